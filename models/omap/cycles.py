@@ -181,18 +181,21 @@ def run(
     requests_at: int = 0,
     responses_at: int = 0,
     interval: int = 0,
+    messages: Memory | None = None,
 ) -> Schedule:
-    """Return the times of a run with the host's memory of this timing.
+    """Return the times of a run with the host's memory of this timing; `messages`: that of the memory
+    in which requests and responses lie, if it is another one.
 
     HBM has no timing here: it only has to keep the configuration's deadline. Addresses and
     `interval` are the registers'.
     """
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
     lanes, pace, window = config.bus_bytes // 16, config.sealing_pace, config.window
-    requests = Reader(memory, config.bus_bytes, window)
+    messages = memory if messages is None else messages
+    requests = Reader(messages, config.bus_bytes, window)
     reads = Reader(memory, config.bus_bytes, config.pages_in_flight)
     page_drain = _Drain(memory, config, config.page_beats)
-    answer_drain = _Drain(memory, config, config.message_beats)
+    answer_drain = _Drain(messages, config, config.message_beats)
     sealers = [_Seal(config.chunks, config.chunk_blocks, pace) for _ in range(config.sealers)]
     responders = [_Seal(1, config.message_blocks, pace) for _ in range(config.responders)]
     pairs = PairTimes(config)

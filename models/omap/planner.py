@@ -123,7 +123,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
     cores = min(max(_power(ceil(2 * (1 - config.alpha) * page / interval)), 2), 64)
     # what an operation takes from its request to its merge
-    latency = 2 * asked.trip + 3 * config.deadline + page + message + config.page_beats
+    latency = asked.trip + 4 * config.deadline + page + message + config.page_beats
     window = asked.window or min(max(_power(ceil(latency / interval)), 8), 256)
     turns = -(-message // interval)
     block = 2 + 12 // config.rounds  # of the generator's; a pair takes 2 but rarely more

@@ -48,8 +48,9 @@ def _compare(shape, library, seed, stall=0):
     made = requests(shape, 150, seed=seed, keys=keys, mix=mix)
     interval = draw.choice([0, 0, 0, 60, 400])
     memory = FixedLatency(draw.choice([1, 40, 300, 600]), draw.choice([4, 16, 32, 64]))
+    messages = draw.choice([memory, FixedLatency(20, 32)])
     steps = list(Map(shape, KEYS).run(made))
-    with Board(shape, library, memory, _HBM) as board:
+    with Board(shape, library, memory, _HBM, messages=messages) as board:
         if stall:
             ports = {"m0": memory, "m1": memory}
             board.machine.session.set_memory(ports, stall_percent=stall, seed=seed)
@@ -58,7 +59,9 @@ def _compare(shape, library, seed, stall=0):
         assert board.responses(len(made)) == [step.response for step in steps]
         assert board.page_bursts() == board.expected_bursts(steps)
         if not stall:
-            told = run(shape, public(steps), memory, interval=interval, **board.places(len(made)))
+            places = board.places(len(made))
+            timing = {"interval": interval, "messages": messages}
+            told = run(shape, public(steps), memory, **timing, **places)
             assert ended.cycles == told.total
             assert ended.counters["conflicts"] == told.conflicts
 

@@ -117,7 +117,7 @@ def _round(size: int) -> int:
 
 class Board:
     """A map's hardware in simulation, with the memory of a host and HBM. Pages lie at 0, requests and
-    responses of up to `most` requests behind them."""
+    responses of up to `most` requests behind them. `messages`: their timing, else that of `host`."""
 
     def __init__(
         self,
@@ -129,9 +129,12 @@ class Board:
         stall_percent: int = 0,
         seed: int = 1,
         most: int = 20_000,
+        messages: FixedLatency | None = None,
     ) -> None:
         self.config = config
         memories = {f"m{k}": hbm if space else host for k, space in enumerate(PORTS.values())}
+        if messages is not None:
+            memories["m1"] = messages
         self.machine = NativeMachine(library, memories, stall_percent=stall_percent, seed=seed)
         self._most = _round(most * config.message_bytes)
         self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)

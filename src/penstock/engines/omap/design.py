@@ -15,7 +15,7 @@ import numpy as np
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
 from penstock.models.errors import HardwareError
-from penstock.models.memory import Memory
+from penstock.models.memory import FixedLatency, Memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import bound, public, run
@@ -88,7 +88,13 @@ class MapDesign(Design):
         return MapEngine(self.plan, self.identity)
 
     def memories(self, memory: Memory) -> Mapping[str, Memory]:
-        return {f"m{k}": memory if hbm else self.link for k, hbm in enumerate(PORTS.values())}
+        timings = {"pages": self.link, "messages": self.messages(memory)}
+        return {f"m{k}": timings.get(name, memory) for k, name in enumerate(PORTS)}
+
+    def messages(self, memory: Memory) -> Memory:
+        """Return the timing of the channel of the card's memory in which requests and responses lie,
+        and nothing else."""
+        return FixedLatency(memory.latency, self.plan.bus_bytes)
 
     def on_board(self, board: Board) -> Design:
         ports = len(self.bus_ports)
@@ -177,7 +183,14 @@ class Mapped(Workload):
         if isinstance(steps, HardwareError):
             return Cycles(None, error=steps)
         shown = public(steps)
-        told = run(plan, shown, link, interval=self.interval, **self._places)
+        told = run(
+            plan,
+            shown,
+            link,
+            interval=self.interval,
+            messages=self.design.messages(memory),
+            **self._places,
+        )
         pages = len(told.pages)
         counters = {
             "operations": len(steps),
