@@ -23,18 +23,18 @@ from penstock.models.pim.config import Design, PimConfig
 
 #: devices, and the paper's area of two banks' units in percent of a bank's (figure 6), where it has them
 DEVICES: Mapping[str, tuple[PimConfig, str]] = {
-    "MX8, per-bank": (PimConfig(design=Design.PER_BANK), "19.91"),
-    "MX8 stochastic, per-bank": (PimConfig(design=Design.PER_BANK, stochastic=True), "21.00"),
-    "float16, per-bank": (PimConfig("float16", design=Design.PER_BANK), "32.44"),
     "MX8, pimba": (PimConfig(), "–"),
     "MX8 stochastic, pimba": (PimConfig(stochastic=True), "–"),
     "float16, pimba": (PimConfig("float16"), "–"),
+    "MX8, per-bank": (PimConfig(design=Design.PER_BANK), "19.91"),
+    "MX8 stochastic, per-bank": (PimConfig(design=Design.PER_BANK, stochastic=True), "21.00"),
+    "float16, per-bank": (PimConfig("float16", design=Design.PER_BANK), "32.44"),
 }
-#: as `synth` has it, but that memories stay cells
+#: as `synth` has it, but that memories stay cells and nothing is shared
 _GENERIC = (
     "hierarchy -top top; proc; flatten; opt_expr; opt_clean; opt -nodffe -nosdff; wreduce; peepopt; "
-    "opt_clean; alumacc; share; opt; memory -nomap; opt_clean; opt -fast -full; techmap; opt -fast; "
-    "abc -fast; opt_clean"
+    "opt_clean; alumacc; opt; memory -nomap; opt_clean; opt -fast -full; techmap; opt -fast; "
+    "abc; opt_clean"
 )
 SCRIPTS = {"ecp5": "synth_ecp5 -top top", "generic": _GENERIC}
 

@@ -199,9 +199,7 @@ class _Matcher:
         factors)."""
         node = self.nodes[number]
         if number == self.state:
-            if sign < 0:
-                raise self.misfit(number, "the state is subtracted")
-            return [], []
+            return [] if sign > 0 else [(number, "neg")], []
         if not self.uses_state(number):
             return None, [(number, sign, [])]
         if node.op in ("add", "sub"):
@@ -238,6 +236,10 @@ class _Matcher:
         rows = self.nodes[self.state].shape[0]
         product = -1
         for factor, op in factors:
+            if op == "neg":
+                minus = self.new_node("const", (), {"value": -1.0})
+                product = minus if product < 0 else self.new_node("mul", (product, minus), {})
+                continue
             shape = self.nodes[factor].shape
             if len(shape) == 2 and shape[1] == 1 and shape[0] in (rows, 1):
                 vector = self.new_node("flat", (factor,), {"axis": 1})
@@ -368,6 +370,12 @@ class _Matcher:
                     number,
                     "the output reads the old state; the unit reads the new one",
                     "write the new state first, and q @ S behind it",
+                )
+            if self.new is None:
+                raise self.misfit(
+                    number,
+                    "the output reads a new state that is not the recurrence's",
+                    "return it as well, as in `return S, q @ S` (as text: `S <- …`)",
                 )
             raise self.misfit(
                 number, "the output reads something else than the new state", "the output is q @ S"

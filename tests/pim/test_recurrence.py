@@ -37,6 +37,8 @@ def test_caches():
 
 
 FORMS = [
+    ("S <- outer(k, v) - d[:, None] * S", "y <- -(q @ S) + 1"),
+    ("S <- -S / a + outer(exp(k), v)", "y <- q @ S / sqrt(sum(v * v) + 1)"),
     ("S <- d[:, None] * S + outer(k, v)", "y <- q @ S"),
     ("S <- S + outer(k, v)", "y <- q @ S"),
     ("S <- S * a / 2 + k[:, None] * v[None, :]", "y <- q @ S"),
@@ -65,7 +67,8 @@ def test_every_form_of_the_update_fits(lines):
     y = found.host({**values, "": y}, found.output)
     for n in range(4):
         names = {name: value[n] for name, value in values.items()}
-        names |= {"S": state[n], "outer": np.outer, "exp": np.exp, "tanh": np.tanh, "None": None}
+        names |= {"S": state[n], "outer": np.outer, "exp": np.exp, "tanh": np.tanh}
+        names |= {"sqrt": np.sqrt, "sum": np.sum, "None": None}
         for line in lines:
             name, _, expression = line.partition(" <- ")
             names[name] = eval(expression, {}, names)
@@ -73,6 +76,18 @@ def test_every_form_of_the_update_fits(lines):
 
 
 MISFITS = [
+    (("T = S + outer(k, v)", "y <- q @ T"), "a new state that is not the recurrence's"),
+    (
+        ("S <- S - outer(k, k @ S) + outer(k, v)", "y <- q @ S"),
+        "outer of the state does not fit in the new state",
+    ),
+    (("S <- d[:, None] / S + outer(k, v)", "y <- q @ S"), "a division by the state"),
+    (("S <- where(a > 0, S, 0) + outer(k, v)", "y <- q @ S"), "where of the state does not fit"),
+    (
+        ("S <- S + outer(k, v)", "y <- q @ (S + d[:, None] * outer(k, v))"),
+        "the output reads something else than the new state",
+    ),
+    (("S <- S + outer(k, v) + S / 2", "y <- q @ S"), "the state is added to itself"),
     (("S <- exp(S) + outer(k, v)", "y <- q @ S"), "exp of the state does not fit in the new state"),
     (
         ("S <- e[None, :] * S + outer(k, v)", "y <- q @ S"),

@@ -15,6 +15,7 @@ from penstock.models.pim.config import PimConfig
 from penstock.models.pim.layout import Layout
 from penstock.models.pim.program import BUS, register_map
 from penstock.models.pim.resources import resources_of
+from penstock.report.words import plural
 from penstock.sim.native import PortSpec
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class PimDesign(Design):
     def text(self) -> str:
         device = self.device
         units = device.pairs * 2 // device.design.banks
-        return f"{units} units ({device.design.label}) beside {device.groups * device.banks} banks"
+        beside = plural(device.groups * device.banks, "bank")
+        return f"{plural(units, 'unit')} ({device.design.label}) beside {beside}"
 
     def layout(self, tokens: int, seed: int = 1) -> Layout:
         """Return where a run's state lies."""

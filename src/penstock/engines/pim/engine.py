@@ -36,6 +36,7 @@ class PimEngine(Engine):
     options = OPTIONS
     errors = (PimError,)
     arguments = frozenset({"tokens"})
+    data_optional = True
 
     @property
     def papers(self) -> Mapping[str, Any]:
@@ -45,9 +46,6 @@ class PimEngine(Engine):
 
     def draws(self, kernel: AnyKernel, source: str | None) -> bool:
         return True  # bits for stochastic rounding
-
-    def needs(self, kernel: AnyKernel) -> str:
-        return "inputs for each token"
 
     def open(self, source: Any, given: Given) -> Any:
         """Return the arrays of a file .npz; texts for data that are made when their sizes are known."""

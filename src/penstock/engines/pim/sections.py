@@ -44,7 +44,7 @@ def summary(outcome: Outcome) -> Iterable[Part]:
     yield Facts.of(
         ("target", target_text(design.target)),
         ("format", f"{device.format}, {'stochastic' if device.stochastic else 'nearest'} rounding"),
-        ("device", f"{design.text()}, {device.rows} rows of 1 KB each"),
+        ("device", f"{design.text()}, {plural(device.rows, 'row')} of 1 KB each"),
         ("heads", f"{plural(design.heads, 'head')} of {plural(design.batch, 'request')}"),
     )
     if outcome.rows is not None:

@@ -17,7 +17,7 @@ from penstock.host.sources import SourceError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.layout import Layout, Operands
-from penstock.models.pim.program import cycles_of
+from penstock.models.pim.program import BUS, cycles_of
 from penstock.sim.machine import PAGE, Metered, round_up
 
 from .design import PimDesign
@@ -30,15 +30,14 @@ TOKENS = 4
 
 @dataclass(frozen=True)
 class _Bound:
-    """The least cycles: iterations of the units, or bytes of the program and the results."""
+    """The least cycles: iterations of the units, or words of program and results at the memory port."""
 
     iterations: int
-    program: int
-    results: int
+    memory: int
 
     @property
     def cycles(self) -> int:
-        return max(self.iterations, self.program, self.results)
+        return max(self.iterations, self.memory)
 
     @property
     def by(self) -> str:
@@ -171,8 +170,8 @@ class Stepping(Workload):
             c.count * made.schedule.interval for c in made.schedule.commands if c.name == "COMP"
         )
         count = int(made.reads.sum())
-        rate = memory.interval(8)
-        bound = _Bound(compute // self.design.device.sets, len(made.words) * rate, 4 * count * rate)
+        words = memory.least(len(made.words), 4 * count, BUS)
+        bound = _Bound(compute // self.design.device.sets, words)
         starts = made.schedule.starts
         facts = {"dram_cycles": made.schedule.length, "rounds": max(map(len, starts))}
         counters = {"commands": len(made.waits), "stalled": cycles.stalled}
