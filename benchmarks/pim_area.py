@@ -1,97 +1,86 @@
-"""Area of two banks' units from synthesis: for each format, ECP5 cells and Yosys' generic cells, beside the paper's.
+"""Area of a unit's datapath from synthesis: for each format, ECP5 cells and Yosys' generic cells.
 
-A *pair* is what serves two banks: units, registers, result path, random bits; the banks themselves are left out, as
-in the paper. Needs pyosys:  pip install pyosys
+The datapath takes a sub-chunk of 32 bytes each iteration: both products, the sum, rounding, the output's products and
+their sum. Float16's is the sum of its parts, which are alike for all 16 numbers; MX8's is one. Registers, results and
+banks are not in it. Needs pyosys:  pip install pyosys
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from amaranth.back import verilog
+from amaranth.hdl import Module
 from common import Options, Section, main, markdown, versions
 
-from penstock.hdl.pim.pair import Pair
-from penstock.models.pim.config import Design, PimConfig
+from penstock.hdl.arith.unit import unit
+from penstock.hdl.pim.float16 import Float16Lane
+from penstock.hdl.pim.mx import MxLane
+from penstock.models.numerics.floating import float16
 
-#: devices, and the paper's area of two banks' units in percent of a bank's (figure 6), where it has them
-DEVICES: Mapping[str, tuple[PimConfig, str]] = {
-    "MX8, pimba": (PimConfig(), "–"),
-    "MX8 stochastic, pimba": (PimConfig(stochastic=True), "–"),
-    "float16, pimba": (PimConfig("float16"), "–"),
-    "MX8, per-bank": (PimConfig(design=Design.PER_BANK), "19.91"),
-    "MX8 stochastic, per-bank": (PimConfig(design=Design.PER_BANK, stochastic=True), "21.00"),
-    "float16, per-bank": (PimConfig("float16", design=Design.PER_BANK), "32.44"),
+SCRIPTS = {"ecp5": "synth_ecp5 -nowidelut -top top", "generic": "synth -flatten -top top"}
+
+
+class Output(Float16Lane):
+    """The last four ranks alone: products with q and their sum."""
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        self._output(m, [self.i_data[16 * n : 16 * (n + 1)] for n in range(16)])
+        return m
+
+
+#: for each format: numbers of a sub-chunk, and (how many, of what)
+FORMATS: dict[str, tuple[int, list[tuple[int, Callable[[], Any]]]]] = {
+    "float16": (
+        16,
+        [
+            (32, lambda: unit("mul", float16)),
+            (16, lambda: unit("add", float16)),
+            (1, Output),
+        ],
+    ),
+    "MX8": (32, [(1, MxLane)]),
 }
-#: as `synth` has it, but that memories stay cells and nothing is shared
-_GENERIC = (
-    "hierarchy -top top; proc; flatten; opt_expr; opt_clean; opt -nodffe -nosdff; wreduce; peepopt; "
-    "opt_clean; alumacc; opt; memory -nomap; opt_clean; opt -fast -full; techmap; opt -fast; "
-    "abc; opt_clean"
-)
-SCRIPTS = {"ecp5": "synth_ecp5 -top top", "generic": _GENERIC}
 
 
-def cells(config: PimConfig, kind: str) -> dict[str, int]:
-    """Return the cells that Yosys makes of a pair, by their type."""
+def cells(component: Any, kind: str) -> Counter[str]:
+    """Return the cells that Yosys makes of a component, by their type."""
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "part.v").write_text(
-            verilog.convert(Pair(config), name="top", emit_src=False, strip_internal_attrs=True)
-        )
+        text = verilog.convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        Path(folder, "part.v").write_text(text)
         script = f"read_verilog part.v\n{SCRIPTS[kind]}\ntee -q -o stat.json stat -json\n"
-        Path(folder, "script.ys").write_text(script.replace("; ", "\n"))
+        Path(folder, "script.ys").write_text(script)
         code = "from pyosys import libyosys; libyosys.run_pass('tee -q script script.ys')"
         subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)
         found = json.loads(Path(folder, "stat.json").read_text())
-    counts: dict[str, int] = found["modules"]["\\top"]["num_cells_by_type"]
-    return {name: number for name, number in counts.items() if not name.startswith("$mem")}
+    return Counter(found["modules"]["\\top"]["num_cells_by_type"])
 
 
 def area(options: Options) -> str:
     if importlib.util.find_spec("pyosys") is None:
         raise RuntimeError("this needs:  pip install pyosys")
-    rows, base = [], 0
-    for name, (config, theirs) in DEVICES.items():
-        ecp5, generic = cells(config, "ecp5"), cells(config, "generic")
-        lut = ecp5.get("LUT4", 0) + 2 * ecp5.get("CCU2C", 0)
-        flops = sum(n for cell, n in ecp5.items() if cell.startswith("TRELLIS_FF"))
-        stored = sum(n for cell, n in generic.items() if re.search("DFF|DLATCH", cell))
-        total = sum(generic.values())
-        base = base or total
-        rows.append(
-            (
-                name,
-                f"{lut:,}",
-                f"{flops:,}",
-                ecp5.get("MULT18X18D", 0),
-                f"{total:,}",
-                f"{stored:,}",
-                f"{total / base:.2f}",
-                theirs,
-                f"{float(theirs) / 19.91:.2f}" if theirs != "–" else "–",
-            )
-        )
-        print(rows[-1], file=sys.stderr, flush=True)
+    rows = []
+    for name, (numbers, parts) in FORMATS.items():
+        ecp5, generic = Counter[str](), 0
+        for count, make in parts[:1] if options.quick else parts:
+            for cell, many in cells(make(), "ecp5").items():
+                ecp5[cell] += count * many
+            generic += count * sum(cells(make(), "generic").values())
+        lut = ecp5["LUT4"] + 2 * ecp5["CCU2C"]
+        row = [name, numbers, f"{lut:,}", f"{ecp5['TRELLIS_FF']:,}", ecp5["MULT18X18D"]]
+        rows.append([*row, f"{generic:,}", f"{generic / numbers:,.0f}"])
         if options.quick:
             break
-    header = (
-        "format and units",
-        "LUT4",
-        "FF",
-        "DSP",
-        "generic cells",
-        "of them FF",
-        "÷ MX8, per-bank",
-        "paper, % of a bank",
-        "÷ MX8",
-    )
+    header = ["format", "numbers", "LUT4", "FF", "DSP", "generic cells", "a number"]
     return f"{markdown(header, rows)}\n\nWith {versions('pyosys', 'amaranth')}."
 
 

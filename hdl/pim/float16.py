@@ -6,13 +6,13 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.floating import float16
 from ...models.pim.unit import GUARD
 from ..arith.mx import shifted_right
 from ..arith.pipeline import Pipeline, exponent_shape, round_pack
 from ..arith.unit import unit
+from .members import lane_members, result_members
 
 __all__ = ["Float16Lane", "Float16Results"]
 
@@ -23,7 +23,7 @@ _EXPONENT = 6
 class Float16Lane(wiring.Component):
     """One iteration after another: sub-chunk in, new sub-chunk and the output's sum out.
 
-    Members are those of `MxLane`; `i_v` is one number. The new sub-chunk comes six ranks after the old one,
+    Members are `lane_members`. The new sub-chunk comes six ranks after the old one,
     the sum four later. In attend an iteration needs the sum of the one before: iterations come every 4
     cycles at most.
     """
@@ -34,27 +34,7 @@ class Float16Lane(wiring.Component):
     sum_shape = signed(31)
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "i_valid": In(1),
-                "i_data": In(256),
-                "i_d": In(256),
-                "i_k": In(256),
-                "i_v": In(self.v_bits),
-                "i_q": In(256),
-                "i_attend": In(1),
-                "i_first": In(1),
-                "i_stochastic": In(1),
-                "i_random": In(256),
-                "o_draw": Out(1),
-                "o_code": Out(256),
-                "o_valid": Out(1),
-                "o_saturated": Out(5),
-                "o_sum": Out(self.sum_shape),
-                "o_exponent": Out(_EXPONENT),
-                "o_sum_valid": Out(1),
-            }
-        )
+        super().__init__(lane_members(self.v_bits, self.sum_shape, _EXPONENT, 5))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -128,22 +108,14 @@ class Float16Lane(wiring.Component):
 
 
 class Float16Results(wiring.Component):
-    """Results of 32 columns, each rounded when it comes. Members as `MxResults`; the code is 512 bits."""
+    """Results of 32 columns, each rounded when it comes. Members are
+    `result_members`."""
 
     reads = 2
     sum_shape = signed(33)
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "i_sum": In(self.sum_shape),
-                "i_exponent": In(_EXPONENT),
-                "i_column": In(5),
-                "i_valid": In(1),
-                "o_code": Out(512),
-                "o_saturated": Out(6),
-            }
-        )
+        super().__init__(result_members(self.sum_shape, _EXPONENT, self.reads, 6))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

@@ -7,12 +7,12 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.mx import BIAS, FAMILY, GROUP, LARGEST
 from ...models.pim.unit import GUARD, WIDTH
 from ..arith import mx
 from ..arith.pipeline import Pipeline
+from .members import lane_members, result_members
 
 __all__ = ["MxLane", "MxResults"]
 
@@ -24,20 +24,8 @@ _EXPONENT = 9
 class MxLane(wiring.Component):
     """One iteration after another: sub-chunk in, new sub-chunk and the output's sum out.
 
-    Members
-    -------
-    i_valid, i_data, i_d, i_k, i_v, i_q : In
-        A sub-chunk with its operands; `i_v` is {magnitude 6, sign, micro, exponent 8}.
-    i_attend, i_first, i_stochastic : In
-        Of this iteration: `i_first` begins a sum of attend.
-    i_random : In(256)
-        Random bytes, taken where `o_draw` is high.
-    o_draw : Out
-        Four ranks after the sub-chunk.
-    o_code, o_valid, o_saturated : Out
-        The new sub-chunk (in attend the sum so far), five ranks after the old one.
-    o_sum, o_exponent, o_sum_valid : Out
-        The output's sum, three ranks later.
+    Members are `lane_members`; `i_v` is {magnitude 6, sign, micro, exponent 8}. `o_draw` comes four ranks
+    after the sub-chunk.
     """
 
     depth = 5
@@ -46,27 +34,7 @@ class MxLane(wiring.Component):
     sum_shape = signed(26)
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "i_valid": In(1),
-                "i_data": In(256),
-                "i_d": In(256),
-                "i_k": In(256),
-                "i_v": In(self.v_bits),
-                "i_q": In(256),
-                "i_attend": In(1),
-                "i_first": In(1),
-                "i_stochastic": In(1),
-                "i_random": In(256),
-                "o_draw": Out(1),
-                "o_code": Out(256),
-                "o_valid": Out(1),
-                "o_saturated": Out(2),
-                "o_sum": Out(self.sum_shape),
-                "o_exponent": Out(_EXPONENT),
-                "o_sum_valid": Out(1),
-            }
-        )
+        super().__init__(lane_members(self.v_bits, self.sum_shape, _EXPONENT, 2))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -197,30 +165,14 @@ def floored(value: Value, amount: Value) -> Value:
 
 
 class MxResults(wiring.Component):
-    """Results of 32 columns: sums in, one after another; packed groups out.
-
-    Members
-    -------
-    i_sum, i_exponent, i_column, i_valid : In
-        The sum of a column.
-    o_code, o_saturated : Out
-        The groups of all 32 as they are now, two ranks after the last sum.
-    """
+    """Results of 32 columns: sums in, one after another; packed groups out, two ranks after the last sum.
+    Members are `result_members`."""
 
     reads = 1
     sum_shape = signed(28)
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "i_sum": In(self.sum_shape),
-                "i_exponent": In(_EXPONENT),
-                "i_column": In(5),
-                "i_valid": In(1),
-                "o_code": Out(256),
-                "o_saturated": Out(2),
-            }
-        )
+        super().__init__(result_members(self.sum_shape, _EXPONENT, self.reads, 2))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()

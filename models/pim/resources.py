@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from ..resources import SCALE, SHELL, Resources, memory_blocks
-from ..target import Capacity
+from ..mapping import Storage, map_storage
+from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
+from ..target import Target
 from .config import COLUMNS, PimConfig
+from .program import BUS
 
 __all__ = ["resources_of"]
 
-#: LUTs, flip-flops and multipliers of an ECP5 for one unit, and for one pair's registers and results.
-#: Guesses that no synthesis has confirmed but for the results of MX8: `benchmarks/pim_area.py` measures them
-_UNIT = {"mx8": (14500, 5200, 0), "float16": (16500, 9500, 48)}
+#: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/pim_area.py`), and for one pair's registers,
+#: random bits and results, which are rough
+_UNIT = {"mx8": (17835, 4326, 96), "float16": (13400, 4900, 48)}
 _PAIR = {"mx8": (6500, 3700, 0), "float16": (5500, 3900, 0)}
-#: the command stream, the timing check and the result path
-_DEVICE = (2600, 1500, 0)
+#: the command stream, the timing check and the result path: what synthesis of a device of MX8 has besides
+_CONTROL = (6280, 1660, 0)
 
 
-def resources_of(config: PimConfig, part: Capacity) -> Resources:
-    """Return what a device takes of a part, the shell with it."""
+def resources_of(config: PimConfig, part: Target) -> Resources:
+    """Return what a device takes of a part, the shell with it; link and memory as well where the part has
+    them on the chip."""
     units = 2 // config.design.banks
-    scale = SCALE.get(part.family, 1.0)
     lut, ff, dsp = (
-        device + config.pairs * (units * unit + pair)
-        for device, unit, pair in zip(
-            _DEVICE, _UNIT[config.format], _PAIR[config.format], strict=True
+        control + config.pairs * (units * unit + pair)
+        for control, unit, pair in zip(
+            _CONTROL, _UNIT[config.format], _PAIR[config.format], strict=True
         )
     )
-    blocks, more = memory_blocks(256, config.rows * COLUMNS, 1, part)
-    banks = config.groups * config.banks
+    memories = [(2 * config.pairs, Storage(256, config.rows * COLUMNS))]
+    if part.shared is not None:
+        memories += device_memories(BUS, part.shared)
+        lut += round(DEVICE)
+    blocks = sum(copies * map_storage(memory, part.family).blocks for copies, memory in memories)
     return Resources(
-        round((lut + SHELL + banks * more) * scale), ff + 900, dsp, banks * blocks + 12
+        round((lut + SHELL) * SCALE.get(part.family, 1.0)),
+        ff + 900,
+        dsp if part.dsp else 0,
+        -(-blocks // 2) if part.family == "amd" else blocks,  # counted in halves there
     )

@@ -83,6 +83,10 @@ def test_schedules_give_the_same_numbers_in_fewer_cycles():
             lambda d: d | {"k": np.where(np.arange(40) == 7, np.nan, d["k"])},
             "which a block cannot hold",
         ),
+        (
+            lambda d: d | {"v": np.where(np.arange(32) == 3, -np.inf, d["v"])},
+            "which a block cannot hold",
+        ),
         (lambda d: d | {"w": d["k"]}, "no parameter of plain"),
         (lambda d: {n: v for n, v in d.items() if n != "q"}, "no array 'q'"),
         (lambda d: d | {"q": d["q"][:1]}, "different numbers of tokens"),

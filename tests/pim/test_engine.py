@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.models.memory import FixedLatency, parse_memory
+from penstock.models.memory import FixedLatency
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.rounds import Round
 from testbench.pim import build, compare, step
 
-MEMORIES = (
-    FixedLatency(),
-    FixedLatency(3, 8),
-    FixedLatency(40, 2),
-    *(parse_memory(name, 50.0) for name in ("hbm2", "ddr4-2400", "sdr-166,transit=3")),
-)
+SMALL = PimConfig(groups=1, banks=2, rows=4)
 
 
 def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -> list:
@@ -52,7 +47,7 @@ def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -
 def test_one_pair(config):
     library = build(config)
     rng = np.random.default_rng(1)
-    for memory in MEMORIES:
+    for memory in (FixedLatency(), FixedLatency(3, 8), FixedLatency(40, 2)):
         compare(config, library, mixed(config, rng), memory)
 
 

@@ -86,9 +86,26 @@ class PimEngine(Engine):
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         batch, heads = self._heads(recurrent, given)
         device = self._device(kernel, recurrent, part, given, batch * heads)
+        if part.shared is not None:  # it will be built
+            self._fits(kernel, device, part)
         return PimDesign(
             part.name, timing, recurrent, device, batch, heads, source=kernel.source or ""
         )
+
+    def _fits(self, kernel: Recurrence, device: PimConfig, part: Target) -> None:
+        """Raise KernelError (E601) for a device that a part does not hold."""
+        from penstock.models.pim.resources import resources_of
+
+        need = resources_of(device, part)
+        if short := need.fits(part):
+            raise error(
+                "E601",
+                f"recurrence {kernel.name!r} does not fit on {part.name}: its device needs "
+                f"{getattr(need, short):,} {short.upper()}, the part has {getattr(part, short):,}",
+                kernel.name_span,
+                hint="write --banks 2" if device.pairs > 1 else "this is the smallest device",
+                source=kernel.source,
+            )
 
     def _sized(self, kernel: Recurrence, given: Given) -> Recurrent:
         """Return the recurrence with all its sizes: those that were given, those of the data, or 64."""
@@ -228,4 +245,18 @@ class PimEngine(Engine):
         return summary(outcome)
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
-        return "fewer heads or requests take fewer rows; or choose a board with a larger device"
+        from penstock.boards.board import boards
+        from penstock.models.pim.config import PimConfig
+        from penstock.models.pim.resources import resources_of
+
+        least = {f: PimConfig(f, groups=1, banks=2, rows=2) for f in ("mx8", "float16")}
+        held = {
+            form: [
+                name
+                for name, board in boards().items()
+                if board.open and resources_of(device, board.budget).fits(board.budget) is None
+            ]
+            for form, device in least.items()
+        }
+        texts = [f"{', '.join(names)} in {form}" for form, names in held.items() if names]
+        return f"one unit beside two banks fits on {' and on '.join(texts)}"
