@@ -8,6 +8,7 @@ from ..numerics.latency import convert_cost, cost
 from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
 from ..strider import resources as strider
 from ..target import Target
+from .columns import BITS_MAX, Columns
 from .table_config import AHEAD, UNIT_BYTES, TableFitPlan
 
 __all__ = ["COEFFICIENTS", "estimate", "features", "flops"]
@@ -26,6 +27,11 @@ COEFFICIENTS = {
     "operands": 0.75,
     "units": 0.91,
     "cells": 4.4,
+    # of formats whose values may lie too far from an offset: synthesised apart, with 2 to 10 columns
+    # of 24 and 32 bits, less the same with 17
+    "range": 72.0,
+    "range_column": 7.8,
+    "range_bit": 1.4,
 }
 
 
@@ -38,6 +44,11 @@ def _memories(engine: TableFitPlan) -> list[tuple[int, Storage]]:
         (1, Storage(8 * engine.bus_bytes, AHEAD)),
         (engine.solver.lanes + 1, Storage(32, places, apart=True)),
     ]
+
+
+def _further_bits(columns: Columns) -> int:
+    """Return the bits of a row beyond those that a product takes: they are subtracted and looked at."""
+    return columns.n * max(0, columns.format.width - BITS_MAX)
 
 
 def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
@@ -56,6 +67,9 @@ def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
         "lane": columns.gram_lanes,
         "operands": columns.gram_lanes * 2 * _FACTOR * (columns.slots - 1),
         "cells": cells,
+        "range": int(columns.wide),
+        "range_column": columns.n * columns.wide,
+        "range_bit": _further_bits(columns),
         "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut,
     }
 
@@ -73,6 +87,9 @@ def flops(engine: TableFitPlan, target: Target) -> float:
         + 432 * columns.n
         + 150 * columns.gram_lanes
         + 1.66 * units
+        # offsets, and the place of the first value that is too far from its own
+        + _further_bits(columns)
+        + 33 * columns.wide
     )
 
 

@@ -8,8 +8,9 @@ from penstock.boards.board import boards
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.columns import Columns
 from penstock.models.qr.table_config import TableFitPlan, layout
-from penstock.models.qr.table_resources import estimate
+from penstock.models.qr.table_resources import COEFFICIENTS, estimate, features, flops
 from penstock.models.resources import Resources
+from penstock.models.strider import resources as strider
 from penstock.models.strider.config import WalkConfig
 
 #: columns with the label last (! is NOT NULL), page size, format, products a cycle, Striders, slots, bus, and what nextpnr-ecp5 packed
@@ -106,3 +107,28 @@ def test_as_packed(case: tuple[str, int, str, int, int, int, int, Resources]) ->
     found = estimate(engine, boards()["ulx3s-85f"].budget)
     assert (found.dsp, found.bram) == (packed.dsp, packed.bram)
     assert abs(found.lut / packed.lut - 1) < 0.15 and abs(found.ff / packed.ff - 1) < 0.25
+
+
+@pytest.mark.parametrize(
+    ("columns", "width", "more"),
+    # look-up tables and flip-flops of offsets and comparison, beyond those of 17 bits, as yosys
+    # synthesised them apart for the ECP5
+    [(2, 24, (100, 47)), (6, 24, (171, 75)), (2, 32, (136, 63)), (6, 32, (245, 123))],
+)
+def test_wide_values_are_looked_at(columns: int, width: int, more: tuple[int, int]) -> None:
+    """The estimate grows by what the check of a value's distance from its offset takes, not counting
+    the Striders' wider words."""
+    found = []
+    for bits in (17, width):
+        schema = Schema("t", tuple(Column(f"c{k}", "int4") for k in range(columns)))
+        chosen = Columns(columns, f"fixed:{bits - 8},8", 1)
+        walk = WalkConfig(schema, layout([(k, 0) for k in range(columns)]), chosen.format)
+        plan = TableFitPlan(chosen, walk)
+        part = boards()["ulx3s-85f"].budget
+        found.append((features(plan, part), flops(plan, part) - strider.flops(plan.port)))
+    lut = sum(
+        COEFFICIENTS[name] * (found[1][0][name] - found[0][0][name])
+        for name in ("range", "range_column", "range_bit")
+    )
+    assert abs(lut - more[0]) < 15
+    assert abs(found[1][1] - found[0][1] - more[1]) <= 4
