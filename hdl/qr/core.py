@@ -20,7 +20,7 @@ from .records import Records, record_shape
 from .shift import Shift, trend_shape
 from .solver import Solver, solution_shape
 
-__all__ = ["COUNTS", "Core", "core_command_shape"]
+__all__ = ["COUNTS", "Core", "core_command_shape", "core_members"]
 
 #: lists of changes, in their order
 COUNTS = ("inserted", "buried", "removed", "moved")
@@ -41,6 +41,31 @@ def core_command_shape(n_max, jobs, solvers):
             "offsets": data.ArrayLayout(8, n_max - 1),
         }
     )
+
+
+def core_members(config: FitPlan) -> dict[str, wiring.Member]:
+    """Return the members that cores of all methods have, see `Core`."""
+    n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
+    number = index_range(jobs)
+    members = {
+        "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))),
+        "changes": In(stream.Signature(bus)),
+        "bits": In(stream.Signature(bus)),
+        "rows": In(stream.Signature(bus)),
+        "memo": In(stream.Signature(bus)),
+        "hold": In(1),
+        "record": Out(record_shape(n)),
+        "record_valid": Out(1),
+        "record_job": Out(number),
+        "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
+        "words_job": Out(number),
+        "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
+        "report_valid": Out(1),
+        "trend": Out(trend_shape),
+    }
+    for k in range(config.solvers):
+        members |= {f"o{k}": Out(solution_shape(n, jobs)), f"o{k}_valid": Out(1)}
+    return members
 
 
 class Core(wiring.Component):
@@ -79,29 +104,7 @@ class Core(wiring.Component):
 
     def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
-        n = config.n_max
-        jobs = config.jobs
-        bus = 8 * config.bus_bytes
-        number = index_range(jobs)
-        members = {
-            "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))),
-            "changes": In(stream.Signature(bus)),
-            "bits": In(stream.Signature(bus)),
-            "rows": In(stream.Signature(bus)),
-            "memo": In(stream.Signature(bus)),
-            "hold": In(1),
-            "record": Out(record_shape(n)),
-            "record_valid": Out(1),
-            "record_job": Out(number),
-            "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
-            "words_job": Out(number),
-            "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
-            "report_valid": Out(1),
-            "trend": Out(trend_shape),
-        }
-        for k in range(config.solvers):
-            members |= {f"o{k}": Out(solution_shape(n, jobs)), f"o{k}_valid": Out(1)}
-        super().__init__(members, src_loc_at=1 + src_loc_at)
+        super().__init__(core_members(config), src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()

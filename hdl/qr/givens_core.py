@@ -1,25 +1,23 @@
 """Method `givens`: from a job's changes, or all its rows, its memo's factor and sums, to new sums, weights and a new factor."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
 from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
-from ..index import index_range
 from ..modules import Parts, Submodules
 from ..stream.queue import Queue
-from .core import COUNTS, core_command_shape
+from .core import COUNTS, core_members
 from .factor_writer import factor_shape
 from .full_scan import FullScan
 from .gearbox import Gearbox
 from .givens import Givens
 from .givens_issue import start_shape
 from .records import Records, record_shape
-from .shift import Shift, trend_shape
-from .solver import solution_shape
+from .shift import Shift
 from .totals import Refresh, Totals
 
 __all__ = ["GivensCore"]
@@ -53,35 +51,9 @@ class GivensCore(wiring.Component):
 
     def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
         self.config, self.parts = config, parts or Submodules()
-        n = config.n_max
-        jobs = config.jobs
-        bus = 8 * config.bus_bytes
-        number = index_range(jobs)
-        super().__init__(
-            {
-                "command": In(stream.Signature(core_command_shape(n, jobs, config.solvers))),
-                "changes": In(stream.Signature(bus)),
-                "bits": In(stream.Signature(bus)),
-                "rows": In(stream.Signature(bus)),
-                "load": In(stream.Signature(bus)),
-                "memo": In(stream.Signature(bus)),
-                "hold": In(1),
-                "record": Out(record_shape(n)),
-                "record_valid": Out(1),
-                "record_job": Out(number),
-                "words": Out(
-                    stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))
-                ),
-                "words_job": Out(number),
-                "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
-                "report_valid": Out(1),
-                "trend": Out(trend_shape),
-                "o0": Out(solution_shape(n, jobs)),
-                "o0_valid": Out(1),
-                "factor": Out(stream.Signature(factor_shape(config))),
-            },
-            src_loc_at=1 + src_loc_at,
-        )
+        bus = stream.Signature(8 * config.bus_bytes)
+        own = {"load": In(bus), "factor": Out(stream.Signature(factor_shape(config)))}
+        super().__init__({**core_members(config), **own}, src_loc_at=1 + src_loc_at)
 
     def elaborate(self, platform):
         m = Module()

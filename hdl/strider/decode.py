@@ -6,9 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.heap import page as p
 from ...models.heap.schema import TYPES
-from ...models.strider.config import FIXED_TYPES
 from ...models.strider.errors import PageError
-from ...models.strider.isa import Op
+from ...models.strider.isa import FIXED_TYPES, Op
 from ...models.strider.machine import ARRAY_HEADER, PAGE_FIELDS, TUPLE_FIELDS
 
 __all__ = ["PLACE_BITS", "Decoder", "Kind", "beat_bits", "page_bits", "place_bits", "tag_layout"]

@@ -8,9 +8,8 @@ from amaranth.utils import exact_log2
 
 from ...models.heap import page as p
 from ...models.heap.schema import TYPES
-from ...models.strider.config import FIXED_TYPES
 from ...models.strider.fixed import window_stride
-from ...models.strider.isa import FIELDS, Base, Op
+from ...models.strider.isa import FIELDS, FIXED_TYPES, Base, Op
 from ...models.strider.machine import ARRAY_HEADER
 from .front import State
 

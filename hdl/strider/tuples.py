@@ -8,9 +8,8 @@ from amaranth.utils import bits_for
 from ...models.heap.schema import TYPES
 from ...models.numerics.convert import in_order
 from ...models.numerics.latency import convert_latency
-from ...models.strider.config import FIXED_TYPES
 from ...models.strider.errors import PageError
-from ...models.strider.isa import Op
+from ...models.strider.isa import FIXED_TYPES, Op
 from ..apart import APART
 from ..arith.convert import pg_converter
 from ..modules import module_name

@@ -12,15 +12,13 @@ from ..numerics.convert import may_be_unfit
 from ..numerics.formats import Format
 from ..numerics.latency import convert_latency
 from ..numerics.policy import ERRORS, InputPolicy
+from .isa import FIXED_TYPES
 from .layout import Source, TupleLayout
 
 if TYPE_CHECKING:
     from .fixed import FixedProgram
 
-__all__ = ["FIXED_TYPES", "PortConfig", "WalkConfig"]
-
-#: fixed-length types in the order of their codes in an instruction word
-FIXED_TYPES = ("bool", "int2", "int4", "int8", "float4", "float8")
+__all__ = ["PortConfig", "WalkConfig"]
 
 
 @dataclass(frozen=True)

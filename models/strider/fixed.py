@@ -8,8 +8,8 @@ import numpy as np
 
 from ..heap.page import TUPLE_BITMAP
 from ..heap.schema import TYPES
-from .config import FIXED_TYPES, PortConfig
-from .isa import Base, Instruction, Op, decode
+from .config import PortConfig
+from .isa import FIXED_TYPES, Base, Instruction, Op, decode
 from .program import BITMAP_GROUP, short_possible
 
 __all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form", "window_stride"]

@@ -7,7 +7,7 @@ page, so words have 96 bits here. `docs/striders.md` documents every instruction
 bits    field
 ======  ========================================================================
 0-3     op
-4-6     type: index into `config.FIXED_TYPES`
+4-6     type: index into `FIXED_TYPES`
 7       bexit: last instruction of the tuple
 8-9     base: 0 P (running position), 1 D (start of the tuple's data), 2 A (start of the last array's elements)
 10      test: the instruction depends on attribute `attr` being present; `skip` of readB
@@ -34,9 +34,20 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from .config import FIXED_TYPES
+__all__ = [
+    "FIXED_TYPES",
+    "WORDS",
+    "Base",
+    "Instruction",
+    "Op",
+    "assemble",
+    "decode",
+    "disassemble",
+    "encode",
+]
 
-__all__ = ["WORDS", "Base", "Instruction", "Op", "assemble", "decode", "disassemble", "encode"]
+#: fixed-length types in the order of their codes in an instruction word
+FIXED_TYPES = ("bool", "int2", "int4", "int8", "float4", "float8")
 
 #: 32-bit words of one instruction
 WORDS = 3

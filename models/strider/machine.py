@@ -19,10 +19,10 @@ from ..heap import page as p
 from ..heap.schema import TYPES
 from ..numerics.convert import from_pg, may_be_unfit, unfit
 from ..numerics.policy import InputPolicy, Unfit
-from .config import FIXED_TYPES, PortConfig
+from .config import PortConfig
 from .errors import PageError
 from .golden import PageBytes, Stop, array_header, judge
-from .isa import Base, Instruction, Op
+from .isa import FIXED_TYPES, Base, Instruction, Op
 from .judge import CODES, verdict
 from .program import BITMAP_GROUP, short_possible
 

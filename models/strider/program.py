@@ -18,8 +18,8 @@ from ..heap.schema import TYPES, ColumnType
 from ..heap.values import DTYPES
 from ..numerics.convert import from_pg, unfit
 from ..numerics.policy import Unfit
-from .config import FIXED_TYPES, PortConfig, WalkConfig
-from .isa import Base, Instruction, Op, encode
+from .config import PortConfig, WalkConfig
+from .isa import FIXED_TYPES, Base, Instruction, Op, encode
 
 __all__ = [
     "generate",

@@ -1,4 +1,5 @@
-"""Real bitstreams, each from one command: small ones on every run, every open board's with --long. Those of --long are built in two processes at once that
+"""Real bitstreams, each from one command: a small one on every run (tests/sim/test_bitstream.py has
+the tools of the other families), every open board's with --long. Those of --long are built in two processes at once that
 share no cache, folder or hash seed, and both must give the same bytes."""
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Case:
     words: tuple[str, ...]
 
 
-#: built on every run: one board of each family that the open tools know well
-QUICK = [
+#: the smallest devices of the families that the open tools know well
+SMALLEST = [
     Case("ulx3s-12f", None, ("--format", "fixed:4,4")),
     Case("hx8k-evn", None, ("--format", "fixed:4,4", "--bind", "x=a,b", "--bind", "y=c")),
 ]
@@ -131,7 +132,13 @@ def _check(case: Case, folder: Path, times: int) -> None:
         assert abs(expected["lut"] / placed["lut"] - 1) < 0.15
 
 
-@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.board)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.board, marks=pytest.mark.long if k == 0 else ())
+        for k, case in enumerate(SMALLEST)
+    ],
+)
 def test_small(case: Case, tmp_path: Path) -> None:
     _check(case, tmp_path, 1)
 

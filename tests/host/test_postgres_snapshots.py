@@ -25,7 +25,8 @@ from penstock.models.heap.values import DTYPES, Raw
 from penstock.models.numerics.convert import from_pg
 from penstock.models.numerics.formats import parse_format
 from penstock.models.numerics.policy import InputPolicy
-from penstock.models.strider.config import FIXED_TYPES, PortConfig, WalkConfig
+from penstock.models.strider.config import PortConfig, WalkConfig
+from penstock.models.strider.isa import FIXED_TYPES
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
 from penstock.models.strider.table import walk_table

@@ -47,7 +47,8 @@ def sources(soc: Any, board: Board = BOARD) -> Sources:
         name: data.decode() if isinstance(data, bytes) else data
         for name, data in made.files.items()
     }
-    return Sources(text[f"{NAME}.il"], text[f"{NAME}.pcf"])
+    constraints = next(text[name] for name in text if name.endswith((".pcf", ".lpf")))
+    return Sources(text[f"{NAME}.il"], constraints)
 
 
 def placed(made: Sources, folder: Path) -> Path:
@@ -94,6 +95,19 @@ def test_a_small_bitstream(tmp_path: Path) -> None:
         device.exchange(b"")  # the reset after configuration
         answer = b"".join(device.exchange(data) for data in (bytes(asked.tolist()), *[b""] * 20))
     assert answer == bytes((table[byte] + k) % 256 for k, byte in enumerate(asked.tolist()))
+
+
+def test_the_tools_of_ecp5(tmp_path: Path) -> None:
+    """From netlist to bitstream: there is no way back to Verilog here, so what was placed is counted."""
+    board = boards()["ulx3s-12f"]
+    made = sources(Lookup([7 * k % 251 for k in range(512)]), board)
+    mhz = board.oscillator_mhz
+    (result,) = place(board, tmp_path, synthesise(board, made, tmp_path), mhz, [1], 1)
+    # part name, in the bitstream's comments
+    assert b"LFE5U-12F" in result.bitstream and len(result.bitstream) > 100_000
+    found = result.resources
+    assert (found.dsp, found.bram) == (0, 1) and 20 < found.lut < 300 and 30 < found.ff < 200
+    assert result.timing.fmax_mhz is not None and result.timing.fmax_mhz > mhz
 
 
 @pytest.mark.long

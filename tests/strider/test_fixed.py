@@ -6,6 +6,7 @@ import pytest
 from penstock.models.heap.schema import Schema
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import WalkConfig
+from penstock.models.strider.fixed import _divisor
 from penstock.models.strider.layout import Source, TupleLayout
 from penstock.models.strider.program import port_config
 from testbench.strider_bench import check_port
@@ -126,3 +127,10 @@ def test_random_tables_long(seed):
         (4, 8, 16, 64)[seed % 4],
         (("float4",), ("float4", "int4", "float8"), ("bool", "int2", "float4", "float8"))[seed % 3],
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "divisor"), [(0, 8), (1, 1), (2, 2), (4, 4), (8, 8), (16, 8), (24, 8), (36, 4)]
+)
+def test_what_a_move_is_a_multiple_of(number, divisor):
+    assert _divisor(number) == divisor

@@ -11,9 +11,9 @@ from penstock.hdl.strider.pipeline import StriderPipeline
 from penstock.models.heap.schema import Schema
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.numerics.formats import parse_format
-from penstock.models.strider.config import FIXED_TYPES, PortConfig, WalkConfig
+from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.errors import PageError
-from penstock.models.strider.isa import Instruction
+from penstock.models.strider.isa import FIXED_TYPES, Instruction
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
 from testbench import strider_bench

@@ -14,7 +14,8 @@ from penstock.models.heap.values import DTYPES, Raw
 from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
 from penstock.models.numerics.formats import Format
 from penstock.models.numerics.policy import InputPolicy
-from penstock.models.strider.config import FIXED_TYPES, WalkConfig
+from penstock.models.strider.config import WalkConfig
+from penstock.models.strider.isa import FIXED_TYPES
 from penstock.models.strider.layout import Source, TupleLayout, place
 
 __all__ = ["Case", "corrupt", "random_case", "regular_case"]
