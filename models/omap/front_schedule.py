@@ -17,6 +17,8 @@ __all__ = ["FrontSchedule"]
 HASHED = 9
 #: from a command to its first word, beside HBM's own latency: two queues and the address
 _WORD = 3
+#: frames that are freed a cycle, at most
+_RINGS = 4
 #: from a write's command to the cycle in which its answer is counted, beside HBM's own latency
 _ANSWER = 4
 
@@ -31,7 +33,8 @@ class FrontSchedule:
     on; `placed`: all are there, with what earlier operations did; `entry_seen`, `records_seen`:
     whatever is read from then on sees what this operation writes; `end`: its last cycle.
 
-    `interval`: from an operation to the next one at least. `kept_entries`, `kept_records`: how many
+    `interval`: from an operation to the next one at least; `rings`: frames that are freed a cycle.
+    `kept_entries`, `kept_records`: how many
     operations before it may have written something that its reads do not see.
 
     Pages are handed on in `ask` and `ask` + 1, how often they were written in `placed` + 2 and + 3,
@@ -47,13 +50,13 @@ class FrontSchedule:
     records_seen: int
     end: int
     interval: int
+    rings: int
     kept_entries: int
     kept_records: int
 
     @classmethod
     def of(cls, config: OmapConfig) -> FrontSchedule:
         buckets, record = 2 * config.bucket_beats, config.record_beats
-        frames = 2 * config.slots + 1
         scan = HASHED + _WORD + config.deadline
         decided = scan + buckets
         ask = decided + 2
@@ -61,15 +64,18 @@ class FrontSchedule:
         placed = records + 4 * record + 1
         entry_seen = placed + 2 + _ANSWER + config.deadline
         records_seen = placed + 2 + 4 * record - 1 + _ANSWER + config.deadline
-        end = max(entry_seen, records_seen, placed + 4 + frames)
         interval = max(
             HASHED + 3,  # the hash unit
             buckets + 2,  # a scan and its decision
             3 * record + 8,  # an operation's records before the next one looks for them
             4 * record + 1,
-            frames + 2,  # frames are freed one a cycle
             config.beat_cycles * max(buckets, 4 * record),  # HBM's ports
         )
+        frames = 2 * config.slots + 1
+        rings = min(-(-frames // (interval - 2)), _RINGS)
+        freeing = -(-frames // rings)
+        interval = max(interval, freeing + 2)
+        end = max(entry_seen, records_seen, placed + 4 + freeing)
         return cls(
             scan,
             decided,
@@ -80,6 +86,7 @@ class FrontSchedule:
             records_seen,
             end,
             interval,
+            rings,
             _before(entry_seen - HASHED - 2, interval),
             _before(records_seen - ask - 2, interval),
         )

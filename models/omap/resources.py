@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..resources import SCALE, Resources, memory_blocks
 from ..target import Target
 from .back import BackSchedule
-from .config import OmapConfig
+from .config import KEY_BYTES, OmapConfig
 from .cycles import PENDING
+from .front_schedule import FrontSchedule
 
 __all__ = ["estimate"]
 
@@ -17,7 +18,7 @@ _ROUND, _SPONGE, _COMPARE, _SELECT, _CONTROL = 1_000, 900, 0.7, 0.5, 10_000
 
 def estimate(config: OmapConfig, part: Target) -> Resources:
     """Return the resources of a map on a part. An estimate: no map has been placed yet."""
-    back = BackSchedule.of(config)
+    front, back = FrontSchedule.of(config), BackSchedule.of(config)
     cores = config.openers + config.sealers + config.responders + config.request_openers
     lut: float = (
         cores * (_SPONGE + config.rounds * _ROUND)
@@ -28,17 +29,24 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     lut += PENDING * config.window * config.bin_bits * _COMPARE
     lut += 2 * back.items * config.frame_bits * _COMPARE
     lut += 4 * config.record_bytes * 8 * 2 + 2 * config.slots * config.frame_bits * 4
+    # entries and records that HBM may not show yet: keys, buckets and slots; bins
+    place = (config.buckets - 1).bit_length() + (config.bucket_slots - 1).bit_length()
+    kept = front.kept_entries * (8 * KEY_BYTES + place + 2 * config.bin_bits)
+    lut += (3 * kept + 4 * front.kept_records * config.bin_bits) * _COMPARE
     # which opener's block a side takes
     lut += 2 * 128 * config.openers * _SELECT
     ff = cores * 700 + 4 * config.record_bytes * 16 + PENDING * config.window * config.bin_bits
     ff += back.items * config.frame_bits + 6_000
+    ff += kept + 4 * front.kept_records * config.bin_bits + front.end
     pages = config.pages_in_flight // config.openers
     memories = [
         (128, 2 * config.page_blocks, config.sealers),
         (8 * config.bus_bytes, 2 * config.page_beats, config.sealers),
         (8 * config.bus_bytes, pages * config.page_beats, config.openers),
         (128, pages * config.page_blocks, config.openers),
-        (config.frame_bits, config.frames, 1),
+        (config.frame_bits, config.frames, front.rings),
+        (8 * config.bus_bytes, 2 * config.bucket_beats * front.kept_entries, 1),
+        (8 * config.record_bytes, 4 * (front.kept_records + 1), 2),
         (8 * config.bus_bytes, config.window * config.slots * config.frame_beats, 2),
         (128, back.items * config.slot_blocks, 3),
         (8 * config.bus_bytes, config.window * config.message_beats, 2),
