@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .ascon import initial
 from .config import OmapConfig
 
-__all__ = ["AHEAD", "PairSource", "blocks_of"]
+__all__ = ["AHEAD", "PairSource", "blocks_of", "expected_blocks"]
 
 #: operations whose pairs hardware makes ahead
 AHEAD = 4
@@ -29,6 +29,15 @@ def blocks_of(key: int, numbers: NDArray[np.uint64], attempt: int) -> NDArray[np
     tries = np.full(len(numbers), attempt, dtype=np.uint64)
     state = initial(key, (numbers, tries))
     return np.stack(state[:2], axis=1)
+
+
+def expected_blocks(config: OmapConfig) -> float:
+    """Return how many blocks the pairs of an operation take in the mean."""
+    numbers = 1 << config.bin_bits
+    taken = config.bins * (config.bins - 1) / numbers**2
+    left = 1 - taken
+    second = 1 / (1 - left**2)  # where one pair is there already
+    return (1 + 2 * taken * left * second) / (1 - left**2)
 
 
 class PairSource:

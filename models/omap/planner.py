@@ -12,6 +12,7 @@ from .back import BackSchedule
 from .config import BLOCK, OmapConfig
 from .cycles import sealed
 from .front_schedule import FrontSchedule
+from .pairs import expected_blocks
 from .tails import BUDGET, LIFETIME, frame_statistics, frames_needed, total, two_choice_tail
 
 __all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published"]
@@ -24,8 +25,8 @@ MARGIN = 8
 _CONFLICTS = 8
 #: what an operation may fail with, as log2: a quarter of the budget for each of three bounds
 _OPERATION = BUDGET - LIFETIME - 2
-#: blocks of the generator that a core is planned to draw for an operation
-_BLOCKS = 3
+#: share of their time in which the cores that draw pairs are planned to be busy
+_BUSY = 0.8
 #: share of the bins in HBM where no size of HBM is given: the published system's
 _SHARE = 0.2
 
@@ -126,7 +127,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     latency = asked.trip + 4 * config.deadline + page + message + config.page_beats
     window = asked.window or min(max(_power(ceil(latency / interval)), 8), 256)
     turns = -(-message // interval)
-    block = 2 + 12 // config.rounds  # of the generator's; a pair takes 2 but rarely more
+    drawing = expected_blocks(config) * (2 + 12 // config.rounds)
     return replace(
         config,
         window=window,
@@ -134,7 +135,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
         sealers=asked.sealers or cores,
         responders=min(_power(turns), 64),
         request_openers=min(_power(turns), window),
-        generators=min(ceil(_BLOCKS * block / interval), 16),
+        generators=min(ceil(drawing / interval / _BUSY), 16),
     )
 
 

@@ -11,6 +11,8 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hdl.omap.front import Front
+from penstock.models.memory import FixedLatency
+from penstock.models.omap.cycles import public, run
 from penstock.models.omap.front_schedule import FrontSchedule
 from penstock.models.omap.golden import Map
 from penstock.models.omap.messages import Operation, Request
@@ -205,3 +207,11 @@ def test_memory_has_its_deadline_and_no_more(late, fails):
     shape = config(deadline=30)
     _, errors = _run(shape, _hot(6, None), late=late)
     assert bool(errors) == fails
+
+
+def test_the_parts_of_a_latency_are_all_of_it():
+    shape = config(window=8)
+    steps = list(Map(shape, KEYS).run(requests(shape, 60, seed=4)))
+    told = run(shape, public(steps), FixedLatency(90, 16), interval=50)
+    assert sum(told.parts.values()) == pytest.approx(told.latency * len(steps))
+    assert all(cycles >= 0 for cycles in told.parts.values())

@@ -1,6 +1,7 @@
 """The protocol: a map like any other, whose pages show nothing."""
 
 import random
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map, Overflow
 from penstock.models.omap.messages import Keys, Operation, Request, Status
-from penstock.models.omap.pairs import PairSource
+from penstock.models.omap.pairs import PairSource, expected_blocks
 from penstock.models.omap.traffic import open_page, page_traffic, seal_requests
 from testbench.omap import KEYS, Mirror, config, requests
 
@@ -169,3 +170,11 @@ def test_keys_are_independent():
     steps = [(one.step(request), two.step(request)) for request in requests(small, 200, seed=2)]
     assert [a.response for a, _ in steps] == [b.response for _, b in steps]
     assert any([o.page for o in a.opened] != [o.page for o in b.opened] for a, b in steps)
+
+
+@pytest.mark.parametrize("bins", [16, 17, 23])
+def test_blocks_of_pairs(bins):
+    """The mean that cores are planned for is the one that pairs take."""
+    shape = config(bins=bins)
+    blocks = [count for _, _, count in islice(iter(PairSource(shape, KEYS.pairs)), 4000)]
+    assert expected_blocks(shape) == pytest.approx(sum(blocks) / 4000, rel=0.03)
