@@ -177,9 +177,7 @@ def _model(options: Options) -> str:
     slow = _plan(million, memory=timing_of("dram", _PART))
     taken = estimate(values[0], _PART)
     lines = [
-        "RTL in Verilator, values of 8 bytes, half gets and half puts, keys of Zipf 0.99:",
-        _simulated(options),
-        "By the model. Capacity:",
+        "Capacity:",
         _table(over, options),
         _growth(over),
         "Value sizes:",
@@ -327,7 +325,11 @@ def _peers(options: Options) -> str:
     return "\n\n".join(parts)
 
 
-SECTIONS = [Section("omap", False, _model), Section("omap-peers", True, _peers)]
+SECTIONS = [
+    Section("omap", False, _model),
+    Section("omap-peers", True, _peers),
+    Section("omap-rtl", False, _simulated),
+]
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

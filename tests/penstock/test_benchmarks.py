@@ -42,7 +42,7 @@ def test_runs_beside_scikit_learn(script: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("script", ["model_speed", "simulation"])
+@pytest.mark.parametrize("script", ["model_speed", "simulation", "omap"])
 def test_simulates(script: str) -> None:
     pytest.importorskip("cocotbext.axi")
     assert "| --- |" in run(f"{script}.py", "--quick")
