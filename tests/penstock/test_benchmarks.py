@@ -29,7 +29,7 @@ def run(script: str, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "script", ["shapes", "formats", "u55c", "verilog_time", "fit_cpu", "postgres_read"]
+    "script", ["shapes", "formats", "u55c", "verilog_time", "fit_cpu", "postgres_read", "omap"]
 )
 def test_runs(script: str) -> None:
     assert "| --- |" in run(f"{script}.py", "--quick")
@@ -42,7 +42,7 @@ def test_runs_beside_scikit_learn(script: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("script", ["model_speed", "simulation", "omap"])
+@pytest.mark.parametrize("script", ["model_speed", "simulation"])
 def test_simulates(script: str) -> None:
     pytest.importorskip("cocotbext.axi")
     assert "| --- |" in run(f"{script}.py", "--quick")
