@@ -84,3 +84,18 @@ def test_due_at_the_same_time_whenever_it_is_met():
 
     _run(unit, process)
     assert len(seen) > 30
+
+
+@pytest.mark.parametrize(("met", "late"), [(0, 1), (8, 0), (9, 0), (10, 1)])
+def test_late_is_what_is_not_there_when_it_is_due(met, late):
+    unit, seen = Deadline(9, 2), []
+
+    async def process(ctx):
+        for cycle in range(14):
+            ctx.set(unit.begun, cycle == 0)
+            ctx.set(unit.met, cycle == met != 0)
+            seen.append((ctx.get(unit.due), ctx.get(unit.late)))
+            await ctx.tick()
+
+    _run(unit, process)
+    assert seen == [(cycle == 9, late and cycle == 9) for cycle in range(14)]
