@@ -26,6 +26,7 @@ MODULES = (
     "index",
     "pim_accuracy",
     "omap",
+    "omap_obliviousness",
 )
 
 

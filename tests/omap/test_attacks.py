@@ -9,7 +9,6 @@ import random
 
 import pytest
 
-from penstock.host.omap.operations import draw_operations
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.device import Device
@@ -20,18 +19,10 @@ from penstock.models.omap.obliviousness import Trace, independence, shape, unifo
 from penstock.models.omap.snapshot import restore, take
 from penstock.sim.machine import Hung
 from testbench.omap import KEYS, Board, Mirror, compile_map, config, requests
+from testbench.omap_workloads import WORKLOADS, workload
 
 _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 _KINDS = ("flipped", "swapped", "replayed", "truncated")
-#: keys and shares of operations
-WORKLOADS = {
-    "hot key": ("hot:1", {"get": 0.5, "put": 0.5}),
-    "deletes": ("uniform", {"get": 0.2, "put": 0.3, "delete": 0.5}),
-    "Zipf": ("zipf:0.99", {"get": 0.9, "put": 0.1}),
-    "sweep": ("sweep", {"get": 1.0}),
-    "sawtooth": ("sawtooth:10", {"get": 1.0}),
-    "misses": ("uniform", {"get": 1.0}),
-}
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +35,7 @@ def small():
 def _watched(small, name, count):
     """What the host sees of a workload: pages by operation, and bursts of requests and responses."""
     shape_, library = small
-    keys, mix = WORKLOADS[name]
-    items = 0 if name == "misses" else shape_.capacity
-    first = [Request(Operation.PUT, key, bytes(8)) for key in range(items)]
-    made = first + draw_operations(count, 8, shape_.capacity, mix=mix, keys=keys, seed=5)
+    first, made = workload(name, shape_.capacity, count, seed=5)
     sizes = [len(step.opened) for step in Map(shape_, KEYS).run(made)]
     with Board(shape_, library, _HOST, _HBM, most=len(made)) as board:
         board.machine.trace(1)
@@ -70,7 +58,7 @@ def _watched(small, name, count):
         pages = iter(
             [a // shape_.page_bytes for a, _, _ in seen[channel] if not a % shape_.page_bytes]
         )
-        found.append([tuple(next(pages) for _ in range(size)) for size in sizes][len(first) :])
+        found.append([tuple(next(pages) for _ in range(size)) for size in sizes][first:])
         assert next(pages, None) is None
     return Trace(shape_.bins, shape_.hbm_bins, tuple(found[0]), tuple(found[1])), messages
 

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.host.omap.operations import draw_operations
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.cycles import public, run
 from penstock.models.omap.golden import Map
-from penstock.models.omap.messages import Operation, Request
 from penstock.models.omap.obliviousness import (
     ciphertexts,
     classifier,
@@ -23,25 +21,10 @@ from penstock.models.omap.obliviousness import (
 from penstock.models.omap.traffic import page_traffic
 from testbench.omap import KEYS, config
 from testbench.omap_leaks import LEAKS, leaky
+from testbench.omap_workloads import WORKLOADS, workload
 
 _ITEMS, _BINS, _HBM = 1024, 256, 51
 _COUNT = 6000
-#: keys, shares of operations, and whether the map is full of them at first
-WORKLOADS = {
-    "sweep": ("sweep", {"get": 1.0}, True),
-    "uniform": ("uniform", {"get": 0.5, "put": 0.5}, True),
-    "hot key": ("hot:1", {"get": 0.5, "put": 0.5}, True),
-    "Zipf": ("zipf:0.99", {"get": 0.9, "put": 0.1}, True),
-    "sawtooth": ("sawtooth:128", {"get": 1.0}, True),
-    "misses": ("uniform", {"get": 1.0}, False),
-    "deletes": ("uniform", {"get": 0.2, "put": 0.3, "delete": 0.5}, True),
-}
-
-
-def _requests(name, count=_COUNT, seed=1):
-    keys, mix, full = WORKLOADS[name]
-    first = [Request(Operation.PUT, key, bytes(8)) for key in range(_ITEMS if full else 0)]
-    return len(first), first + draw_operations(count, 8, _ITEMS, mix=mix, keys=keys, seed=seed)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +40,7 @@ def steps(wide):
     """What a map does under each workload, each with pairs of its own."""
     found = {}
     for number, name in enumerate(WORKLOADS):
-        first, made = _requests(name)
+        first, made = workload(name, _ITEMS, _COUNT)
         box = Map(wide, replace(KEYS, pairs=KEYS.pairs + number))
         found[name] = list(box.run(made))[first:]
         # T9: no bound is near
@@ -113,7 +96,7 @@ def test_times_are_those_of_any_other_workload(wide, steps):
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_leak_fails_the_test_that_is_named_for_it(leak):
     name = "deletes" if leak in ("writes what changed", "a miss touches nothing") else "hot key"
-    first, made = _requests(name, 12_000)
+    first, made = workload(name, _ITEMS, 12_000)
     bins = 200 if leak == "biased range" else _BINS
     seen = leaky(leak, bins, _HBM, made, 1, first)
     tests = {"T1": shape, "T2": lambda t: [uniformity(t)], "T3": lambda t: [independence(t)]}
@@ -124,6 +107,6 @@ def test_a_leak_fails_the_test_that_is_named_for_it(leak):
 
 
 def test_the_map_of_bins_without_a_leak_passes():
-    first, made = _requests("hot key", 12_000)
+    first, made = workload("hot key", _ITEMS, 12_000)
     seen = leaky("", _BINS, _HBM, made, 1, first)
     _all_pass([*shape(seen), uniformity(seen), independence(seen)])
