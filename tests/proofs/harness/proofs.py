@@ -36,8 +36,8 @@ class Proof:
     seconds
         Of processor that a tool may take; beyond them the proof counts as failed.
     merge
-        Registers that are always equal become one before covers and defects are looked for: for two
-        runs of something large.
+        Registers that are always equal become one before defects are looked for: for two runs of
+        something large.
     long
         Why only `--long` runs it: about how long it takes. Its defects are then `long` too.
     """

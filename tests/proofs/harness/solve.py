@@ -102,7 +102,7 @@ def decide(
     """Decide a bench, or recall what was decided of the same one by the same tools.
 
     `covers`: cycles within which covers are looked for; 0: they are not. `merge`: registers that are
-    always equal become one before bounded searches as well.
+    always equal become one before a bounded search as well.
     """
     text = bench.rtlil()
     key = "\n".join([text, method, str(depth), str(covers), versions(), _AIGER, _SMT, _REACH])
@@ -125,7 +125,7 @@ def decide(
         else:
             raise Problem(f"there is no method {method}")
         if covers:
-            verdict.reached = _covered(bench, folder, covers, seconds, merge)
+            verdict.reached = _covered(bench, folder, covers, seconds)
         verdict.seconds = round(_spent() - begun, 1)
     if verdict.holds is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -230,17 +230,10 @@ def _induction(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdic
     return Verdict(None, depth, detail=out[-500:])
 
 
-def _covered(
-    bench: Bench, folder: Path, within: int, seconds: float, merge: bool
-) -> dict[str, int]:
+def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[str, int]:
     """The cycle in which each cover is reached first."""
-    commands = []
-    source = "top.aig"
-    if merge:
-        commands.append(f"read_aiger top.aig; strash{_MERGE}; write_aiger less.aig")
-        source = "less.aig"
-    commands += [
-        f"read_aiger {source}; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
+    commands = [
+        f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
         for number in range(1, len(bench.covers) + 1)
     ]
     out = _checked(abc("; ".join(commands), folder, seconds))
