@@ -1,0 +1,227 @@
+# amaranth: UnusedElaboratable=no
+"""The oblivious map: two runs with equal arrivals that show equal bins look the same from outside,
+whatever their keys, values, operations and HBM are.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from harness import Bench, Defect, Proof, two_runs
+from harness.small import made
+from harness.substitute import Cut, replaced
+
+from penstock.hdl.omap import engine
+from penstock.hdl.omap import pairs as pair_generator
+from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.shell import register_map
+
+#: a map of two items in four bins, one of them in HBM
+SMALL = OmapConfig(
+    capacity=2,
+    value_bytes=8,
+    bins=4,
+    hbm_bins=1,
+    slots=2,
+    buckets=2,
+    bucket_slots=1,
+    frames=4,
+    window=2,
+    openers=2,
+    sealers=2,
+    responders=1,
+    rounds=4,
+    deadline=4,
+    bus_bytes=16,
+)
+
+#: registers that the host may know, and how many of their bits are free
+_PUBLIC = {"requests": 14, "responses": 14, "pages": 14, "hbm": 14, "count": 3, "interval": 6}
+#: of a cipher's block so many bits are free, the others 0: nothing looks at its content
+_WIDE, _FEW = 128, 2
+
+
+class Free:
+    """Free signals of a run. Those of `common` are the same in both runs: of the same kind, made in
+    the same order."""
+
+    def __init__(self, bench: Bench, number: int) -> None:
+        self._bench, self._number = bench, number
+        self._made: dict[str, int] = {}
+
+    def _numbered(self, name: str) -> str:
+        self._made[name] = self._made.get(name, -1) + 1
+        return f"{name}{self._made[name]}"
+
+    def common(self, name: str, bits: int) -> Value:
+        name = self._numbered(name)
+        narrow = bits if bits < _WIDE else _FEW
+        free = self._bench.inputs[name] if self._number else self._bench.free(name, narrow)
+        return Cat(free, Const(0, bits - narrow)) if narrow < bits else free
+
+    def own(self, name: str, bits: int) -> Value:
+        return self._bench.free(f"{self._numbered(name)} ({self._number})", bits)
+
+
+class Run(wiring.Component):
+    """An engine without its shell, with registers as ports of their own, and with these cuts:
+
+    * the pairs that are shown (`Shown`) are the same in both runs;
+    * pairs are made at the same times, and are any;
+    * ciphers are ideal: what is sealed is anything, the same in both runs; what is opened is
+      anything; tags fit at the same time. Their latency is the ciphers' own;
+    * the front and the back fail at the same time: when HBM misses its deadline, or a bound of the
+      failure budget is exceeded.
+    """
+
+    def __init__(self, config: OmapConfig, free: Free) -> None:
+        self.engine = engine.MapEngine(config)
+        members: dict[str, Any] = {}
+        for name, member in self.engine.signature.members.items():
+            if name == "registers":
+                members |= {r.name: In(_PUBLIC.get(r.name, r.bits)) for r in register_map(0).engine}
+            else:
+                members[name] = member
+        super().__init__(members)
+        self._made = self._elaborated(free)
+
+    def _elaborated(self, free: Free) -> Elaboratable:
+        def cut(*names):
+            def of(kind):
+                def make(*args, **shape):
+                    own = shape.get("opening", False)
+                    return Cut(kind(*args, **shape), names, partial(give, kind.__name__, own))
+
+                return make
+
+            return of
+
+        def give(label, own, name, bits):
+            return (free.own if own else free.common)(f"{label}.{name}", bits)
+
+        def cores(kinds):
+            return {name: cut("result", "tag")(kind) for name, kind in kinds.items()}
+
+        kinds = {
+            "hdl.omap.front": {"Shown": cut("bin0", "bin1")},
+            "hdl.omap.sealing": {"CORES": cores},
+            "hdl.omap.opening": {"Opener": cut("fits")},
+            "hdl.omap.requests": {"Opener": cut("fits")},
+            "hdl.omap.engine": {
+                "Front": cut("error", "bus_error", "code"),
+                "Back": cut("error", "bus_error", "code"),
+                "PairGenerators": lambda _: lambda config: _Pairs(config, free),
+            },
+        }
+        with replaced(kinds):
+            return made(self.engine)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.engine = self._made
+        for name in self.engine.signature.members:
+            if name == "registers":
+                for register in register_map(0).engine:
+                    m.d.comb += self.engine.registers[register.name].eq(
+                        getattr(self, register.name)
+                    )
+        theirs = {path: value for path, _, value in self.engine.signature.flatten(self.engine)}
+        for path, member, value in self.signature.flatten(self):
+            if path in theirs:
+                mine, other = Value.cast(value), Value.cast(theirs[path])
+                m.d.comb += other.eq(mine) if member.flow is In else mine.eq(other)
+        return m
+
+
+class _Pairs(wiring.Component):
+    """Any pairs, at times that are the same in both runs."""
+
+    def __init__(self, config: OmapConfig, free: Free) -> None:
+        self._free = free
+        super().__init__(pair_generator.PairGenerators(config).signature)
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = Value.cast(self.o.payload)
+        m.d.comb += [
+            self.o.valid.eq(self._free.common("pairs.valid", 1)),
+            bits.eq(self._free.own("pairs.payload", len(bits))),
+        ]
+        return m
+
+
+def traffic() -> Bench:
+    """Two engines with keys, requests, pages and HBM of their own."""
+    b = Bench()
+    hosts = ("m0", "m1")
+    answers = ("arready", "rvalid", "rlast", "rresp", "rid", "awready", "wready", "bvalid", "bresp")
+    equal = [f"{host}__{name}" for host in hosts for name in (*answers, "bid")]
+    runs = iter(range(2))
+    (one, first), (_, second) = two_runs(
+        b, lambda: Run(SMALL, Free(b, next(runs))), ["start", *_PUBLIC, *equal]
+    )
+    for name in first:
+        if name.startswith(hosts) or name in ("done", "error", "report", "counters"):
+            b.check(f"{name} is the same in both", first[name] == second[name])
+    _covers(b, one)
+    for name in ("m0__arvalid", "m0__awvalid", "m0__wvalid", "m1__wvalid"):
+        for number, values in enumerate((first, second)):
+            b.show(f"{name} ({number})", values[name])
+    return b
+
+
+def _covers(b: Bench, run: Run) -> None:
+    """What one of the runs does between the front and the back."""
+    found = run.engine.front.o
+    moved, was, key = Signal(), Signal(), Signal.like(found.p.key)
+    flying = Signal(range(SMALL.window + 1))
+    b.d.comb += moved.eq(found.valid & found.ready)
+    b.d.sync += flying.eq(flying + moved - run.engine.back.sealed)
+    with b.m.If(moved):
+        b.d.sync += [was.eq(1), key.eq(found.p.key)]
+    b.cover("a key has an item", moved & found.p.hit)
+    b.cover("a key has none", moved & ~found.p.hit)
+    b.cover(
+        "the same key is found twice in flight",
+        moved & was & (flying != 0) & (found.p.key == key) & found.p.hit,
+    )
+    b.cover("a response is written", run.m1.wvalid & run.m1.wlast)
+    b.cover("a page is written", run.m0.wvalid & run.m0.wlast)
+
+
+PROOFS = [
+    Proof(
+        "hdl.omap.engine.MapEngine",
+        "two runs with equal arrivals that show equal bins are the same at the host's ports in every "
+        "cycle (addresses, lengths, times, sealed data), whatever keys, values, operations, HBM's "
+        "content and times are",
+        traffic,
+        (
+            Defect(  # a key that has an item opens one bin
+                "hdl.omap.records",
+                "m.d.sync += bins.eq(self.i.p.bins)",
+                "m.d.sync += Cat(bins[0], bins[1]).eq("
+                "Mux(self.i.p.found, self.i.p.bins[0], Cat(self.i.p.bins[0], self.i.p.bins[1])))",
+            ),
+            Defect(  # a key that has an item is answered a cycle early
+                "hdl.omap.back",
+                "self.answered.eq(self.answering & last)",
+                "self.answered.eq(self.answering & Mux(op.hit, self.answer_block == 0, last))",
+            ),
+            Defect(  # a page is written back only if it has items
+                "hdl.omap.closing",
+                "writes.i.valid.eq((self.sealed & self.hosts[0]) | later)",
+                "writes.i.valid.eq((self.sealed & self.hosts[0] & (self.used[0] != 0)) | later)",
+            ),
+        ),
+        covers=200,
+        search=150,
+        seconds=400,
+        merge=True,
+        long="two minutes",
+    )
+]
