@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from itertools import product
 
 import pytest
 from amaranth.sim import Simulator
@@ -117,7 +118,17 @@ def _run(shape, made, *, late, gaps=lambda: 0):
     simulator.add_clock(1e-6)
     simulator.add_testbench(process)
     simulator.run()
+    told["entries"] = sorted(_entries(shape, memories[0].content))
     return told, errors
+
+
+def _entries(shape, content):
+    """Yield the bucket and the key of all valid entries in HBM."""
+    for address, word in content.items():
+        for at in range(0, shape.bus_bytes, shape.entry_bytes):
+            if word[at + 8] & 1:
+                key = int.from_bytes(word[at : at + 8], "little")
+                yield (address + at) // shape.bucket_bytes, key
 
 
 def _operation(ctx, o, shape):
@@ -160,6 +171,7 @@ def _compare(shape, made, told):
         assert len(frames) == golden.frames_in_use
         pages += [o.page for o in step.opened]
         counters += [o.counter for o in step.opened]
+    assert told["entries"] == sorted((p.bucket, key) for key, p in golden._places.items())
     assert told["pages"] == pages and told["counters"] == counters
 
 
@@ -185,8 +197,17 @@ _LOADS = {
 }
 
 
-@pytest.mark.parametrize("load", _LOADS)
-@pytest.mark.parametrize("name", _SHAPES)
+#: those that are run always
+_FEW = {("narrow", "hot"), ("narrow", "three keys"), ("two beats", "mixed"), ("wide", "full")}
+
+
+@pytest.mark.parametrize(
+    "name, load",
+    [
+        pytest.param(*case, marks=() if case in _FEW else pytest.mark.long)
+        for case in product(_SHAPES, _LOADS)
+    ],
+)
 def test_operations_under_way_are_forwarded(name, load):
     """An operation begins every `interval` cycles, whatever it has in common with those before it."""
     shape, draw = config(**{"capacity": 20, "slots": 16, **_SHAPES[name]}), random.Random(load)
