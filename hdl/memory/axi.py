@@ -7,10 +7,11 @@ case, so that a flattened port reads `m0_axi_araddr`. AMBA AXI and ACE protocol 
 from enum import IntEnum
 from typing import Any
 
+from amaranth.hdl import Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["AXI4", "AXI4Lite", "Response", "flat", "shared_by"]
+__all__ = ["AXI4", "AXI4Lite", "Response", "flat", "lent_to", "shared_by"]
 
 
 class Response(IntEnum):
@@ -135,6 +136,30 @@ def shared_by(m, port, *managers):
         for name, member in manager.signature.members.items():
             inner, outer = getattr(manager, name), getattr(port, name)
             m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(outer)
+
+
+#: inputs of a manager that say that something of its own happened
+_OWN = frozenset({"awready", "wready", "bvalid", "arready", "rvalid"})
+
+
+def lent_to(m, port, manager, *guests):
+    """Give the channels of a memory port to `manager`, in module `m`; while a guest's signal is high, those that the guest has belong to the guest.
+
+    `guests`: pairs of a bus and its signal. A port changes hands only when nothing of the channels is under way.
+    """
+    for name, member in manager.signature.members.items():
+        inner, outer = getattr(manager, name), getattr(port, name)
+        here = [(getattr(bus, name), lent) for bus, lent in guests if hasattr(bus, name)]
+        if member.flow is Out:
+            for own, lent in here:
+                inner = Mux(lent, own, inner)
+            m.d.comb += outer.eq(inner)
+            continue
+        free = outer
+        for own, lent in here:
+            m.d.comb += own.eq(outer & lent if name in _OWN else outer)
+            free = free & ~lent if name in _OWN else free
+        m.d.comb += inner.eq(free)
 
 
 def flat(prefix, signature):

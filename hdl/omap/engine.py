@@ -1,19 +1,23 @@
 """The oblivious map as an engine: its ports are `models.omap.shell.PORTS`."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from ...models.errors import ErrorCode
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
+from ...models.omap.messages import Status
 from ...models.omap.shell import PORTS, register_map
 from ..memory import AXI4
-from ..memory.axi import shared_by
+from ..memory.axi import lent_to, shared_by
 from ..shell import engine_members
 from .answers import Answers
 from .back import Back
+from .clear import Clear
 from .closing import PageClosing, ticket_layout
+from .dump import Dump
 from .front import Front
+from .load import LoadPairs
 from .opening import PageOpening
 from .pairs import PairGenerators
 from .requests import Requests
@@ -42,6 +46,7 @@ class MapEngine(wiring.Component):
         self.active, self.stopped = Signal(), Signal(reset_less=True)
         self.number = Signal(64, reset_less=True)
         self.retired = Signal(33)
+        self.begin = Signal()  # cycle 0 of the operations
         keys = {
             name: Cat(registers[f"{name}_key_low"], registers[f"{name}_key_high"])
             for name in ("page", "session", "hash", "pairs")
@@ -50,17 +55,24 @@ class MapEngine(wiring.Component):
         m.submodules.front = self.front = Front(config)
         m.submodules.back = self.back = Back(config, ticket_layout(config))
         m.d.comb += [
-            pairs.start.eq(self.start),
+            pairs.start.eq(self.begin),
             pairs.number.eq(self.number),
             pairs.key.eq(keys["pairs"]),
-            self.front.clear.eq(self.start),
+            self.front.clear.eq(self.begin),
             self.front.key.eq(keys["hash"]),
             self.front.base.eq(registers.hbm),
             self.back.base.eq(registers.hbm),
         ]
-        wiring.connect(m, pairs.o, self.front.i_pairs)
-        shared_by(m, self.m2, self.front.bucket_bus)
-        shared_by(m, self.m3, self.front.record_bus)
+        m.submodules.load = load = LoadPairs(config)
+        wiring.connect(m, pairs.o, load.i)
+        wiring.connect(m, load.o, self.front.i_pairs)
+        m.d.comb += [load.start.eq(self.begin), load.records.eq(registers.load)]
+        self.loading = registers.load != 0
+        buckets, records = self._clear(m)
+        dump = self._dump(m, keys["page"], buckets, records)
+        guests = (buckets.bus, buckets.busy), (dump.reads, dump.busy)
+        lent_to(m, self.m2, self.front.bucket_bus, *guests)
+        lent_to(m, self.m3, self.front.record_bus, (records.bus, records.busy))
         shared_by(m, self.m4, self.back.bus0)
         shared_by(m, self.m5, self.back.bus1)
         self._requests(m, keys["session"])
@@ -69,13 +81,64 @@ class MapEngine(wiring.Component):
         self._end(m)
         return m
 
+    def _clear(self, m):
+        """Regions of HBM that have to be zero at first are filled behind the first start, before the
+        first operation. Returns their writers, by port."""
+        config, registers = self.config, self.registers
+        cleared, clearing = Signal(reset_less=True), Signal()
+        begins = self.start & ~cleared & ~registers.zeroed
+        clears = [Clear(bus_bytes=config.bus_bytes, at=at, size=size) for at, size in config.zeros]
+        for k, clear in enumerate(clears):
+            m.submodules[f"clear{k}"] = clear
+            m.d.comb += [clear.start.eq(begins), clear.base.eq(registers.hbm)]
+            self.failures.append((clear.error, ErrorCode.BUS_WRITE))
+        ended = clearing & ~Cat(clear.busy for clear in clears).any()
+        m.d.comb += [
+            self.begin.eq((self.start & ~begins) | ended),
+        ]
+        with m.If(begins):
+            m.d.sync += clearing.eq(1)
+        with m.Elif(ended):
+            m.d.sync += clearing.eq(0)
+        with m.If(self.begin):
+            m.d.sync += cleared.eq(1)
+        return clears
+
+    def _dump(self, m, key, buckets, records):
+        """A start for a snapshot writes HBM's image in place of operations. Each epoch, which is in
+        the nonces, has to be above the last one."""
+        registers = self.registers
+        m.submodules.dump = self.dump = dump = Dump(self.config)
+        latest = Signal(64, reset_less=True)
+        self.dumping, self.old_epoch = Signal(), Signal()
+        new = registers.snapshot > latest
+        m.d.comb += [
+            self.dumping.eq(registers.snapshot != 0),
+            dump.start.eq(self.begin & self.dumping & new & ~self.stopped),
+            dump.epoch.eq(registers.snapshot),
+            dump.key.eq(key),
+            dump.base.eq(registers.hbm),
+            dump.to.eq(registers.image),
+        ]
+        with m.If(self.begin):
+            m.d.sync += self.old_epoch.eq(self.dumping & ~new)
+        with m.If(dump.start):
+            m.d.sync += latest.eq(registers.snapshot)
+        m.d.comb += self.counters.scanned.eq(buckets.moved + records.moved + dump.moved)
+        self.failures += [
+            (dump.read_error, ErrorCode.BUS_READ),
+            (dump.write_error, ErrorCode.BUS_WRITE),
+        ]
+        return dump
+
     def _requests(self, m, key):
         registers = self.registers
         m.submodules.requests = requests = self.requests = Requests(self.config)
         wiring.connect(m, requests.head, self.front.i)
         m.d.comb += [
-            requests.start.eq(self.start),
-            requests.active.eq(self.active),
+            requests.start.eq(self.begin),
+            requests.active.eq(self.active & ~self.dumping),
+            requests.loading.eq(self.loading),
             requests.number.eq(self.number),
             requests.address.eq(registers.requests),
             requests.interval.eq(registers.interval),
@@ -98,7 +161,8 @@ class MapEngine(wiring.Component):
         wiring.connect(m, front.o, back.i)
         wiring.connect(m, front.o_pages, opening.i)
         wiring.connect(m, front.o_counters, opening.i_counter)
-        shared_by(m, self.m0, opening.bus, closing.bus)
+        shared_by(m, self.m0, opening.bus)
+        lent_to(m, self.m0, closing.bus, (self.dump.writes, self.dump.busy))
         slot = Signal(range(config.window))
         m.d.comb += [
             back.go.eq(opening.open & closing.room & answers.room),
@@ -110,7 +174,7 @@ class MapEngine(wiring.Component):
             opening.released.eq(closing.released),
             closing.merging.eq(back.merging),
             closing.closing.eq(back.closing),
-            answers.start.eq(self.start),
+            answers.start.eq(self.begin),
             answers.number.eq(self.number),
             answers.base.eq(registers.responses),
             answers.key.eq(session_key),
@@ -145,7 +209,7 @@ class MapEngine(wiring.Component):
 
     def _end(self, m):
         refused = Signal()  # an earlier run left the map's memory half changed
-        with m.If(self.start):
+        with m.If(self.begin):
             m.d.sync += [
                 self.active.eq(1),
                 refused.eq(self.stopped),
@@ -153,7 +217,10 @@ class MapEngine(wiring.Component):
                 self.retired.eq(0),
             ]
         front, back = self.front, self.back
+        there = front.o.valid & (front.o.p.status == Status.FOUND.value)
         failures = [
+            (self.loading & there, MapError.DUPLICATE),
+            (self.active & self.old_epoch, MapError.OLD_EPOCH),
             (self.active & refused, MapError.STOPPED),
             *self.failures,
             (front.bus_error | back.bus_error, ErrorCode.BUS_READ),
@@ -172,7 +239,7 @@ class MapEngine(wiring.Component):
                 m.d.comb += [self.error.eq(1), self.report.code.eq(code.value)]
         m.d.comb += self.done.eq(
             self.active
-            & (self.answers.answered == self.registers.count)
+            & Mux(self.dumping, self.dump.done, self.answers.answered == self.registers.count)
             & self.answers.idle
             & self.opening.empty
             & front.idle
@@ -184,5 +251,7 @@ class MapEngine(wiring.Component):
             m.d.sync += [
                 self.active.eq(0),
                 self.stopped.eq(0),
-                self.number.eq(self.number + self.registers.count),
+                self.number.eq(self.number + Mux(self.dumping, 0, self.registers.count)),
             ]
+        with m.If(self.active & self.old_epoch & ~refused):
+            m.d.sync += self.stopped.eq(0)

@@ -1,6 +1,6 @@
 """Sealed requests: fetched when they have arrived, and opened by cipher cores that take turns."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,6 +26,8 @@ class Requests(wiring.Component):
         Of the run.
     retired : In(33)
         How many requests of the run have been answered: their texts are no longer read.
+    loading : In(1)
+        They are of a load.
     key : In(128)
     head : Out(stream of {operation, key})
     slot, block : In, data : Out(128)
@@ -46,6 +48,7 @@ class Requests(wiring.Component):
                 "interval": In(32),
                 "count": In(32),
                 "retired": In(33),
+                "loading": In(1),
                 "key": In(128),
                 "head": Out(stream.Signature(head_layout())),
                 "slot": In(range(config.window)),
@@ -105,11 +108,12 @@ class Requests(wiring.Component):
         given, filled, opened = (turn for turn, _ in turns)
         heads, datas, refused = [], [], []
         bits = (cores - 1).bit_length()
+        nonce = Cat((self.number + asked)[:64], Const(0, 62), self.loading)  # `load_nonce`
         for k in range(cores):
             opener, head = self._core(m, k)
             m.d.comb += [
                 opener.i.valid.eq(sent & (given == k)),
-                opener.i.p.nonce.eq(self.number + asked),
+                opener.i.p.nonce.eq(nonce),
                 opener.key.eq(self.key),
                 opener.i_data.valid.eq(reader.o.valid & (filled == k)),
                 opener.i_data.payload.eq(reader.o.p.data),

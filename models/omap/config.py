@@ -269,6 +269,11 @@ class OmapConfig:
     def hbm_bytes(self) -> int:
         return self.frames_at + _up(self.frames * self.frame_bytes, 4096)
 
+    @property
+    def zeros(self) -> tuple[tuple[int, int], ...]:
+        """First byte and bytes of the regions that are zero at first, by the port that clears them."""
+        return (0, self.records_at), (self.records_at, self.frames_at - self.records_at)
+
     # the host
 
     @property

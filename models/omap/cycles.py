@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from ..memory import Memory, Reader, Writer
 from .back import BackSchedule
 from .ciphers import Pace
-from .config import OmapConfig
+from .config import BLOCK, OmapConfig
 from .front_schedule import FrontSchedule
 from .golden import Step
 from .pairs import AHEAD
+from .snapshot import PIECE, piece_bytes
 
 __all__ = [
     "PARTS",
@@ -26,6 +27,8 @@ __all__ = [
     "Public",
     "Schedule",
     "bound",
+    "cleared",
+    "dumped",
     "opened",
     "public",
     "run",
@@ -170,6 +173,36 @@ class _Drain:
         _, beats, idle = self._writer.write(valid, address, self._beats, lambda previous: 0)
         self._ended = beats[-1]
         return self._ended, idle
+
+
+def cleared(config: OmapConfig, memory: Memory, hbm_at: int = 0) -> int:
+    """Return the cycles that the first start takes for clearing HBM, whose ports have this timing,
+    before the run. `hbm_at`: the register `hbm`."""
+    idle = []
+    for at, size in config.zeros:
+        writer = Writer(memory, config.bus_bytes)
+        idle.append(writer.write(1, hbm_at + at, size // config.bus_bytes, lambda previous: 0)[2])
+    return max(idle) + 1
+
+
+def dumped(
+    config: OmapConfig, hbm: Memory, host: Memory, *, hbm_at: int = 0, image_at: int = 0
+) -> int:
+    """Return the cycles of a start that takes a snapshot, with ports of this timing. Addresses are
+    the registers'."""
+    lanes, stride = config.bus_bytes // BLOCK, piece_bytes(config)
+    reader, drain = Reader(hbm, config.bus_bytes), _Drain(host, config, stride // config.bus_bytes)
+    seal = _Seal(1, PIECE // BLOCK, config.sealing_pace)
+    free, idle = 1, 0
+    for piece in range(config.hbm_bytes // PIECE):
+        beats = PIECE // config.bus_bytes
+        put = reader.command(max(free, seal.room), hbm_at + piece * PIECE, beats)
+        for _ in range(beats):
+            put = reader.accept(max(reader.offer(), put + 1) + lanes - 1)
+        free = put + 2
+        last, idle = drain.write(seal.give(put + 1) + 1, image_at + piece * stride)
+        seal.left.append(last)
+    return idle
 
 
 def run(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from .config import OmapConfig
 from .errors import MapError
-from .golden import Map, Overflow, Step
+from .golden import Item, Map, Overflow, Step
+from .load import batches, load, load_requests
 from .messages import Keys, Request, open_request, seal_response
 from .traffic import open_page, seal_pages
 
@@ -60,6 +61,32 @@ class Device:
                 self._stop(problem.code)
             self._pages(step)
             done.append(step)
+        return done
+
+    def load(self, items: Sequence[Item]) -> list[Step]:
+        """Load records, in as many loads as HBM's frames need. Raises Stopped: DUPLICATE for a key
+        that is there; OverflowError for more than the map has room for, before anything is changed."""
+        self._check()
+        if len(self.map) + len(items) > self.config.capacity:
+            raise OverflowError(f"the map holds {self.config.capacity:,} items")
+        done: list[Step] = []
+        at = 0
+        for size in batches(self.config, len(items), len(self.map)):
+            part = items[at : at + size]
+            at += size
+            done += self.load_run(load_requests(self.config, part), size)
+        return done
+
+    def load_run(self, requests: Sequence[Request], records: int) -> list[Step]:
+        """Carry out one load. Raises Stopped."""
+        self._check()
+        done: list[Step] = []
+        try:
+            for step in load(self.map, requests, records):
+                self._pages(step)
+                done.append(step)
+        except Overflow as problem:
+            self._stop(problem.code)
         return done
 
     def _pages(self, step: Step) -> None:

@@ -44,3 +44,15 @@ class MapError(HardwareCode):
     STOPPED = 206, "an earlier run did not come to its end", "restore a snapshot", "E850"
     EPOCH = 207, "the snapshot is not the latest one", "give the latest snapshot", "E850"
     SNAPSHOT = 208, "the snapshot was changed", "give the snapshot as it was taken", "E850"
+    OLD_EPOCH = (
+        210,
+        "a snapshot's epoch is not above the last one",
+        "give each snapshot an epoch of its own, in order",
+        "E850",
+    )
+    DUPLICATE = (
+        209,
+        "a record's key is in the map already",
+        "load each key once, into a map with fresh keys",
+        "E850",
+    )

@@ -17,7 +17,7 @@ from .messages import Keys, Operation, Request, Response, Status
 from .pairs import PairSource
 from .siphash import siphash
 
-__all__ = ["Item", "Map", "Opened", "Overflow", "Step"]
+__all__ = ["Item", "Map", "Opened", "Overflow", "Place", "Step"]
 
 
 class Item(NamedTuple):
@@ -54,7 +54,9 @@ class Overflow(Exception):
 
 
 @dataclass(slots=True)
-class _Place:
+class Place:
+    """The pair of an item, which of the two bins holds it, and the bucket of its entry."""
+
     pair: tuple[int, int]
     second: bool  # which of the two bins holds the item
     bucket: int
@@ -66,7 +68,7 @@ class Map:
     def __init__(self, config: OmapConfig, keys: Keys, first: int = 0) -> None:
         self.config, self.keys, self.number = config, keys, first
         self._pairs = iter(PairSource(config, keys.pairs, first))
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, Place] = {}
         self._buckets = [0] * config.buckets
         self._loads = [0] * config.bins
         self._waiting: list[list[int]] = [[] for _ in range(config.bins)]
@@ -100,16 +102,26 @@ class Map:
         """Return how often a page was written, and its items."""
         return self._counters[number], tuple(self._pages[number])
 
+    def places(self) -> Iterator[tuple[int, Place]]:
+        """Yield the keys of all items, and what the position map knows of them."""
+        yield from self._places.items()
+
+    def bin(self, number: int) -> tuple[int, tuple[int, ...]]:
+        """Return the load of a bin, and the keys that wait for its page."""
+        return self._loads[number], tuple(self._waiting[number])
+
     def run(self, requests: Iterable[Request]) -> Iterator[Step]:
         """Carry out requests, one after another. Raises Overflow."""
         for request in requests:
             yield self.step(request)
 
-    def step(self, request: Request) -> Step:
-        """Carry out one request. Raises Overflow."""
+    def step(self, request: Request, shown: tuple[int, int] | None = None) -> Step:
+        """Carry out one request. `shown`: bins that a load shows, in place of random ones. Raises
+        Overflow."""
         config = self.config
         operation, key = request.operation, request.key
         fresh, stand_in, blocks = next(self._pairs)
+        loading = shown is not None
         self.number += 1
         known = operation in (Operation.GET, Operation.PUT, Operation.DELETE)
         place = self._places.get(key) if known else None
@@ -118,7 +130,12 @@ class Map:
         )
         if inserts:
             bucket = self._bucket(key)
-        shown = stand_in if place is None else place.pair
+        if loading and place is not None:
+            raise Overflow(MapError.DUPLICATE)
+        if place is not None:
+            shown = place.pair
+        elif shown is None:
+            shown = stand_in
 
         # 1: take the items that wait, and the one that is asked for
         taken = [self._take(number) for number in shown]
@@ -190,4 +207,4 @@ class Map:
         new = request.value if request.operation == Operation.PUT else value
         assert new is not None
         self._framed[request.key] = new
-        self._places[request.key] = _Place(pair, second, bucket)
+        self._places[request.key] = Place(pair, second, bucket)

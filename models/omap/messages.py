@@ -14,6 +14,7 @@ __all__ = [
     "Request",
     "Response",
     "Status",
+    "load_nonce",
     "open_request",
     "open_response",
     "pack_request",
@@ -106,6 +107,11 @@ def request_nonce(number: int) -> int:
     return number
 
 
+def load_nonce(number: int) -> int:
+    """Return the nonce of the session's request of this number in a load."""
+    return number | 1 << 126
+
+
 def response_nonce(number: int) -> int:
     """Return the nonce of its response."""
     return number | 1 << 127
@@ -117,10 +123,14 @@ def seal_request(config: OmapConfig, key: int, number: int, request: Request) ->
     return sealed + bytes(config.message_bytes - len(sealed))
 
 
-def open_request(config: OmapConfig, key: int, number: int, sealed: bytes) -> Request | None:
-    """Return the request; None where it was not sealed for this place in the session."""
+def open_request(
+    config: OmapConfig, key: int, number: int, sealed: bytes, *, loading: bool = False
+) -> Request | None:
+    """Return the request; None where it was not sealed for this place in the session. `loading`: it
+    is of a load."""
     size = (config.message_blocks + 1) * BLOCK
-    text = config.sealing.open_(key, request_nonce(number), sealed[:size])
+    nonce = load_nonce(number) if loading else request_nonce(number)
+    text = config.sealing.open_(key, nonce, sealed[:size])
     return None if text is None else unpack_request(config, text)
 
 

@@ -11,17 +11,21 @@ from .front_schedule import FrontSchedule
 
 __all__ = ["estimate"]
 
-#: look-up tables of an ECP5: a round of Ascon, a sponge without its rounds, what a comparator's bit takes, a bit
-#: that is chosen of one more, control
-_ROUND, _SPONGE, _COMPARE, _SELECT, _CONTROL = 1_000, 900, 0.7, 0.5, 10_000
+#: look-up tables of an ECP5 by cipher, as Yosys maps a core: without its rounds, and for each of them
+_CORES = {"ascon-aead128": (1_160, 2_420), "aes128-gcm": (610, 6_030)}
+#: its flip-flops
+_STATE = {"ascon-aead128": 333, "aes128-gcm": 669}
+#: what a round of Ascon takes, a comparator's bit, a bit that is chosen of one more, control
+_ROUND, _COMPARE, _SELECT, _CONTROL = 2_420, 0.7, 0.5, 10_000
 
 
 def estimate(config: OmapConfig, part: Target) -> Resources:
     """Return the resources of a map on a part. An estimate: no map has been placed yet."""
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
     cores = config.openers + config.sealers + config.responders + config.request_openers
+    fixed, each = _CORES[config.cipher]
     lut: float = (
-        cores * (_SPONGE + config.rounds * _ROUND)
+        cores * (fixed + config.rounds * each)
         + config.generators * config.rounds * _ROUND
         + _CONTROL
     )
@@ -35,7 +39,11 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     lut += (3 * kept + 4 * front.kept_records * config.bin_bits) * _COMPARE
     # which opener's block a side takes
     lut += 2 * 128 * config.openers * _SELECT
-    ff = cores * 700 + 4 * config.record_bytes * 16 + PENDING * config.window * config.bin_bits
+    ff = (
+        cores * (_STATE[config.cipher] + 400)
+        + 4 * config.record_bytes * 16
+        + PENDING * config.window * config.bin_bits
+    )
     ff += back.items * config.frame_bits + 6_000
     ff += kept + 4 * front.kept_records * config.bin_bits + front.end
     pages = config.pages_in_flight // config.openers

@@ -19,9 +19,10 @@ _KEYS = {
 }
 
 
-def key_registers(keys: Keys) -> dict[str, int]:
-    """Return the registers that load keys, once, before the first start."""
-    values: dict[str, int] = {}
+def key_registers(keys: Keys, *, zeroed: bool = False) -> dict[str, int]:
+    """Return the registers of the set-up: they are written once, before the first start. `zeroed`:
+    HBM is known to be zero, and the first start does not clear it."""
+    values: dict[str, int] = {"zeroed": int(zeroed)}
     for name in _KEYS:
         key = getattr(keys, name)
         values[f"{name}_key_low"] = key & (1 << 64) - 1
@@ -38,14 +39,24 @@ def register_map(design: int) -> RegisterMap:
         EngineRegister("hbm", 40, "where the map lies in HBM, aligned to 4096"),
         EngineRegister("count", 32, "how many requests"),
         EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
+        EngineRegister("snapshot", 64, "epoch of the snapshot that is taken, 0: none"),
+        EngineRegister("image", 40, "where a snapshot's image goes, aligned to the bus"),
+        EngineRegister(
+            "load", 32, "how many requests, the first ones, are records of a load; 0: none"
+        ),
     ]
     for name, what in _KEYS.items():
         for half in ("low", "high"):
             text = f"key for {what}, {half} 64 bits"
             registers.append(EngineRegister(f"{name}_key_{half}", 64, text, secret=True))
+    text = "1: HBM is zero where the map lies, and need not be cleared by the first start"
+    registers.append(EngineRegister("zeroed", 1, text, secret=True))
     counters = [
         Counter("operations", "requests that were answered"),
         Counter("pages", "pages that were opened"),
         Counter("conflicts", "cycles in which a page waited for its last write", progress=False),
+        Counter(
+            "scanned", "bus words of HBM that were cleared, or read for a snapshot", step_bits=2
+        ),
     ]
     return RegisterMap(registers, counters, design=design, errors=(MapError,))

@@ -1,28 +1,39 @@
 """Snapshots: what a map was, to be rebuilt in another one with fresh keys and fresh pairs.
 
 A snapshot is the image of HBM, sealed, and all pages of the host as they are: these move on after it.
-Its epoch is kept where the host cannot change it, and an older snapshot is refused. Restoring puts
+Its epoch is kept where the host cannot change it, and an older snapshot is refused. Restoring loads
 every item anew, one operation a place that the map has, whether it is taken or not, so that what the
 host sees depends on the capacity alone; no pair and no (key, nonce) is used again.
+
+Hardware seals the image with the key of pages, under nonces of a kind of its own, and refuses an
+epoch that is not above the last one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import KEY_BYTES, OmapConfig
+from .config import OmapConfig
 from .device import Device, Stopped
 from .errors import MapError
 from .golden import Item
-from .messages import Keys, Operation, Request
+from .image import entries, frame, image, records
+from .load import batches, load_requests, sweeps
+from .messages import Keys, Request
 from .traffic import open_page
 
-__all__ = ["Snapshot", "restore", "take"]
+__all__ = ["PIECE", "Snapshot", "piece_bytes", "restore", "seal_image", "take"]
 
 #: bytes of the image that are sealed as one piece
-_PIECE = 4096
+PIECE = 4096
+_TAG = 16
 #: an operation that no client has: it opens two random bins and changes nothing
 _NOTHING = 0
+
+
+def piece_bytes(config: OmapConfig) -> int:
+    """Return the bytes from one sealed piece to the next one: whole bus words."""
+    return -(-(PIECE + _TAG) // config.bus_bytes) * config.bus_bytes
 
 
 @dataclass(frozen=True)
@@ -34,32 +45,21 @@ class Snapshot:
     pages: bytes
 
 
-def _image(device: Device) -> bytes:
-    """Return counters and numbers of items of all pages, then all frames, taken or not."""
-    config, box = device.config, device.map
-    head = b"".join(
-        counter.to_bytes(8, "little") + len(items).to_bytes(8, "little")
-        for counter, items in map(box.page, range(config.host_bins))
-    )
-    held = b"".join(
-        (1).to_bytes(8, "little") + item.key.to_bytes(KEY_BYTES, "little") + item.value
-        for item in box.framed()
-    )
-    return head + held.ljust(config.frames * (8 + KEY_BYTES + config.value_bytes), b"\0")
-
-
 def _nonce(epoch: int, piece: int) -> int:
     return epoch | piece << 64 | 1 << 126
 
 
+def seal_image(config: OmapConfig, key: int, epoch: int, text: bytes) -> tuple[bytes, ...]:
+    """Return the sealed pieces of an image of HBM."""
+    return tuple(
+        config.sealing.seal(key, _nonce(epoch, number), text[at : at + PIECE])
+        for number, at in enumerate(range(0, len(text), PIECE))
+    )
+
+
 def take(device: Device, key: int, epoch: int) -> Snapshot:
     """Return a snapshot of a device. `key`: for snapshots; `epoch`: never used before with it."""
-    text = _image(device)
-    pieces = [text[at : at + _PIECE].ljust(_PIECE, b"\0") for at in range(0, len(text), _PIECE)]
-    sealed = tuple(
-        device.config.sealing.seal(key, _nonce(epoch, number), piece)
-        for number, piece in enumerate(pieces)
-    )
+    sealed = seal_image(device.config, key, epoch, image(device.map))
     return Snapshot(epoch, sealed, bytes(device.pages))
 
 
@@ -85,33 +85,34 @@ def restore(
     if any(piece is None for piece in pieces):
         raise Stopped(MapError.SNAPSHOT)
     text = b"".join(piece for piece in pieces if piece is not None)
-    if len(text) < 16 * config.host_bins:
+    if len(text) != config.hbm_bytes:
         raise Stopped(MapError.SNAPSHOT)
     items = _items(config, text, snapshot.pages, old.page)
     device = Device(config, fresh)
-    for place in range(config.capacity):
-        if place < len(items):
-            device.step(Request(Operation.PUT, *items[place]))
-        else:
-            device.step(Request(_NOTHING, 0, bytes(config.value_bytes)))
+    nothing = Request(_NOTHING, 0, bytes(config.value_bytes))
+    at = 0
+    for size in batches(config, config.capacity):
+        part = load_requests(config, items[at : at + size])
+        padding = [nothing] * (size + sweeps(config) - len(part))
+        device.load_run([*part, *padding], size)
+        at += size
     return device
 
 
 def _items(config: OmapConfig, text: bytes, pages: bytes, key: int) -> list[Item]:
     size = config.page_bytes
     items: list[Item] = []
-    for page in range(config.host_bins):
-        counter = int.from_bytes(text[16 * page : 16 * page + 8], "little")
-        count = int.from_bytes(text[16 * page + 8 : 16 * page + 16], "little")
-        sealed = pages[page * size : (page + 1) * size]
-        found = open_page(config, key, page, counter, sealed, count)
+    for number, record in enumerate(records(config, text)):
+        page = number - config.hbm_bins
+        if page < 0:
+            continue
+        items += [frame(config, text, one) for one in record.frames]
+        sealed, held = pages[page * size : (page + 1) * size], record.load - len(record.frames)
+        found = open_page(config, key, page, record.counter, sealed, held)
         if found is None:
             raise Stopped(MapError.PAGE_TAG)
         items += found
-    width = 8 + KEY_BYTES + config.value_bytes
-    for frame in range(config.frames):
-        at = 16 * config.host_bins + frame * width
-        if text[at]:
-            number = int.from_bytes(text[at + 8 : at + 8 + KEY_BYTES], "little")
-            items.append(Item(number, text[at + 8 + KEY_BYTES : at + width]))
+    for entry in entries(config, text):
+        if entry.bin < config.hbm_bins:
+            items.append(frame(config, text, entry.frame))
     return items

@@ -19,6 +19,7 @@ __all__ = [
     "failures",
     "frame_statistics",
     "frames_needed",
+    "gauss_distance",
     "shares",
     "total",
     "two_choice_tail",
@@ -98,7 +99,12 @@ def frame_statistics(config: OmapConfig) -> tuple[float, float]:
 
 def frames_needed(config_mean: float, deviation: float, log_probability: float) -> int:
     """Return frames that suffice but for that probability an operation."""
-    return int(config_mean + deviation * sqrt(-2 * log_probability / log2(e))) + 2
+    return int(config_mean + deviation * gauss_distance(log_probability)) + 2
+
+
+def gauss_distance(log_probability: float) -> float:
+    """Return how many deviations a Gaussian exceeds with at most that probability (log2)."""
+    return sqrt(-2 * log_probability / log2(e))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from ..memory import split
 from .config import BLOCK, KEY_BYTES, OmapConfig
 from .golden import Item, Step
-from .messages import Request, pack_request, pack_response, request_nonce, response_nonce
+from .messages import (
+    Request,
+    load_nonce,
+    pack_request,
+    pack_response,
+    request_nonce,
+    response_nonce,
+)
 
 __all__ = [
     "Sent",
@@ -119,11 +126,12 @@ def page_traffic(
 
 
 def seal_requests(
-    config: OmapConfig, key: int, first: int, requests: Sequence[Request]
+    config: OmapConfig, key: int, first: int, requests: Sequence[Request], *, loading: bool = False
 ) -> list[bytes]:
-    """Return requests as a client seals them, numbered from `first` on."""
+    """Return requests as a client seals them, numbered from `first` on. `loading`: for a load."""
     texts = _words([pack_request(config, request) for request in requests])
-    nonces = [request_nonce(first + k) for k in range(len(requests))]
+    nonce = load_nonce if loading else request_nonce
+    nonces = [nonce(first + k) for k in range(len(requests))]
     return _sealed(config, key, nonces, texts, config.message_bytes)
 
 

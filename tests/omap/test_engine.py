@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.ciphers import CIPHERS
-from penstock.models.omap.cycles import public, run
+from penstock.models.omap.cycles import cleared, dumped, public, run
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.golden import Map
-from penstock.models.omap.messages import Operation, Request
+from penstock.models.omap.golden import Item, Map
+from penstock.models.omap.load import load, load_requests
+from penstock.models.omap.messages import Keys, Operation, Request
 from penstock.models.omap.shell import key_registers
+from penstock.models.omap.snapshot import Snapshot, restore, seal_image
 from penstock.sim.native import RegisterError
-from testbench.omap import KEYS, Board, Mirror, compile_map, config, requests
+from testbench.omap import KEYS, Board, Mirror, compile_map, config, hbm_ports, requests
 
 _HBM = FixedLatency(20, 128)
 
@@ -80,6 +83,86 @@ def test_twenty_thousand_operations(small):
             assert board.run(made).error is None
             expected = [mirror.step(request) for request in made]
             assert board.responses(2000, 2000 * part) == expected
+
+
+@pytest.mark.parametrize("memory", [FixedLatency(20, 128), FixedLatency(5, 32)])
+def test_the_first_start_clears_hbm(small, memory):
+    """Whatever lies in HBM: the first run clears it, in the model's cycles, and no later one does."""
+    shape, library = small
+    made = requests(shape, 60, seed=8)
+    steps = list(Map(shape, KEYS).run(made))
+    host = FixedLatency(30, 32)
+    rubbish = np.random.default_rng(5).integers(0, 256, shape.hbm_bytes, dtype=np.uint8)
+    with Board(shape, library, host, memory, zeroed=False) as board:
+        board.machine.write(0, rubbish, space=1)
+        first = board.run(made[:1])
+        words = sum(size for _, size in shape.zeros) // shape.bus_bytes
+        assert first.error is None and first.counters["scanned"] == words
+        told = run(shape, public(steps[:1]), host, **board.places(1))
+        assert first.cycles == cleared(shape, memory) + told.total
+        second = board.run(made[1:])
+        assert second.error is None and second.counters["scanned"] == 0
+        assert board.responses(59, 1) == [step.response for step in steps[1:]]
+        assert board.page_bursts() == board.expected_bursts(steps[1:])
+
+
+def test_loads_are_golden_and_show_the_number_of_records_alone(small):
+    shape, library = small
+    host, traces = FixedLatency(30, 32), []
+    for seed in range(2):
+        draw = random.Random(seed)
+        items = [Item(key, draw.randbytes(8)) for key in draw.sample(range(1 << 40), 30)]
+        made, box = load_requests(shape, items), Map(shape, KEYS)
+        steps = list(load(box, made, 30))
+        with Board(shape, library, host, _HBM) as board:
+            ended = board.run(made, records=30)
+            assert ended.error is None
+            told = run(shape, public(steps), host, **board.places(len(made)))
+            assert ended.cycles == told.total
+            assert board.responses(len(made)) == [step.response for step in steps]
+            seen = board.machine.trace(0)
+            traces.append(([t[:-1] for t in map(tuple, seen)], ended.cycles))
+            after = [Request(Operation.GET, item.key, bytes(8)) for item in items]
+            assert board.run(after).error is None
+            values = [response.value for response in board.responses(30, len(made))]
+            assert values == [item.value for item in items]
+            # a key that is there ends a load, as does a request that was not sealed for one
+            if seed:
+                ended = board.run(load_requests(shape, items[:1]), records=1)
+                assert ended.error == HardwareError(MapError.DUPLICATE)
+    assert traces[0] == traces[1]
+
+
+@pytest.mark.parametrize("hbm", [_HBM, FixedLatency(25, 8)])
+def test_snapshots_of_hardware_restore(small, hbm):
+    """The image is HBM's content, sealed, in the model's cycles; with the pages it makes the map
+    again."""
+    shape, library = small
+    host, made = FixedLatency(30, 32), requests(shape, 80, seed=12)
+    mirror = Mirror(shape)
+    with Board(shape, library, host, _HBM) as board:
+        assert board.run(made).error is None
+        for request in made:
+            mirror.step(request)
+        board.machine.session.set_memory(hbm_ports(hbm), stall_percent=0, seed=1)
+        text = board.machine.read(0, shape.hbm_bytes, space=1).tobytes()
+        ended = board.snapshot(5)
+        assert ended.error is None
+        assert ended.counters["scanned"] == shape.hbm_bytes // shape.bus_bytes
+        assert ended.cycles == dumped(shape, hbm, host, image_at=board.image_at)
+        image = board.image()
+        assert image == seal_image(shape, KEYS.page, 5, text)
+        taken = Snapshot(5, image, board.host[: shape.host_bytes].tobytes())
+        fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
+        again = restore(taken, shape, KEYS.page, 5, KEYS, fresh)
+        assert dict(again.map.items()) == mirror.items
+        # an epoch that was used is refused, and the map still answers
+        assert board.snapshot(5).error == HardwareError(MapError.OLD_EPOCH)
+        board.machine.session.set_memory(hbm_ports(_HBM), stall_percent=0, seed=1)
+        after = requests(shape, 20, seed=13)
+        assert board.run(after).error is None
+        assert board.responses(20, 80) == [mirror.step(request) for request in after]
+        assert board.snapshot(6).error is None
 
 
 def test_stalls_change_no_result(small):

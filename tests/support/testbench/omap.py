@@ -22,12 +22,13 @@ from penstock.models.omap.messages import (
     open_response,
 )
 from penstock.models.omap.shell import PORTS, key_registers
+from penstock.models.omap.snapshot import PIECE, piece_bytes
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec, build
 from penstock.sim.native.machine import NativeMachine
 
-__all__ = ["KEYS", "Board", "Mirror", "compile_map", "config", "requests"]
+__all__ = ["KEYS", "Board", "Mirror", "compile_map", "config", "hbm_ports", "requests"]
 
 _draw = random.Random(19)
 KEYS = Keys(*(_draw.getrandbits(128) for _ in range(4)))
@@ -111,13 +112,19 @@ def compile_map(config: OmapConfig) -> Library:
     return build(verilog, ports=ports, register_map=engine.register_map)
 
 
+def hbm_ports(timing: FixedLatency) -> dict[str, FixedLatency]:
+    """The ports that reach HBM, with this timing."""
+    return {f"m{k}": timing for k, space in enumerate(PORTS.values()) if space}
+
+
 def _round(size: int) -> int:
     return -(-size // 4096) * 4096
 
 
 class Board:
     """A map's hardware in simulation, with the memory of a host and HBM. Pages lie at 0, requests and
-    responses of up to `most` requests behind them. `messages`: their timing, else that of `host`."""
+    responses of up to `most` requests behind them. `zeroed`: the first run does not clear HBM.
+    `messages`: the timing of requests and responses, else that of `host`."""
 
     def __init__(
         self,
@@ -130,14 +137,18 @@ class Board:
         seed: int = 1,
         most: int = 20_000,
         messages: FixedLatency | None = None,
+        zeroed: bool = True,
     ) -> None:
-        self.config = config
+        self.config, self._zeroed = config, zeroed
         memories = {f"m{k}": hbm if space else host for k, space in enumerate(PORTS.values())}
         if messages is not None:
             memories["m1"] = messages
         self.machine = NativeMachine(library, memories, stall_percent=stall_percent, seed=seed)
         self._most = _round(most * config.message_bytes)
-        self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
+        self.image_at = config.host_bytes + 2 * self._most
+        self._pieces = config.hbm_bytes // PIECE
+        size = _round(self._pieces * piece_bytes(config))
+        self.machine.reserve(0, self.image_at + size, space=0)
         self.machine.reserve(0, config.hbm_bytes, space=1)
         self.machine.trace(0)
         self.number = 0
@@ -152,14 +163,23 @@ class Board:
         at = self.config.host_bytes
         return {"requests_at": at, "responses_at": at + self._most}
 
-    def run(self, made: list[Request], *, interval: int = 0, first: int | None = None) -> Ended:
-        """Carry out requests, sealed for the session's next places (from `first` on if given)."""
+    def run(
+        self,
+        made: list[Request],
+        *,
+        interval: int = 0,
+        first: int | None = None,
+        records: int = 0,
+    ) -> Ended:
+        """Carry out requests, sealed for the session's next places (from `first` on if given).
+        `records`: they are a load of so many records."""
         config = self.config
         number = self.number if first is None else first
         places = self.places(len(made))
-        sealed = b"".join(seal_requests(config, KEYS.session, number, made))
+        texts = seal_requests(config, KEYS.session, number, made, loading=bool(records))
+        sealed = b"".join(texts)
         self.machine.write(places["requests_at"], np.frombuffer(sealed, dtype=np.uint8), space=0)
-        keys = key_registers(KEYS) if not self.number else {}
+        keys = key_registers(KEYS, zeroed=self._zeroed) if not self.number else {}
         ended = self.machine.run(
             {
                 **keys,
@@ -169,11 +189,26 @@ class Board:
                 "hbm": 0,
                 "count": len(made),
                 "interval": interval,
+                "load": records,
             },
             watchdog=50_000,
         )
         self.number += len(made)
         return ended
+
+    def snapshot(self, epoch: int) -> Ended:
+        """Take a snapshot's image."""
+        registers = {"snapshot": epoch, "image": self.image_at, "hbm": 0, "count": 0, "load": 0}
+        ended = self.machine.run(registers, watchdog=50_000)
+        self.machine.session.write("snapshot", 0)
+        return ended
+
+    def image(self) -> tuple[bytes, ...]:
+        """The pieces of the latest snapshot's image."""
+        stride = piece_bytes(self.config)
+        text = self.machine.read(self.image_at, self._pieces * stride, space=0).tobytes()
+        size = PIECE + 16
+        return tuple(text[k * stride : k * stride + size] for k in range(self._pieces))
 
     def responses(self, count: int, first: int = 0) -> list[Response | None]:
         """The responses of the latest run, opened."""

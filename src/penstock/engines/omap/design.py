@@ -223,7 +223,7 @@ class Mapped(Workload):
             traced = False
         ended = machine.run(
             {
-                **key_registers(self.keys),
+                **key_registers(self.keys, zeroed=True),  # as a simulated memory is
                 "requests": places["requests_at"],
                 "responses": places["responses_at"],
                 "pages": 0,

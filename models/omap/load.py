@@ -1,0 +1,95 @@
+"""Bulk loads: many records at once, each with one operation that opens no page, then all pages in order.
+
+A load is a run of operations. Each record is inserted by one of them: it draws its pair, goes into a
+frame of HBM, and waits there for its page; bins 0 and 1 are shown, which lie in HBM. Then operations
+that change nothing open all pages in order, two each, and whatever waits is written. So what the host
+sees depends on the number of records alone. A key that is in the map already ends the run with an
+error: its pair would be shown.
+
+The client seals the operations of a load with a nonce of their own kind (`messages.load_nonce`), so that the
+host can neither run requests as a load nor the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from math import log2, sqrt
+
+from .config import OmapConfig
+from .golden import Item, Map, Step
+from .messages import Operation, Request
+from .tails import BUDGET, gauss_distance
+
+__all__ = ["batches", "insertion_tail", "load", "load_requests", "shown", "sweeps"]
+
+#: an operation that no client has: it changes nothing
+_NOTHING = 0
+#: steps of the integration of `insertion_tail`, for each item of the mean load
+_STEPS = 200
+
+
+def sweeps(config: OmapConfig) -> int:
+    """Return how many operations open all pages."""
+    return -(-config.host_bins // 2)
+
+
+def shown(config: OmapConfig, records: int, index: int) -> tuple[int, int]:
+    """Return the bins that operation `index` of a load of `records` records shows."""
+    if index < records:
+        return 0, 1
+    first = config.hbm_bins + 2 * (index - records)
+    return first % config.bins, (first + 1) % config.bins
+
+
+def load_requests(config: OmapConfig, items: Iterable[Item]) -> list[Request]:
+    """Return the operations of a load: a PUT each, then those that open the pages."""
+    puts = [Request(Operation.PUT, item.key, item.value) for item in items]
+    nothing = Request(_NOTHING, 0, bytes(config.value_bytes))
+    return puts + [nothing] * sweeps(config)
+
+
+def load(box: Map, requests: Sequence[Request], records: int) -> Iterator[Step]:
+    """Carry out a load of `records` records. Raises Overflow: DUPLICATE for a key that is there."""
+    for index, request in enumerate(requests):
+        yield box.step(request, shown(box.config, records, index))
+
+
+def batches(config: OmapConfig, count: int, present: int = 0) -> list[int]:
+    """Return how many records of `count` each of several loads takes, so that HBM's frames hold them
+    until they are written, but for the failure budget. `present`: items of the map at first.
+
+    Raises ValueError where frames have no room for a load at all.
+    """
+    left, out = count, []
+    while left:
+        share = config.alpha * present
+        spread = sqrt(2 * config.hbm_bins * min(present / config.bins, 4.0))
+        settled = min(present, share + spread * gauss_distance(BUDGET - 4))
+        size = min(left, int(config.frames - 1 - settled))
+        if size < 1:
+            raise ValueError(f"{config.frames:,} frames have no room for a load")
+        out.append(size)
+        left -= size
+        present += size
+    return out
+
+
+def insertion_tail(load_: float, slots: int) -> float:
+    """Return log2 of the probability that both choices of an insertion hold `slots` items, when a map
+    without departures comes to a mean load of `load_`.
+
+    The mean field ds[i]/dt = s[i-1]^2 - s[i]^2 from empty bins on (Mitzenmacher, IEEE TPDS 12, 2001).
+    """
+    shares = [1.0] + [0.0] * slots
+    steps = max(int(load_ * _STEPS), 1)
+    width = load_ / steps
+    for _ in range(steps):
+        slopes = [a * a - b * b for a, b in pairwise(shares)]
+        middle = [
+            1.0,
+            *(s + width / 2 * d for s, d in zip(shares[1:], slopes, strict=True)),
+        ]
+        slopes = [a * a - b * b for a, b in pairwise(middle)]
+        shares = [1.0, *(s + width * d for s, d in zip(shares[1:], slopes, strict=True))]
+    return 2 * log2(shares[slots]) if shares[slots] > 0 else -2_000.0
