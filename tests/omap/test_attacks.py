@@ -168,11 +168,12 @@ def test_power_cut_at_any_cycle(small):
         assert device.step(request).response == mirror.step(request)
     for epoch in range(1, 3):
         with Board(shape_, library, _HOST, _HBM, most=80) as board:
-            assert board.run(made[:40]).error is None
+            ended = board.run(made[:40])
+            assert ended.error is None
             pages = board.host[: len(device.pages)].tobytes()
             assert pages == bytes(device.pages)
             snapshot = take(device, 77, epoch)
-            run, limit = board.machine.run, draw.randrange(100, 12_000)
+            run, limit = board.machine.run, draw.randrange(100, ended.cycles // 2)
             board.machine.run = lambda *a, run=run, limit=limit, **k: run(*a, **k, limit=limit)
             with pytest.raises(Hung):
                 board.run(made[40:])
