@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.rounds import Round
-from testbench.pim import build, compare, step
+from testbench.pim import build, compare, encoded, step
 
-SMALL = PimConfig(groups=1, banks=2, rows=4)
+MEMORIES = (
+    FixedLatency(),
+    FixedLatency(3, 8),
+    FixedLatency(40, 2),
+    *(parse_memory(name, 50.0) for name in ("hbm2", "ddr4-2400", "sdr-166,transit=3")),
+)
 
 
 def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -> list:
@@ -47,8 +52,16 @@ def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -
 def test_one_pair(config):
     library = build(config)
     rng = np.random.default_rng(1)
-    for memory in (FixedLatency(), FixedLatency(3, 8), FixedLatency(40, 2)):
+    for memory in MEMORIES:
         compare(config, library, mixed(config, rng), memory)
+    # a state at the end of the range, doubled
+    full = {"mx8": 2.0**126, "float16": 2.0**14}[config.format]
+    count = 5 if config.format == "float16" else 4
+    one = step(config, Round("update", count, 0, config.result_reads, True), rng)
+    one.data[:, 0] = encoded(config, np.full((2, config.lanes), 2.0))
+    steps = [step(config, Round("seed", 1), rng)] if config.stochastic else []
+    steps += [step(config, Round("load"), rng, full), one, step(config, Round("store"), rng)]
+    assert compare(config, library, [steps]).counters["saturated"] > 0
 
 
 @pytest.mark.long
