@@ -221,9 +221,10 @@ def test_recentred_sums_are_those_of_the_rows() -> None:
 
 def test_another_design_is_not_taken_for_this_one() -> None:
     table = ps.open_table("t.csv")
+    # the device is the one of test_a_device_is_opened_and_keeps_its_sums, built once
     design, other = (
-        ps.compile("f.psk", "kcu105", table),
-        ps.compile("f.psk", "kcu105", table, "fixed:5,12"),
+        ps.compile("f.psk", "ulx3s-85f", table),
+        ps.compile("f.psk", "ulx3s-85f", table, "fixed:5,12"),
     )
     needed = design.workload(Given(table, options={"changes": Changes(1, 0)})).memory_bytes()
     with (
