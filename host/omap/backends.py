@@ -156,7 +156,7 @@ class MachineCarrier(Closing):
     machine
         Runs the engine; closed with the carrier.
     keys
-        Of the map, whose HBM is all zeros.
+        Of the map.
     most
         Requests of one start; more are several starts.
 
@@ -166,7 +166,8 @@ class MachineCarrier(Closing):
 
     def __init__(self, config: OmapConfig, machine: Machine, keys: Keys, most: int = 1024) -> None:
         self.config, self._machine, self._most = config, machine, most
-        self._keys: Mapping[str, int] = key_registers(keys)
+        # a simulated memory is zero, a device's is cleared by the first start
+        self._keys: Mapping[str, int] = key_registers(keys, zeroed=machine.capacity is None)
         self._error: HardwareError | None = None
         self._requests = round_up(config.host_bytes)
         self._responses = self._requests + round_up(most * config.message_bytes)
