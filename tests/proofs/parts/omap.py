@@ -41,6 +41,8 @@ SMALL = OmapConfig(
 
 #: registers that the host may know, and how many of their bits are free
 _PUBLIC = {"requests": 14, "responses": 14, "pages": 14, "hbm": 14, "count": 3, "interval": 6}
+#: registers of runs that carry out operations: HBM is zero at first; no load, no snapshot
+_FIXED = {"zeroed": 1, "load": 0, "snapshot": 0, "image": 0}
 #: of a cipher's block so many bits are free, the others 0: nothing looks at its content
 _WIDE, _FEW = 128, 2
 
@@ -83,7 +85,11 @@ class Run(wiring.Component):
         members: dict[str, Any] = {}
         for name, member in self.engine.signature.members.items():
             if name == "registers":
-                members |= {r.name: In(_PUBLIC.get(r.name, r.bits)) for r in register_map(0).engine}
+                members |= {
+                    r.name: In(_PUBLIC.get(r.name, r.bits))
+                    for r in register_map(0).engine
+                    if r.name not in _FIXED
+                }
             else:
                 members[name] = member
         super().__init__(members)
@@ -114,6 +120,7 @@ class Run(wiring.Component):
             "hdl.omap.engine": {
                 "Front": cut("error", "bus_error", "code"),
                 "Back": cut("error", "bus_error", "code"),
+                "Dump": lambda kind: lambda config: _Still(kind(config).signature),
                 "PairGenerators": lambda _: lambda config: _Pairs(config, free),
             },
         }
@@ -126,8 +133,9 @@ class Run(wiring.Component):
         for name in self.engine.signature.members:
             if name == "registers":
                 for register in register_map(0).engine:
+                    fixed = _FIXED.get(register.name)
                     m.d.comb += self.engine.registers[register.name].eq(
-                        getattr(self, register.name)
+                        getattr(self, register.name) if fixed is None else fixed
                     )
         theirs = {path: value for path, _, value in self.engine.signature.flatten(self.engine)}
         for path, member, value in self.signature.flatten(self):
@@ -135,6 +143,13 @@ class Run(wiring.Component):
                 mine, other = Value.cast(value), Value.cast(theirs[path])
                 m.d.comb += other.eq(mine) if member.flow is In else mine.eq(other)
         return m
+
+
+class _Still(wiring.Component):
+    """A part that never begins."""
+
+    def elaborate(self, platform):
+        return Module()
 
 
 class _Pairs(wiring.Component):
