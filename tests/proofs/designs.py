@@ -5,14 +5,17 @@ proofs, and further components that parts name. Nothing here knows an engine.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Fragment
+from amaranth.hdl._nir import Netlist
 from amaranth.lib import wiring
 from parts import COMPONENTS, PROOFS
 
@@ -38,6 +41,25 @@ def converted(component, library=None) -> list[str]:
     """A component as RTLIL: the modules of its library, then itself."""
     top = rtlil.convert(component, name="top", ports=directed_ports(component), emit_src=False)
     return [*(library.texts if library else []), top]
+
+
+def _shakes(fragment: Fragment) -> bool:
+    """Whether a signal in a design may be a handshake's ready: by its name, as in the netlist."""
+    signals = (
+        signal
+        for domain in fragment.statements.values()
+        for statement in domain
+        for signal in (*statement._lhs_signals(), *statement._rhs_signals())
+    )
+    return any(re.search(r"ready(\$\d+)?$", signal.name) for signal in signals) or any(
+        _shakes(inner) for inner, *_ in fragment.subfragments
+    )
+
+
+def _component(make: Callable[[], wiring.Component]) -> list[str]:
+    """A component; elaborated alone where no handshake is in it."""
+    fragment = Fragment.get(component := make(), None)
+    return converted(component) if _shakes(fragment) else []
 
 
 def _device(file: Path) -> list[str]:
@@ -70,7 +92,7 @@ def _benches() -> dict[str, Callable[[], list[str]]]:
 DESIGNS: dict[str, Callable[[], list[str]]] = {
     **{f"kernel {file.name}": lambda file=file: _device(file) for file in KERNELS},
     **{
-        f"component {name}": lambda make=make: converted(make())
+        f"component {name}": lambda make=make: _component(make)
         for name, make in COMPONENTS.items()
     },
     **_benches(),
@@ -95,15 +117,24 @@ def components() -> dict[str, set[type]]:
 def elaborated() -> Iterator[set[type]]:
     """Collect the classes of all components that are elaborated meanwhile, those that others build
     on included.
+
+    Amaranth's search for loops of logic is left out meanwhile, and Python's for dead objects: each
+    takes a fifth of the time. Devices that are built are searched for loops.
     """
     kept, seen = Fragment.get, set()
+    loops, collects = Netlist.check_comb_cycles, gc.isenabled()
 
     def get(elaboratable, platform):
         seen.update(type(elaboratable).__mro__)
         return kept(elaboratable, platform)
 
     Fragment.get = staticmethod(get)
+    Netlist.check_comb_cycles = lambda netlist: None
+    gc.disable()
     try:
         yield seen
     finally:
-        Fragment.get = staticmethod(kept)
+        Fragment.get, Netlist.check_comb_cycles = staticmethod(kept), loops
+        if collects:
+            gc.enable()
+            gc.collect()

@@ -36,8 +36,11 @@ def test_no_valid_waits_for_its_ready() -> None:
     waiting, handshakes, seen = {}, {}, set()
     for name, make in DESIGNS.items():
         with elaborated() as met:
-            netlist = Netlist(make())
+            texts = make()
         seen |= met
+        if not texts:  # no handshake is in it
+            continue
+        netlist = Netlist(texts)
         handshakes[name] = len(netlist.handshakes())
         if found := netlist.waiting():
             waiting[name] = found

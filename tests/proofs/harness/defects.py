@@ -33,6 +33,15 @@ class Defect:
         parts = [(r",?\s*" if token in ")]}" else "") + re.escape(token) for token in tokens]
         return re.compile(r"\s*".join(parts))
 
+    @property
+    def line(self) -> int:
+        """The number of the source's line that is changed, where the change begins."""
+        source = inspect.getsource(importlib.import_module(f"penstock.{self.module}"))
+        found = self.pattern.search(source)
+        if found is None:
+            raise Problem(f"{self.old!r} is not in penstock.{self.module}")
+        return source.count("\n", 0, found.start()) + 1
+
     def __str__(self) -> str:
         return f"`{' '.join(self.old.split())}` → `{' '.join(self.new.split())}`"
 

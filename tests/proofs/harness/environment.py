@@ -349,11 +349,11 @@ class Manager:
 
 def remember(
     b: Bench, manager: Manager, bus, *, words: int, shift: int, opened: int, beats: int = 2
-) -> None:
+) -> tuple[Signal, Signal]:
     """A bit of one byte of one word, chosen once, with no read beside a write: what is read of it
     is what was written last, by bursts of up to `beats` words; a word beyond the end is refused.
 
-    Each byte of W has a free bit and a free strobe.
+    Each byte of W has a free bit and a free strobe. Returns the word's number and the byte's.
     """
     bytes_ = len(bus.wstrb)
     place = b.constant("the word", (words - 1).bit_length())
@@ -420,3 +420,4 @@ def remember(
         "a one is read of a burst's second word", here & data(bus.rdata) & (manager.read_done == 1)
     )
     b.cover("a word beyond the end is written", bus.bvalid & (bus.bresp == 2))
+    return place, lane

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 from amaranth.hdl import Elaboratable, Fragment, Signal
 
-__all__ = ["made", "registers_of", "shrunk"]
+__all__ = ["made", "others", "registers_of", "shrunk"]
 
 
 class _Made(Elaboratable):
@@ -25,21 +26,28 @@ def made(component) -> Elaboratable:
     return _Made(Fragment.get(component, None))
 
 
+@contextmanager
+def others(module: ModuleType, **values: Any) -> Iterator[None]:
+    """Run the body with other values in a module."""
+    kept = {name: getattr(module, name) for name in values}
+    for name, value in values.items():
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(module, name, value)
+
+
 def shrunk(
-    module: ModuleType, make: Callable[[], Any], **constants: int
+    module: ModuleType, make: Callable[[], Any], **values: Any
 ) -> tuple[Any, Elaboratable]:
     """Make a component, and elaborate it, with other constants in its module; return it, and what
     stands for it as a submodule.
     """
-    kept = {name: getattr(module, name) for name in constants}
-    for name, value in constants.items():
-        setattr(module, name, value)
-    try:
+    with others(module, **values):
         component = make()
         return component, made(component)
-    finally:
-        for name, value in kept.items():
-            setattr(module, name, value)
 
 
 def registers_of(part: Any) -> dict[str, Signal]:

@@ -1,22 +1,34 @@
 # amaranth: UnusedElaboratable=no
 """SdramController: every rule of the chip's data sheet, as `models.memory.sdram.Sdram` has them,
-and AXI's rules.
+AXI's rules, an answer within a bound, and data by a symbolic address.
 """
 
 from __future__ import annotations
 
 import sys
 
-from amaranth.hdl import Cat, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 from harness import Bench, Defect, Proof
-from harness.environment import Manager
-from harness.small import shrunk
+from harness.environment import Manager, remember
+from harness.small import registers_of, shrunk
 
 from penstock.hdl.memory import AXI4, SdramController
 from penstock.models.memory.sdram import Chip, Command, Cycles
 
+#: words of four bytes that the chip is said to have
+WORDS = 8
+
+
+class _Few(Chip):
+    """A chip of so few words that bursts reach beyond its end."""
+
+    @property
+    def bytes(self) -> int:
+        return 4 * WORDS
+
+
 #: a chip of two banks with rows of four columns, at 100 MHz; 11 pins, for A10 means all banks
-CHIP = Chip(
+CHIP = _Few(
     row_bits=11,
     column_bits=2,
     bank_bits=1,
@@ -26,7 +38,7 @@ CHIP = Chip(
     rc=80,
     rfc=30,
     wr=20,
-    mrd=2,
+    mrd=4,
     interval=400,
     power_up=30,
     latency=2,
@@ -46,31 +58,155 @@ def _since(b: Bench, event: Value, most: int) -> Signal:
     return cycles
 
 
-def controller(*, refreshes: int = 1) -> Bench:
-    """`refreshes` at power-up, for the sake of depth, instead of 8."""
-    b = Bench()
-    dut, b.m.submodules.dut = shrunk(
+#: refreshes at power-up, for the sake of depth, instead of 8
+REFRESHES = 1
+
+
+def _made(b: Bench) -> tuple[SdramController, dict[Command, Signal], dict[str, Signal]]:
+    """The controller, the command that is on its pins, its registers by name."""
+    dut, b.m.submodules.dut = part = shrunk(
         sys.modules["penstock.hdl.memory.sdram"],
         lambda: SdramController(AXI4(address_width=12, data_bytes=4), clock_hz=HZ, chip=CHIP),
-        _FIRST_REFRESHES=refreshes,
+        _FIRST_REFRESHES=REFRESHES,
         _WORDS=4,
     )
-    pins, rules = dut.pins, CHIP.cycles(HZ)
-    manager = Manager(b, dut.bus, address_bits=5, opened=1)
-    manager.check_answers(b, dut.bus, data=0)
-    b.d.comb += pins.dq_i.eq(b.free("dq_i", 2))
+    pins = dut.pins
     code = Cat(pins.we_n, pins.cas_n, pins.ras_n)
     b.show("command", code)
     b.show("bank", pins.ba)
     b.show("A", pins.a)
-    _check(b, pins, code, rules, refreshes)
-    return b
-
-
-def _check(b: Bench, pins, code: Value, rules: Cycles, refreshes: int) -> None:
     on = {command: Signal(name=command.name) for command in Command}
     for command, signal in on.items():
         b.d.comb += signal.eq(~pins.cs_n & (code == command))
+    return dut, on, registers_of(part[1])
+
+
+def controller() -> Bench:
+    b = Bench()
+    dut, on, _ = _made(b)
+    manager = Manager(b, dut.bus, address_bits=5, opened=1)
+    manager.check_answers(b, dut.bus, data=0)
+    b.d.comb += dut.pins.dq_i.eq(b.free("dq_i", 2))
+    _check(b, dut.pins, on, CHIP.cycles(HZ), REFRESHES)
+    return b
+
+
+def answers(bound: int) -> Bench:
+    """Bursts are begun and answered within `bound` cycles, refreshes and power-up included, by a
+    manager that gives and takes within a cycle.
+    """
+    b = Bench()
+    dut, on, _ = _made(b)
+    bus = dut.bus
+    manager = Manager(b, bus, address_bits=3, opened=1, fair=1)
+    b.d.comb += dut.pins.dq_i.eq(b.free("dq_i", 2))
+    b.within(b.assume, "W is given within 2 cycles", (manager.owed != 0) & ~bus.wvalid, 1)
+    for text, waits in {
+        "R comes": (manager.reading != 0) & ~bus.rvalid,
+        "W is taken": bus.wvalid & ~bus.wready,
+        "B comes after the last W": (manager.writing > manager.owed) & ~bus.bvalid,
+        "AR or AW is taken while nothing is open": Cat(bus.arvalid, bus.awvalid).any()
+        & ~Cat(manager.ar, manager.aw).any()
+        & (Cat(manager.reading, manager.writing) == 0),
+    }.items():
+        waited = b.within(b.check, f"{text} within {bound} cycles", waits, bound)
+        b.cover(f"{text} after 3 cycles", waited == 3)
+    refreshed = Signal()
+    with b.m.If(on[Command.REFRESH]):
+        b.d.sync += refreshed.eq(manager.reading != 0)
+    with b.m.Elif(manager.reading == 0):
+        b.d.sync += refreshed.eq(0)
+    b.cover("a refresh comes in the midst of a burst", refreshed & bus.rvalid)
+    return b
+
+
+def turns(bound: int) -> Bench:
+    """Neither direction waits for the other for ever: AR and AW are taken within `bound` cycles."""
+    b = Bench()
+    dut, _, _ = _made(b)
+    bus = dut.bus
+    manager = Manager(b, bus, address_bits=2, opened=1, fair=1)
+    b.d.comb += dut.pins.dq_i.eq(b.free("dq_i", 2))
+    b.within(b.assume, "W is given within 2 cycles", (manager.owed != 0) & ~bus.wvalid, 1)
+    for channel, opened in (("ar", manager.reading), ("aw", manager.writing)):
+        waits = getattr(bus, f"{channel}valid") & ~getattr(bus, f"{channel}ready")
+        waited = b.within(
+            b.check, f"{channel.upper()} is taken within {bound} cycles", waits, bound
+        )
+        b.cover(f"{channel.upper()} waits {bound // 2} cycles", waited == bound // 2)
+    return b
+
+
+def word() -> Bench:
+    """A chip that keeps one bit, of one byte of one column, and says anything of all others."""
+    b = Bench()
+    dut, on, inside = _made(b)
+    pins, rules = dut.pins, CHIP.cycles(HZ)
+    manager = Manager(b, dut.bus, address_bits=4, data=0, opened=1)
+    place, lane = remember(b, manager, dut.bus, words=WORDS, shift=2, opened=1)
+    # the column's address: which half of the word; then columns, banks, rows
+    target = Cat(lane[1], place)
+    column, bank, row = (
+        target[: CHIP.column_bits],
+        target[CHIP.column_bits],
+        target[CHIP.column_bits + 1 :],
+    )
+    open_row = Signal(len(pins.a))
+    with b.m.If(on[Command.ACTIVATE] & (pins.ba == bank)):
+        b.d.sync += open_row.eq(pins.a)
+    here, kept = Signal(), Signal(name="kept_by_the_chip")
+    b.d.comb += here.eq((pins.ba == bank) & (open_row == row) & (pins.a == column))
+    byte = lambda pair: Mux(lane[0], pair[8], pair[0])
+    masked = Mux(lane[0], pins.dqm[1], pins.dqm[0])
+    with b.m.If(on[Command.WRITE] & here & ~masked):
+        b.d.sync += kept.eq(byte(pins.dq_o))
+    given, free = Signal(rules.latency), b.free("dq_i", 2)
+    comes = Signal(rules.latency)
+    b.d.sync += [
+        comes.eq(Cat(on[Command.READ] & here, comes)),
+        given.eq(Cat(kept, given)),
+    ]
+    mine = [comes[-1] & (lane[0] == k) for k in range(2)]
+    for k in range(2):
+        b.d.comb += pins.dq_i[8 * k].eq(Mux(mine[k], given[-1], free[k]))
+    _under_way(b, dut.bus, manager, inside)
+    return b
+
+
+def _under_way(b: Bench, bus, manager: Manager, inside: dict[str, Signal]) -> None:
+    """What of the burst is to come is what the controller has kept: reachability need not find it."""
+    word, left = inside["address"][1:], inside["left"]
+    begun = Signal(8)
+    with b.m.If(manager.ar | manager.aw):
+        b.d.sync += begun.eq(Mux(manager.ar, bus.araddr, bus.awaddr) >> 2)
+    on, writing, owed = left != 0, inside["writing"], inside["owed"]
+    b.check(
+        "inside: the address is that of the word to be written",
+        ~(on & writing) | (word == begun + manager.write_done),
+    )
+    b.check(
+        "inside: as many words are left to be written",
+        ~(on & writing)
+        | ((manager.owed != 0) & (left == manager.write_length + 1 - manager.write_done)),
+    )
+    b.check(
+        "inside: the address is that of the word to be read next",
+        ~on | writing | (word == begun + manager.read_done + owed),
+    )
+    b.check(
+        "inside: as many words are left to be read",
+        ~on
+        | writing
+        | (
+            (manager.reading != 0)
+            & (left + owed == manager.read_length + 1 - manager.read_done)
+        ),
+    )
+
+
+def _check(
+    b: Bench, pins, on: dict[Command, Signal], rules: Cycles, refreshes: int
+) -> None:
     every = pins.a[10]
     some = ~(on[Command.NOP] | on[Command.STOP])
     age = Signal(range(rules.power_up + 1))
@@ -148,16 +284,93 @@ def _check(b: Bench, pins, code: Value, rules: Cycles, refreshes: int) -> None:
 
 _NAME = "hdl.memory.sdram"
 
+_CLOSES = (
+    "self.command.eq(Command.PRECHARGE), self.pins.a.eq(1 << 10), "
+    'self.wait.eq(self.cycles.rp - 1), ] m.next = "REST"'
+)
+
 PROOFS = [
     Proof(
         "hdl.memory.SdramController",
-        "tRCD, tRP, tRAS, tRC, tRFC, tWR, tMRD, refresh interval, power-up, open and closed banks; "
-        "RLAST, B, order; 2 banks, rules of few cycles",
+        "tRCD, tRP, tRAS, tRC, tRFC, tWR, tMRD, refresh interval, power-up, open and closed banks, "
+        "who drives DQ; AXI's R, RLAST and B; 2 banks, rules of few cycles",
         controller,
-        (
-            Defect(_NAME, "(self.ras == 0) & (self.recover == 0)", "self.ras == 0"),
-            Defect(_NAME, "with m.If(self.rc == 0):", "with m.If(1):"),
-            Defect(_NAME, "self.wait.eq(self.cycles.rcd - 1)", "self.wait.eq(0)"),
+        tuple(
+            Defect(_NAME, old, new)
+            for old, new in (
+                # tWR, tRC, tRCD, tRAS, tRP, tRFC, tMRD, power-up, the refresh interval
+                ("(self.ras == 0) & (self.recover == 0)", "self.ras == 0"),
+                ("with m.If(self.rc == 0):", "with m.If(1):"),
+                ("self.wait.eq(self.cycles.rcd - 1)", "self.wait.eq(0)"),
+                ("with m.If((self.ras == 0) & (self", "with m.If((self"),
+                (_CLOSES, _CLOSES.replace("self.cycles.rp - 1", "0")),
+                (
+                    "self.wait.eq(self.cycles.rfc - 1), self.first",
+                    "self.wait.eq(self.cycles.rfc - 2), self.first",
+                ),
+                ("self.wait.eq(self.cycles.mrd - 1)", "self.wait.eq(0)"),
+                ("init=self.cycles.power_up", "init=1"),
+                ("with m.If((self.wait == 0) & (self.sub == 0) & self.due):", "with m.If(0):"),
+                # a row's end, all banks, the mode, DQ, A10
+                (
+                    "((self.left == 1) | (self.column == (1 << self.chip.column_bits) - 1))",
+                    "(self.left == 1)",
+                ),
+                (_CLOSES, _CLOSES.replace("1 << 10", "0")),
+                ("self.cycles.latency << 4", "0"),
+                ("self.pins.dq_oe.eq(0)", "self.pins.dq_oe.eq(1)"),
+                ("self.pins.dq_oe.eq(self.writing)", "self.pins.dq_oe.eq(0)"),
+                ("self.pins.a.eq(self.column)", "self.pins.a.eq(self.column | 1 << 10)"),
+            )
         ),
+    ),
+    Proof(
+        "hdl.memory.SdramController",
+        "R, W, B, and AR or AW where nothing is open, within 40 cycles, refreshes and power-up "
+        "among them; bursts ≤ 2 beats, the manager fair within 1",
+        lambda: answers(40),
+        (
+            Defect(_NAME, "step.eq(self.room | (self.sub != 0))", "step.eq(self.room & ~self.due)"),
+            Defect(
+                _NAME,
+                "with m.If((self.wait == 0) & (self.sub == 0) & self.due):",
+                "with m.If((self.wait == 0) & (self.sub == 0) & (self.due | self.rc.any())):",
+            ),
+        ),
+        search=80,
+    ),
+    Proof(
+        "hdl.memory.SdramController",
+        "reads and writes have their turns within 60 cycles; bursts ≤ 2 beats, the manager fair "
+        "within 1",
+        lambda: turns(60),
+        (
+            Defect(
+                _NAME,
+                "~self.bus.bvalid & ~(self.bus.arvalid & self.writing)",
+                "~self.bus.bvalid",
+            ),
+        ),
+        search=120,
+    ),
+    Proof(
+        "hdl.memory.SdramController",
+        f"what is read of any byte is what was written last, SLVERR beyond the end; {WORDS} words of "
+        "4 bytes, any strobes, bursts ≤ 2 beats, over row ends, banks and refreshes",
+        word,
+        (
+            Defect(
+                _NAME,
+                "self.bus.wdata.word_select(self.sub, 16)",
+                "self.bus.wdata.word_select(self.sub ^ 1, 16)",
+            ),
+            Defect(_NAME, "self.outside.eq(self.bus.awaddr >= self.chip.bytes)", "self.outside.eq(0)"),
+            Defect(_NAME, "words.i.p.data.eq(Cat(gather, self.pins.dq_i))", "words.i.p.data.eq(Cat(self.pins.dq_i, gather))"),
+            Defect(_NAME, "way = Signal(self.cycles.latency + 1)", "way = Signal(self.cycles.latency)"),
+        ),
+        method="bounded",
+        depth=60,
+        covers=60,
+        search=60,
     ),
 ]

@@ -16,21 +16,25 @@ from penstock.models.errors import ErrorCode
 from penstock.models.shell import Control, Counter, Interrupt, RegisterMap, Status
 
 _PORT = AXI4(address_width=12, data_bytes=4)
+#: the second port, where there is one, only reads
+_SECOND = AXI4(address_width=12, data_bytes=4, write=False)
 
 
 class AnyEngine(wiring.Component):
     """Asks, gives and takes what it likes, in bursts of two beats, by AXI's rules; ends, well or
     not, when it likes.
 
-    `dirty` is high where it is not in its reset state.
+    `dirty` is high where it is not in its reset state. `ports`: 1, or 2.
     """
 
-    def __init__(self, bench: Bench, register_map: RegisterMap) -> None:
+    def __init__(self, bench: Bench, register_map: RegisterMap, *, ports: int = 1) -> None:
         self.bench, self.settling, self.open_writes = bench, 2, 1
         self.dirty = Signal()
+        second = (("m1.rready", 1), ("m1.ar", 1), ("m1.araddr", 2)) if ports == 2 else ()
         self.free = {
             name: bench.free(f"engine.{name}", width)
             for name, width in (
+                *second,
                 ("done", 1),
                 ("error", 1),
                 ("rready", 1),
@@ -46,7 +50,7 @@ class AnyEngine(wiring.Component):
                 ("report.line", 2),
             )
         }
-        super().__init__(engine_members(register_map, [_PORT]))
+        super().__init__(engine_members(register_map, [_PORT, _SECOND][:ports]))
 
     def elaborate(self, platform):
         m = Module()
@@ -65,13 +69,20 @@ class AnyEngine(wiring.Component):
             bus.wstrb.eq(15),
             bus.wlast.eq(second),
         ]
+        offers = [(bus, "", "ar", "araddr"), (bus, "", "aw", "awaddr"), (bus, "", "w", "wdata")]
+        if "m1.ar" in free:
+            m.d.comb += [self.m1.rready.eq(free["m1.rready"]), self.m1.arlen.eq(1)]
+            offers.append((self.m1, "m1.", "ar", "araddr"))
         offered = []
-        for channel, name in (("ar", "araddr"), ("aw", "awaddr"), ("w", "wdata")):
-            on, payload = Signal(name=f"{channel}_on"), Signal(2, name=f"{channel}_payload")
+        for port, own, channel, name in offers:
+            on, payload = Signal(name=f"{own}{channel}_on"), Signal(2, name=f"{own}{channel}_payload")
             offered.append(on)
-            m.d.comb += [getattr(bus, f"{channel}valid").eq(on), getattr(bus, name).eq(payload)]
-            with m.If(~on | getattr(bus, f"{channel}ready")):
-                m.d.sync += [on.eq(free[channel] & (running | self.start)), payload.eq(free[name])]
+            m.d.comb += [getattr(port, f"{channel}valid").eq(on), getattr(port, name).eq(payload)]
+            with m.If(~on | getattr(port, f"{channel}ready")):
+                m.d.sync += [
+                    on.eq(free[own + channel] & (running | self.start)),
+                    payload.eq(free[own + name]),
+                ]
         with m.If(bus.wvalid & bus.wready):
             m.d.sync += second.eq(~second)
         m.d.comb += self.dirty.eq(Cat(*offered, second, running).any())
@@ -89,9 +100,10 @@ class _Bus:
 
 
 def protocol() -> Bench:
+    """Two ports: all of both has come to rest where the shell says so."""
     b = Bench()
     register_map = RegisterMap(cycle_bits=2)
-    engine = AnyEngine(b, register_map)
+    engine = AnyEngine(b, register_map, ports=2)
     dut = b.m.submodules.dut = Shell(engine, register_map)
     for name, width in (
         ("awvalid", 1),
@@ -117,14 +129,16 @@ def protocol() -> Bench:
             getattr(dut, f"s_axil_{channel}ready"),
             payload,
         )
-    bus = _Bus(dut, "m0_axi")
+    bus, other = _Bus(dut, "m0_axi"), _Bus(dut, "m1_axi", _SECOND.members)
     reads = ReadMemory(b, bus, "memory", opened=2)
     writes = WriteMemory(b, bus, "memory", opened=2)
+    others = ReadMemory(b, other, "memory1", opened=2)
     for name, value in (("busy", dut.busy), ("irq", dut.irq), ("start", engine.start)):
         b.show(name, value)
     rest = Signal()
     b.d.comb += rest.eq(
-        (reads.open == 0) & (writes.open == 0) & (writes.owed == 0) & ~bus.arvalid & ~bus.awvalid
+        (Cat(reads.open, writes.open, writes.owed, others.open) == 0)
+        & ~Cat(bus.arvalid, bus.awvalid, other.arvalid).any()
     )
     ran = Signal()
     with b.m.If(engine.start):
@@ -132,6 +146,7 @@ def protocol() -> Bench:
     b.steady(b.check, "host.B", dut.s_axil_bvalid, dut.s_axil_bready, dut.s_axil_bresp)
     b.steady(b.check, "host.R", dut.s_axil_rvalid, dut.s_axil_rready, dut.s_axil_rresp)
     b.steady(b.check, "memory.AR", bus.arvalid, bus.arready, bus.araddr[:2])
+    b.steady(b.check, "memory1.AR", other.arvalid, other.arready, other.araddr[:2])
     b.steady(b.check, "memory.AW", bus.awvalid, bus.awready, bus.awaddr[:2])
     b.steady(b.check, "memory.W", bus.wvalid, bus.wready, bus.wdata[:2], bus.wlast, bus.wstrb)
     b.check(
@@ -154,6 +169,10 @@ def protocol() -> Bench:
         ran & ~dut.busy & b.past(dut.busy) & (b.past(b.past(b.past(b.past(bus.wstrb)))) == 0),
     )
     b.cover("a run ends", ran & ~dut.busy)
+    b.cover(
+        "the second port alone has a burst open when the first is at rest",
+        ran & (others.open != 0) & (Cat(reads.open, writes.open, writes.owed) == 0),
+    )
     return b
 
 
@@ -162,15 +181,19 @@ class _Run:
     read of it. Registers are written one at a time, two bits of data each.
     """
 
-    def __init__(self, b: Bench, *, bound: int | None) -> None:
+    def __init__(self, b: Bench, *, bound: int | None, ports: int = 1) -> None:
         self.map = RegisterMap(counters=[Counter("event", bits=2)], cycle_bits=2)
-        self.engine = engine = AnyEngine(b, self.map)
+        self.engine = engine = AnyEngine(b, self.map, ports=ports)
         self.shell = dut = b.m.submodules.dut = Shell(engine, self.map)
         self.place = {register.name: register.offset // 4 for register in self.map.registers}
         self.host, self.bus = _Bus(dut, "s_axil", dut.control.members), _Bus(dut, "m0_axi")
         fair = None if bound is None else 1
         self.reads = ReadMemory(b, self.bus, "memory", opened=1, fair=fair)
         self.writes = WriteMemory(b, self.bus, "memory", opened=2, fair=fair)
+        self.others = None
+        if ports == 2:
+            second = _Bus(dut, "m1_axi", _SECOND.members)
+            self.others = ReadMemory(b, second, "memory1", opened=1, fair=fair)
         self.acts, self.reset = Signal(), Signal(name="reset_written")
         self.watchdog, self.barks = Signal(2, name="watchdog_written"), Signal()
         self.runs, self.ended, self.calm = Signal(), Signal(), Signal(3)
@@ -222,6 +245,8 @@ class _Run:
         self.moved = Cat(
             reads.begun, reads.beat, writes.begun, writes.beat, writes.answered
         ).any() | (engine.counters.event)
+        if self.others is not None:
+            self.moved |= self.others.begun | self.others.beat
         due = (self.watchdog != 0) & (self.calm >= self.watchdog)
         by_itself = engine.error | engine.done
         b.d.comb += [
@@ -240,7 +265,7 @@ class _Run:
 def rest(bound: int = 20) -> Bench:
     """From every reachable state the shell comes to rest, whatever ends the run."""
     b = Bench()
-    run = _Run(b, bound=bound)
+    run = _Run(b, bound=bound, ports=2)
     busy, waited, asked = run.shell.busy, Signal(range(bound + 2)), Signal()
     with b.m.If(run.ended | run.reset):
         b.d.sync += [asked.eq(1), waited.eq(0)]
@@ -255,6 +280,7 @@ def rest(bound: int = 20) -> Bench:
     b.check("the shell is busy while the run is under way", ~run.runs | busy)
     b.cover("RESET is written while a run is under way", run.reset & run.runs)
     b.cover("the watchdog ends a run with a write burst open", run.barks & (run.writes.owed != 0))
+    b.cover("the watchdog ends a run with a read of the second port open", run.barks & (run.others.open != 0))
     b.cover("the watchdog ends a run after three cycles", run.barks & (run.watchdog == 3))
     b.cover(f"it takes {bound // 2} cycles", waited == bound // 2)
     b.cover("a run ends", b.past(busy) & ~busy & b.past(asked))
@@ -390,17 +416,18 @@ _SHELL, _REGISTERS = "hdl.shell.shell", "hdl.shell.registers"
 PROOFS = [
     Proof(
         "hdl.shell.Shell",
-        "AXI's rules on all ports; a run starts at rest with the engine in its reset state; `busy`",
+        "AXI's rules on both of two ports; a run starts with both at rest and the engine in its "
+        "reset state; `busy`",
         protocol,
         (
-            Defect(_SHELL, "m.Elif(Cat(self.idle).all())", "m.Elif(1)"),
+            Defect(_SHELL, "m.Elif(Cat(self.idle).all())", "m.Elif(Cat(self.idle).any())"),
             Defect(_SHELL, "self.clear.eq(1)", "self.clear.eq(0)"),
         ),
     ),
     Proof(
         "hdl.shell.Shell",
         "rest within 20 cycles of RESET, `done`, `error` or the watchdog (1 to 3 cycles), from "
-        "every reachable state; memory fair within 1",
+        "every reachable state; 2 ports, memories fair within 1",
         rest,
         (
             Defect(
@@ -409,6 +436,7 @@ PROOFS = [
                 "held.eq(bus.wvalid & ~bus.wready)",
             ),
             Defect(_SHELL, "self.still.eq(~Cat(", "self.still.eq(self.stop & ~Cat("),
+            Defect(_SHELL, "guard.stop.eq(self.stop)", "guard.stop.eq(self.stop & (k == 0))"),
         ),
     ),
     Proof(
