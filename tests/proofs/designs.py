@@ -92,8 +92,7 @@ def _benches() -> dict[str, Callable[[], list[str]]]:
 DESIGNS: dict[str, Callable[[], list[str]]] = {
     **{f"kernel {file.name}": lambda file=file: _device(file) for file in KERNELS},
     **{
-        f"component {name}": lambda make=make: _component(make)
-        for name, make in COMPONENTS.items()
+        f"component {name}": lambda make=make: _component(make) for name, make in COMPONENTS.items()
     },
     **_benches(),
 }

@@ -39,9 +39,7 @@ def others(module: ModuleType, **values: Any) -> Iterator[None]:
             setattr(module, name, value)
 
 
-def shrunk(
-    module: ModuleType, make: Callable[[], Any], **values: Any
-) -> tuple[Any, Elaboratable]:
+def shrunk(module: ModuleType, make: Callable[[], Any], **values: Any) -> tuple[Any, Elaboratable]:
     """Make a component, and elaborate it, with other constants in its module; return it, and what
     stands for it as a submodule.
     """

@@ -75,7 +75,10 @@ class AnyEngine(wiring.Component):
             offers.append((self.m1, "m1.", "ar", "araddr"))
         offered = []
         for port, own, channel, name in offers:
-            on, payload = Signal(name=f"{own}{channel}_on"), Signal(2, name=f"{own}{channel}_payload")
+            on, payload = (
+                Signal(name=f"{own}{channel}_on"),
+                Signal(2, name=f"{own}{channel}_payload"),
+            )
             offered.append(on)
             m.d.comb += [getattr(port, f"{channel}valid").eq(on), getattr(port, name).eq(payload)]
             with m.If(~on | getattr(port, f"{channel}ready")):
@@ -280,7 +283,10 @@ def rest(bound: int = 20) -> Bench:
     b.check("the shell is busy while the run is under way", ~run.runs | busy)
     b.cover("RESET is written while a run is under way", run.reset & run.runs)
     b.cover("the watchdog ends a run with a write burst open", run.barks & (run.writes.owed != 0))
-    b.cover("the watchdog ends a run with a read of the second port open", run.barks & (run.others.open != 0))
+    b.cover(
+        "the watchdog ends a run with a read of the second port open",
+        run.barks & (run.others.open != 0),
+    )
     b.cover("the watchdog ends a run after three cycles", run.barks & (run.watchdog == 3))
     b.cover(f"it takes {bound // 2} cycles", waited == bound // 2)
     b.cover("a run ends", b.past(busy) & ~busy & b.past(asked))

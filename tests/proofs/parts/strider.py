@@ -369,4 +369,3 @@ PROOFS.extend(
         ),
     )
 )
-
