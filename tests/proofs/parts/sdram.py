@@ -281,7 +281,7 @@ _NAME = "hdl.memory.sdram"
 
 _CLOSES = (
     "self.command.eq(Command.PRECHARGE), self.pins.a.eq(1 << 10), "
-    'self.wait.eq(self.cycles.rp - 1), ] m.next = "REST"'
+    "self.wait.eq(self.cycles.rp - 1), ]\n" + 16 * " " + 'm.next = "REST"'
 )
 
 PROOFS = [
