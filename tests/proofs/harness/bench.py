@@ -106,14 +106,17 @@ class Bench:
             | (valid & (self.past(Cat(*payload)) == Cat(*payload)) if payload else valid),
         )
 
-    def within(self, kind, text: str, waiting, bound: int, *, but=0) -> Signal:
+    def within(self, kind, text: str, waiting, bound: int, *, but=None) -> Signal:
         """Check or assume (`kind`) that `waiting` is never high for more than `bound` cycles on
         end, those not counted in which `but` is high as well.
         """
         waited = Signal(range(bound + 2))
-        counted = Mux((waited == bound + 1) | Value.cast(but).bool(), waited, waited + 1)
+        counted = Mux(waited == bound + 1, waited, waited + 1)
+        late = (waited == bound) & waiting
+        if but is not None:
+            counted, late = Mux(but, waited, counted), late & ~Value.cast(but).bool()
         self.d.sync += waited.eq(Mux(waiting, counted, 0))
-        kind(text, ~((waited == bound) & waiting & ~Value.cast(but).bool()))
+        kind(text, ~late)
         return waited
 
     def inside(self, component) -> tuple[Module, dict[str, Signal]]:

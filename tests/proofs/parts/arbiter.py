@@ -168,7 +168,7 @@ def writes(count: int, *, bound: int | None = None) -> Bench:
                 manager.awvalid & ~manager.awready,
                 bound,
             )
-            b.cover(f"m{k} waits {bound // 3} cycles", waited == bound // 3)
+            b.cover(f"m{k} waits {bound // 2} cycles", waited == bound // 2)
     b.check("W never comes before its AW was taken", ~bus.wvalid | (memory.owed != 0))
     b.check("bursts of one manager alone are open", _one(mine != 0 for mine in opens))
     b.check("no burst is lost", sum(opens) == memory.open)
@@ -178,8 +178,6 @@ def writes(count: int, *, bound: int | None = None) -> Bench:
         "the last manager has a burst open while the first asks",
         (opens[-1] != 0) & managers[0].awvalid,
     )
-    if bound is not None and count > 2:
-        b.check_only("has its turn within")
     return b
 
 
@@ -271,15 +269,6 @@ PROOFS = [
         "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
         lambda: writes(2, bound=26),
         (Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),),
-    ),
-    Proof(
-        "hdl.memory.Arbiter",
-        "writes of 3 managers have their turns within 60 cycles; "
-        "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
-        lambda: writes(3, bound=60),
-        (_LOWEST_FIRST,),
-        covers=60,
-        search=90,
     ),
     Proof(
         "hdl.memory.Arbiter",
