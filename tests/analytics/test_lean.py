@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.api import Design, compile
+from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
 
 LOGISTIC = Path(__file__).parents[2] / "examples" / "logistic.py"
@@ -34,7 +35,9 @@ def table(kind: str, rows: int = 60) -> Table:
 
 def lean(kind: str, fmt: str) -> tuple[Design, Table]:
     data = table(kind)
-    design = compile(LOGISTIC, "small", data, fmt, bindings={"x": COLUMNS[kind], "y": ("y",)})
+    bindings = {"x": COLUMNS[kind], "y": ("y",)}
+    choices = Choices(lanes=1, threads=1, walkers=2)
+    design = compile(LOGISTIC, "small", data, fmt, bindings=bindings, choices=choices)
     return replace(
         design, plan=replace(design.plan, lean=True, window_latency=5 if kind == "array" else 4)
     ), data
