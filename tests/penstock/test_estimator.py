@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,13 @@ def test_parameters(kernel: Any) -> None:
     X, y = rows(32)
     search = GridSearchCV(made, {"metas": [{"rate": 0.0001}, {"rate": 0.05}]}, cv=2).fit(X, y)
     assert search.best_params_ == {"metas": {"rate": 0.05}}
+
+
+def test_a_fitted_estimator_is_pickled(kernel: Any) -> None:
+    X, y = rows(16)
+    fitted = ps.Estimator(kernel(LINEAR), "small").fit(X, y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(X), fitted.predict(X))
 
 
 def test_mistakes(kernel: Any) -> None:

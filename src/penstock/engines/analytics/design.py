@@ -38,6 +38,24 @@ __all__ = ["AnalyticsDesign"]
 
 
 @dataclass(frozen=True, repr=False)
+class _Scorer:
+    """What `Design.scorer` returns; estimators that are fitted pickle it."""
+
+    plan: AnalyticsPlan
+    runs: list[Codes]
+    buffer: int
+
+    def __call__(self, models: Mapping[str, Codes], table: Table) -> np.ndarray:
+        plan = self.plan
+        pages = table.paged(plan.schema.page_size).pages
+        codes, _, _, error = walk_table(pages, plan.walk)
+        if error is not None:
+            raise ValueError(f"row {len(codes) + 1:,} cannot be scored: {error}")
+        found = scores(plan, codes, models, self.runs, self.buffer)
+        return np.asarray(plan.format.decode(found[:, 0, 0]), np.float64)
+
+
+@dataclass(frozen=True, repr=False)
 class AnalyticsDesign(Design):
     """A compiled kernel: the plan, where columns go, and the models' start.
 
@@ -204,18 +222,7 @@ class AnalyticsDesign(Design):
         return given  # a server's rows are packed as the design's schema says
 
     def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
-        plan, runs = self.plan, self.runs()
-        buffer = score_buffer(plan, self.labels)
-
-        def score(models: Mapping[str, Codes], table: Table) -> np.ndarray:
-            pages = table.paged(plan.schema.page_size).pages
-            codes, _, _, error = walk_table(pages, plan.walk)
-            if error is not None:
-                raise ValueError(f"row {len(codes) + 1:,} cannot be scored: {error}")
-            found = scores(plan, codes, models, runs, buffer)
-            return np.asarray(plan.format.decode(found[:, 0, 0]), np.float64)
-
-        return score
+        return _Scorer(self.plan, self.runs(), score_buffer(self.plan, self.labels))
 
     def workload(self, given: Given) -> Training | Assumption:
         """Return a training. Options: `epochs`, in place of the plan's own.
