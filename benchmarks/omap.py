@@ -56,7 +56,8 @@ class _Row:
     config: OmapConfig
     rate: float  #: operations a second
     share: float  #: of the bound of the model's link
-    latency: float  #: seconds, at half load
+    latency: float  #: seconds, at half load, from a request in the card's memory
+    fetched: float  #: the same with requests and responses in the host's memory
     binds: str
 
 
@@ -64,14 +65,18 @@ def _measured(config: OmapConfig, options: Options, link: Memory = _LINK, most: 
     count = 200 if options.quick else most
     operations = _shown(config, count)
     at = {"requests_at": config.host_bytes, "responses_at": config.host_bytes + (1 << 30)}
-    cycles = run(config, operations, link, **at).total
+    cycles = run(config, operations, link, messages=_HBM, **at).total
     limits = bound(config, operations, link)
-    half = run(config, operations, link, interval=2 * -(-cycles // count), **at)
+    half, fetched = (
+        run(config, operations, link, interval=2 * -(-cycles // count), messages=messages, **at)
+        for messages in (_HBM, link)
+    )
     return _Row(
         config,
         count / cycles * _MHZ * 1e6,
         limits.link / cycles,
         half.latency / _MHZ * 1e-6,
+        fetched.latency / _MHZ * 1e-6,
         limits.by,
     )
 
@@ -87,6 +92,7 @@ _HEAD = (
     "of the model's link",
     "of 12 GB/s",
     "latency at half load, µs",
+    "requests fetched over PCIe, µs",
     "binds",
     "failure, log2",
 )
@@ -106,12 +112,14 @@ def _cells(row: _Row) -> tuple[str, ...]:
         f"{row.share:.2f}",
         f"{row.rate * moved / _PCIE:.2f}",
         f"{row.latency * 1e6:.2f}",
+        f"{row.fetched * 1e6:.2f}",
         row.binds,
         f"{total(config):.0f}",
     )
 
 
 def _plan(capacity: int, value_bytes: int = 8, memory: Memory = _HBM, **given: float) -> OmapConfig:
+    given = {"rounds": 2, **given}  # the engine's default
     return plan(capacity, value_bytes, memory=memory, bus_bytes=_PART.bus_bytes, **given)  # type: ignore[arg-type]
 
 
