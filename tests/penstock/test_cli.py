@@ -23,7 +23,7 @@ from penstock.failures import failure, public
 from penstock.options import Request
 from penstock.run import golden, model
 from penstock.sim.native import BuildError
-from testbench.command_line import fill
+from testbench.command_line import KERNEL, fill
 
 
 @pytest.fixture(autouse=True)
