@@ -92,10 +92,12 @@ class _Host:
     def __init__(self):
         self.inner, self.config = ModelCarrier(_SHAPE, KEYS), _SHAPE
         self.seen, self.change = [], None
+        self.taken = 0  # requests that have come so far
         self.open = threading.Event()
         self.open.set()
 
     def carry(self, sealed):
+        self.taken += len(sealed)
         self.open.wait(60)
         answers = self.inner.carry(sealed)
         self.seen += [*sealed, *answers]
@@ -166,8 +168,9 @@ def test_requests_are_under_way_together(server):
             server.host.open.clear()
             puts = [asyncio.create_task(box.put(k, bytes([k]) * 8)) for k in range(30)]
             gets = [asyncio.create_task(box.get(k)) for k in range(40)]
-            while server._queue.qsize() < 69:  # all but the one that is being carried out
-                await asyncio.sleep(0.001)
+            async with asyncio.timeout(60):
+                while server.host.taken + server._queue.qsize() < 70:
+                    await asyncio.sleep(0.001)
             server.host.open.set()
             await asyncio.gather(*puts)
             assert await box.delete(3) == b"\3" * 8 and await box.delete(3) is None
