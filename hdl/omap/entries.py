@@ -14,7 +14,7 @@ __all__ = ["Entries", "found_layout"]
 def found_layout(config):
     """What two buckets hold for a key. `hit`: it has an entry, which lies at `place`; `forwarded`:
     operation `source`, still under way, wrote it, so that `second` and `frame` are not known yet;
-    `second_bucket`: it has fewer entries; `room`: that bucket, or the first one, has room at `free`.
+    `room`: the bucket with fewer entries, the first one if both have as many, has room at `free`.
     """
     return data.StructLayout(
         {

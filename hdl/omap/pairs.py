@@ -16,6 +16,15 @@ def pairs_shape(bits):
     return data.StructLayout(dict.fromkeys(("new0", "new1", "shown0", "shown1"), bits))
 
 
+def _members(config):
+    return {
+        "start": In(1),
+        "number": In(64),
+        "key": In(128),
+        "o": Out(stream.Signature(pairs_shape(config.bin_bits))),
+    }
+
+
 class PairGenerators(wiring.Component):
     """Generators that make the pairs of operations in turn. Timing: `models.omap.cycles.PairTimes`.
 
@@ -29,14 +38,7 @@ class PairGenerators(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        super().__init__(
-            {
-                "start": In(1),
-                "number": In(64),
-                "key": In(128),
-                "o": Out(stream.Signature(pairs_shape(config.bin_bits))),
-            }
-        )
+        super().__init__(_members(config))
 
     def elaborate(self, platform):
         m = Module()
@@ -62,25 +64,12 @@ class PairGenerators(wiring.Component):
 
 class _Generator(wiring.Component):
     """Makes the pairs of every operation that is a multiple of `config.generators` behind its first.
-
-    Members
-    -------
-    start : In(1)
-        Begin, in the next cycle, with the operation `number`.
-    number : In(64), key : In(128)
-    o : Out(stream of pairs)
+    Members: those of `PairGenerators`.
     """
 
     def __init__(self, config):
         self.config = config
-        super().__init__(
-            {
-                "start": In(1),
-                "number": In(64),
-                "key": In(128),
-                "o": Out(stream.Signature(pairs_shape(config.bin_bits))),
-            }
-        )
+        super().__init__(_members(config))
 
     def elaborate(self, platform):
         m = Module()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ...models.memory import FixedLatency
 from ...models.omap.config import OmapConfig
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
+from ...sim.machine import Closing
 from .backends import MapBackend, open_backend
 
 __all__ = ["ObliviousMap", "make_request"]
@@ -36,7 +36,7 @@ def make_request(
     return Request(operation, key, bytes(value))
 
 
-class ObliviousMap(MutableMapping[int, bytes]):
+class ObliviousMap(Closing, MutableMapping[int, bytes]):
     """A mutable mapping from 64-bit numbers to values of `value_bytes` bytes.
 
     Parameters
@@ -211,14 +211,3 @@ class ObliviousMap(MutableMapping[int, bytes]):
     def close(self) -> None:
         """End the simulation, or leave the device."""
         self._backend.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
