@@ -2,8 +2,10 @@
 
 Draws mutants of the product's modules by the seed, plants one at a time into the sources of this
 checkout (an editable install), runs the folder of tests that mirrors the module, and takes it out
-again. A mutant is caught when a test fails or the run takes longer than --minutes. Prints a line
-for each, and the share that was caught. Exit code 0 whatever it is.
+again. The test that has the module's name runs first, then those that import the module, for they
+notice soonest. A mutant is caught when a test fails. One whose tests take more than --minutes of
+processor time is late: it is neither caught nor missed. Prints a line for each, and the sums. Exit
+code 0 whatever they are.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ from __future__ import annotations
 import argparse
 import ast
 import random
+import re
+import resource
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +76,42 @@ def mirror(module: Path) -> Path:
     return next((folder for folder in folders if folder.is_dir()), ROOT / "tests")
 
 
+def tests(module: Path) -> list[str]:
+    """Return the tests of a module, those that are likely to notice a defect in it first."""
+    parts = module.relative_to(ROOT).with_suffix("").parts
+    name = ".".join(["penstock", *(parts[2:] if parts[0] == "src" else parts)])
+    said = re.compile(rf"\b{re.escape(name)}\b")
+
+    def order(test: Path) -> tuple[bool, bool, Path]:
+        return test.stem != f"test_{module.stem}", not said.search(test.read_text()), test
+
+    return [str(test) for test in sorted(mirror(module).rglob("test_*.py"), key=order)]
+
+
+def noticed(module: Path, minutes: float) -> str:
+    """Return whether the tests of a module notice what has been planted into it."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (round(60 * minutes), round(60 * minutes)))
+
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long"]
+    command += ["-p", "no:cacheprovider", *tests(module)]
+    try:
+        run = subprocess.run(
+            command,
+            cwd=ROOT,
+            capture_output=True,
+            timeout=5 * 60 * minutes,
+            check=False,
+            preexec_fn=limit,
+        )
+    except subprocess.TimeoutExpired:
+        return "late"
+    if -run.returncode in (signal.SIGXCPU, signal.SIGKILL):
+        return "late"
+    return "caught" if run.returncode else "MISSED"
+
+
 def drawn(count: int, seed: int, chosen: list[str]) -> Iterator[tuple[Path, str, int, str]]:
     """Yield (module, its mutant, line, what is new) of so many mutants."""
     found = []
@@ -87,29 +128,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument(
+        "--minutes", type=float, default=30, help="of processor time, for one mutant"
+    )
     parser.add_argument("parts", nargs="*")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the source is put back then as well
-    caught = total = 0
+    found: Counter[str] = Counter()
     for module, mutant, line, text in drawn(given.count, given.seed, given.parts):
         source = module.read_text()
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long"]
-        command += ["-p", "no:cacheprovider", str(mirror(module))]
         try:
             module.write_text(mutant)
-            run = subprocess.run(
-                command, cwd=ROOT, capture_output=True, timeout=60 * given.minutes, check=False
-            )
-            noticed = run.returncode != 0
-        except subprocess.TimeoutExpired:
-            noticed = True
+            found[(end := noticed(module, given.minutes))] += 1
         finally:
             module.write_text(source)
-        caught, total = caught + noticed, total + 1
-        place = f"{module.relative_to(ROOT)}:{line}"
-        print("caught " if noticed else "MISSED ", place, text, flush=True)
-    print(f"{caught} of {total} mutants caught")
+        print(f"{end:6}", f"{module.relative_to(ROOT)}:{line}", text, flush=True)
+    print(
+        f"of {found.total()} mutants: {found['caught']} caught, {found['MISSED']} missed, {found['late']} late"
+    )
 
 
 if __name__ == "__main__":

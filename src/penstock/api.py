@@ -14,6 +14,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
+from penstock.errors import no_option
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
@@ -76,7 +77,7 @@ def compile(
     engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table,
-    ValueError for options that the kernel's engine does not have. Numbers that the format cannot
+    OptionError for options that the kernel's engine does not have. Numbers that the format cannot
     hold are among the kernel's warnings.
     """
     if not isinstance(kernel, AnyKernel):
@@ -87,7 +88,7 @@ def compile(
     options |= {"bindings": bindings} if bindings else {}
     known = {option.name for option in engine.options.get("compile", ())} | engine.arguments
     if unknown := next((name for name in options if name not in known), None):
-        raise ValueError(f"the {kernel.title} {kernel.name} takes no {unknown}")
+        raise no_option(f"the {kernel.title} {kernel.name}", unknown, known)
     part = target_named(engine.default_target if target is None else target)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, given)

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import penstock.engines
-from penstock.engines.base import Engine
+from penstock.engines.engine import Engine
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel

@@ -1,10 +1,15 @@
-"""Exceptions of the commands, for engines as well as for the command line."""
+"""Mistakes in what was asked for, for engines as well as for the command line and the Python API."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
-__all__ = ["Conflict"]
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
+from penstock.dsl.core.hints import closest
+
+__all__ = ["Conflict", "OptionError", "no_option", "not_one_of"]
 
 
 class Conflict(click.UsageError):
@@ -13,3 +18,25 @@ class Conflict(click.UsageError):
     def __init__(self, message: str, hint: str, context: click.Context | None = None) -> None:
         super().__init__(message, context or click.get_current_context(silent=True))
         self.hint = hint
+
+
+class OptionError(KernelError, ValueError):
+    """An argument of the Python API that is not taken (E609)."""
+
+
+def no_option(taker: str, name: str, known: Iterable[str], ending: str = "") -> OptionError:
+    """Return the error for an option that `taker` does not take; `known`: those that it takes."""
+    takes = sorted(known)
+    hint = closest(name, takes) or (f"it takes {', '.join(takes)}" if takes else "leave it out")
+    return _error(name, f"{taker} takes no {name}{ending}", hint)
+
+
+def not_one_of(name: str, given: object, known: Iterable[str]) -> OptionError:
+    """Return the error for the value of an option that has only some."""
+    choices = list(known)
+    message = f"{name} must be one of {', '.join(choices)}, not {given!r}"
+    return _error(name, message, closest(str(given), choices) or "choose one of them")
+
+
+def _error(name: str, message: str, hint: str) -> OptionError:
+    return OptionError(Diagnostic("E609", message, Span.whole(name), hint=hint))

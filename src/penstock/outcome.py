@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from penstock.engines.base import Design, Workload
+    from penstock.engines.design import Design
+    from penstock.engines.workload import Workload
     from penstock.run import Run
 
 __all__ = ["Outcome", "differences", "not_compared"]

@@ -8,7 +8,8 @@ from inspect import signature
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from penstock.engines.base import Bound, Design, Given, Workload
+from penstock.engines.workload import Bound, Given, Workload
+from penstock.errors import no_option, not_one_of
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
@@ -17,6 +18,7 @@ from penstock.targets import timing_of
 if TYPE_CHECKING:
     import numpy as np
 
+    from penstock.engines.design import Design
     from penstock.host.device import Device
     from penstock.sim.machine import Machine, Progress
 
@@ -104,9 +106,9 @@ class Run:
         return f"<Run on {self.backend}: {how}{cycles}{names}>"
 
     def _repr_html_(self) -> str:
-        from penstock.report.html import fragment
+        from penstock.report.html import of_run
 
-        return fragment(self)
+        return of_run(self)
 
 
 def golden(workload: Workload) -> Run:
@@ -273,19 +275,20 @@ _OF_MACHINES = ("family", "device", "waves", "stall_percent", "seed")
 
 
 def _known(backend: str) -> str:
-    """Return the backend. Raises ValueError for one that there is not."""
+    """Return the backend. Raises OptionError for one that there is not."""
     if backend not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}")
+        raise not_one_of("backend", backend, BACKENDS)
     return backend
 
 
 def check_options(backend: str, options: Iterable[str]) -> None:
-    """Raise ValueError for an option of runs or machines that runs on a backend do not take."""
+    """Raise OptionError for an option of runs or machines that runs on a backend do not take."""
     foreign = next((name for name in options if not _takes(backend, name)), None)
     if foreign is not None:
         takers = ", ".join(other for other in MACHINES if _takes(other, foreign))
         ending = f": it is for {takers}" if takers else ""
-        raise ValueError(f"a run on {backend} takes no {foreign}{ending}")
+        known = (name for name in (*_METERED, *_OF_MACHINES) if _takes(backend, name))
+        raise no_option(f"a run on {backend}", foreign, known, ending)
 
 
 def carry_out(
@@ -297,7 +300,7 @@ def carry_out(
 ) -> Run:
     """Return the run of a workload on one backend; `options`: of machine and run.
 
-    Raises ValueError for an unknown backend, and for options that it does not take.
+    Raises OptionError for an unknown backend, and for options that it does not take.
     """
     check_options(_known(backend), options)
     if backend == "golden":
@@ -333,7 +336,8 @@ def run(
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
     check_options(backend, machine)
     if unknown := next((name for name in options if name not in design.arguments), None):
-        raise ValueError(f"a run of {design.name} takes no {unknown}")
+        known = {*_METERED, *_OF_MACHINES, *design.arguments}
+        raise no_option(f"a run of {design.name}", unknown, known)
     workload = design.workload(design.opened(Given(data, data, options=options)))
     if backend in ("golden", "model"):
         machine = {}

@@ -26,7 +26,7 @@ from penstock.models.strider.errors import PageError
 from penstock.outcome import Outcome
 from penstock.report.charts import KINDS, draw
 from penstock.report.common import bound_terms, shared_charts
-from penstock.report.html import fragment, page
+from penstock.report.html import of_design, of_run, page
 from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
 from penstock.run import Run, golden
 
@@ -298,7 +298,7 @@ def test_notebooks(name: str) -> None:
     dims = {} if name == "keys.py" else {"d": 3}
     design = ps.compile(name, dims=dims)
     text = design._repr_html_()
-    assert text == fragment(design) and text.startswith('<div class="penstock">')
+    assert text == of_design(design) and text.startswith('<div class="penstock">')
     read = Page.of(text)
     assert Path(name).read_text().splitlines()[-1].strip() in read.text
     assert "Resources" in read.words and repr(design).count("\n") == 0
@@ -312,7 +312,7 @@ def test_notebooks(name: str) -> None:
 
 def test_a_run_without_its_design() -> None:
     error = HardwareError(PageError.TUPLE_NULL, 3, 4)
-    read = Page.of(fragment(Run("golden", None, None, None, {}, (error,))))
+    read = Page.of(of_run(Run("golden", None, None, None, {}, (error,))))
     assert "Stopped: TUPLE_NULL." in read.words
 
 

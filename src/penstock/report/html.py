@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FunctionLoader
 from markupsafe import Markup
 
-from penstock.engines.base import Design
 from penstock.outcome import Outcome
 
 from .charts import draw
@@ -22,9 +21,10 @@ from .rows import Chart, Column, Facts, Grid, Part, Share, Verdict
 from .words import amount
 
 if TYPE_CHECKING:
+    from penstock.engines.design import Design
     from penstock.run import Run
 
-__all__ = ["fragment", "page"]
+__all__ = ["of_design", "of_run", "page"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -41,19 +41,23 @@ def page(outcome: Outcome, parts: Iterable[Part]) -> str:
     return _render("page.jinja", outcome, parts)
 
 
-def fragment(shown: Design | Run) -> str:
-    """Return the report on a design or a run, as one HTML element for a notebook."""
-    outcome = _of_design(shown) if isinstance(shown, Design) else _of_run(shown)
+def of_design(design: Design) -> str:
+    """Return the report on a design, as one HTML element for a notebook."""
+    return _fragment(Outcome("", "", design.source, design))
+
+
+def of_run(run: Run) -> str:
+    """Return the report on a run, as one HTML element for a notebook."""
+    return _fragment(_of_run(run))
+
+
+def _fragment(outcome: Outcome) -> str:
     parts: Iterable[Part] = ()
     if outcome.design is not None:
         from penstock.discovery import engine_named
 
         parts = engine_named(outcome.design.engine_name).sections(outcome)
     return _render("fragment.jinja", outcome, parts)
-
-
-def _of_design(design: Design) -> Outcome:
-    return Outcome("", "", design.source, design)
 
 
 def _of_run(run: Run) -> Outcome:

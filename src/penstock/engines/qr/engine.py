@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
-from penstock.errors import Conflict
+from penstock.errors import Conflict, no_option
 from penstock.models.qr.errors import ColumnsError, FitError
 from penstock.models.strider.errors import PageError
 
@@ -107,12 +107,12 @@ class FitEngine(Engine):
 
     @staticmethod
     def _keys_alone(kernel: FitKernel, given: Given) -> None:
-        """Raise ValueError for arguments that mean nothing to a fit over keys."""
+        """Raise OptionError for arguments that mean nothing to a fit over keys."""
         other = getattr(given.format, "name", given.format)
         if given.option("dims"):
-            raise ValueError(f"the fit kernel {kernel.name} takes no dims")
+            raise no_option(f"the fit kernel {kernel.name}", "dims", ())
         if other not in (None, "float32"):
-            raise ValueError(f"the fit kernel {kernel.name} takes no format")
+            raise no_option(f"the fit kernel {kernel.name}", "format", ())
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
         from penstock.models.memory import parse_memory

@@ -1,0 +1,390 @@
+"""What an engine compiles: its hardware, what it takes and how it runs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.errors import no_option, not_one_of
+from penstock.models.memory import ON_CHIP, Memory
+from penstock.models.numerics.formats import Codes, Format
+from penstock.models.resources import Resources
+from penstock.models.shell import RegisterMap
+from penstock.models.target import TARGETS, Target
+
+from .workload import Given, Workload
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from penstock.boards.board import Board
+    from penstock.hdl.modules import ModuleLibrary, Parts
+    from penstock.host.device import Device
+    from penstock.host.sources import Table
+    from penstock.run import Run
+    from penstock.sim.machine import Machine
+    from penstock.sim.native import Library, PortSpec
+
+__all__ = ["Design"]
+
+
+@dataclass(frozen=True)
+class Design(ABC):
+    """A compiled kernel: what its engine makes known of it, and what follows from that.
+
+    `part`: the target's name; `memory`: timing of the memory ports; `source`: the kernel's text,
+    for reports ("" where it is not known). Verilog is made when it is first asked for.
+    """
+
+    part: str
+    memory: Memory
+    source: str = field(default="", repr=False, compare=False, kw_only=True)
+    given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    kind: ClassVar[str] = ""
+    engine_name: ClassVar[str]
+    #: options of `run` that are the engine's own
+    arguments: ClassVar[frozenset[str]] = frozenset()
+
+    # what an engine says
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The kernel's name."""
+
+    @cached_property
+    @abstractmethod
+    def digest(self) -> str:
+        """A digest of engine and target: the same for the same kernel, table schema and target."""
+
+    @property
+    @abstractmethod
+    def format(self) -> Format:
+        """The widest numbers that the hardware computes with."""
+
+    @property
+    @abstractmethod
+    def registers(self) -> RegisterMap: ...
+
+    @property
+    @abstractmethod
+    def bus_ports(self) -> tuple[PortSpec, ...]:
+        """The memory ports of the top."""
+
+    @abstractmethod
+    def component(self, parts: Parts) -> Any:
+        """Return the engine, not elaborated yet; `parts` gives it its modules."""
+
+    @abstractmethod
+    def resources_on(self, part: Target) -> Resources:
+        """Return what the design is expected to take on another part, or on this one without what
+        is around the engine."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Return what the plan decided, by name, for reports."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return what makes the design again (`Engine.load`), as plain data."""
+
+    @abstractmethod
+    def workload(self, given: Given) -> Workload:
+        """Return the run on what was given. Raises SourceError, KernelError, Conflict."""
+
+    def opened(self, given: Given) -> Given:
+        """Return what `run` was given, a text as the engine opens it. Designs whose workloads open
+        texts themselves return it as it is."""
+        from penstock.discovery import engine_named
+
+        if not isinstance(given.data, str):
+            return given
+        return replace(given, data=engine_named(self.engine_name).open(given.data, given))
+
+    def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
+        """Return what computes, from learned models as codes and a table, the score of each row: the
+        value that the kernel compares with its label, with the arithmetic of the hardware.
+
+        Raises ValueError for a kernel that has no such value. The scorer raises it for rows that cannot be read.
+        """
+        raise ValueError(f"designs of the engine {self.engine_name} have no scores")
+
+    def images(self) -> dict[str, bytes]:
+        """Return what goes into the device's memory before a run, by the file's name."""
+        return {}
+
+    def listings(self) -> dict[str, bytes]:
+        """Return further files of a compiled design, by name."""
+        return {}
+
+    def text(self) -> str:
+        """Return in words how the engine is built, for a line of a report."""
+        return ""
+
+    def on_board(self, board: Board) -> Design:
+        """Return what is built for a board. Raises KernelError where the board cannot run it."""
+        return self
+
+    @property
+    def device_memory(self) -> tuple[str, int]:
+        """Kind and bytes of the memory of a device in simulation; 0 bytes: as many as a run takes."""
+        return "block RAM", 0
+
+    def device_timing(self, kind: str) -> Memory | None:
+        """Timing of a device's memory of that kind, None where no model of it is exact."""
+        # several ports share the memory of a device, which no model covers
+        if kind not in ON_CHIP or len(self.bus_ports) > 1:
+            return None
+        return ON_CHIP[kind](self.bus_ports[0].data_bytes)
+
+    def memories(self, memory: Memory) -> Mapping[str, Memory]:
+        """Return the timing of each port by its name where a user gives `memory` for all."""
+        return {f"m{k}": memory for k in range(len(self.bus_ports))}
+
+    # what follows
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.part]
+
+    @property
+    def identity(self) -> int:
+        """The 32 bits of the digest that the hardware's `design` register shows."""
+        return int(self.digest[:8], 16)
+
+    @cached_property
+    def resources(self) -> Resources:
+        return self.resources_on(self.target)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the report says of the design."""
+        return {
+            "engine": self.engine_name,
+            "kernel": self.name,
+            "target": self.part,
+            "format": self.format_name,
+            "digest": self.digest,
+            "config": self.config(),
+        }
+
+    @property
+    def format_name(self) -> str:
+        """The format of the data, as the option `--format` takes it."""
+        return self.format.name
+
+    def manifest(self) -> dict[str, Any]:
+        """Return what `manifest.json` holds."""
+        return {
+            "penstock": 1,
+            "engine": self.engine_name,
+            "kind": self.kind,
+            "digest": self.digest,
+            "kernel": self.name,
+            "target": self.part,
+            "memory": str(self.memory),
+            "register_map": self.registers.to_json(),
+            **self.to_json(),
+        }
+
+    def files(self) -> dict[str, bytes]:
+        """Return what `save` writes, by the file's name."""
+        from penstock.output import as_json
+
+        resources = {**asdict(self.resources), "source": "estimate"}
+        return {
+            "penstock.v": self.verilog.encode(),
+            **self.images(),
+            **self.listings(),
+            "manifest.json": as_json(self.manifest() | {"resources": resources}),
+        }
+
+    def file_names(self) -> tuple[str, ...]:
+        """Return the names of `files`, without making them."""
+        return ("penstock.v", *self.images(), *self.listings(), "manifest.json")
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the design's files into `folder`; return it.
+
+        The folder appears whole or not at all; an earlier design in it is replaced. Raises
+        OutputError where that cannot be done.
+        """
+        from penstock.output import write_folder
+
+        return write_folder(folder, self.files())
+
+    def hardware(self) -> tuple[Any, ModuleLibrary]:
+        """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
+        from penstock.hdl.modules import ModuleLibrary
+
+        library = ModuleLibrary()
+        return self.component(library), library
+
+    @cached_property
+    def verilog(self) -> str:
+        """The engine's Verilog in its shell, top module `penstock`."""
+        if self.given_verilog:
+            return self.given_verilog
+        from penstock.cache import remembered
+        from penstock.hdl.shell.top import shelled
+
+        return remembered(self.digest, lambda: shelled(*self.hardware()), self._package)
+
+    @property
+    def _package(self) -> str:
+        """The package of the engine, whose code decides what Verilog there is."""
+        return type(self).__module__.rpartition(".")[0]
+
+    def library(self, **options: Any) -> Library:
+        """Return the design compiled for simulation (from the cache where it was compiled before);
+        `options` as `sim.native.build`. Raises OptionError for one that it does not have."""
+        from penstock.sim.native import build
+
+        _check_library("a library", options)
+        return build(self.verilog, ports=self.bus_ports, register_map=self.registers, **options)
+
+    def netlist(self, family: str | None = None) -> str:
+        """Return what Yosys makes of the engine for a family's cells (the target's family without),
+        as Verilog with the engine's ports; kept in the cache.
+
+        Raises KernelError: E829 for families without models of their cells, E822 and E826 where
+        Yosys is missing or fails.
+        """
+        from penstock.netlists import netlist
+
+        return netlist(self.verilog, self.target, family)
+
+    def netlist_library(self, family: str | None = None, **options: Any) -> Library:
+        """Return the design's netlist compiled for simulation. Raises as `netlist` and `library`."""
+        from penstock.netlists import family_of
+        from penstock.sim.netlist import build
+
+        _check_library("a netlist's library", options)
+        chosen = family_of(self.target, family)
+        return build(
+            self.netlist(family),
+            chosen,
+            ports=self.bus_ports,
+            register_map=self.registers,
+            **options,
+        )
+
+    def runs_on(self, device: Device) -> Device:
+        """Return the device. Raises DeviceError where it runs another design."""
+        from penstock.host.device import DeviceError
+
+        if device.design != self.identity:
+            raise DeviceError(
+                f"{device.path}: the device runs design {device.design:08x}, not {self.identity:08x}"
+            )
+        return device
+
+    def device_in_simulation(self, needed: int) -> Device:
+        """Return the whole device in simulation, connected, with memory for a run of `needed` bytes.
+
+        Raises BuildError where that is more than is simulated, or than the board's SDRAM has.
+        """
+        from penstock.boards.board import boards
+        from penstock.cache import remembered
+        from penstock.host.device import simulated_device
+        from penstock.sim.board import generate, generate_with_sdram
+        from penstock.sim.native import BuildError
+
+        board = boards().get(self.part)
+        if board is not None and board.memory.kind == "SDRAM":
+            if needed > board.memory.bytes:
+                raise BuildError(
+                    f"the SDRAM of {board.name} has {board.memory.bytes >> 20} MB, "
+                    f"the run takes {-(-needed >> 20)} MB"
+                )
+            clock_hz = round(board.clock_mhz * 1e6)
+            source = remembered(
+                f"{self.digest} board SDRAM {clock_hz}",
+                lambda: generate_with_sdram(*self.hardware(), clock_hz=clock_hz),
+                self._package,
+            )
+            return simulated_device(source, self.registers, chip_clock_hz=clock_hz)
+        kind, size = self.device_memory
+        size = size or needed
+        source = remembered(
+            f"{self.digest} board {size} {kind}",
+            lambda: generate(*self.hardware(), memory_bytes=size, memory=kind),
+            self._package,
+        )
+        return simulated_device(source, self.registers)
+
+    def machine(
+        self, backend: str, needed: int, memory: Memory | None = None, **options: Any
+    ) -> Machine:
+        """Return a machine of a backend of `penstock.run.MACHINES`; `needed`: bytes of memory that
+        its runs take; `options`: the machine's own.
+
+        Raises OptionError for a backend that has no machine, and for options that it does not take.
+        """
+        from penstock.run import MACHINES, check_options
+
+        if backend not in MACHINES:
+            raise not_one_of("backend", backend, MACHINES)
+        check_options(backend, options)
+        timings = self.memories(self.memory if memory is None else memory)
+        return MACHINES[backend](self, needed, timings, **options)
+
+    def run(
+        self,
+        data: Any = None,
+        backend: str = "golden",
+        *,
+        memory: Memory | str | None = None,
+        **options: Any,
+    ) -> Run:
+        """Run the design on data.
+
+        Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or
+        polars frame, an Arrow table or a `Table`, or, for the model alone, rows that
+        `penstock.api.assume` assumes; `backend`: "golden"
+        (results), "model" (cycles), "rtl" (both, simulated), "pysim" (as rtl, in Amaranth's
+        simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=`
+        "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:
+        `device=` one from `penstock.open`, without it the whole device in simulation); `memory`:
+        timing of the ports, the design's own by default; `options`: of the run (`watchdog`,
+        `limit`, `progress`), of simulations (`waves`, `stall_percent`, `seed`) and the engine's own.
+
+        Raises SourceError for a source that cannot be read or has another schema than the design,
+        KernelError for a memory that the target's ports do not have, OptionError for an unknown
+        backend or option.
+        """
+        from penstock.run import run
+
+        return run(self, data, backend, memory=memory, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Design {self.name}: engine {self.engine_name}, target {self.part}, "
+            f"{self.format_name}, digest {self.digest[:8]}>"
+        )
+
+    def _repr_html_(self) -> str:
+        from penstock.report.html import of_design
+
+        return of_design(self)
+
+
+#: options of `Design.library`, each with its values
+_LIBRARY: Mapping[str, tuple[Any, ...]] = {
+    "trace": ("", "fst", "vcd"),
+    "random": (False, True),
+    "optimise": ("-O0", "-O1", "-O2", "-O3"),
+}
+
+
+def _check_library(taker: str, options: Mapping[str, Any]) -> None:
+    """Raise OptionError for an option, or a value of one, that there is not."""
+    for name, value in options.items():
+        if name not in _LIBRARY:
+            raise no_option(taker, name, _LIBRARY)
+        if value not in _LIBRARY[name]:
+            raise not_one_of(name, value, map(str, filter(None, _LIBRARY[name])))

@@ -1,0 +1,128 @@
+"""The registration of an engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.models.errors import HardwareCode
+from penstock.models.target import Target
+
+from .workload import Given
+
+if TYPE_CHECKING:
+    import click
+
+    from penstock.dsl.core.diagnostics import Diagnostic
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.failures import Failure
+    from penstock.options import Option, Request
+    from penstock.outcome import Outcome
+    from penstock.report.rows import Part
+
+    from .design import Design
+
+__all__ = ["Engine"]
+
+
+class Engine(ABC):
+    """The registration of an engine.
+
+    `name`: as in reports and manifests; `kernels`: the classes of the kernels that it compiles;
+    `default_target`: what is compiled for where nothing is said; `backends`: those that `simulate`
+    takes, None for all; `options`: the engine's own options of each command; `commands`: its own commands;
+    `papers`: names that `penstock reproduce` takes.
+    """
+
+    name: str
+    kernels: tuple[type[Any], ...]
+    default_target: str = "small"
+    backends: frozenset[str] | None = None
+    #: whether its options alone say what a run does, so that no data need be given
+    data_optional: bool = False
+    #: whether it knows what each line of a kernel costs
+    profiles: bool = False
+    options: ClassVar[Mapping[str, tuple[Option, ...]]] = {}
+    #: enumerations of the error codes that its hardware has beside `models.errors.ErrorCode`
+    errors: tuple[type[HardwareCode], ...] = ()
+    #: names of the Python API that are the engine's own: "module:attribute"
+    names: ClassVar[Mapping[str, str]] = {}
+    #: names that `penstock.compile` takes beside those of the command
+    arguments: frozenset[str] = frozenset()
+
+    @property
+    def commands(self) -> Sequence[click.Command]:
+        return ()
+
+    @property
+    def papers(self) -> Mapping[str, Any]:
+        """For each paper a function without parameters that returns parts of a report."""
+        return {}
+
+    def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
+        """Raise Conflict for options that this kernel does not take, where the options of the
+        engine alone do not say so."""
+        return None
+
+    def draws(self, kernel: AnyKernel, source: str | None) -> bool:
+        """Return whether a run draws anything at random where its data are not random numbers, so
+        that `--seed` means something; `source`: the data that are given."""
+        return source is None and self.data_optional
+
+    def needs(self, kernel: AnyKernel) -> str:
+        """Return in words what data a run of the kernel needs."""
+        return "a table"
+
+    def open(self, source: Any, given: Given) -> Any:
+        """Return what a data source holds, for `Given.data`; `given`: the rest of what was given.
+        Raises SourceError."""
+        from penstock.tables import open_source
+
+        return open_source(source, pages=given.option("pages"))
+
+    @abstractmethod
+    def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
+        """Return the design of a kernel. Raises KernelError, SourceError."""
+
+    @abstractmethod
+    def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+        """Return the design that a manifest describes."""
+
+    def plans(self, kernel: AnyKernel, request: Request) -> bool:
+        """Return whether `check` makes a plan: where anything was said about one."""
+        return request.plans(self.options.get("check", ()))
+
+    def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+        """Look for mistakes in a kernel and in how it goes with its data; return what to print.
+        `design`: where a plan was made."""
+        return ()
+
+    def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+        """Return the first thing wrong with the rows of a given table, such as a NULL that the
+        policy does not allow; `design`: where a plan was made."""
+        from penstock.host.sources import Table
+
+        if design is None or not isinstance(given.data, Table):
+            return None
+        workload = design.workload(given)
+        found = workload.unreadable()
+        return None if found is None else workload.failure(found)
+
+    def warnings(self, kernel: AnyKernel) -> Sequence[Diagnostic]:
+        """Return what a compilation has found doubtful."""
+        return getattr(kernel, "warnings", ())
+
+    @abstractmethod
+    def sections(self, outcome: Outcome) -> Iterable[Part]:
+        """Return the parts of the report on what a command has found."""
+
+    def profile(self, outcome: Outcome) -> Iterable[Part]:
+        """Return what each line of the kernel costs, where the engine `profiles`."""
+        return ()
+
+    def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
+        """Return a hint that says which size of the kernel fits on a part; `smaller`: by how much
+        at least it must be smaller than what was asked for, 0 where the planner has said already
+        that it does not fit. Empty where there is nothing to add."""
+        return "choose a board with a larger device" if smaller else ""
