@@ -1,15 +1,24 @@
-"""Cycles of a later round for each schedule, with refresh and without: the table of docs/pim.md.
+"""Cycles of a later round for each schedule, with refresh and without, and how fast a round's cycles are found.
 
-`python benchmarks/pim_schedules.py`; averages over 120 rounds, published count; hardware count.
+`python benchmarks/pim_schedules.py`: averages over 120 rounds, published count; hardware count.
+`python benchmarks/pim_schedules.py --rates`: in one run, rounds a second of the scheduler, of the fast DRAM model
+serving as many requests as a round has column commands, and of the closed form. docs/pim.md has both.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 
+import numpy as np
+
+from penstock.models.memory.dram import preset
 from penstock.models.pim.config import PimConfig
-from penstock.models.pim.rounds import Charges, Round
+from penstock.models.pim.rounds import MODES, Charges, Round, round_cycles, rounds_cycles
 from penstock.models.pim.schedule import schedule
+from penstock.sim.memory.dram import serve
 
 DEVICES = {
     "all banks together": PimConfig(),
@@ -24,13 +33,58 @@ def cycles(config: PimConfig, drain: bool) -> float:
     return max((own[-1] - own[0]) / (len(own) - 1) for own in made.starts)
 
 
+def best(run: Callable[[], object], times: int = 5) -> float:
+    """Return the seconds of the fastest of some runs: others use the machine as well."""
+    taken = []
+    for _ in range(times):
+        begin = perf_counter()
+        run()
+        taken.append(perf_counter() - begin)
+    return min(taken)
+
+
+def rates() -> None:
+    config, rng = PimConfig(), np.random.default_rng(1)
+    # rounds of all kinds, placed one by one and by the closed form: the same cycles
+    count, many = 200, 16384
+    mode, registers, reads = (rng.integers(0, n, many) for n in (3, 6, 3))
+    some = [
+        Round(MODES[m], int(w), reads=int(r))
+        for m, w, r in zip(mode[:count], registers[:count], reads[:count], strict=True)
+    ]
+    found = rounds_cycles(config, mode, registers, reads)
+    assert found[:count].tolist() == [round_cycles(config, one) for one in some]
+    made = schedule(config, [[Round()] * count])
+    assert made.period() == rounds_cycles(config, 0, 1, 1)
+    columns = [c for c in made.commands if c.name in ("REG_WRITE", "COMP", "RESULT_READ")]
+    requests = round(sum(max(1, c.count) for c in columns) / count)
+    timing, length = preset("pimba"), 400_000
+    stream = np.zeros(length, bool), np.zeros(length), np.arange(length, dtype=np.uint64)
+    serve(timing, *(array[:1] for array in stream))  # compiled before it is timed
+    placed = best(lambda: schedule(config, [[Round()] * count])) / count
+    served = best(lambda: serve(timing, *stream)) / length * requests
+    single = best(lambda: [round_cycles(config, one) for one in some]) / count
+    closed = best(lambda: rounds_cycles(config, mode, registers, reads), 50) / many
+    print("| a round's cycles by | µs | times the fast model |\n| --- | --- | --- |")
+    for name, seconds in (
+        ("scheduler", placed),
+        (f"fast DRAM model, {requests} requests of a stream", served),
+        ("closed form, one round", single),
+        (f"closed form, {many:,} rounds at once", closed),
+    ):
+        print(f"| {name} | {seconds * 1e6:.4g} | {served / seconds:,.3g} |")
+
+
 def main() -> None:
+    if sys.argv[1:] == ["--rates"]:
+        return rates()
     for name, config in DEVICES.items():
         cells = []
         for refresh in ("none", "all-bank", "per-bank"):
             one = replace(config, refresh=refresh)
             cells.append("; ".join(f"{cycles(one, drain):.1f}" for drain in (False, True)))
         print(f"| {name} | {' | '.join(cells)} |")
+    return None
 
 
 if __name__ == "__main__":

@@ -45,13 +45,17 @@ def pack(group: Group) -> Value:
 
 
 def product(a: Group, b: Group) -> tuple[list[Value], list[Value]]:
-    """Return magnitudes, microexponents folded in, and signs of exact products. No rank."""
+    """Return magnitudes, microexponents folded in, and signs of exact products. No rank.
+
+    b's microexponents are folded into its magnitudes, so that a number which all lanes have is folded once.
+    """
     magnitude, sign = [], []
     for lane in range(GROUP):
-        micro = a.micro[lane // 2], b.micro[lane // 2]
-        whole = a.magnitude[lane] * b.magnitude[lane]
-        folded = Mux(micro[0] & micro[1], whole, Mux(micro[0] | micro[1], whole << 1, whole << 2))
-        magnitude.append(folded[: len(whole) + 2])
+        bits = len(b.magnitude[lane]) + 1
+        other = Mux(b.micro[lane // 2], b.magnitude[lane], b.magnitude[lane] << 1)[:bits]
+        whole = a.magnitude[lane] * other
+        folded = Mux(a.micro[lane // 2], whole, whole << 1)
+        magnitude.append(folded[: len(whole) + 1])
         sign.append(a.sign[lane] ^ b.sign[lane])
     return magnitude, sign
 

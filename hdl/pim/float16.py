@@ -97,13 +97,15 @@ class Float16Lane(wiring.Component):
         for lane in range(_LANES):
             distance = pipe.wire(s.top - getattr(s, f"e{lane}"), name="distance")[:_EXPONENT]
             wide = Cat(Const(0, GUARD), getattr(s, f"p{lane}"))
-            aligned[f"p{lane}"] = shifted_right(wide, distance)
-            aligned[f"s{lane}"] = getattr(s, f"s{lane}")
-        s = pipe.rank(**aligned, top=s.top)
-        total: Value = Const(0)
-        for lane in range(_LANES):
-            p = getattr(s, f"p{lane}")
-            total = total + Mux(getattr(s, f"s{lane}"), -p, p)
+            sign = getattr(s, f"s{lane}")
+            p = shifted_right(wide, distance)
+            aligned[f"p{lane}"] = Cat(
+                p ^ sign.replicate(len(p)), sign
+            )  # a complement is one too small
+        minus = sum(getattr(s, f"s{lane}") for lane in range(_LANES))[:5]
+        s = pipe.rank(**aligned, top=s.top, minus=minus)
+        terms: list[Value] = [getattr(s, f"p{lane}").as_signed() for lane in range(_LANES)]
+        total = sum(terms, s.minus)
         m.d.sync += [self.o_sum.eq(total), self.o_exponent.eq(s.top)]
 
 

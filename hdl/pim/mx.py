@@ -93,29 +93,36 @@ class MxLane(wiring.Component):
         ]
         old_exponent = Mux(s.attend, Mux(s.first, 0, sum_exponent), s.a_exponent)[:10]
         big = pipe.wire(old_exponent >= s.b_exponent, name="big")
-        up = pipe.wire(Mux(big, 0, s.b_exponent - old_exponent)[:10], name="up")
-        down = pipe.wire(Mux(big, old_exponent - s.b_exponent, 0)[:10], name="down")
+        apart = Mux(big, old_exponent - s.b_exponent, s.b_exponent - old_exponent)
+        distance = pipe.wire(apart[:10], name="distance")
+        old_sign = Mux(s.attend, sum_signs, s.a_sign)
+        differ = pipe.wire(old_sign ^ s.b_sign, name="differ")
+        near, far = [], []
+        for n in range(GROUP):
+            added = (getattr(s, f"b{n}") << GUARD)[:WIDTH]
+            near.append(Mux(big, old[n], added)[:WIDTH])
+            aligned = mx.shifted_right(Mux(big, added, old[n])[:WIDTH], distance)
+            far.append(aligned ^ differ[n].replicate(WIDTH))  # for a difference
         s = pipe.rank(
-            **{f"a{n}": mx.shifted_right(v, up) for n, v in enumerate(old)},
-            **{
-                f"b{n}": mx.shifted_right((getattr(s, f"b{n}") << GUARD)[:WIDTH], down)
-                for n in range(GROUP)
-            },
-            a_sign=Mux(s.attend, sum_signs, s.a_sign),
-            b_sign=s.b_sign,
+            **{f"a{n}": v for n, v in enumerate(near)},
+            **{f"b{n}": v for n, v in enumerate(far)},
+            sign=Mux(big, old_sign, s.b_sign),
+            differ=differ,
             exponent=Mux(big, old_exponent, s.b_exponent)[:10],
             attend=s.attend,
             stochastic=s.stochastic,
         )
-        # rank 3: add; in attend, all are shifted where one needs another bit
+        # rank 3: add; in attend, all are shifted where one needs another bit. A difference is that of
+        # magnitudes: a + ~b carries out where a > b and is one too small, else it is the complement
         totals, signs = [], []
         for n in range(GROUP):
-            a, b = getattr(s, f"a{n}"), getattr(s, f"b{n}")
-            differ = s.a_sign[n] ^ s.b_sign[n]
-            less = pipe.wire(a < b, name="less")
-            minus = Mux(less, b - a, a - b)[: WIDTH + 1]
-            totals.append(pipe.wire(Mux(differ, minus, a + b)[: WIDTH + 1], name="total"))
-            signs.append(Mux(less, s.b_sign[n], s.a_sign[n]))
+            a, b, minus = getattr(s, f"a{n}"), getattr(s, f"b{n}"), s.differ[n]
+            total = pipe.wire((a + b)[: WIDTH + 1], name="total")
+            less = pipe.wire(minus & ~total[WIDTH], name="less")
+            whole = Cat(total[:WIDTH], total[WIDTH] & ~minus)
+            more = pipe.wire((whole + (minus & total[WIDTH]))[: WIDTH + 1], name="more")
+            totals.append(Cat(more[:WIDTH] ^ less.replicate(WIDTH), more[WIDTH]))
+            signs.append(s.sign[n] ^ less)
         carry = pipe.wire(Cat(*(t[WIDTH] for t in totals)).any() & s.attend, name="carry")
         taken = valid[2]
         with m.If(taken):
@@ -136,15 +143,15 @@ class MxLane(wiring.Component):
         state, query = mx.unpack(code, MX8), mx.unpack(self.i_q[part], MX8)
         magnitude, sign = mx.product(state, query)
         t = pipe.rank(
-            **{f"p{n}": v for n, v in enumerate(magnitude)},
-            sign=Cat(*sign),
+            **{
+                f"p{n}": Cat(p ^ s.replicate(len(p)), s)
+                for n, (p, s) in enumerate(zip(magnitude, sign, strict=True))
+            },
+            minus=sum(sign)[:5],
             exponent=state.exponent + query.exponent,
         )
-        total: Value = Mux(t.sign[0], -t.p0, t.p0)
-        for n in range(1, GROUP):
-            p = getattr(t, f"p{n}")
-            total = total + Mux(t.sign[n], -p, p)
-        total = pipe.wire(total, signed(20), name="total")
+        terms: list[Value] = [getattr(t, f"p{n}").as_signed() for n in range(GROUP)]
+        total = pipe.wire(sum(terms, t.minus), signed(20), name="total")
         u = pipe.rank(
             sum=total << GUARD,
             exponent=Mux(total == 0, 0, t.exponent)[:_EXPONENT],

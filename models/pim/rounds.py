@@ -6,11 +6,30 @@ and reads the results. `models.pim.schedule` places its commands one by one.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from .config import Design, PimConfig
 
-__all__ = ["HARDWARE", "PUBLISHED", "Charges", "Round", "round_cycles", "slots_of"]
+__all__ = [
+    "HARDWARE",
+    "MODES",
+    "PUBLISHED",
+    "Charges",
+    "Round",
+    "round_cycles",
+    "rounds_cycles",
+    "slots_of",
+]
+
+#: rounds that compute
+MODES = ("update", "score", "attend")
 
 
 @dataclass(frozen=True)
@@ -62,17 +81,71 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
 
     Raises ValueError where bank groups are staggered, and for transfers of rows and seeds.
     """
-    if config.sets > 1 or given.mode not in ("update", "score", "attend"):
+    if config.sets > 1 or given.mode not in MODES:
         raise ValueError(f"a round {given.mode!r} of {config.sets} sets has no closed form")
+    slots = slots_of(config, given.mode, charges.drain)
+    return int(_cycles(config, charges, slots, given.registers, given.reads, max))
+
+
+def rounds_cycles(
+    config: PimConfig,
+    mode: ArrayLike,
+    registers: ArrayLike,
+    reads: ArrayLike,
+    charges: Charges = HARDWARE,
+) -> NDArray[np.int64]:
+    """Return `round_cycles` of many rounds at once: arrays that broadcast, of places in `MODES` and of
+    what `Round` says.
+
+    Raises ValueError where bank groups are staggered.
+    """
+    if config.sets > 1:
+        raise ValueError(f"rounds of {config.sets} sets have no closed form")
+    given = [np.asarray(array) for array in (mode, registers, reads)]
+    ends = len(MODES), *(int(array.max(initial=0)) + 1 for array in given[1:])
+    if max(array.size for array in given) <= 4 * math.prod(ends):
+        return _many(config, charges, *given)
+    # fewer kinds of rounds than rounds
+    place = (given[0] * ends[1] + given[1]) * ends[2] + given[2]
+    return np.asarray(_kinds(config, charges, ends).take(place, mode="clip"))
+
+
+@lru_cache(maxsize=64)
+def _kinds(config: PimConfig, charges: Charges, ends: tuple[int, ...]) -> NDArray[np.int64]:
+    """The cycles of all kinds of rounds below `ends`, the last of which goes fastest."""
+    return _many(config, charges, *np.indices(ends)).ravel()
+
+
+def _many(
+    config: PimConfig, charges: Charges, mode: Any, registers: Any, reads: Any
+) -> NDArray[np.int64]:
+    slots = np.array([slots_of(config, name, charges.drain) for name in MODES])
+    return np.asarray(_cycles(config, charges, slots[mode], registers, reads, np.maximum))
+
+
+def _cycles(
+    config: PimConfig,
+    charges: Charges,
+    slots: Any,
+    registers: Any,
+    reads: Any,
+    most: Callable[[Any, Any], Any],
+) -> Any:
+    """The closed form of numbers or of arrays; `most`: the greater of two."""
     t, step = config.timing, max(config.timing.burst, config.timing.tCCD_L)
-    results = given.reads * config.groups * config.banks // 2
-    closing = max(t.tRP, step * results + 1)
-    writes = given.registers * config.banks
+    results = reads * (step * config.groups * config.banks // 2)
+    closing = most(results + 1, t.tRP)
     # the first REG_WRITE may have to wait until the bus turns round behind the last result
-    late = max(0, 1 + step * (results - 1) + max(t.burst, t.tRTW) - (closing + 3))
-    written = [2 + step * writes + late * (g == 0) if writes else 0 for g in range(config.groups)]
-    opened = sum(max(t.tRRD, t.tFAW, w) for w in written[:-1])
+    late = most(results - closing + (1 - step + max(t.burst, t.tRTW) - 3), 0)
+    some = registers > 0
+    written = (registers * (step * config.banks) + 2) * some
+    first = written + late * some
+    activated = max(t.tRRD, t.tFAW)
+    last, opened = first, 0
+    if config.groups > 1:
+        last = written
+        opened = most(first, activated) + (config.groups - 2) * most(written, activated)
     turning = max(t.tRTW, t.inner_write_to_read) if charges.turnaround else 0
-    computed = max(config.interval, turning) * (slots_of(config, given.mode, charges.drain) - 1)
-    worked = max(max(t.tRCD, written[-1]) + computed + max(t.tRTP, t.tWR), t.tRAS)
-    return 1 + opened + worked + closing
+    apart, closed = max(config.interval, turning), max(t.tRTP, t.tWR)
+    worked = most(most(last, t.tRCD) + apart * slots + (closed - apart), t.tRAS)
+    return opened + worked + closing + 1

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from penstock.models.pim.config import Design, PimConfig
-from penstock.models.pim.rounds import HARDWARE, PUBLISHED, Charges, Round, round_cycles
+from penstock.models.pim.rounds import (
+    HARDWARE,
+    MODES,
+    PUBLISHED,
+    Charges,
+    Round,
+    round_cycles,
+    rounds_cycles,
+)
 from penstock.models.pim.rules import check, expand, rules
 from penstock.models.pim.schedule import Schedule, schedule
 from penstock.models.pim.timing import PIMBA, PimTiming
@@ -87,6 +95,26 @@ def test_rounds_are_those_of_the_closed_form():
     for config, given in ((HALVES, Round()), (MX8, Round("load"))):
         with pytest.raises(ValueError, match="no closed form"):
             round_cycles(config, given)
+    with pytest.raises(ValueError, match="no closed form"):
+        rounds_cycles(HALVES, 0, 1, 1)
+
+
+def test_many_rounds_at_once():
+    rng = np.random.default_rng(9)
+    for groups in (1, 2, 4):
+        config = PimConfig(groups=groups, timing=drawn(rng))
+        mode, registers, reads = (rng.integers(0, n, 300) for n in (3, 6, 3))
+        for charges in (PUBLISHED, HARDWARE, Charges(turnaround=True)):
+            each = [
+                round_cycles(config, Round(MODES[m], int(w), reads=int(r)), charges)
+                for m, w, r in zip(mode, registers, reads, strict=True)
+            ]
+            for size in (300, 20):  # more and fewer rounds than kinds of them
+                some = [array[:size] for array in (mode, registers, reads)]
+                assert rounds_cycles(config, *some, charges).tolist() == each[:size]
+        assert rounds_cycles(config, 0, [1, 4], 1).tolist() == [
+            round_cycles(config, Round(registers=count)) for count in (1, 4)
+        ]
 
 
 def test_attention_rounds():
