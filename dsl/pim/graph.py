@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,23 @@ def spoken(op: str) -> str:
 
 
 _FORM = "the unit computes S = d[:, None] * S + outer(k, v), then q @ S"
+
+
+#: a decay that changes nothing
+_ONE = -1
+
+
+@dataclass(frozen=True)
+class _Product:
+    """An outer product that is added (`sign` 1) or taken away: nodes of its vectors, and where it stands."""
+
+    k: int
+    v: int
+    sign: int
+    at: int
+
+
+_Terms = tuple[int | None, list[_Product]]
 
 
 @dataclass(frozen=True)
@@ -156,8 +173,14 @@ class _Matcher:
                     "nothing is added to the state",
                     "add an outer product, as in d[:, None] * S + outer(k, v)",
                 )
-            d = self.vector_of(decay, self.new)
-            (k, v) = self.joined(products)
+            d = decay
+            if len(products) > 1:
+                raise self.misfit(
+                    products[1].at,
+                    "two outer products are added to the state; the unit adds one a step",
+                    "join them where they share a factor: outer(k, v + w)",
+                )
+            k, v = products[0].k, self._signed(products[0])
         unit, operand, mode = self.read(output)
         nodes = [self._host(n, node, unit) for n, node in enumerate(self.nodes)]
         kernel, shape = self.kernel, self.nodes[self.state].shape
@@ -172,7 +195,7 @@ class _Matcher:
             tuple(p.name for p in kernel.of_kind("input")),
             (known[0], known[1]),
             tuple(nodes),
-            d if d != -1 else None,
+            d if d != _ONE else None,
             k,
             operand if mode == "attend" else v,
             None if mode == "attend" else operand,
@@ -192,26 +215,19 @@ class _Matcher:
         self._extra.append(HostNode(op, inputs, attrs))
         return len(self.nodes) + len(self._extra) - 1
 
-    def terms(
-        self, number: int, sign: float = 1.0
-    ) -> tuple[list[tuple[int, str]] | None, list[tuple[int, float, list[int]]]]:
-        """Take a value apart: (factors of the state, None without it; outer products with their signs and
-        factors)."""
+    def terms(self, number: int) -> tuple[int | None, list[_Product]]:
+        """Take a value apart: (the state's decay, a vector along its rows or a number, `_ONE`, or None
+        without the state; the outer products beside it)."""
         node = self.nodes[number]
         if number == self.state:
-            return [] if sign > 0 else [(number, "neg")], []
-        if not self.uses_state(number):
-            return None, [(number, sign, [])]
+            return _ONE, []
         if node.op in ("add", "sub"):
-            a = self.terms(node.inputs[0], sign)
-            b = self.terms(node.inputs[1], sign if node.op == "add" else -sign)
-            if a[0] is not None and b[0] is not None:
-                raise self.misfit(
-                    number, "the state is added to itself", "multiply it by the sum of the decays"
-                )
-            return a[0] if a[0] is not None else b[0], a[1] + b[1]
+            a, b = (self.terms(n) for n in node.inputs)
+            return self._sum(a, b if node.op == "add" else self._minus(b))
         if node.op == "neg":
-            return self.terms(node.inputs[0], -sign)
+            return self._minus(self.terms(node.inputs[0]))
+        if not self.uses_state(number):
+            return None, [_Product(*self.outer(number), 1, number)]
         if node.op in ("mul", "div"):
             x, y = node.inputs
             if self.uses_state(x) and self.uses_state(y):
@@ -219,59 +235,63 @@ class _Matcher:
             if self.uses_state(y) and node.op == "div":
                 raise self.misfit(number, "a division by the state")
             inner, factor = (y, x) if self.uses_state(y) else (x, y)
-            decay, products = self.terms(inner, sign)
-            if products:
-                raise self.misfit(
-                    number,
-                    f"{spoken(node.op)} of a sum that has the state in it",
-                    "multiply each part: d[:, None] * S + outer(d * k, v)",
-                )
+            decay, products = self.terms(inner)
             assert decay is not None
-            return [*decay, (factor, node.op)], []
+            scaled = [self._scaled(product, factor, node.op) for product in products]
+            return self._decayed(decay, factor, node.op), scaled
         name = {"matmul": "@", "transpose": ".T"}.get(node.op, spoken(node.op))
         raise self.misfit(number, f"{name} of the state does not fit in the new state")
 
-    def vector_of(self, factors: list[tuple[int, str]], at: int) -> int:
-        """Return the node of the decay as a vector along the state's rows; −1 where it is 1."""
-        rows = self.nodes[self.state].shape[0]
-        product = -1
-        for factor, op in factors:
-            if op == "neg":
-                minus = self.new_node("const", (), {"value": -1.0})
-                product = minus if product < 0 else self.new_node("mul", (product, minus), {})
-                continue
-            shape = self.nodes[factor].shape
-            if len(shape) == 2 and shape[1] == 1 and shape[0] in (rows, 1):
-                vector = self.new_node("flat", (factor,), {"axis": 1})
-            elif not shape or (len(shape) == 1 and shape[0] == 1):
-                vector = factor
+    def _sum(self, a: _Terms, b: _Terms) -> _Terms:
+        """Two sums together; products that share a factor become one."""
+        decay = a[0] if b[0] is None else b[0] if a[0] is None else self._op("add", a[0], b[0])
+        products = list(a[1])
+        for new in b[1]:
+            for place, old in enumerate(products):
+                op = "add" if old.sign == new.sign else "sub"
+                if old.k == new.k:
+                    products[place] = replace(old, v=self._op(op, old.v, new.v))
+                    break
+                if old.v == new.v:
+                    products[place] = replace(old, k=self._op(op, old.k, new.k))
+                    break
             else:
-                raise self.misfit(
-                    factor,
-                    "a decay that differs from column to column of the state",
-                    "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state "
-                    "the other way round",
-                )
-            if op == "div":
-                one = self.new_node("const", (), {"value": 1.0})
-                vector = self.new_node("div", (one, vector), {})
-            product = vector if product < 0 else self.new_node("mul", (product, vector), {})
-        return product
+                products.append(new)
+        return decay, products
 
-    def joined(self, products: list[tuple[int, float, list[int]]]) -> tuple[int, int]:
-        """Return the nodes of k and v whose outer product is added to the state."""
-        found = [(*self.outer(number), sign) for number, sign, _ in products]
-        if len(found) > 1:
-            place = products[1][0]
+    def _minus(self, terms: _Terms) -> _Terms:
+        decay, products = terms
+        if decay is not None:
+            decay = self._op("neg", decay)
+        return decay, [replace(product, sign=-product.sign) for product in products]
+
+    def _signed(self, product: _Product) -> int:
+        return product.v if product.sign > 0 else self._op("neg", product.v)
+
+    def _op(self, op: str, *inputs: int) -> int:
+        """An operation of the host on nodes, or on `_ONE`."""
+        given = [self.new_node("const", (), {"value": 1.0}) if n == _ONE else n for n in inputs]
+        return self.new_node(op, tuple(given), {})
+
+    def _decayed(self, decay: int, factor: int, op: str) -> int:
+        """A decay times a factor of the state, or divided by it."""
+        rows, shape = self.nodes[self.state].shape[0], self.nodes[factor].shape
+        if len(shape) == 2 and shape[1] == 1 and shape[0] in (rows, 1):
+            factor = self._flat(factor, 1)
+        elif shape and not (len(shape) == 1 and shape[0] == 1):
             raise self.misfit(
-                place,
-                "two outer products are added to the state; the unit adds one a step",
-                "join them where they share a factor: outer(k, v + w)",
+                factor,
+                "a decay that differs from column to column of the state",
+                "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state "
+                "the other way round",
             )
-        k, v, sign = found[0]
-        if sign < 0:
-            v = self.new_node("neg", (v,), {})
-        return k, v
+        return factor if decay == _ONE and op == "mul" else self._op(op, decay, factor)
+
+    def _scaled(self, product: _Product, factor: int, op: str) -> _Product:
+        """An outer product times a factor that a decay may be, or divided by it."""
+        if len(self.nodes[factor].shape) == 2:
+            return replace(product, k=self._op(op, product.k, self._flat(factor, 1)))
+        return replace(product, v=self._op(op, product.v, factor))
 
     def outer(self, number: int) -> tuple[int, int]:
         """Return the nodes of the two vectors whose outer product a value is."""

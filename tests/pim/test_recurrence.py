@@ -87,7 +87,14 @@ MISFITS = [
         ("S <- S + outer(k, v)", "y <- q @ (S + d[:, None] * outer(k, v))"),
         "the output reads something else than the new state",
     ),
-    (("S <- S + outer(k, v) + S / 2", "y <- q @ S"), "the state is added to itself"),
+    (
+        ("S <- d[:, None] * (S + outer(k, v)) + outer(k, e)", "y <- q @ S"),
+        "two outer products are added to the state",
+    ),
+    (
+        ("S <- e[None, :] * (S + outer(k, v))", "y <- q @ S"),
+        "a decay that differs from column to column of the state",
+    ),
     (("S <- exp(S) + outer(k, v)", "y <- q @ S"), "exp of the state does not fit in the new state"),
     (
         ("S <- e[None, :] * S + outer(k, v)", "y <- q @ S"),
