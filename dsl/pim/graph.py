@@ -63,7 +63,8 @@ class Recurrent:
 
     `mode`: "update", "score" (a cache's rows times q) or "attend" (weights times a cache's rows); `d`, `k`,
     `v`, `q`: which nodes give the unit's operands (None: ones for d, none for the others); `output`: the node
-    of the result; `state`, `inputs`: names; `sizes`: of the state, None where they are not known.
+    of the result; `state`, `inputs`: names; `sizes`: of the state, None where they are not known; `turned`: the
+    unit's rows are the state's columns, because the output is S @ q.
     """
 
     name: str
@@ -80,6 +81,12 @@ class Recurrent:
     source: str = ""
     dims: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
     extra_sizes: tuple[tuple[str, int], ...] = ()  #: of other dimensions by name
+    turned: bool = False
+
+    @property
+    def shape(self) -> tuple[int | None, int | None]:
+        """The unit's rows (dim_head) and columns (dim_state)."""
+        return (self.sizes[1], self.sizes[0]) if self.turned else self.sizes
 
     def decays(self) -> set[str]:
         """Return the inputs that are decays as they are."""
@@ -141,6 +148,7 @@ class _Matcher:
         self.nodes = builder.nodes
         self._with: dict[int, bool] = {}
         self._extra: list[HostNode] = []
+        self.turned = False  # whether the unit's rows are the state's columns
 
     def uses_state(self, number: int) -> bool:
         """Whether a value depends on the state."""
@@ -163,10 +171,11 @@ class _Matcher:
 
     def match(self, output: int) -> Recurrent:
         d = k = v = None
+        if self.new is not None and not self.uses_state(self.new):
+            raise self.misfit(self.new, "the new state does not depend on the old one")
+        unit, operand, mode = self.read(output)
         if self.new is not None:
             decay, products = self.terms(self.new)
-            if decay is None:
-                raise self.misfit(self.new, "the new state does not depend on the old one")
             if not products:
                 raise self.misfit(
                     self.new,
@@ -181,7 +190,6 @@ class _Matcher:
                     "join them where they share a factor: outer(k, v + w)",
                 )
             k, v = products[0].k, self._signed(products[0])
-        unit, operand, mode = self.read(output)
         nodes = [self._host(n, node, unit) for n, node in enumerate(self.nodes)]
         kernel, shape = self.kernel, self.nodes[self.state].shape
         known = [None if isinstance(n, Dim) and not n.known else int(n) for n in shape]
@@ -203,6 +211,7 @@ class _Matcher:
             kernel.source or "",
             tuple((p.name, tuple(p.dims)) for p in kernel.parameters),
             tuple((name, int(n)) for name, n in self.builder.names.items() if n.known),
+            self.turned,
         )
 
     def _host(self, number: int, node: Any, unit: int) -> HostNode:
@@ -227,7 +236,9 @@ class _Matcher:
         if node.op == "neg":
             return self._minus(self.terms(node.inputs[0]))
         if not self.uses_state(number):
-            return None, [_Product(*self.outer(number), 1, number)]
+            rows, columns = self.outer(number)
+            k, v = (columns, rows) if self.turned else (rows, columns)
+            return None, [_Product(k, v, 1, number)]
         if node.op in ("mul", "div"):
             x, y = node.inputs
             if self.uses_state(x) and self.uses_state(y):
@@ -275,10 +286,17 @@ class _Matcher:
 
     def _decayed(self, decay: int, factor: int, op: str) -> int:
         """A decay times a factor of the state, or divided by it."""
-        rows, shape = self.nodes[self.state].shape[0], self.nodes[factor].shape
-        if len(shape) == 2 and shape[1] == 1 and shape[0] in (rows, 1):
-            factor = self._flat(factor, 1)
-        elif shape and not (len(shape) == 1 and shape[0] == 1):
+        axis = 0 if self.turned else 1  # of the unit's columns
+        size, shape = self.nodes[self.state].shape[1 - axis], self.nodes[factor].shape
+        if len(shape) == 2 and shape[axis] == 1 and shape[1 - axis] in (size, 1):
+            factor = self._flat(factor, axis)
+        elif shape and not (len(shape) == 1 and shape[0] in ((size, 1) if self.turned else (1,))):
+            if self.turned:
+                raise self.misfit(
+                    factor,
+                    "a decay that differs from row to row of a state whose columns the output adds",
+                    "S @ q and decays along the columns fit, as in d * S, or q @ S and d[:, None] * S",
+                )
             raise self.misfit(
                 factor,
                 "a decay that differs from column to column of the state",
@@ -290,8 +308,10 @@ class _Matcher:
     def _scaled(self, product: _Product, factor: int, op: str) -> _Product:
         """An outer product times a factor that a decay may be, or divided by it."""
         if len(self.nodes[factor].shape) == 2:
-            return replace(product, k=self._op(op, product.k, self._flat(factor, 1)))
-        return replace(product, v=self._op(op, product.v, factor))
+            factor = self._flat(factor, 0 if self.turned else 1)
+        elif not self.turned:  # a number
+            return replace(product, v=self._op(op, product.v, factor))
+        return replace(product, k=self._op(op, product.k, factor))
 
     def outer(self, number: int) -> tuple[int, int]:
         """Return the nodes of the two vectors whose outer product a value is."""
@@ -407,11 +427,6 @@ class _Matcher:
                 "the unit takes one vector a step: q @ S",
             )
         by_rows = (not self.uses_state(left)) ^ turned
-        if self.new is not None and not by_rows:
-            raise self.misfit(
-                number,
-                "S @ q adds along the columns of the state",
-                "the unit adds along its rows: write q @ S, or declare the state the other way round",
-            )
+        self.turned = self.new is not None and not by_rows
         mode = "update" if self.new is not None else "attend" if by_rows else "score"
         return number, operand, mode

@@ -53,7 +53,32 @@ def test_a_recurrence_on_the_hardware():
     assert rtl.counters["saturated"] == golden.counters["saturated"] == 0
 
 
-def test_a_design_is_saved_and_loaded(tmp_path):
+@ps.recurrence
+def across(
+    S: ps.State["v", "k"], d: ps.Input["k"], k: ps.Input["k"], v: ps.Input["v"], q: ps.Input["k"]
+):
+    S = d * (S + ps.outer(v, k / d))
+    return S, S @ q
+
+
+def test_a_state_whose_columns_are_the_rows_of_the_unit():
+    """The same numbers as those of the state declared the other way round, and a start of its own."""
+    data, rng = arrays(np.random.default_rng(4), heads=1), np.random.default_rng(5)
+    start = rng.normal(size=(1, 1, 40, 32))
+    given = {**data, "S": start}, {**data, "S": start.swapaxes(2, 3)}
+    one, other = (
+        ps.compile(k, table=g, target="small").run(g, backend="golden")
+        for k, g in zip((plain, across), given, strict=True)
+    )
+    y, _ = exact(data, start)
+    assert other.result["S"].shape == (1, 1, 32, 40)
+    assert np.abs(one.result["y"] - y).max() < 0.15 * np.abs(y).max()
+    assert (one.result["y"] == other.result["y"]).all()
+    assert (one.result["S"] == other.result["S"].swapaxes(2, 3)).all()
+
+
+@pytest.mark.parametrize("plain", [plain, across], ids=["rows", "columns"])
+def test_a_design_is_saved_and_loaded(tmp_path, plain):
     data = arrays(np.random.default_rng(2))
     design = ps.compile(plain, table=data, target="small")
     design.save(tmp_path / "made")

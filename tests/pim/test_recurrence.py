@@ -61,9 +61,12 @@ def test_every_form_of_the_update_fits(lines):
     }
     state = rng.normal(size=(4, 5, 3))
     of = lambda node, size: np.broadcast_to(found.host(values, node).reshape(4, -1), (4, size))
-    d = np.ones((4, 5)) if found.d is None else of(found.d, 5)
-    new = d[..., None] * state + of(found.k, 5)[..., None] * of(found.v, 3)[:, None, :]
-    y = np.einsum("nk,nkv->nv", of(found.q, 5), new)
+    rows, columns = found.shape
+    state = state.swapaxes(1, 2) if found.turned else state
+    d = np.ones((4, rows)) if found.d is None else of(found.d, rows)
+    new = d[..., None] * state + of(found.k, rows)[..., None] * of(found.v, columns)[:, None, :]
+    y = np.einsum("nk,nkv->nv", of(found.q, rows), new)
+    new, state = (s.swapaxes(1, 2) if found.turned else s for s in (new, state))
     y = found.host({**values, "": y}, found.output)
     for n in range(4):
         names = {name: value[n] for name, value in values.items()}
@@ -110,7 +113,10 @@ MISFITS = [
         "is added to the state; the unit adds an outer product",
     ),
     (("y <- q @ S", "S <- S + outer(k, v)"), "the output reads the old state"),
-    (("S <- S + outer(k, v)", "y <- S @ v"), "S @ q adds along the columns of the state"),
+    (
+        ("S <- d[:, None] * S + outer(k, v)", "y <- S @ v"),
+        "a decay that differs from row to row of a state whose columns the output adds",
+    ),
     (("S <- S + outer(k, v)", "y <- sum(S, axis=0)"), "sum of the state in the output"),
     (("S <- outer(k, v)", "y <- q @ S"), "the new state does not depend on the old one"),
     (("S <- a * S", "y <- q @ S"), "nothing is added to the state"),
@@ -146,7 +152,7 @@ def test_python_places():
     @ps.recurrence
     def wrong(S: ps.State["k", "v"], k: ps.Input["k"], v: ps.Input["v"], q: ps.Input["k"]):
         S = S + ps.outer(k, v)
-        return S, S @ v
+        return S, ps.exp(S) @ v
 
-    with pytest.raises(KernelError, match="adds along the columns"):
+    with pytest.raises(KernelError, match="something else than the new state"):
         wrong.check()

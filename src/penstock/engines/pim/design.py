@@ -91,8 +91,8 @@ class PimDesign(Design):
         device = self.device
         return {
             "mode": self.recurrent.mode,
-            "dim_head": self.recurrent.sizes[0],
-            "dim_state": self.recurrent.sizes[1],
+            "dim_head": self.recurrent.shape[0],
+            "dim_state": self.recurrent.shape[1],
             "batch": self.batch,
             "heads": self.heads,
             "banks": device.groups * device.banks,
@@ -124,7 +124,7 @@ class PimDesign(Design):
 
     def layout(self, tokens: int, seed: int = 1) -> Layout:
         """Return where a run's state lies."""
-        rows, columns = self.recurrent.sizes
+        rows, columns = self.recurrent.shape
         assert rows is not None and columns is not None
         head, many = (rows, columns) if self.recurrent.mode == "update" else (columns, rows)
         return Layout(

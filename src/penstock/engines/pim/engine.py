@@ -193,7 +193,7 @@ class PimEngine(Engine):
             timing,
             given.option("refresh", "none"),
         )
-        rows, columns = recurrent.sizes
+        rows, columns = recurrent.shape
         assert rows is not None and columns is not None
         head, many = (rows, columns) if recurrent.mode == "update" else (columns, rows)
         used = Layout(config, recurrent.mode, head, many, items, 1).rows

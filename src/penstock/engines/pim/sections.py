@@ -20,6 +20,7 @@ __all__ = ["facts", "summary"]
 
 _MODES = {
     "update": "state update: S = d ⊙ S + k vᵀ, y = Sᵀ q",
+    "turned": "state update: Sᵀ = d ⊙ Sᵀ + k vᵀ, y = S q",
     "score": "a cache's rows times q",
     "attend": "weights times a cache's rows",
 }
@@ -30,7 +31,7 @@ def facts(recurrent: Recurrent) -> Facts:
     rows, columns = recurrent.sizes
     return Facts.of(
         ("recurrence", recurrent.name),
-        ("form", _MODES[recurrent.mode]),
+        ("form", _MODES["turned" if recurrent.turned else recurrent.mode]),
         ("state", f"{recurrent.state}[{rows or '?'}, {columns or '?'}]"),
     )
 

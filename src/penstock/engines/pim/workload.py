@@ -131,7 +131,7 @@ class Stepping(Workload):
         state = self.data.get(recurrent.state)
         if state is not None:
             state = state.reshape(-1, *state.shape[2:])
-            if not update:
+            if recurrent.turned or not update:
                 state = state.swapaxes(1, 2)
         operands = Operands(
             state,
@@ -209,6 +209,8 @@ class Stepping(Workload):
         found = {"y": value.reshape(*shape, *value.shape[1:])}
         if recurrent.state in codes:
             state = float32.decode(codes[recurrent.state])
+            if recurrent.turned:
+                state = state.swapaxes(1, 2)
             found[recurrent.state] = state.reshape(design.batch, design.heads, *state.shape[1:])
         return found
 
