@@ -5,7 +5,8 @@ checkout (an editable install), runs the folder of tests that mirrors the module
 again. The test that has the module's name runs first, then those that import the module, for they
 notice soonest. A mutant is caught when a test fails. One whose tests take more than --minutes of
 processor time is late: it is neither caught nor missed. Prints a line for each, and the sums. Exit
-code 0 whatever they are.
+code 0 whatever they are. --near runs only the tests that name the module, which is quick: what is
+missed then may be caught by the folder's others. --first skips mutants, to go on where a run ended.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -76,8 +78,9 @@ def mirror(module: Path) -> Path:
     return next((folder for folder in folders if folder.is_dir()), ROOT / "tests")
 
 
-def tests(module: Path) -> list[str]:
-    """Return the tests of a module, those that are likely to notice a defect in it first."""
+def tests(module: Path, near: bool) -> list[str]:
+    """Return the tests of a module, those that are likely to notice a defect in it first; `near`:
+    only these, where there are any."""
     parts = module.relative_to(ROOT).with_suffix("").parts
     name = ".".join(["penstock", *(parts[2:] if parts[0] == "src" else parts)])
     said = re.compile(rf"\b{re.escape(name)}\b")
@@ -85,17 +88,19 @@ def tests(module: Path) -> list[str]:
     def order(test: Path) -> tuple[bool, bool, Path]:
         return test.stem != f"test_{module.stem}", not said.search(test.read_text()), test
 
-    return [str(test) for test in sorted(mirror(module).rglob("test_*.py"), key=order)]
+    found = sorted(map(order, mirror(module).rglob("test_*.py")))
+    named = [entry for entry in found if entry[:2] != (True, True)]
+    return [str(test) for *_, test in (named if near and named else found)]
 
 
-def noticed(module: Path, minutes: float) -> str:
+def noticed(module: Path, minutes: float, near: bool) -> str:
     """Return whether the tests of a module notice what has been planted into it."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (round(60 * minutes), round(60 * minutes)))
 
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long"]
-    command += ["-p", "no:cacheprovider", *tests(module)]
+    command += ["-p", "no:cacheprovider", *tests(module, near)]
     try:
         run = subprocess.run(
             command,
@@ -131,15 +136,18 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=30, help="of processor time, for one mutant"
     )
+    parser.add_argument("--first", type=int, default=0, help="skip so many mutants")
+    parser.add_argument("--near", action="store_true", help="only tests that name the module")
     parser.add_argument("parts", nargs="*")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the source is put back then as well
     found: Counter[str] = Counter()
-    for module, mutant, line, text in drawn(given.count, given.seed, given.parts):
+    all_of_them = drawn(given.count, given.seed, given.parts)
+    for module, mutant, line, text in islice(all_of_them, given.first, None):
         source = module.read_text()
         try:
             module.write_text(mutant)
-            found[(end := noticed(module, given.minutes))] += 1
+            found[(end := noticed(module, given.minutes, given.near))] += 1
         finally:
             module.write_text(source)
         print(f"{end:6}", f"{module.relative_to(ROOT)}:{line}", text, flush=True)

@@ -13,7 +13,7 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
 
 LOGISTIC = Path(__file__).parents[2] / "examples" / "logistic.py"
-COLUMNS = {"plain": ("x0", "x1", "x2"), "array": ("x",), "behind a text": ("x",)}
+COLUMNS = {"plain": ("x0", "x1", "x2"), "array": ("x",), "behind a text": ("x0", "x1", "x2")}
 
 
 def table(kind: str, rows: int = 60) -> Table:
@@ -28,7 +28,7 @@ def table(kind: str, rows: int = 60) -> Table:
         columns = {
             "name": [("t" * int(n)) for n in rng.integers(0, 200, size=rows)],
             "y": y,
-            "x": x,
+            **{f"x{k}": x[:, k] for k in range(3)},
         }
     return Table.from_columns(columns, "lean", page_size=1024)
 
@@ -44,7 +44,12 @@ def lean(kind: str, fmt: str) -> tuple[Design, Table]:
 
 
 @pytest.mark.parametrize(
-    "kind,fmt", [("plain", "fixed:8,8"), ("array", "bfloat16"), ("behind a text", "fixed:8,8")]
+    "kind,fmt",
+    [
+        pytest.param("plain", "fixed:8,8", marks=pytest.mark.long),
+        ("array", "bfloat16"),
+        ("behind a text", "fixed:8,8"),
+    ],
 )
 def test_same_results_and_cycles(kind: str, fmt: str) -> None:
     design, data = lean(kind, fmt)

@@ -125,7 +125,7 @@ def sweep(name: str, tables: int, hardware: int) -> None:
 
 
 def test_no_value_is_lost() -> None:
-    sweep("fixed:8,8", 200, 25)
+    sweep("fixed:8,8", 120, 12)
 
 
 @pytest.mark.long

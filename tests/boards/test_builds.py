@@ -1,5 +1,5 @@
-"""Real bitstreams, each from one command: a small one on every run (tests/sim/test_bitstream.py has
-the tools of the other families), every open board's with --long. Those of --long are built in two processes at once that
+"""Real bitstreams, each from one command: a small one on every run, of the toy engine
+(tests/sim/test_bitstream.py has the tools of the other families), every open board's with --long. Those of --long are built in two processes at once that
 share no cache, folder or hash seed, and both must give the same bytes."""
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from pathlib import Path
 import pytest
 
 from penstock.boards.board import boards
+from testbench import outside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = """kernel small(x: input[2], y: output, w: model[2], rate: meta = 0.25)
   step = merge((sum(w * x) - y) * x, 4)
   w    <- w - rate * step
 """
+TEXTS = {"small.psk": SMALL, "sums.py": outside.KERNEL}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One build: `kernel` a file of examples, or None for the smallest one; further words of the command line."""
+    """One build: `kernel` a file of examples, or a text here by its name; further words of the command line."""
 
     board: str
-    kernel: str | None
+    kernel: str
     words: tuple[str, ...]
 
 
 #: the smallest devices of the families that the open tools know well
 SMALLEST = [
-    Case("ulx3s-12f", None, ("--format", "fixed:4,4")),
-    Case("hx8k-evn", None, ("--format", "fixed:4,4", "--bind", "x=a,b", "--bind", "y=c")),
+    Case("hx8k-evn", "sums.py", ()),
+    Case("ulx3s-12f", "small.psk", ("--format", "fixed:4,4")),
+    Case("hx8k-evn", "small.psk", ("--format", "fixed:4,4", "--bind", "x=a,b", "--bind", "y=c")),
 ]
 #: built with --long: every open board, with the clock that the plan chooses
 ALL = [
@@ -69,11 +72,13 @@ def _build(case: Case, folder: Path, times: int) -> dict:
     for number in numbers:
         place = folder / f"place{number}"
         place.mkdir()
-        kernel = place / "small.psk"
-        kernel.write_text(SMALL)
-        source = str(kernel) if case.kernel is None else str(EXAMPLES / case.kernel)
+        source = EXAMPLES / case.kernel
+        if case.kernel in TEXTS:
+            source = place / case.kernel
+            source.write_text(TEXTS[case.kernel])
         environment = {
             **os.environ,
+            **outside.installed(place / "site"),
             "PENSTOCK_CACHE": str(place / "cache"),
             "PYTHONHASHSEED": str(number),
         }
@@ -85,7 +90,7 @@ def _build(case: Case, folder: Path, times: int) -> dict:
                     "-c",
                     code,
                     "build",
-                    source,
+                    str(source),
                     "--board",
                     case.board,
                     "--out",
@@ -135,7 +140,7 @@ def _check(case: Case, folder: Path, times: int) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, id=case.board, marks=pytest.mark.long if k == 0 else ())
+        pytest.param(case, id=f"{case.kernel}-{case.board}", marks=pytest.mark.long if k else ())
         for k, case in enumerate(SMALLEST)
     ],
 )

@@ -37,7 +37,7 @@ def test_an_ultraplus_device(tmp_path) -> None:
     assert board.memory.kind == "SPRAM"
     part = replace(board.budget, lut=100_000, ff=100_000)
     rng = np.random.default_rng(5)
-    columns = {name: rng.normal(size=400).astype(np.float32) for name in ("x0", "x1", "y")}
+    columns = {name: rng.normal(size=90).astype(np.float32) for name in ("x0", "x1", "y")}
     table = api.Table.from_columns(columns, "t", page_size=1024)
     design = api.compile(
         tmp_path / "k.py",
@@ -53,7 +53,7 @@ def test_an_ultraplus_device(tmp_path) -> None:
     )
     with design.device_in_simulation(0) as device:
         assert device.identity.memory_bytes == board.memory.bytes
-        for epochs in (3, 1):
+        for epochs in (2, 1):
             golden, done = (
                 design.run(table, "golden", epochs=epochs),
                 design.run(table, "board", device=device, epochs=epochs),
@@ -70,7 +70,7 @@ def test_an_ultraplus_device(tmp_path) -> None:
         device.write(board.memory.bytes - 5, b"ended")
         assert device.read(board.memory.bytes - 5, 5) == b"ended"
         many = api.Table.from_columns(
-            {name: np.tile(column, 10) for name, column in columns.items()}, "t", page_size=1024
+            {name: np.tile(column, 45) for name, column in columns.items()}, "t", page_size=1024
         )
         with pytest.raises(DeviceError, match=f"the device has {board.memory.bytes}"):
             design.run(many, "board", device=device)

@@ -82,11 +82,23 @@ def _add(m: Module, ports: list[Signal], name: str, what: Storage, rng: random.R
         m.d.comb += [read.addr.eq(address), data.eq(read.data)]
 
 
-@pytest.mark.parametrize("family", ["ecp5", "ice40", "nexus", "gowin"])
+FAMILIES = ("ecp5", "ice40", "nexus", "gowin")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_memories(family: str, tmp_path: Path) -> None:
-    rng = random.Random(family)
+    check_memories(family, random.Random(family), 18, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", FAMILIES)
+def test_many_memories(family: str, tmp_path: Path) -> None:
+    check_memories(family, random.Random(f"{family} long"), 80, tmp_path)
+
+
+def check_memories(family: str, rng: random.Random, count: int, tmp_path: Path) -> None:
     m, ports = Module(), []
-    memories = {f"mem{k}x": what for k in range(40) if (what := _random(rng)) is not None}
+    memories = {f"mem{k}x": what for k in range(count) if (what := _random(rng)) is not None}
     for name, what in memories.items():
         _add(m, ports, name, what, rng)
     (tmp_path / "top.il").write_text(rtlil.convert(m, name="top", ports=ports, emit_src=False))

@@ -75,7 +75,7 @@ def test_cycles_are_the_models(kind: str) -> None:
 
 def test_amaranths_simulator() -> None:
     """The same timing where no tool is needed."""
-    design = ps.compile("columns.psk", "kcu105", "random:rows=12,seed=2")
+    design = ps.compile("columns.psk", "ulx3s-25f", "random:rows=12,seed=2")
     for memory in ("sdr-166,ratio=2/3", "hbm2"):
         model = design.run("random:rows=12,seed=2", backend="model", memory=memory)
         run = design.run("random:rows=12,seed=2", backend="pysim", memory=memory)

@@ -12,34 +12,21 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "tests" / "support" / "outside"
-KERNEL = """import penstock as ps
+from testbench.outside import KERNEL, installed
 
-@ps.tally(gain=3)
-def sums(x: ps.Words["n"]):
-    return ps.total(x)
-"""
+ROOT = Path(__file__).resolve().parents[2]
 WORDS = [5, 7, 1 << 63, 11, 13, 17]
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An environment in which the distribution is installed, in an empty folder."""
-    info = tmp_path / "site" / "penstock_tally-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: penstock-tally\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[penstock.engines]\ntally = penstock_tally.engine:TallyingEngine\n"
-        "[penstock.dialects]\ntally = penstock_tally.dialect:DIALECT\n"
-    )
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
     Path("sums.py").write_text(KERNEL)
     Path("sums.psk").write_text("tally sums(x: words[n])\n  y <- total(x)\n")
-    places = os.pathsep.join([str(tmp_path / "site"), str(PACKAGE)])
-    return os.environ | {"PYTHONPATH": places, "COLUMNS": "100"}
+    return os.environ | installed(tmp_path / "site") | {"COLUMNS": "100"}
 
 
 def penstock(site: dict[str, str], *arguments: str, code: int = 0) -> tuple[str, dict[str, Any]]:
