@@ -15,11 +15,9 @@ import numpy as np
 from ...models.analytics.config import Buffer, Op, Operand
 from ..core.graph import Graph, Node, Region
 from ..core.operations import ELEMENTWISE, REDUCTIONS
+from .emit import COSTLY, Emitter, View
 
 __all__ = ["Program", "lower"]
-
-#: units that are too large for every lane
-COSTLY = {operation.unit for operation in ELEMENTWISE.values() if operation.costly}
 
 
 @dataclass
@@ -33,14 +31,6 @@ class Program:
     runs: list[int]
     run_values: list[np.ndarray]
     until: int | None
-
-
-@dataclass(frozen=True)
-class _View:
-    """A node's value: a buffer, or (`column`) a stored row vector seen as a column."""
-
-    buffer: int
-    column: bool = False
 
 
 def _two(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -61,10 +51,8 @@ def lower(graph: Graph, lanes: int, *, serial_limit: int) -> Program:
 
 class _Lowering:
     def __init__(self, graph: Graph, lanes: int, serial_limit: int):
-        self.graph, self.lanes, self.serial_limit = graph, lanes, serial_limit
-        self.buffers: list[Buffer] = []
-        self.ops: list[Op] = []
-        self.memo: dict[tuple[int, str], _View] = {}
+        self.graph, self.made = graph, Emitter(lanes, serial_limit)
+        self.memo: dict[tuple[int, str], View] = {}
         self.run_values: dict[int, np.ndarray] = {}
         self.uses = Counter(i for node in graph.nodes for i in node.inputs)
         self.uses.update(graph.returns)
@@ -92,36 +80,23 @@ class _Lowering:
                 if graph.nodes[graph.until].region in (Region.CONVERGENCE, Region.MODEL, Region.RUN)
                 else "batch"
             )
-            until = self._plain(self._value(graph.until, region), (1, 1), region).buffer
-            if self.buffers[until].kind != "temp":  # a flag of its own, written once an epoch
-                until = self._copy(_View(until), (1, 1), "epoch", "until").buffer
-        self._drop_dead(models, until)
+            until = self.made.plain(self._value(graph.until, region), (1, 1), region).buffer
+            if self.made.buffers[until].kind != "temp":  # a flag of its own, written once an epoch
+                until = self.made.copy(View(until), (1, 1), "epoch", "until").buffer
+        self.made.drop_dead(models, until)
         return Program(
-            self.lanes,
-            self.buffers,
-            self.ops,
+            self.made.lanes,
+            self.made.buffers,
+            self.made.ops,
             models,
             sorted(self.run_values),
             [self.run_values[n] for n in sorted(self.run_values)],
             until,
         )
 
-    def _drop_dead(self, models: list[int], until: int | None) -> None:
-        live = set(models) | ({until} if until is not None else set())
-        kept = []
-        for op in reversed(self.ops):
-            if op.dest in live:
-                kept.append(op)
-                live.update(operand.buffer for operand in op.operands)
-        self.ops = kept[::-1]
-
     # buffers
 
-    def _buffer(self, name: str, kind: str, home: str, shape: tuple[int, int]) -> int:
-        self.buffers.append(Buffer(name, kind, home, *shape))
-        return len(self.buffers) - 1
-
-    def _leaf(self, index: int) -> _View:
+    def _leaf(self, index: int) -> View:
         key = (index, "leaf")
         if key not in self.memo:
             node = self.graph.nodes[index]
@@ -130,19 +105,19 @@ class _Lowering:
                 value = np.broadcast_to(
                     np.asarray(node.attrs["value"], dtype=np.float64), node.shape
                 ).reshape(shape)
-                number = self._buffer(f"const{index}", "run", "core", shape)
+                number = self.made.buffer(f"const{index}", "run", "core", shape)
                 self.run_values[number] = value
             elif node.op == "meta":
                 name = node.attrs["name"]
-                number = self._buffer(name, "run", "core", shape)
+                number = self.made.buffer(name, "run", "core", shape)
                 self.run_values[number] = np.full(
                     shape, self.graph.variables[name].value, dtype=np.float64
                 )
             elif node.op == "model":
-                number = self._buffer(node.attrs["name"], "model", "core", shape)
+                number = self.made.buffer(node.attrs["name"], "model", "core", shape)
             else:
-                number = self._buffer(node.attrs["name"], "input", "thread", shape)
-            self.memo[key] = _View(number)
+                number = self.made.buffer(node.attrs["name"], "input", "thread", shape)
+            self.memo[key] = View(number)
         return self.memo[key]
 
     # values
@@ -154,14 +129,14 @@ class _Lowering:
             return "batch"
         return user
 
-    def _value(self, index: int, user: str) -> _View:
+    def _value(self, index: int, user: str) -> View:
         """Return where node `index` is found by an operation of region `user`, lowering it if need be."""
         node = self.graph.nodes[index]
         if (
             node.op == "model" and user == "epoch"
         ):  # `until` speaks of the model that the batch began with
             if (index, "old") not in self.memo:
-                self.memo[index, "old"] = self._copy(
+                self.memo[index, "old"] = self.made.copy(
                     self._leaf(index), _two(node.shape), "batch", f"old_{node.attrs['name']}"
                 )
             return self.memo[index, "old"]
@@ -173,7 +148,7 @@ class _Lowering:
             self.memo[key] = self._lower(index, node, region)
         return self.memo[key]
 
-    def _lower(self, index: int, node: Node, region: str) -> _View:
+    def _lower(self, index: int, node: Node, region: str) -> View:
         shape = _two(node.shape)
         if node.op == "merge":
             return self._merge(node.inputs[0], node.attrs.get("op", "add"))
@@ -181,35 +156,37 @@ class _Lowering:
             inner = self.graph.nodes[node.inputs[0]]
             view = self._value(node.inputs[0], region)
             if len(inner.shape) == 1 and node.attrs["axis"] in (1, -1):
-                return _View(view.buffer, column=inner.shape[0] > 1)
+                return View(view.buffer, column=inner.shape[0] > 1)
             return view
         if node.op == "transpose":
             view = self._value(node.inputs[0], region)
             if view.column or 1 in shape:
                 if shape[0] == 1 or view.column:
-                    flat = self._plain(view, (shape[1], shape[0]), region)
+                    flat = self.made.plain(view, (shape[1], shape[0]), region)
                     return (
-                        self._copy(flat, shape, region, f"t{index}", row="c", col="i")
+                        self.made.copy(flat, shape, region, f"t{index}", row="c", col="i")
                         if shape[1] > 1 and not view.column
-                        else _View(view.buffer)
+                        else View(view.buffer)
                     )
-                return _View(view.buffer, column=True)
-            return self._copy(view, shape, region, f"t{index}", row="c", col="i")
+                return View(view.buffer, column=True)
+            return self.made.copy(view, shape, region, f"t{index}", row="c", col="i")
         if node.op in REDUCTIONS:
             return self._reduction(index, node, region)
         if node.op == "matmul":
             return self._matmul(index, node, region)
         if node.op == "outer":
             u, v = (
-                self._plain(self._value(i, region), _two(self.graph.nodes[i].shape), region)
+                self.made.plain(self._value(i, region), _two(self.graph.nodes[i].shape), region)
                 for i in node.inputs
             )
             operands = (Operand(u.buffer, "", "i", True), Operand(v.buffer, "", "c", False))
-            return _View(
-                self._emit(node, index, "mul", operands, self._extents(shape, True), region, shape)
+            return View(
+                self._emit(
+                    node, index, "mul", operands, self.made.extents(shape, True), region, shape
+                )
             )
         assert node.op in ELEMENTWISE, node.op
-        return _View(
+        return View(
             self._elementwise(index, node, region, self._destination(index, node, region, shape))
         )
 
@@ -217,13 +194,7 @@ class _Lowering:
         return "thread" if node.region is Region.TUPLE else "core"
 
     def _destination(self, index: int, node: Node, region: str, shape: tuple[int, int]) -> int:
-        return self._buffer(f"{node.op}{index}", "temp", self._home(node), shape)
-
-    def _extents(self, shape: tuple[int, int], vector: bool) -> tuple[int, int, int]:
-        return shape[0], -(-shape[1] // self.lanes) if vector else shape[1], 1
-
-    def _vector(self, fn: str, shape: tuple[int, int]) -> bool:
-        return shape[1] == 1 or fn not in COSTLY or shape[0] * shape[1] > self.serial_limit
+        return self.made.buffer(f"{node.op}{index}", "temp", self._home(node), shape)
 
     def _operand(
         self, index: int, region: str, out: tuple[int, int], loops: tuple[str, str], vector: bool
@@ -245,14 +216,14 @@ class _Lowering:
         self, index: int, node: Node, region: str, dest: int, merge: str | None = None
     ) -> int:
         fn, shape = ELEMENTWISE[node.op].unit, _two(node.shape)
-        vector = merge is not None or self._vector(fn, shape)
+        vector = merge is not None or self.made.vector(fn, shape)
         operands = tuple(self._operand(i, region, shape, ("i", "c"), vector) for i in node.inputs)
-        self._append(
+        self.made.append(
             node,
             index,
             fn,
             operands,
-            self._extents(shape, vector),
+            self.made.extents(shape, vector),
             region,
             dest,
             vector=vector,
@@ -274,88 +245,10 @@ class _Lowering:
         columns: int = 0,
     ) -> int:
         dest = self._destination(index, node, region, shape)
-        self._append(
+        self.made.append(
             node, index, fn, operands, extents, region, dest, reduce=reduce, columns=columns
         )
         return dest
-
-    def _append(
-        self,
-        node: Node,
-        index: int,
-        fn: str,
-        operands: tuple[Operand, ...],
-        extents: tuple[int, int, int],
-        region: str,
-        dest: int,
-        *,
-        vector: bool = True,
-        reduce: str | None = None,
-        columns: int = 0,
-        merge: str | None = None,
-    ) -> None:
-        """Add an operation; `columns` > 0 says that so many columns are reduced, lanes first."""
-        of_tuples = merge is not None or any(
-            self.buffers[o.buffer].home == "thread" for o in operands
-        )
-        home = "thread" if of_tuples else "core"
-        self.ops.append(
-            Op(
-                f"{node.op}{index}",
-                fn,
-                operands,
-                extents,
-                vector,
-                reduce,
-                columns > 0,
-                merge,
-                dest,
-                region,
-                home,
-                columns,
-                node.span.line,
-            )
-        )
-
-    def _copy(
-        self,
-        view: _View,
-        shape: tuple[int, int],
-        region: str,
-        name: str,
-        *,
-        row: str = "i",
-        col: str = "c",
-    ) -> _View:
-        """Copy a value to a buffer of its own, one element a cycle where it is turned, beat by beat otherwise."""
-        source = self.buffers[view.buffer]
-        dest = self._buffer(name, "temp", source.home, shape)
-        turned = row == "c"
-        if view.column:
-            operand, vector = Operand(view.buffer, "", "i", True), True
-        elif turned:
-            operand, vector = Operand(view.buffer, row, col, True), False
-        else:
-            operand, vector = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False), True
-        self.ops.append(
-            Op(
-                name,
-                "pass",
-                (operand,),
-                self._extents(shape, vector),
-                vector,
-                None,
-                False,
-                None,
-                dest,
-                region,
-                source.home,
-            )
-        )
-        return _View(dest)
-
-    def _plain(self, view: _View, shape: tuple[int, int], region: str) -> _View:
-        return self._copy(view, shape, region, f"col{len(self.buffers)}") if view.column else view
 
     # reductions
 
@@ -367,7 +260,7 @@ class _Lowering:
             and ELEMENTWISE[node.op].unit not in COSTLY
         )
 
-    def _reduction(self, index: int, node: Node, region: str) -> _View:
+    def _reduction(self, index: int, node: Node, region: str) -> View:
         source = node.inputs[0]
         inner = self.graph.nodes[source]
         rows, cols = _two(inner.shape)
@@ -375,7 +268,7 @@ class _Lowering:
         reduce = operation.unit
         if len(inner.shape) == 0 or rows * cols == 1:
             fn = ELEMENTWISE[operation.scalar].unit if operation.scalar else "pass"
-            return _View(
+            return View(
                 self._emit(
                     node,
                     index,
@@ -390,9 +283,9 @@ class _Lowering:
             axis += len(inner.shape)
         down = len(inner.shape) == 2 and axis == 0  # over the rows: lanes stay apart
         if down:
-            loops, extents, shape = ("j", "c"), (1, -(-cols // self.lanes), rows), (1, cols)
+            loops, extents, shape = ("j", "c"), (1, -(-cols // self.made.lanes), rows), (1, cols)
         else:
-            loops, extents, shape = ("i", "j"), (rows, 1, -(-cols // self.lanes)), (1, rows)
+            loops, extents, shape = ("i", "j"), (rows, 1, -(-cols // self.made.lanes)), (1, rows)
         operands: tuple[Operand, ...]
         if operation.before:
             operand = self._operand(source, region, (rows, cols), loops, True)
@@ -424,34 +317,34 @@ class _Lowering:
                 index,
                 "pass",
                 again,
-                (1, 1, -(-rows // self.lanes)),
+                (1, 1, -(-rows // self.made.lanes)),
                 region,
                 (1, 1),
                 reduce=reduce,
                 columns=rows,
             )
         if operation.after:
-            total = self.buffers[result]
+            total = self.made.buffers[result]
             dest = self._destination(index, node, region, (total.rows, total.cols))
-            vector = self._vector(operation.after, (total.rows, total.cols))
+            vector = self.made.vector(operation.after, (total.rows, total.cols))
             operand = Operand(result, "", "c", not vector)
-            self._append(
+            self.made.append(
                 node,
                 index,
                 operation.after,
                 (operand,),
-                self._extents((total.rows, total.cols), vector),
+                self.made.extents((total.rows, total.cols), vector),
                 region,
                 dest,
                 vector=vector,
             )
             result = dest
-        return _View(result)
+        return View(result)
 
-    def _matmul(self, index: int, node: Node, region: str) -> _View:
+    def _matmul(self, index: int, node: Node, region: str) -> View:
         left, right = (self.graph.nodes[i] for i in node.inputs)
         a, b = (
-            self._plain(self._value(i, region), _two(self.graph.nodes[i].shape), region).buffer
+            self.made.plain(self._value(i, region), _two(self.graph.nodes[i].shape), region).buffer
             for i in node.inputs
         )
         rows = left.shape[0] if len(left.shape) == 2 else 1
@@ -463,25 +356,25 @@ class _Lowering:
                 index,
                 "mul",
                 operands,
-                (rows, 1, -(-depth // self.lanes)),
+                (rows, 1, -(-depth // self.made.lanes)),
                 region,
                 (1, rows),
                 reduce="add",
                 columns=depth,
             )
-            return _View(result)
+            return View(result)
         cols = right.shape[1]
         operands = (
             Operand(a, "i" if rows > 1 else "", "j", True),
             Operand(b, "j" if depth > 1 else "", "c", False),
         )
-        return _View(
+        return View(
             self._emit(
                 node,
                 index,
                 "mul",
                 operands,
-                (rows, -(-cols // self.lanes), depth),
+                (rows, -(-cols // self.made.lanes), depth),
                 region,
                 (rows, cols),
                 reduce="add",
@@ -490,39 +383,53 @@ class _Lowering:
 
     # merges and stores
 
-    def _merge(self, source: int, merge: str) -> _View:
+    def _merge(self, source: int, merge: str) -> View:
         """Lower the node to be merged, fused with the merge where nothing else reads it; return the accumulator."""
         node = self.graph.nodes[source]
         shape = _two(node.shape)
         if self._fusible(source):
-            acc = self._buffer(f"merge{source}", "acc", "core", shape)
+            acc = self.made.buffer(f"merge{source}", "acc", "core", shape)
             self._elementwise(source, node, "group", acc, merge)
-            return _View(acc)
+            return View(acc)
         if node.op == "outer" and self.uses[source] == 1:
             u, v = (
-                self._plain(self._value(i, "group"), _two(self.graph.nodes[i].shape), "group")
+                self.made.plain(self._value(i, "group"), _two(self.graph.nodes[i].shape), "group")
                 for i in node.inputs
             )
-            acc = self._buffer(f"merge{source}", "acc", "core", shape)
+            acc = self.made.buffer(f"merge{source}", "acc", "core", shape)
             operands: tuple[Operand, ...] = (
                 Operand(u.buffer, "", "i", True),
                 Operand(v.buffer, "", "c", False),
             )
-            self._append(
-                node, source, "mul", operands, self._extents(shape, True), "group", acc, merge=merge
+            self.made.append(
+                node,
+                source,
+                "mul",
+                operands,
+                self.made.extents(shape, True),
+                "group",
+                acc,
+                merge=merge,
             )
-            return _View(acc)
+            return View(acc)
         operand = self._operand(source, "group", shape, ("i", "c"), True)
-        acc = self._buffer(f"merge{source}", "acc", "core", shape)
-        self._append(
-            node, source, "pass", (operand,), self._extents(shape, True), "group", acc, merge=merge
+        acc = self.made.buffer(f"merge{source}", "acc", "core", shape)
+        self.made.append(
+            node,
+            source,
+            "pass",
+            (operand,),
+            self.made.extents(shape, True),
+            "group",
+            acc,
+            merge=merge,
         )
-        return _View(acc)
+        return View(acc)
 
-    def _store(self, index: int, model: int, implicit: _View | None) -> None:
+    def _store(self, index: int, model: int, implicit: View | None) -> None:
         """Make node `index` the new value of a model, written by its own operation if that reads no other model."""
         node = self.graph.nodes[index]
-        shape = (self.buffers[model].rows, self.buffers[model].cols)
+        shape = (self.made.buffers[model].rows, self.made.buffers[model].cols)
         view = implicit or self._value(index, "batch")
         if (
             implicit is None
@@ -530,30 +437,30 @@ class _Lowering:
             and self.uses[index] == 1
             and node.region is not Region.TUPLE
         ):
-            last = self.ops[-1]
-            if last.dest == view.buffer and last.vector and self._streams(last, model):
-                self.ops[-1] = replace(last, dest=model)
+            last = self.made.ops[-1]
+            if last.dest == view.buffer and last.vector and self.made.streams(last, model):
+                self.made.ops[-1] = replace(last, dest=model)
                 return
         if view.column:
             operand = Operand(view.buffer, "", "i", True)
-        elif self.buffers[view.buffer].cols == 1 and shape[1] > 1:
+        elif self.made.buffers[view.buffer].cols == 1 and shape[1] > 1:
             operand = Operand(
-                view.buffer, "i" if self.buffers[view.buffer].rows > 1 else "", "", True
+                view.buffer, "i" if self.made.buffers[view.buffer].rows > 1 else "", "", True
             )
         else:
             operand = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False)
         if (
-            self.buffers[view.buffer].kind == "model" and view.buffer != model
+            self.made.buffers[view.buffer].kind == "model" and view.buffer != model
         ):  # two models trade places: by way of a copy
             operand = replace(
-                operand, buffer=self._copy(view, shape, "batch", f"old{index}").buffer
+                operand, buffer=self.made.copy(view, shape, "batch", f"old{index}").buffer
             )
-        self.ops.append(
+        self.made.ops.append(
             Op(
-                f"new_{self.buffers[model].name}",
+                f"new_{self.made.buffers[model].name}",
                 "pass",
                 (operand,),
-                self._extents(shape, True),
+                self.made.extents(shape, True),
                 True,
                 None,
                 False,
@@ -565,16 +472,3 @@ class _Lowering:
                 node.span.line,
             )
         )
-
-    def _streams(self, op: Op, model: int) -> bool:
-        """Whether an operation may overwrite `model` while it reads: each beat of it once, in order, and no other model."""
-        for operand in op.operands:
-            if self.buffers[operand.buffer].kind == "model":
-                if (
-                    operand.buffer != model
-                    or operand.element
-                    or operand.col != "c"
-                    or (operand.row == "") != (op.extents[0] == 1)
-                ):
-                    return False
-        return True

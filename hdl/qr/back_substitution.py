@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ..index import index_range
-from .givens_issue import Kind, operation_shape
+from .givens_context import Kind
+from .givens_issue import operation_shape
 from .rotation import slot_shape
 
 __all__ = ["BackSubstitution"]

@@ -10,7 +10,8 @@ from ..arith.pipeline import Pipeline
 from ..modules import Parts, Submodules
 from .back_substitution import BackSubstitution
 from .factor_writer import FactorWriter, factor_shape
-from .givens_issue import Issue, Kind, start_shape
+from .givens_context import Kind
+from .givens_issue import Issue, start_shape
 from .rotation import RowRing, VectorUnit
 from .solver import solution_shape
 from .vectoring import Vectoring

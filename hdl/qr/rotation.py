@@ -13,7 +13,8 @@ from ..arith.pipeline import Pipeline, leading_zeros
 from ..arith.unit import unit
 from ..index import index, index_range
 from ..modules import Parts, Submodules
-from .givens_issue import Kind, operation_shape
+from .givens_context import Kind
+from .givens_issue import operation_shape
 
 __all__ = ["RowRing", "VectorUnit", "slot_shape"]
 

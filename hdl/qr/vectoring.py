@@ -15,7 +15,8 @@ from ..arith.pipeline import Pipeline, Unpacked
 from ..arith.unit import unit
 from ..index import index_range
 from ..modules import Parts, Submodules
-from .givens_issue import Kind, operation_shape
+from .givens_context import Kind
+from .givens_issue import operation_shape
 
 __all__ = ["Vectoring"]
 

@@ -1,0 +1,142 @@
+"""Buffers and operations of the analytics engine as lowering writes them down, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...models.analytics.config import Buffer, Op, Operand
+from ..core.graph import Node
+from ..core.operations import ELEMENTWISE
+
+__all__ = ["COSTLY", "Emitter", "View"]
+
+#: units that are too large for every lane
+COSTLY = {operation.unit for operation in ELEMENTWISE.values() if operation.costly}
+
+
+@dataclass(frozen=True)
+class View:
+    """A node's value: a buffer, or (`column`) a stored row vector seen as a column."""
+
+    buffer: int
+    column: bool = False
+
+
+class Emitter:
+    """Operations in dependence order over buffers. Costly functions on more than `serial_limit`
+    elements get a unit on every lane."""
+
+    def __init__(self, lanes: int, serial_limit: int):
+        self.lanes, self.serial_limit = lanes, serial_limit
+        self.buffers: list[Buffer] = []
+        self.ops: list[Op] = []
+
+    def buffer(self, name: str, kind: str, home: str, shape: tuple[int, int]) -> int:
+        self.buffers.append(Buffer(name, kind, home, *shape))
+        return len(self.buffers) - 1
+
+    def extents(self, shape: tuple[int, int], vector: bool) -> tuple[int, int, int]:
+        return shape[0], -(-shape[1] // self.lanes) if vector else shape[1], 1
+
+    def vector(self, fn: str, shape: tuple[int, int]) -> bool:
+        return shape[1] == 1 or fn not in COSTLY or shape[0] * shape[1] > self.serial_limit
+
+    def append(
+        self,
+        node: Node,
+        index: int,
+        fn: str,
+        operands: tuple[Operand, ...],
+        extents: tuple[int, int, int],
+        region: str,
+        dest: int,
+        *,
+        vector: bool = True,
+        reduce: str | None = None,
+        columns: int = 0,
+        merge: str | None = None,
+    ) -> None:
+        """Add an operation; `columns` > 0 says that so many columns are reduced, lanes first."""
+        of_tuples = merge is not None or any(
+            self.buffers[o.buffer].home == "thread" for o in operands
+        )
+        home = "thread" if of_tuples else "core"
+        self.ops.append(
+            Op(
+                f"{node.op}{index}",
+                fn,
+                operands,
+                extents,
+                vector,
+                reduce,
+                columns > 0,
+                merge,
+                dest,
+                region,
+                home,
+                columns,
+                node.span.line,
+            )
+        )
+
+    def copy(
+        self,
+        view: View,
+        shape: tuple[int, int],
+        region: str,
+        name: str,
+        *,
+        row: str = "i",
+        col: str = "c",
+    ) -> View:
+        """Copy a value to a buffer of its own, one element a cycle where it is turned, beat by beat otherwise."""
+        source = self.buffers[view.buffer]
+        dest = self.buffer(name, "temp", source.home, shape)
+        turned = row == "c"
+        if view.column:
+            operand, vector = Operand(view.buffer, "", "i", True), True
+        elif turned:
+            operand, vector = Operand(view.buffer, row, col, True), False
+        else:
+            operand, vector = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False), True
+        self.ops.append(
+            Op(
+                name,
+                "pass",
+                (operand,),
+                self.extents(shape, vector),
+                vector,
+                None,
+                False,
+                None,
+                dest,
+                region,
+                source.home,
+            )
+        )
+        return View(dest)
+
+    def plain(self, view: View, shape: tuple[int, int], region: str) -> View:
+        return self.copy(view, shape, region, f"col{len(self.buffers)}") if view.column else view
+
+    def streams(self, op: Op, model: int) -> bool:
+        """Whether an operation may overwrite `model` while it reads: each beat of it once, in order, and no other model."""
+        for operand in op.operands:
+            if self.buffers[operand.buffer].kind == "model":
+                if (
+                    operand.buffer != model
+                    or operand.element
+                    or operand.col != "c"
+                    or (operand.row == "") != (op.extents[0] == 1)
+                ):
+                    return False
+        return True
+
+    def drop_dead(self, models: list[int], until: int | None) -> None:
+        live = set(models) | ({until} if until is not None else set())
+        kept = []
+        for op in reversed(self.ops):
+            if op.dest in live:
+                kept.append(op)
+                live.update(operand.buffer for operand in op.operands)
+        self.ops = kept[::-1]
