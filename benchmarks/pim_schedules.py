@@ -2,7 +2,7 @@
 
 `python benchmarks/pim_schedules.py`: averages over 120 rounds, published count; hardware count.
 `python benchmarks/pim_schedules.py --rates`: in one run, rounds a second of the scheduler, of the fast DRAM model
-serving as many requests as a round has column commands, and of the closed form. docs/pim.md has both.
+serving as many requests as a round has column commands (or accesses inside the banks), and of the closed form. docs/pim.md has both.
 """
 
 from __future__ import annotations
@@ -58,17 +58,21 @@ def rates() -> None:
     assert made.period() == rounds_cycles(config, 0, 1, 1)
     columns = [c for c in made.commands if c.name in ("REG_WRITE", "COMP", "RESULT_READ")]
     requests = round(sum(max(1, c.count) for c in columns) / count)
+    # a COMP reads and writes a column in each pair of banks: what a memory without units would be asked for
+    inside = requests + 64 * (2 * config.pairs - 1)
     timing, length = preset("pimba"), 400_000
     stream = np.zeros(length, bool), np.zeros(length), np.arange(length, dtype=np.uint64)
     serve(timing, *(array[:1] for array in stream))  # compiled before it is timed
     placed = best(lambda: schedule(config, [[Round()] * count])) / count
-    served = best(lambda: serve(timing, *stream)) / length * requests
+    each = best(lambda: serve(timing, *stream)) / length
+    served = each * requests
     single = best(lambda: [round_cycles(config, one) for one in some]) / count
     closed = best(lambda: rounds_cycles(config, mode, registers, reads), 50) / many
     print("| a round's cycles by | µs | times the fast model |\n| --- | --- | --- |")
     for name, seconds in (
         ("scheduler", placed),
         (f"fast DRAM model, {requests} requests of a stream", served),
+        (f"the same, {inside:,} requests", each * inside),
         ("closed form, one round", single),
         (f"closed form, {many:,} rounds at once", closed),
     ):

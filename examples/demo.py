@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from penstock.api import compile
 from penstock.host.sources import open_table
+from penstock.models.target import TARGETS
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data"
@@ -42,12 +43,14 @@ def main() -> int:
     parser.add_argument("--target", default="ulx3s-85f", help="ulx3s-85f where nothing is said; vu9p takes minutes to build")
     parser.add_argument("--format", default="float32", help="float32, bfloat16, fixed:8,24, …")
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--memory", help="as penstock takes it; the target's own DRAM where nothing is said, and where it has one")
     options = parser.parse_args()
 
     begin = perf_counter()
     table = open_table(f"heap:{DATA / 'cancer.heap'},{DATA / 'cancer.json'}")
     print(f"logistic regression on {table.rows} rows in {len(table.pages)} heap pages that a PostgreSQL server wrote")
-    design = compile(HERE / "logistic.py", options.target, table, options.format, epochs=options.epochs)
+    memory = options.memory or ("dram" if options.target in TARGETS and TARGETS[options.target].dram else None)
+    design = compile(HERE / "logistic.py", options.target, table, options.format, memory=memory, epochs=options.epochs)
     plan = design.plan
     print(f"for {design.target.title}\n"
           f"{options.format}; {count(plan.ports, 'memory port')} ({design.memory}), {count(plan.threads, 'thread')} × {count(plan.lanes, 'lane')}")
