@@ -54,7 +54,10 @@ def main() -> int:
         action="store_true",
         help="write nothing: say which lines of the page differ; exit code 1 if any do",
     )
+    parser.add_argument("parts", nargs="*", help="only these parts of the page, by their names")
     given = parser.parse_args()
+    if unknown := sorted(set(given.parts) - set(names())):
+        sys.exit(f"no part {unknown[0]}: there are {', '.join(names())}")
     if given.quick and given.check:
         sys.exit("--quick numbers are not those of the page")
     sections: list[Section] = [
@@ -65,6 +68,8 @@ def main() -> int:
     failed = 0
     for section in sections:
         if (given.timings and not section.timed) or (given.counts and section.timed):
+            continue
+        if given.parts and section.name not in given.parts:
             continue
         begin = perf_counter()
         try:

@@ -1,7 +1,7 @@
 """How many planted defects the tests notice: `python tests/mutants.py [--count N] [--seed S] [PART OF A PATH …]`.
 
 Draws mutants of the product's modules by the seed, plants one at a time into the sources of this
-checkout (an editable install), runs the folder of tests that mirrors the module, and takes it out
+checkout (an editable install), runs the folders of tests that mirror the module, and takes it out
 again. The test that has the module's name runs first, then those that import the module, for they
 notice soonest. A mutant is caught when a test fails. One whose tests take more than --minutes of
 processor time is late: it is neither caught nor missed. Prints a line for each, and the sums. Exit
@@ -71,11 +71,11 @@ def planted(source: str, node: ast.expr, text: str) -> str:
     return (data[:begin] + text.encode() + data[end:]).decode()
 
 
-def mirror(module: Path) -> Path:
-    """Return the folder of tests that mirrors a module."""
+def mirror(module: Path) -> list[Path]:
+    """Return the tests that mirror a module: of its folder and of those around it."""
     parts = module.relative_to(ROOT).parts[:-1]
-    folders = [ROOT / "tests" / part for part in reversed(parts)]
-    return next((folder for folder in folders if folder.is_dir()), ROOT / "tests")
+    folders = [ROOT / "tests" / part for part in parts if (ROOT / "tests" / part).is_dir()]
+    return [test for folder in folders or [ROOT / "tests"] for test in folder.rglob("test_*.py")]
 
 
 def tests(module: Path, near: bool) -> list[str]:
@@ -88,7 +88,7 @@ def tests(module: Path, near: bool) -> list[str]:
     def order(test: Path) -> tuple[bool, bool, Path]:
         return test.stem != f"test_{module.stem}", not said.search(test.read_text()), test
 
-    found = sorted(map(order, mirror(module).rglob("test_*.py")))
+    found = sorted(map(order, mirror(module)))
     named = [entry for entry in found if entry[:2] != (True, True)]
     return [str(test) for *_, test in (named if near and named else found)]
 
