@@ -87,10 +87,6 @@ class Recurrence(AnyKernel):
         new = None if returned.state is None else returned.state.index
         return matched(self, builder, own.index, new, returned.output.index)
 
-    def unknown_sizes(self, dims: Mapping[str, int]) -> list[str]:
-        """Return the names of dimensions whose sizes are not given."""
-        return [name for name in self.dim_names if name not in dims]
-
     def fits(self, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
         """The error of an operation that does not fit the unit."""
         return self.error("E462", message, span, *notes, hint=hint)

@@ -116,9 +116,6 @@ class Float(Format):
     def is_zero(self, a: ArrayLike) -> NDArray[np.bool_]:
         return (as_codes(a) & self.infinity) == 0
 
-    def is_nan(self, a: ArrayLike) -> NDArray[np.bool_]:
-        return (as_codes(a) & (self.sign_bit - 1)) > self.infinity
-
     def is_finite(self, a: ArrayLike) -> NDArray[np.bool_]:
         return (as_codes(a) & self.infinity) != self.infinity
 

@@ -41,9 +41,14 @@ def exact(data, state=0.0):
     return np.array(out), state
 
 
-def test_a_recurrence_on_the_hardware():
-    data = arrays(np.random.default_rng(1))
-    design = ps.compile(plain, table=data, target="small")
+@pytest.mark.parametrize(
+    "rounding", ["nearest", pytest.param("stochastic", marks=pytest.mark.long)]
+)
+def test_a_recurrence_on_the_hardware(rounding):
+    data = arrays(np.random.default_rng(1), heads=3)
+    # of nearest rounding, it is the device of tests/pim/test_matrix.py, compiled once
+    design = ps.compile(plain, table=data, target="small", banks=2, rounding=rounding)
+    assert design.device.rows == 4
     golden, model, rtl = (design.run(data, backend=b) for b in ("golden", "model", "rtl"))
     assert differences(golden, rtl) == [] and model.cycles == rtl.cycles
     y, state = exact(data)

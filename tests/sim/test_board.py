@@ -116,7 +116,9 @@ def random_request(rng: np.random.Generator, register_map: RegisterMap) -> Reque
     return Request(sequence, space, address & 0xFFFF_FFFF, length)
 
 
-@pytest.mark.parametrize("bus_bytes,address_width", [(8, 40), (4, 15), (32, 26)])
+@pytest.mark.parametrize(
+    "bus_bytes,address_width", [(8, 40), (4, 15), pytest.param(32, 26, marks=pytest.mark.long)]
+)
 def test_rtl_answers_what_golden_answers(bus_bytes: int, address_width: int) -> None:
     """With buses and addresses of different widths; the narrowest has one bit more than the memory takes."""
     path, register_map = device_library(bus_bytes, address_width)
@@ -360,9 +362,8 @@ def test_memories_that_are_not_simulated() -> None:
         generate(None, None, memory_bytes=(32 << 20) + 1)
 
 
-@pytest.mark.parametrize(
-    "board,rows", [pytest.param("ulx3s-25f", 120, marks=pytest.mark.long), ("tang-nano-9k", 60)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("board,rows", [("ulx3s-25f", 120), ("tang-nano-9k", 60)])
 def test_a_board_trains_what_was_built_for_it(
     board: str,
     rows: int,
@@ -371,7 +372,7 @@ def test_a_board_trains_what_was_built_for_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`penstock build`'s folder is the design that `simulate --target BOARD --backend board` means, whether the table is random or a file; the tools
-    of place and route do nothing here, and the device in simulation stands for the board."""
+    of place and route do nothing here, and the device in simulation stands for the board. tests/penstock/test_fits.py has it for a fit on every run."""
     from penstock.boards import build as building
     from penstock.boards.board import boards
     from penstock.boards.build import Build

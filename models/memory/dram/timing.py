@@ -159,12 +159,6 @@ class Timing:
         """Bytes a second of the pins of a pseudo-channel (a channel where there are none)."""
         return float(self.burst_bytes / self.nBL * self.clock_hz)
 
-    @property
-    def refresh_share(self) -> float:
-        """Part of all time that all-bank refreshes take: each closes the rows (tRP), lasts tRFC and
-        is followed by an ACT (tRCD)."""
-        return (self.nRFC + self.nRP + self.nRCDRD) / self.nREFI
-
     def source(self, name: str) -> str:
         """Return where a figure comes from."""
         return self.sources.get(name) or self.sources.get("", "")
