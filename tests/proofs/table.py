@@ -36,7 +36,7 @@ def rows() -> list[str]:
             proof.bench(),
             method=proof.method,
             depth=proof.depth,
-            covers=proof.covers,
+            covers=0 if proof.player else proof.covers,
             seconds=proof.seconds,
             merge=proof.merge,
         )

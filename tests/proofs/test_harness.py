@@ -9,7 +9,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from harness import Bench, Defect, Problem, Proof, decide, planted
+from harness import Bench, Defect, Problem, Proof, decide, directed, planted, play
 from harness.report import failure
 
 from penstock.hdl.stream import Spare
@@ -47,6 +47,31 @@ def test_what_holds_is_proven(method: str, depth: int) -> None:
     verdict = decide(bench(6), method=method, depth=depth, covers=10)
     assert verdict.holds
     assert verdict.reached == {"it counts": 3}
+
+
+class _Steps:
+    """Steps in the cycles whose numbers the seed does not divide."""
+
+    def __init__(self, bench: Bench, seed: int) -> None:
+        self.bench, self.seed, self.cycle, self.seen = bench, seed, -1, []
+
+    def give(self) -> dict[str, int]:
+        self.cycle += 1
+        return {"step": int(bool(self.seed and self.cycle % self.seed))}
+
+    def see(self, get) -> None:
+        self.seen.append(get(self.bench.shown["count"]))
+
+
+def test_directed_runs_find_what_fails_and_what_is_reached() -> None:
+    found = play(b := bench(6), player := _Steps(b, 100), 20)
+    assert found.holds is None and found.reached == {"it counts": 4}
+    assert player.seen[:8] == [0, 0, 1, 2, 3, 4, 5, 0]
+    proof = Proof("a counter", "counts to 4", lambda: bench(5), (), player=_Steps, search=9)
+    found = directed(proof)  # with none, none, every other one, two of three
+    assert found.holds is False and found.depth == 8 and found.reached == {"it counts": 5}
+    assert "fails in cycle 8: the count stays below 5" in failure(proof, found)
+    assert len(found.trace["step"]) == 9
 
 
 @pytest.mark.parametrize(("method", "depth"), [("pdr", 0), ("bounded", 20), ("induction", 6)])

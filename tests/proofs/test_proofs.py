@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import Defect, Proof, decide, planted
+from harness import Defect, Proof, Verdict, decide, directed, planted
 from harness.report import failure
 from parts import PROOFS
 from parts.copiers import copiers
@@ -43,26 +43,37 @@ def test_holds(proof: Proof) -> None:
         bench,
         method=proof.method,
         depth=proof.depth,
-        covers=proof.covers,
+        covers=0 if proof.player else proof.covers,
         seconds=proof.seconds,
         merge=proof.merge,
     )
     assert verdict.holds, failure(proof, verdict)
+    if proof.player:
+        played = directed(proof)
+        assert played.holds is None, failure(proof, played)
+        verdict.reached = played.reached
     assert not [text for text in bench.covers if text not in verdict.reached], (
         "the proof says nothing of what never happens"
+    )
+
+
+def _searched(proof: Proof) -> Verdict:
+    """Look for a failure of a proof."""
+    if proof.player:
+        return directed(proof)
+    return decide(
+        proof.bench(),
+        method="bounded",
+        depth=proof.search,
+        seconds=proof.seconds,
+        merge=proof.merge,
     )
 
 
 @pytest.mark.parametrize(("proof", "defect"), defects())
 def test_a_planted_defect_is_caught(proof: Proof, defect: Defect) -> None:
     with planted(defect):
-        verdict = decide(
-            proof.bench(),
-            method="bounded",
-            depth=proof.search,
-            seconds=proof.seconds,
-            merge=proof.merge,
-        )
+        verdict = _searched(proof)
         assert verdict.holds is False, f"{defect} changes nothing that {proof.name} looks at"
         assert "fails in cycle" in failure(proof, verdict)
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Cat, ClockDomain, Module, Mux, Signal, Value
 from amaranth.hdl._ir import PortDirection
@@ -32,6 +34,7 @@ class Bench:
         self.inputs: dict[str, Signal] = {}
         self.constants: set[str] = set()
         self.shown: dict[str, Value] = {}
+        self.looked_at: Any = None  #: what the player of a directed run looks at
         self.checks: dict[str, Signal] = {}
         self.assumptions: dict[str, Signal] = {}
         self.covers: dict[str, Signal] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .bench import Bench
 from .defects import Defect
+from .directed import Player
 
 __all__ = ["Proof"]
 
@@ -40,6 +41,9 @@ class Proof:
         something large.
     long
         Why only `--long` runs it: about how long it takes. Its defects are then `long` too.
+    player
+        Makes what gives the inputs, from a bench and a seed: covers and defects are then looked for in
+        directed runs of `search` cycles, with `plays` seeds, and not by a bounded search.
     """
 
     part: str
@@ -53,6 +57,8 @@ class Proof:
     seconds: int = 120
     merge: bool = False
     long: str = ""
+    player: Callable[[Bench, int], Player] | None = None
+    plays: int = 4
 
     @property
     def name(self) -> str:
