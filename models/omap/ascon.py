@@ -31,7 +31,8 @@ SEPARATION = 1 << 63
 #: bytes of a tag
 TAG = 16
 _MASK = (1 << 64) - 1
-_ROTATIONS = ((19, 28), (61, 39), (1, 6), (10, 17), (7, 41))
+#: from so many messages on arrays are faster than one message after another
+_MANY = 12
 
 
 def constants(rounds: int) -> list[int]:
@@ -39,28 +40,20 @@ def constants(rounds: int) -> list[int]:
     return [(0xF - k << 4) | k for k in range(12 - rounds, 12)]
 
 
-def _rotated(word: Any, count: int) -> Any:
-    return (word >> count) | ((word << (64 - count)) & _MASK)
-
-
 def permute(state: tuple[Any, ...], rounds: int) -> tuple[Any, ...]:
     """Return Ascon-p[rounds] of five words."""
     a, b, c, d, e = state
     for constant in constants(rounds):
-        c = c ^ constant
-        a, e, c = a ^ e, e ^ d, c ^ b
-        a, b, c, d, e = (
-            a ^ (~b & _MASK & c),
-            b ^ (~c & _MASK & d),
-            c ^ (~d & _MASK & e),
-            d ^ (~e & _MASK & a),
-            e ^ (~a & _MASK & b),
-        )
-        b, a, d, c = b ^ a, a ^ e, d ^ c, ~c & _MASK
-        a, b, c, d, e = (
-            word ^ _rotated(word, first) ^ _rotated(word, second)
-            for word, (first, second) in zip((a, b, c, d, e), _ROTATIONS, strict=True)
-        )
+        c = c ^ constant ^ b
+        a, e = a ^ e, e ^ d
+        a, b, c, d, e = a ^ (~b & c), b ^ (~c & d), c ^ (~d & e), d ^ (~e & a), e ^ (~a & b)
+        b, a, d, c = b ^ a, a ^ e, d ^ c, c ^ _MASK
+        # each word with two of its rotations, whose halves do not overlap
+        a = (a ^ a >> 19 ^ a << 45 ^ a >> 28 ^ a << 36) & _MASK
+        b = (b ^ b >> 61 ^ b << 3 ^ b >> 39 ^ b << 25) & _MASK
+        c = (c ^ c >> 1 ^ c << 63 ^ c >> 6 ^ c << 58) & _MASK
+        d = (d ^ d >> 10 ^ d << 54 ^ d >> 17 ^ d << 47) & _MASK
+        e = (e ^ e >> 7 ^ e << 57 ^ e >> 41 ^ e << 23) & _MASK
     return a, b, c, d, e
 
 
@@ -130,6 +123,11 @@ def seal_many(
     Parameters: `nonces`: (messages, 2); `plaintexts`: (messages, 2 × blocks), words whose first
     byte is lowest. The result has two words more a message.
     """
+    if 0 < len(plaintexts) < _MANY:
+        numbers = [low | high << 64 for low, high in nonces.tolist()]
+        texts = [text.astype("<u8").tobytes() for text in plaintexts]
+        sealed = [seal(key, number, text) for number, text in zip(numbers, texts, strict=True)]
+        return np.frombuffer(b"".join(sealed), "<u8").reshape(len(sealed), -1).astype(np.uint64)
     state = initial(key, (nonces[:, 0], nonces[:, 1]))
     out = np.empty((len(plaintexts), plaintexts.shape[1] + 2), dtype=np.uint64)
     for at in range(0, plaintexts.shape[1], 2):

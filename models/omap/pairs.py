@@ -7,6 +7,7 @@ number. A candidate is taken if both are bins and differ, so that the pairs are 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 
 import numpy as np
@@ -46,15 +47,20 @@ class PairSource:
 
     def __init__(self, config: OmapConfig, key: int, first: int = 0) -> None:
         self._config, self._key, self._next = config, key, first
+        self._size = _FIRST
+        self._drawn: deque[tuple[tuple[int, int], tuple[int, int], int]] = deque()
 
-    def __iter__(self) -> Iterator[tuple[tuple[int, int], tuple[int, int], int]]:
-        """Yield (new pair, stand-in pair, blocks that they took)."""
-        size = _FIRST
-        while True:
-            numbers = np.arange(self._next, self._next + size, dtype=np.uint64)
-            self._next += size
-            size = min(2 * size, _BATCH)
-            yield from self._batch(numbers)
+    def __iter__(self) -> PairSource:
+        return self
+
+    def __next__(self) -> tuple[tuple[int, int], tuple[int, int], int]:
+        """Return the next (new pair, stand-in pair, blocks that they took)."""
+        if not self._drawn:
+            numbers = np.arange(self._next, self._next + self._size, dtype=np.uint64)
+            self._next += self._size
+            self._size = min(2 * self._size, _BATCH)
+            self._drawn.extend(self._batch(numbers))
+        return self._drawn.popleft()
 
     def _batch(
         self, numbers: NDArray[np.uint64]
