@@ -8,8 +8,7 @@ makes a backend of a carrier and a session, which the client alone has.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -34,14 +33,14 @@ __all__ = [
     "MapStopped",
     "ModelBackend",
     "ModelCarrier",
+    "Opens",
     "Sealed",
     "fresh_keys",
     "open_backend",
-    "open_carrier",
 ]
 
-#: backends by name
-BACKENDS = ("golden", "model", "device", "rtl", "netlist", "pysim", "board")
+#: backends by name; hardware is handed in by what opens it (`Opens`)
+BACKENDS = ("golden", "model", "device")
 
 
 class MapStopped(Exception):
@@ -234,31 +233,25 @@ class Sealed(Closing):
         self.carrier.close()
 
 
-# by name
+#: opens a device with a configuration and keys
+Opens = Callable[[OmapConfig, Keys], Carrier]
 
 
-def open_carrier(name: str, config: OmapConfig, keys: Keys) -> Carrier:
-    """Return a device: "device" (the golden model), or hardware: "rtl", "netlist", "pysim", "board".
+def open_backend(backend: str | Opens, config: OmapConfig, keys: Keys | None = None) -> MapBackend:
+    """Return a backend with a new map: one of `BACKENDS`, or the device that is opened.
 
     Raises ValueError for another name.
     """
-    if name == "device":
-        return ModelCarrier(config, keys)
-    if name not in BACKENDS[3:]:
-        raise ValueError(f"a device is one of {', '.join(BACKENDS[2:])}, not {name!r}")
-    # hardware is made by the engine, which stands above this package: it is found by its name
-    machines = import_module("penstock.engines.omap.machines")
-    machine: Machine = machines.open_machine(config, name)
-    return MachineCarrier(config, machine, keys)
-
-
-def open_backend(name: str, config: OmapConfig, keys: Keys | None = None) -> MapBackend:
-    """Return the backend of a name, one of `BACKENDS`. Raises ValueError for another one."""
     keys = fresh_keys() if keys is None else keys
-    if name not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {name!r}")
-    if name == "golden":
+    if backend == "golden":
         return GoldenBackend(config, keys)
-    if name == "model":
+    if backend == "model":
         return ModelBackend(config, FixedLatency(315, config.bus_bytes), keys)
-    return Sealed(open_carrier(name, config, keys), Session(config, keys.session))
+    if backend == "device":
+        backend = ModelCarrier
+    if isinstance(backend, str):
+        raise ValueError(
+            f"backend must be one of {', '.join(BACKENDS)}, or what opens a device, not {backend!r}; "
+            "penstock.engines.omap.machines.hardware opens rtl, netlist, pysim and board"
+        )
+    return Sealed(backend(config, keys), Session(config, keys.session))

@@ -10,7 +10,7 @@ from ...models.omap.config import OmapConfig
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
 from ...sim.machine import Closing
-from .backends import MapBackend, open_backend
+from .backends import MapBackend, Opens, open_backend
 
 __all__ = ["ObliviousMap", "make_request"]
 
@@ -48,8 +48,8 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
     value_bytes
         A multiple of 8, from 8 to 1024.
     backend
-        "golden", "model", "device", "rtl", "netlist", "pysim" or "board" for a new map there, or a
-        `MapBackend`, which is closed with the map.
+        "golden", "model" or "device" for a new map there; what opens a device for one on hardware, as
+        `penstock.engines.omap.machines.hardware("rtl")` does; or a `MapBackend`. It is closed with the map.
 
     How many operations there are is public, so every call takes a number of them that does not depend
     on what the map holds: one for `m[k]`, `get`, `in`, `m[k] = v`, `del` and `pop`, two for `setdefault`,
@@ -70,11 +70,11 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         *,
         key_bytes: int = 8,
         value_bytes: int = 8,
-        backend: str | MapBackend = "golden",
+        backend: str | Opens | MapBackend = "golden",
     ) -> None:
         if key_bytes != 8:
             raise ValueError(f"key_bytes must be 8, not {key_bytes!r}")
-        if isinstance(backend, str):
+        if isinstance(backend, str) or callable(backend):
             config = plan(capacity, value_bytes, memory=FixedLatency(60, 32))
             backend = open_backend(backend, config)
         self._backend = backend

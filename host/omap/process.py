@@ -18,10 +18,10 @@ from ...models.errors import HardwareError
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
 from ...sim.machine import Closing
-from .backends import Carrier, MapStopped, open_carrier
+from .backends import Carrier, MapStopped, ModelCarrier, Opens
 from .keyfiles import KeyFileError, read_device
 
-__all__ = ["DeviceLost", "DeviceProcess"]
+__all__ = ["DeviceLost", "DeviceProcess", "run_device"]
 
 _DONE, _STOPPED = b"\0", b"\1"
 
@@ -33,13 +33,26 @@ class DeviceLost(Exception):
 class DeviceProcess(Closing):
     """A carrier to a device in a process of its own.
 
-    Parameters: `backend`: as `host.omap.backends.open_carrier` has them; `keys`: the device's file of
-    keys, which this process does not read. Raises DeviceLost.
+    Parameters
+    ----------
+    keys
+        The device's file of keys, which this process does not read.
+    module, arguments
+        The module whose program is the device (`run_device`), and what it is given behind the keys; the
+        golden model unless told otherwise.
+
+    Raises DeviceLost.
     """
 
-    def __init__(self, config: OmapConfig, backend: str, keys: str | Path) -> None:
+    def __init__(
+        self,
+        config: OmapConfig,
+        keys: str | Path,
+        module: str = __name__,
+        arguments: Sequence[str] = (),
+    ) -> None:
         self.config = config
-        command = [sys.executable, "-m", "penstock.host.omap.process", backend, str(keys)]
+        command = [sys.executable, "-m", module, str(keys), *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None and self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
@@ -97,11 +110,12 @@ def _serve(carrier: Carrier, requests: BinaryIO, responses: BinaryIO) -> None:
         responses.flush()
 
 
-def _main(backend: str, keys: str) -> int:
+def run_device(keys: str | Path, opens: Opens) -> int:
+    """Be the device of a `DeviceProcess`, with the keys of a file; return the process's status."""
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     config = OmapConfig.from_json(json.loads(requests.readline()))
     try:
-        carrier = open_carrier(backend, config, read_device(keys))
+        carrier = opens(config, read_device(keys))
     except (KeyFileError, ValueError) as problem:
         responses.write(f"{problem}\n".encode())
         return 1
@@ -117,4 +131,4 @@ def _main(backend: str, keys: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main(*sys.argv[1:3]))
+    sys.exit(run_device(sys.argv[1], ModelCarrier))

@@ -7,6 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from penstock import KernelError
+from penstock.engines.omap.machines import hardware
 from penstock.host.omap import MapStopped, MessageChanged, ObliviousMap
 from penstock.host.omap.backends import (
     GoldenBackend,
@@ -15,7 +17,6 @@ from penstock.host.omap.backends import (
     ModelCarrier,
     Sealed,
     open_backend,
-    open_carrier,
 )
 from penstock.host.omap.session import Session
 from penstock.models.memory import FixedLatency
@@ -233,17 +234,34 @@ def test_maps_of_odd_sizes(capacity, value_bytes):
 
 
 def test_backends_that_there_are_not():
-    with pytest.raises(ValueError, match="golden, model, device, rtl"):
-        ObliviousMap(backend="gpu")
-    with pytest.raises(ValueError, match="a device is one of device, rtl"):
-        open_carrier("golden", config(), KEYS)
+    with pytest.raises(
+        ValueError, match="golden, model, device, or what opens a device, not 'rtl'"
+    ):
+        ObliviousMap(backend="rtl")
+    with pytest.raises(ValueError, match="hardware is one of rtl, netlist, pysim, board"):
+        hardware("golden")
+    with pytest.raises(ValueError, match="a run on rtl takes no family: it is for netlist"):
+        hardware("rtl", family="ecp5")
+
+
+def test_options_reach_the_machine(tmp_path):
+    waves = tmp_path / "run.vcd"
+    with ObliviousMap(backend=open_backend(hardware("pysim", waves=str(waves)), config())) as box:
+        box[1] = b"12345678"
+    assert waves.stat().st_size > 0
+    with pytest.raises(KernelError, match="u55c is of the family amd"):
+        open_backend(hardware("netlist"), config())
+
+
+_HARDWARE = {"rtl": {}, "netlist": {"family": "ecp5"}, "pysim": {}}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["rtl", "netlist", "pysim"])
+@pytest.mark.parametrize("name", _HARDWARE)
 def test_hardware_by_its_name(name):
     """Several runs of one machine: what it holds lives on between them."""
-    with ObliviousMap(backend=open_backend(name, config(), KEYS)) as box:
+    opens = hardware(name, **_HARDWARE[name])
+    with ObliviousMap(backend=open_backend(opens, config(), KEYS)) as box:
         box.put_many({1: b"a" * 8, 2: b"b" * 8})
         assert box.get_many([1, 3, 2]) == [b"a" * 8, None, b"b" * 8]
         assert box.pop(2) == b"b" * 8

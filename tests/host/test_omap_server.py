@@ -499,7 +499,7 @@ def test_files_of_keys(tmp_path):
 def test_a_device_in_a_process_of_its_own(tmp_path):
     device, client, _ = write_keys(tmp_path, KEYS)
     session = Session(_SHAPE, read_session(client))
-    with DeviceProcess(_SHAPE, "device", device) as process:
+    with DeviceProcess(_SHAPE, device) as process:
         [answer] = process.carry(session.seal([Request(_PUT, 5, b"12345678")]))
         session.open(0, answer)
         [answer] = process.carry(session.seal([Request(_GET, 5, bytes(8))]))
@@ -511,4 +511,4 @@ def test_a_device_in_a_process_of_its_own(tmp_path):
         with pytest.raises(MapStopped):
             process.carry([bytes(_SHAPE.message_bytes)])
     with pytest.raises(DeviceLost, match=r"client\.json has no key page"):
-        DeviceProcess(_SHAPE, "device", client)
+        DeviceProcess(_SHAPE, client)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from penstock.host.omap.backends import Carrier
 
+    from .design import MapDesign
+
 __all__ = ["COMMANDS"]
 
 _DEVICES = ("device", "rtl", "netlist")
@@ -68,14 +70,30 @@ def _serve(state: State, **values: Any) -> None:
     design = job.compile()
     assert isinstance(design, MapDesign)
     keys = Path(rest["keys"])
+    program = _program(design, rest["device"], rest["family"])
     tls = _tls(rest["certificate"], rest["private_key"])
     try:
         admission = read_admission(keys / "server.json")
-        device = DeviceProcess(design.plan, rest["device"], keys / "device.json")
+        device = DeviceProcess(design.plan, keys / "device.json", *program)
     except (KeyFileError, DeviceLost) as problem:
         raise _refused(str(problem), "penstock keys --out DIR makes keys") from None
     with device:
         asyncio.run(_served(state, device, admission, rest["host"], rest["port"], tls))
+
+
+def _program(design: MapDesign, device: str, family: str | None) -> tuple[Any, ...]:
+    """Return the device's program and its arguments. Raises KernelError for a netlist that cannot be
+    simulated."""
+    if family is not None and device != "netlist":
+        raise _refused("--family is for netlists", "leave it out, or add --device netlist")
+    if device == "device":
+        return ()
+    from penstock.netlists import family_of
+
+    arguments = [device]
+    if device == "netlist":
+        arguments.append(family_of(design.target, family))
+    return f"{__package__}.process", arguments
 
 
 def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
@@ -144,6 +162,11 @@ def _serving() -> list[click.Parameter]:
             type=click.Choice(_DEVICES),
             default="device",
             help="What carries requests out: the golden model, or simulated hardware.",
+        ),
+        Once(
+            ("--family",),
+            metavar="F",
+            help="With --device netlist: whose cells: ecp5, ice40, gowin.  [default: the target's]",
         ),
         Once(("--certificate",), metavar="PEM", help="The server's certificate, for TLS."),
         Once(("--private-key",), metavar="PEM", help="Its private key."),

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from penstock.host.omap.backends import MachineCarrier
+from typing import Any
+
+from penstock.host.omap.backends import MachineCarrier, Opens
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.config import OmapConfig
-from penstock.sim.machine import Machine
+from penstock.models.omap.messages import Keys
+from penstock.run import MACHINES, check_options
 
 from .design import MapDesign
 
-__all__ = ["open_machine"]
+__all__ = ["hardware"]
 
 
-def open_machine(config: OmapConfig, backend: str, target: str = "u55c") -> Machine:
-    """Return a machine of a backend of `penstock.run.MACHINES` with a map of this configuration.
+def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Opens:
+    """Return what opens hardware for `penstock.host.omap.ObliviousMap`.
 
-    Memory: HBM keeps the deadline with half of it to spare, the host answers after 1.26 µs at 250 MHz.
+    Parameters
+    ----------
+    backend
+        "rtl", "netlist", "pysim" or "board".
+    target
+        What it is made for.
+    options
+        The machine's, as `penstock.simulate` takes them: `family` and `waves` of a netlist, and so on.
+
+    HBM keeps the map's deadline with half of it to spare, the host answers after 1.26 µs at 250 MHz.
+    Raises ValueError for a backend that is no hardware, and for options that it does not take.
     """
-    bus = config.bus_bytes
-    hbm, link = FixedLatency(config.deadline // 2, bus), FixedLatency(315, bus)
-    design = MapDesign(target, hbm, "map", config, link)
-    return design.machine(backend, MachineCarrier.memory_bytes(config))
+    if backend not in MACHINES:
+        raise ValueError(f"hardware is one of {', '.join(MACHINES)}, not {backend!r}")
+    check_options(backend, options)
+
+    def opens(config: OmapConfig, keys: Keys) -> MachineCarrier:
+        bus = config.bus_bytes
+        hbm, link = FixedLatency(config.deadline // 2, bus), FixedLatency(315, bus)
+        design = MapDesign(target, hbm, "map", config, link)
+        machine = design.machine(backend, MachineCarrier.memory_bytes(config), **options)
+        return MachineCarrier(config, machine, keys)
+
+    return opens

@@ -1,0 +1,14 @@
+"""Hardware as the device of a `penstock.host.omap.process.DeviceProcess`: its program."""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.host.omap.process import run_device
+
+from .machines import hardware
+
+if __name__ == "__main__":
+    keys, backend, *family = sys.argv[1:]
+    options = dict(zip(("family",), family, strict=False))
+    sys.exit(run_device(keys, hardware(backend, **options)))
