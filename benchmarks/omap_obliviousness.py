@@ -14,7 +14,7 @@ from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import public, run
 from penstock.models.omap.golden import Map, Step
 from penstock.models.omap.messages import Keys
-from penstock.models.omap.obliviousness import (
+from testbench.obliviousness import (
     Finding,
     Trace,
     classifier,

@@ -15,9 +15,9 @@ from penstock.models.omap.device import Device
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map
 from penstock.models.omap.messages import Keys, Operation, Request, Status
-from penstock.models.omap.obliviousness import Trace, independence, shape, uniformity
 from penstock.models.omap.snapshot import restore, take
 from penstock.sim.machine import Hung
+from testbench.obliviousness import Trace, independence, shape, uniformity
 from testbench.omap import KEYS, Board, Mirror, compile_map, config, requests
 from testbench.omap_workloads import WORKLOADS, workload
 

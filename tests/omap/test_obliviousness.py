@@ -7,7 +7,8 @@ import pytest
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.cycles import public, run
 from penstock.models.omap.golden import Map
-from penstock.models.omap.obliviousness import (
+from penstock.models.omap.traffic import page_traffic
+from testbench.obliviousness import (
     ciphertexts,
     classifier,
     independence,
@@ -18,7 +19,6 @@ from penstock.models.omap.obliviousness import (
     trace,
     uniformity,
 )
-from penstock.models.omap.traffic import page_traffic
 from testbench.omap import KEYS, config
 from testbench.omap_leaks import LEAKS, leaky
 from testbench.omap_workloads import WORKLOADS, workload

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from penstock.models.omap.messages import Operation, Request
-from penstock.models.omap.obliviousness import Trace
+from testbench.obliviousness import Trace
 
 __all__ = ["LEAKS", "leaky"]
 

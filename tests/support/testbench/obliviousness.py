@@ -1,21 +1,25 @@
-"""Statistical tests of what the host sees: whether it tells anything of keys and operations.
+"""Statistical tests of what the host sees of a map: whether it tells anything of keys and operations.
 
-These are T1 to T5, T7 and T8 of the table in docs/omap.md. Most take traces (`Trace`); all return
-`Finding`s. A z is that of a chi-square statistic around its degrees of freedom; p-values are those
-of the chi-square distribution with two degrees and of Kolmogorov's, and of the normal one.
+These are T1 to T5, T7 and T8 of the table in docs/omap.md. Most take traces (`Trace`); all return `Finding`s.
+A z is that of a chi-square statistic around its degrees of freedom. The distributions are SciPy's, the classifier is scikit-learn's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import erfc, exp, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from .golden import Step
+from penstock.models.omap.golden import Step
 
 __all__ = [
     "P_LIMIT",
@@ -40,8 +44,6 @@ Z_LIMIT, T_LIMIT = 4.0, 4.5
 P_LIMIT = 1e-4
 _CLASSES, _LAGS = 64, 8
 _WINDOW, _PARTS = 64, 16
-#: counts that a cell has to expect, or it is not looked at
-_EXPECTED = 5.0
 
 Counts = NDArray[np.float64]
 Pages = NDArray[np.int64]
@@ -89,20 +91,6 @@ def _z(statistic: float, freedom: float) -> float:
     return (statistic - freedom) / sqrt(2 * freedom)
 
 
-def _kolmogorov(one: Sequence[float] | Pages, other: Sequence[float] | Pages) -> float:
-    """Return the p-value of the two-sample Kolmogorov-Smirnov test (its limit for large samples)."""
-    a, b = np.sort(np.asarray(one)), np.sort(np.asarray(other))
-    every = np.concatenate([a, b])
-    below = [np.searchsorted(side, every, side="right") / len(side) for side in (a, b)]
-    distance = float(np.abs(below[0] - below[1]).max())
-    size = sqrt(len(a) * len(b) / (len(a) + len(b)))
-    at = (size + 0.12 + 0.11 / size) * distance
-    if at < 0.2:
-        return 1.0
-    terms = np.arange(1, 101)
-    return float(min(max(2 * np.sum((-1.0) ** (terms - 1) * np.exp(-2 * (terms * at) ** 2)), 0), 1))
-
-
 def shape(seen: Trace) -> list[Finding]:
     """T1: none, one or two pages an operation as often as pairs of distinct bins give; each page
     that is read is written."""
@@ -115,8 +103,7 @@ def shape(seen: Trace) -> list[Finding]:
     expected *= len(seen.read) / pairs
     some = expected > 0
     wrong = bool(counts[3:].sum() or counts[:3][~some].sum())
-    statistic = float(((counts[:3][some] - expected[some]) ** 2 / expected[some]).sum())
-    p = 0.0 if wrong else exp(-statistic / 2) if some.sum() == 3 else erfc(sqrt(statistic / 2))
+    p = 0.0 if wrong else float(stats.chisquare(counts[:3][some], expected[some]).pvalue)
     unpaired = sum(a != b for a, b in zip(seen.read, seen.written, strict=True))
     return [
         Finding("T1", "p, pages an operation", p, p > P_LIMIT),
@@ -127,8 +114,7 @@ def shape(seen: Trace) -> list[Finding]:
 def uniformity(seen: Trace) -> Finding:
     """T2: all pages are read equally often; two-sided."""
     counts = np.bincount(seen.touched(), minlength=seen.pages)
-    expected = counts.sum() / seen.pages
-    z = _z(float(((counts - expected) ** 2 / expected).sum()), seen.pages - 1)
+    z = _z(float(stats.chisquare(counts).statistic), seen.pages - 1)
     return Finding("T2", "z, pages", z, abs(z) < Z_LIMIT)
 
 
@@ -170,12 +156,8 @@ def _table(first: Pages, second: Pages, pages: int, sizes: Counts, distinct: flo
 
 def same_histogram(one: Trace, other: Trace) -> Finding:
     """T4: two workloads read all pages equally often."""
-    counts = [np.bincount(t.touched(), minlength=one.pages).astype(float) for t in (one, other)]
-    both, sums = counts[0] + counts[1], [c.sum() for c in counts]
-    filled = both > 0
-    difference = counts[0] * sqrt(sums[1] / sums[0]) - counts[1] * sqrt(sums[0] / sums[1])
-    statistic = float((difference[filled] ** 2 / both[filled]).sum())
-    p = 0.5 * erfc(_z(statistic, int(filled.sum()) - 1) / sqrt(2))
+    counts = np.array([np.bincount(t.touched(), minlength=one.pages) for t in (one, other)])
+    p = float(stats.chi2_contingency(counts[:, counts.any(0)]).pvalue)
     return Finding("T4", "p, histograms", p, p > P_LIMIT)
 
 
@@ -189,7 +171,7 @@ def _gaps(seen: Trace) -> Pages:
 
 def same_gaps(one: Trace, other: Trace) -> Finding:
     """T4: in two workloads a page is read again after equally long."""
-    p = _kolmogorov(_gaps(one), _gaps(other))
+    p = float(stats.ks_2samp(_gaps(one), _gaps(other)).pvalue)
     return Finding("T4", "p, gaps between visits", p, p > P_LIMIT)
 
 
@@ -223,24 +205,12 @@ def classifier(one: Trace, other: Trace) -> Finding:
     rows = [_features(seen) for seen in (one, other)]
     halves = [len(r) // 2 for r in rows]
     train = np.concatenate([r[:h] for r, h in zip(rows, halves, strict=True)])
-    labels = np.repeat([0.0, 1.0], halves)
-    middle, spread = train.mean(0), train.std(0)
-    spread[spread == 0] = 1.0
-
-    def ready(values: Counts) -> Counts:
-        return np.column_stack([np.ones(len(values)), (values - middle) / spread])
-
-    x, weights = ready(train), np.zeros(train.shape[1] + 1)
-    for _ in range(25):  # Newton's steps, with a small ridge
-        chance = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
-        slope = x.T @ (labels - chance) - weights * 1e-2
-        curve = (x * (chance * (1 - chance))[:, None]).T @ x + np.eye(x.shape[1]) * 1e-2
-        weights = weights + np.linalg.solve(curve, slope)
-    scores = [ready(r[h:]) @ weights for r, h in zip(rows, halves, strict=True)]
-    few, many = (len(s) for s in scores)
-    above = np.searchsorted(np.sort(scores[0]), scores[1], side="left")
-    upto = np.searchsorted(np.sort(scores[0]), scores[1], side="right")
-    area = float((above + upto).sum() / 2 / (few * many))
+    held_out = [r[h:] for r, h in zip(rows, halves, strict=True)]
+    few, many = (len(r) for r in held_out)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    model.fit(train, np.repeat([0, 1], halves))
+    scores = model.decision_function(np.concatenate(held_out))
+    area = float(roc_auc_score(np.repeat([0, 1], [few, many]), scores))
     deviation = sqrt((few + many + 1) / (12 * few * many))
     return Finding("T5", "(AUC − ½) ÷ σ", (area - 0.5) / deviation, abs(area - 0.5) < 3 * deviation)
 
@@ -260,11 +230,12 @@ def ciphertexts(sent: Iterable[tuple[int, int, bytes]]) -> Finding:
 
 def same_times(one: Sequence[int], other: Sequence[int]) -> list[Finding]:
     """T8: times of two workloads: Welch's t, and Kolmogorov-Smirnov."""
-    a, b = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
-    error = sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-    apart = float(a.mean() - b.mean())
-    t = apart / error if error else (0.0 if not apart else float("inf"))
-    p = _kolmogorov(list(a), list(b))
+    t = (
+        0.0
+        if list(one) == list(other)
+        else float(stats.ttest_ind(one, other, equal_var=False).statistic)
+    )
+    p = float(stats.ks_2samp(one, other).pvalue)
     return [
         Finding("T8", "t, times", t, abs(t) < T_LIMIT),
         Finding("T8", "p, times", p, p > P_LIMIT),
