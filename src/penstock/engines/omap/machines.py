@@ -25,7 +25,7 @@ def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Opens:
     target
         What it is made for.
     options
-        The machine's, as `penstock.simulate` takes them: `family` and `waves` of a netlist, and so on.
+        The machine's, as `Design.run` takes them: `family` and `waves` of a netlist, and so on.
 
     HBM keeps the map's deadline with half of it to spare, the host answers after 1.26 µs at 250 MHz.
     Raises ValueError for a backend that is no hardware, and for options that it does not take.
