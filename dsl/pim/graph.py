@@ -1,4 +1,4 @@
-"""A recurrence's operations, and how they fit the unit's form."""
+"""How a recurrence's operations fit the unit's form."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from ..core.builder import GraphBuilder
 from ..core.dims import Dim
-from ..core.operations import OPERATIONS, apply
+from ..core.operations import OPERATIONS
 from ..core.operations import spoken as _spoken
+from .recurrent import HostNode, Recurrent
 
 if TYPE_CHECKING:
     from .kernel import Recurrence
 
-__all__ = ["HostNode", "Recurrent", "matched"]
+__all__ = ["matched"]
 
 
 def spoken(op: str) -> str:
@@ -42,95 +43,7 @@ class _Product:
 
 
 _Terms = tuple[int | None, list[_Product]]
-
-
-@dataclass(frozen=True)
-class HostNode:
-    """An operation without the state, or a leaf: an input by its name, a constant, or the unit's output."""
-
-    op: str
-    inputs: tuple[int, ...]
-    attrs: Mapping[str, Any]
-
-    def to_json(self) -> list[Any]:
-        attrs = {k: np.asarray(v).tolist() if k == "value" else v for k, v in self.attrs.items()}
-        return [self.op, list(self.inputs), attrs]
-
-
-@dataclass(frozen=True)
-class Recurrent:
-    """A recurrence in the unit's form.
-
-    `mode`: "update", "score" (a cache's rows times q) or "attend" (weights times a cache's rows); `d`, `k`,
-    `v`, `q`: which nodes give the unit's operands (None: ones for d, none for the others); `output`: the node
-    of the result; `state`, `inputs`: names; `sizes`: of the state, None where they are not known; `turned`: the
-    unit's rows are the state's columns, because the output is S @ q.
-    """
-
-    name: str
-    mode: str
-    state: str
-    inputs: tuple[str, ...]
-    sizes: tuple[int | None, int | None]
-    nodes: tuple[HostNode, ...]
-    d: int | None
-    k: int | None
-    v: int | None
-    q: int | None
-    output: int
-    source: str = ""
-    dims: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
-    extra_sizes: tuple[tuple[str, int], ...] = ()  #: of other dimensions by name
-    turned: bool = False
-
-    @property
-    def shape(self) -> tuple[int | None, int | None]:
-        """The unit's rows (dim_head) and columns (dim_state)."""
-        return (self.sizes[1], self.sizes[0]) if self.turned else self.sizes
-
-    def decays(self) -> set[str]:
-        """Return the inputs that are decays as they are."""
-        found, node = set(), self.d
-        while node is not None:
-            own = self.nodes[node]
-            if own.op == "input":
-                found.add(own.attrs["name"])
-            node = own.inputs[0] if own.op in ("flat", "expand") else None
-        return found
-
-    def host(self, values: Mapping[str, np.ndarray], wanted: int) -> np.ndarray:
-        """Return a node's values: `values` has those of inputs, and of the unit's output as "", with an axis of
-        heads and tokens in front; so has what is returned."""
-        done: dict[int, tuple[np.ndarray, bool]] = {}
-        todo = [wanted]
-        while todo:
-            number = todo[-1]
-            node = self.nodes[number]
-            if number in done:
-                todo.pop()
-                continue
-            missing = [n for n in node.inputs if n not in done]
-            if missing:
-                todo += missing
-                continue
-            todo.pop()
-            if node.op == "const":
-                done[number] = np.asarray(node.attrs["value"], dtype=np.float64), False
-            elif node.op in ("input", "unit"):
-                done[number] = values[node.attrs["name"]], True
-            elif node.op == "flat":
-                value, batched = done[node.inputs[0]]
-                done[number] = np.squeeze(value, node.attrs["axis"] + int(batched)), batched
-            else:
-                own = [done[n] for n in node.inputs]
-                with np.errstate(all="ignore"):
-                    value = apply(
-                        node.op, [v for v, _ in own], dict(node.attrs), [f for _, f in own]
-                    )
-                done[number] = value, any(f for _, f in own)
-        value, batched = done[wanted]
-        count = len(next(iter(values.values())))
-        return value if batched else np.broadcast_to(value, (count, *value.shape))
+_Reading = tuple[int, int, int]
 
 
 def matched(
@@ -173,7 +86,7 @@ class _Matcher:
         d = k = v = None
         if self.new is not None and not self.uses_state(self.new):
             raise self.misfit(self.new, "the new state does not depend on the old one")
-        unit, operand, mode = self.read(output)
+        units, operand, mode = self.read(output)
         if self.new is not None:
             decay, products = self.terms(self.new)
             if not products:
@@ -190,7 +103,7 @@ class _Matcher:
                     "join them where they share a factor: outer(k, v + w)",
                 )
             k, v = products[0].k, self._signed(products[0])
-        nodes = [self._host(n, node, unit) for n, node in enumerate(self.nodes)]
+        nodes = [self._host(n, node, units) for n, node in enumerate(self.nodes)]
         kernel, shape = self.kernel, self.nodes[self.state].shape
         known = [None if isinstance(n, Dim) and not n.known else int(n) for n in shape]
         # operands that are made of several operations
@@ -214,8 +127,8 @@ class _Matcher:
             self.turned,
         )
 
-    def _host(self, number: int, node: Any, unit: int) -> HostNode:
-        if number == unit:
+    def _host(self, number: int, node: Any, units: set[int]) -> HostNode:
+        if number in units:
             return HostNode("unit", (), {"name": ""})
         return HostNode(node.op, node.inputs, node.attrs)
 
@@ -322,14 +235,14 @@ class _Matcher:
         if node.op == "neg":
             k, v = self.outer(node.inputs[0])
             return k, self.new_node("neg", (v,), {})
-        if node.op in ("mul", "div"):
+        if node.op in ("mul", "div", "matmul"):
             a, b = (self.nodes[n].shape for n in node.inputs)
             first, second = node.inputs
-            if node.op == "mul" and a == (rows, 1) and b == (1, columns):
+            if node.op in ("mul", "matmul") and a == (rows, 1) and b == (1, columns):
                 return self._flat(first, 1), self._flat(second, 0)
             if node.op == "mul" and b == (rows, 1) and a == (1, columns):
                 return self._flat(second, 1), self._flat(first, 0)
-            for matrix, factor in ((first, second), (second, first)):
+            for matrix, factor in ((first, second), (second, first)) * (node.op != "matmul"):
                 shape = self.nodes[factor].shape
                 if len(self.nodes[matrix].shape) != 2 or (node.op == "div" and factor == first):
                     continue
@@ -362,10 +275,10 @@ class _Matcher:
 
     # -- the output
 
-    def read(self, output: int) -> tuple[int, int, str]:
-        """Return the node that reads the state, its other operand, and the mode."""
+    def read(self, output: int) -> tuple[set[int], int, str]:
+        """Return the nodes that read the state (one, or several alike), its other operand, and the mode."""
         source = self.state if self.new is None else self.new
-        found: list[int] = []
+        found: dict[int, _Reading] = {}
         todo, seen = [output], set()
         while todo:
             number = todo.pop()
@@ -373,8 +286,8 @@ class _Matcher:
                 continue
             seen.add(number)
             node = self.nodes[number]
-            if node.op == "matmul":
-                found.append(number)
+            if (reading := self.reading(number)) is not None:
+                found[number] = reading
                 continue
             if number in (source, self.state) or not node.inputs:
                 raise self.misfit(output, "the output is the state itself", "the output is q @ S")
@@ -392,18 +305,15 @@ class _Matcher:
                 "the output does not read the state",
                 "return S, q @ S (as text: `y <- q @ S`)",
             )
-        if len(found) > 1:
+        if len(set(found.values())) > 1:
             raise self.misfit(
                 min(found), "the output reads the state twice; the unit reads it once a step"
             )
-        [number] = found
-        left, right = self.nodes[number].inputs
-        matrix, operand = (left, right) if self.uses_state(left) else (right, left)
-        if self.uses_state(left) and self.uses_state(right):
-            raise self.misfit(number, "a product of the state with itself")
-        turned = False
-        while self.nodes[matrix].op == "transpose":
-            matrix, turned = self.nodes[matrix].inputs[0], not turned
+        number, (matrix, operand, axis) = next(iter(found.items()))
+        factors = []
+        while matrix != source and (under := self._under(matrix, axis)) is not None:
+            matrix, axis, *factor = under
+            factors += factor
         if matrix != source:
             if matrix == self.state:
                 raise self.misfit(
@@ -420,13 +330,49 @@ class _Matcher:
             raise self.misfit(
                 number, "the output reads something else than the new state", "the output is q @ S"
             )
-        if len(self.nodes[operand].shape) != 1:
+        if operand == _ONE:
+            operand = self.new_node("const", (), {"value": np.ones(1)})
+        elif len(self.nodes[operand].shape) != 1:
             raise self.misfit(
                 number,
                 "the state is multiplied by a matrix",
                 "the unit takes one vector a step: q @ S",
             )
-        by_rows = (not self.uses_state(left)) ^ turned
-        self.turned = self.new is not None and not by_rows
-        mode = "update" if self.new is not None else "attend" if by_rows else "score"
-        return number, operand, mode
+        for op, factor in factors:
+            operand = self.new_node(op, (operand, factor), {})
+        self.turned = self.new is not None and axis == 1
+        mode = "update" if self.new is not None else "attend" if axis == 0 else "score"
+        return set(found), operand, mode
+
+    def reading(self, number: int) -> _Reading | None:
+        """Return what a node sums over the state: (the matrix, the other operand, the matrix's axis), `_ONE`
+        for a plain sum; None where it does nothing of the kind."""
+        node = self.nodes[number]
+        wide = [self.uses_state(n) and len(self.nodes[n].shape) == 2 for n in node.inputs]
+        if node.op == "matmul" and any(wide):
+            left, right = node.inputs
+            if self.uses_state(left) and self.uses_state(right):
+                raise self.misfit(number, "a product of the state with itself")
+            return (left, right, 1) if wide[0] else (right, left, 0)
+        if node.op == "sum" and wide[0] and node.attrs.get("axis") is not None:
+            return node.inputs[0], _ONE, node.attrs["axis"] % 2
+        return None
+
+    def _under(self, matrix: int, axis: int) -> Any:
+        """Return what a matrix is made of that the output sums along an axis: (the matrix under it, the axis, and where
+        there is one, (op, factor) of the other operand)."""
+        node = self.nodes[matrix]
+        if node.op == "transpose":
+            return node.inputs[0], 1 - axis
+        if node.op not in ("mul", "div"):
+            return None
+        x, y = node.inputs
+        if (self.uses_state(x) and self.uses_state(y)) or (node.op == "div" and self.uses_state(y)):
+            return None
+        inner, factor = (y, x) if self.uses_state(y) else (x, y)
+        shape, size = self.nodes[factor].shape, self.nodes[matrix].shape[axis]
+        if len(shape) == 2 and shape[1 - axis] == 1 and shape[axis] in (size, 1):
+            factor = self._flat(factor, 1 - axis)
+        elif shape and not (len(shape) == 1 and shape[0] in ((size, 1) if axis == 1 else (1,))):
+            return None
+        return inner, axis, (node.op, factor)

@@ -20,7 +20,8 @@ from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, KernelError, Span
 from ..core.dims import Dim, show
 from ..core.kernel import AnyKernel
-from .graph import Recurrent, matched
+from .graph import matched
+from .recurrent import Recurrent
 
 __all__ = ["Recurrence", "Returned"]
 

@@ -46,6 +46,23 @@ FORMS = [
     ("S <- d[:, None] * S - a * outer(k, v) / 3", "y <- 2 * (q @ S) + e * v"),
     ("S <- (1 - a) * S + e[None, :] * outer(d * k, v)", "y <- tanh(q @ S)"),
     ("S <- d[:, None] * S + d[:, None] * outer(k, exp(v))", "y <- (q * k) @ S"),
+    ("S <- S + a * (outer(k, v) - S)", "y <- q @ S"),
+    ("S <- d[:, None] * (S + outer(k, v) / a)", "y <- q @ S"),
+    ("S <- (a * S - outer(k, v)) / d[:, None]", "y <- q @ S"),
+    ("S <- S + outer(k, v) + S / 2", "y <- q @ S"),
+    ("S <- S - d[:, None] * S - outer(k, v) + outer(k, e)", "y <- q @ S"),
+    ("S <- a * (outer(k, v) - S - outer(d, v)) - S", "y <- q @ S"),
+    ("S <- 1 / 2 * (S - (outer(k, v) + outer(k, e)))", "y <- q @ S"),
+    ("S <- S + k[:, None] @ v[None, :]", "y <- sum(q[:, None] * S, axis=0) + 1"),
+    ("S <- a * S + outer(k, v)", "y <- sum(S / d[:, None] * a, axis=0)"),
+    ("S <- a * S + outer(k, v)", "y <- (q @ S) @ e"),
+    ("S <- a * S + outer(k, v)", "y <- (q @ S) * sum(q @ S)"),
+    # the columns are the unit's rows
+    ("S <- a * S + outer(k, v)", "y <- sum(v * (S / 3), axis=1)"),
+    ("S <- a * S + outer(k, v)", "y <- S @ e + d"),
+    ("S <- v[None, :] * (S + a * outer(k, e)) / 2", "y <- e @ S.T"),
+    ("S <- S * v + k[:, None] * v[None, :]", "y <- S @ (e + a)"),
+    ("S <- (S + d[:, None] * outer(k, e)) / v", "y <- (2 * S * v) @ e"),
 ]
 
 
@@ -117,7 +134,8 @@ MISFITS = [
         ("S <- d[:, None] * S + outer(k, v)", "y <- S @ v"),
         "a decay that differs from row to row of a state whose columns the output adds",
     ),
-    (("S <- S + outer(k, v)", "y <- sum(S, axis=0)"), "sum of the state in the output"),
+    (("S <- S + outer(k, v)", "y <- sum(S)"), "sum of the state in the output"),
+    (("S <- S + outer(k, v)", "y <- q @ (S * v)"), "something else than the new state"),
     (("S <- outer(k, v)", "y <- q @ S"), "the new state does not depend on the old one"),
     (("S <- a * S", "y <- q @ S"), "nothing is added to the state"),
     (("S <- S + outer(k, v)", "y <- (q @ S) * (k @ S)"), "the output reads the state twice"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from penstock.dsl.pim.graph import HostNode, Recurrent
+from penstock.dsl.pim.recurrent import HostNode, Recurrent
 from penstock.engines.base import Design, Given
 from penstock.models.numerics.floating import float16
 from penstock.models.pim.config import PimConfig

@@ -15,7 +15,7 @@ from .options import OPTIONS, SCHEDULES
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
-    from penstock.dsl.pim.graph import Recurrent
+    from penstock.dsl.pim.recurrent import Recurrent
     from penstock.models.pim.config import PimConfig
     from penstock.models.target import Target
     from penstock.outcome import Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.dsl.pim.graph import Recurrent
+from penstock.dsl.pim.recurrent import Recurrent
 from penstock.models.pim.rounds import HARDWARE, PUBLISHED, Round
 from penstock.models.pim.rules import check
 from penstock.models.pim.schedule import period_of
