@@ -158,13 +158,19 @@ def test_snapshots_of_hardware_restore(small, hbm):
         fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
         again = restore(taken, shape, KEYS.page, 5, KEYS, fresh)
         assert dict(again.map.items()) == mirror.items
-        # an epoch that was used is refused, and the map still answers
-        assert board.snapshot(5).error == HardwareError(MapError.OLD_EPOCH)
+        # the map goes on behind it: behind an epoch that was used, which is refused, and behind the next
         board.machine.session.set_memory(hbm_ports(_HBM), stall_percent=0, seed=1)
-        after = requests(shape, 20, seed=13)
-        assert board.run(after).error is None
-        assert board.responses(20, 80) == [mirror.step(request) for request in after]
-        assert board.snapshot(6).error is None
+        golden = list(Map(shape, KEYS).run([*made, *requests(shape, 60, seed=13)]))[80:]
+        for turn, refused in enumerate((None, HardwareError(MapError.OLD_EPOCH), None)):
+            if turn:
+                assert board.snapshot(4 + turn).error == refused
+            after = requests(shape, 60, seed=13)[20 * turn :][:20]
+            ended = board.run(after)
+            assert ended.error is None
+            assert board.responses(20, 80 + 20 * turn) == [mirror.step(r) for r in after]
+            steps = golden[20 * turn :][:20]
+            assert board.page_bursts() == board.expected_bursts(steps)
+            assert ended.counters["scanned"] == 0
 
 
 def test_stalls_change_no_result(small):
