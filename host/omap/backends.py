@@ -8,7 +8,7 @@ makes a backend of a carrier and a session, which the client alone has.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +18,8 @@ from ...models.memory import FixedLatency, Memory
 from ...models.omap.config import OmapConfig
 from ...models.omap.cycles import public, run
 from ...models.omap.device import Device, Stopped
-from ...models.omap.golden import Map, Overflow
+from ...models.omap.golden import Map, Overflow, Step
+from ...models.omap.load import load, sweeps
 from ...models.omap.messages import Keys, Request, Response
 from ...models.omap.shell import key_registers
 from ...sim.machine import Closing, Machine, round_up
@@ -63,7 +64,16 @@ class MapBackend(Protocol):
     config: OmapConfig
     first: int
 
+    @property
+    def most_records(self) -> int:
+        """Records that one load may have."""
+        ...
+
     def run(self, requests: Sequence[Request]) -> list[Response]: ...
+
+    def load(self, requests: Sequence[Request], records: int) -> list[Response]:
+        """Carry out a load (`models.omap.load.load_requests`), and return all its responses."""
+        ...
 
     def close(self) -> None: ...
 
@@ -74,18 +84,29 @@ class GoldenBackend(Closing):
     first = 0
 
     def __init__(self, config: OmapConfig, keys: Keys | None = None) -> None:
-        self.config = config
+        self.config, self.most_records = config, config.capacity
         self.map = Map(config, fresh_keys() if keys is None else keys)
         self._error: HardwareError | None = None
 
     def run(self, requests: Sequence[Request]) -> list[Response]:
+        return self._done(self.map.run(requests))
+
+    def load(self, requests: Sequence[Request], records: int) -> list[Response]:
+        return self._done(load(self.map, requests, records))
+
+    def _done(self, steps: Iterable[Step]) -> list[Response]:
         if self._error is not None:
             raise MapStopped(self._error)
         try:
-            return [step.response for step in self.map.run(requests)]
+            done = list(steps)
         except Overflow as problem:
             self._error = HardwareError(problem.code)
             raise MapStopped(self._error) from None
+        self._count(done)
+        return [step.response for step in done]
+
+    def _count(self, steps: Sequence[Step]) -> None:
+        """What else there is to know of these steps."""
 
 
 class ModelBackend(GoldenBackend):
@@ -100,18 +121,10 @@ class ModelBackend(GoldenBackend):
         self.link = link
         self.cycles = self.operations = 0
 
-    def run(self, requests: Sequence[Request]) -> list[Response]:
-        if self._error is not None:
-            raise MapStopped(self._error)
-        try:
-            steps = list(self.map.run(requests))
-        except Overflow as problem:
-            self._error = HardwareError(problem.code)
-            raise MapStopped(self._error) from None
+    def _count(self, steps: Sequence[Step]) -> None:
         if steps:
             self.cycles += run(self.config, public(steps), self.link).total
             self.operations += len(steps)
-        return [step.response for step in steps]
 
 
 # devices, which take sealed requests
@@ -123,7 +136,14 @@ class Carrier(Protocol):
 
     config: OmapConfig
 
-    def carry(self, sealed: Sequence[bytes]) -> list[bytes]: ...
+    @property
+    def most_records(self) -> int:
+        """Records that one load may have."""
+        ...
+
+    def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
+        """`records`: they are a load of so many records, the first ones."""
+        ...
 
     def close(self) -> None: ...
 
@@ -132,15 +152,17 @@ class ModelCarrier(Closing):
     """The golden model as a device: the host's pages lie in `pages` as ciphertext."""
 
     def __init__(self, config: OmapConfig, keys: Keys) -> None:
-        self.config = config
+        self.config, self.most_records = config, config.capacity
         self._device = Device(config, keys)
 
     @property
     def pages(self) -> bytearray:
         return self._device.pages
 
-    def carry(self, sealed: Sequence[bytes]) -> list[bytes]:
+    def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
         try:
+            if records:
+                return self._device.serve_load(sealed, records)
             return [self._device.serve(message) for message in sealed]
         except Stopped as problem:
             raise MapStopped(HardwareError(problem.code)) from None
@@ -157,14 +179,17 @@ class MachineCarrier(Closing):
     keys
         Of the map.
     most
-        Requests of one start; more are several starts.
+        Requests of one start; more are several starts. A load is one start, of its records and of
+        `models.omap.load.sweeps`.
 
     A machine with memory of its own (`capacity`) has one address space: the map's HBM then lies
     behind the host's part, and the host could read it, so that such a device hides nothing.
     """
 
-    def __init__(self, config: OmapConfig, machine: Machine, keys: Keys, most: int = 1024) -> None:
+    def __init__(self, config: OmapConfig, machine: Machine, keys: Keys, most: int = 0) -> None:
+        most = most or self._usual(config)
         self.config, self._machine, self._most = config, machine, most
+        self.most_records = most - sweeps(config)
         # a simulated memory is zero, a device's is cleared by the first start
         self._keys: Mapping[str, int] = key_registers(keys, zeroed=machine.capacity is None)
         self._error: HardwareError | None = None
@@ -177,19 +202,28 @@ class MachineCarrier(Closing):
             machine.reserve(0, config.hbm_bytes, space=1)
         self.cycles = 0
 
+    @staticmethod
+    def _usual(config: OmapConfig) -> int:
+        return max(1024, 2 * sweeps(config))
+
     @classmethod
-    def memory_bytes(cls, config: OmapConfig, most: int = 1024) -> int:
+    def memory_bytes(cls, config: OmapConfig, most: int = 0) -> int:
         """Return the memory that a machine with one address space needs."""
+        most = most or cls._usual(config)
         messages = 2 * round_up(most * config.message_bytes)
         return round_up(config.host_bytes) + messages + config.hbm_bytes
 
-    def carry(self, sealed: Sequence[bytes]) -> list[bytes]:
+    def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
+        if records:
+            if len(sealed) > self._most:
+                raise ValueError(f"a load of {len(sealed)} requests; a start has {self._most}")
+            return self._start(sealed, records)
         answers: list[bytes] = []
         for at in range(0, len(sealed), self._most):
             answers += self._start(sealed[at : at + self._most])
         return answers
 
-    def _start(self, sealed: Sequence[bytes]) -> list[bytes]:
+    def _start(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
         if self._error is not None:
             raise MapStopped(self._error)
         size = self.config.message_bytes
@@ -203,6 +237,7 @@ class MachineCarrier(Closing):
                 "hbm": self._hbm,
                 "count": len(sealed),
                 "interval": 0,
+                "load": records,
             }
         )
         self._keys = {}
@@ -224,9 +259,18 @@ class Sealed(Closing):
         self.carrier, self.session = carrier, session
         self.config, self.first = carrier.config, session.number
 
+    @property
+    def most_records(self) -> int:
+        return self.carrier.most_records
+
     def run(self, requests: Sequence[Request]) -> list[Response]:
-        first = self.session.number
-        answers = self.carrier.carry(self.session.seal(requests))
+        return self._opened(self.carrier.carry(self.session.seal(requests)))
+
+    def load(self, requests: Sequence[Request], records: int) -> list[Response]:
+        return self._opened(self.carrier.carry(self.session.seal(requests, loading=True), records))
+
+    def _opened(self, answers: Sequence[bytes]) -> list[Response]:
+        first = self.session.number - len(answers)
         return [self.session.open(first + k, answer) for k, answer in enumerate(answers)]
 
     def close(self) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from ...models.memory import FixedLatency
 from ...models.omap.config import OmapConfig
+from ...models.omap.golden import Item
+from ...models.omap.load import batches, load_requests
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
 from ...sim.machine import Closing
@@ -80,6 +82,7 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         self._backend = backend
         self.config = backend.config
         self._known: dict[int, None] | None = None if backend.first else {}
+        self._operations = backend.first
 
     # operations
 
@@ -93,8 +96,43 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         if not requests:
             return []
         responses = self._backend.run(requests)
+        self._operations += len(requests)
         self._note(requests, responses)
         return responses
+
+    def load(
+        self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]], *, records: int = 0
+    ) -> None:
+        """Put many new keys at once: the device opens each page once a load, and none for a record.
+
+        Parameters
+        ----------
+        records
+            As many records are shown, if these are more than the items: how many there are is public.
+
+        Raises ValueError, before anything is carried out, for keys that come twice or that this object
+        has put. A key that the map has otherwise stops it: its bins would be shown. Raises OverflowError
+        where items go beyond the capacity; those that are not named in it are there.
+        """
+        pairs = list(items.items() if isinstance(items, Mapping) else items)
+        puts = [make_request(self.config, Operation.PUT, key, value) for key, value in pairs]
+        again = {put.key for put in puts} & (self._known or {}).keys()
+        if again or len({put.key for put in puts}) < len(puts):
+            raise ValueError("a load takes new keys, each once; use put_many for others")
+        full: list[int] = []
+        left = max(records, len(puts))
+        # how many items there are is secret, how many operations there were is not
+        present = min(self._operations, self.config.capacity)
+        for size in batches(self.config, left, present):
+            for at in range(0, size, self._backend.most_records):
+                count = min(size - at, self._backend.most_records)
+                part, puts = puts[:count], puts[count:]
+                made = load_requests(self.config, [Item(p.key, p.value) for p in part], count)
+                responses = self._backend.load(made, count)
+                self._operations += len(made)
+                self._note(made, responses)
+                full += [r.key for r in responses if r.status == Status.FULL]
+        self._refuse(full)
 
     def _note(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
         """Keep the record of keys."""

@@ -1,13 +1,14 @@
 """A device in a process of its own, so that the server's process has neither keys nor plaintext.
 
 The two speak through pipes. First the map's configuration, as JSON on a line; then, again and again, a
-count (4 bytes, the lowest first) and so many sealed requests, answered by a byte of 0 and as many sealed
+count and how many of them are records of a load (4 bytes each, the lowest first), and so many sealed requests, answered by a byte of 0 and as many sealed
 responses, or by a byte of 1 and an error's code (4 bytes). The device reads its keys from a file.
 """
 
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from .keyfiles import KeyFileError, read_device
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
 
 _DONE, _STOPPED = b"\0", b"\1"
+#: requests, and records of a load among them
+_HEAD = struct.Struct("<II")
 
 
 class DeviceLost(Exception):
@@ -62,14 +65,16 @@ class DeviceProcess(Closing):
         except OSError:
             pass  # what it says of it is read next
         told = self._from.readline().decode(errors="replace").strip()
-        if told != "ready":
+        ready, _, most = told.partition(" ")
+        if ready != "ready":
             self.close()
             raise DeviceLost(told or "the device's process did not begin")
+        self.most_records = int(most)
 
-    def carry(self, sealed: Sequence[bytes]) -> list[bytes]:
+    def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
         size = self.config.message_bytes
         try:
-            self._to.write(len(sealed).to_bytes(4, "little") + b"".join(sealed))
+            self._to.write(_HEAD.pack(len(sealed), records) + b"".join(sealed))
             self._to.flush()
         except (OSError, ValueError):  # it has ended, or is closed
             raise MapStopped(HardwareError(MapError.STOPPED)) from None
@@ -99,10 +104,12 @@ class DeviceProcess(Closing):
 def _serve(carrier: Carrier, requests: BinaryIO, responses: BinaryIO) -> None:
     """Answer until the other side has gone."""
     size = carrier.config.message_bytes
-    while len(head := requests.read(4)) == 4:
-        text = requests.read(size * int.from_bytes(head, "little"))
+    while len(head := requests.read(_HEAD.size)) == _HEAD.size:
+        count, records = _HEAD.unpack(head)
+        text = requests.read(size * count)
+        sealed = [text[at : at + size] for at in range(0, len(text), size)]
         try:
-            answers = carrier.carry([text[at : at + size] for at in range(0, len(text), size)])
+            answers = carrier.carry(sealed, records)
         except MapStopped as problem:
             responses.write(_STOPPED + int(problem.error.code).to_bytes(4, "little"))
         else:
@@ -119,7 +126,7 @@ def run_device(keys: str | Path, opens: Opens) -> int:
     except (KeyFileError, ValueError) as problem:
         responses.write(f"{problem}\n".encode())
         return 1
-    responses.write(b"ready\n")
+    responses.write(f"ready {carrier.most_records}\n".encode())
     responses.flush()
     try:
         _serve(carrier, requests, responses)

@@ -40,12 +40,13 @@ class Session:
         """The key that the server has."""
         return admission_key(self._key)
 
-    def seal(self, requests: Sequence[Request]) -> list[bytes]:
-        """Return sealed requests, numbered from `number` on, which moves behind them."""
+    def seal(self, requests: Sequence[Request], *, loading: bool = False) -> list[bytes]:
+        """Return sealed requests, numbered from `number` on, which moves behind them. `loading`: they
+        are a load."""
         if not requests:
             return []
         first, self.number = self.number, self.number + len(requests)
-        return seal_requests(self.config, self._key, first, requests)
+        return seal_requests(self.config, self._key, first, requests, loading=loading)
 
     def open(self, number: int, sealed: bytes) -> Response:
         """Return the response to the request of this number. Raises MessageChanged."""

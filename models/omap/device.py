@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .config import OmapConfig
 from .errors import MapError
@@ -77,7 +77,23 @@ class Device:
             done += self.load_run(load_requests(self.config, part), size)
         return done
 
-    def load_run(self, requests: Sequence[Request], records: int) -> list[Step]:
+    def serve_load(self, sealed: Sequence[bytes], records: int) -> list[bytes]:
+        """Return the sealed responses to the sealed requests of a load. Raises Stopped."""
+        self._check()
+        config, key, first = self.config, self.keys.session, self.map.number
+
+        def opened() -> Iterator[Request]:
+            for number, message in enumerate(sealed, first):
+                request = open_request(config, key, number, message, loading=True)
+                if request is None:
+                    self._stop(MapError.REQUEST_TAG)
+                assert request is not None
+                yield request
+
+        steps = self.load_run(opened(), records)
+        return [seal_response(config, key, n, step.response) for n, step in enumerate(steps, first)]
+
+    def load_run(self, requests: Iterable[Request], records: int) -> list[Step]:
         """Carry out one load. Raises Stopped."""
         self._check()
         done: list[Step] = []

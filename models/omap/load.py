@@ -12,7 +12,7 @@ host can neither run requests as a load nor the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import log2, sqrt
 
@@ -42,14 +42,15 @@ def shown(config: OmapConfig, records: int, index: int) -> tuple[int, int]:
     return first % config.bins, (first + 1) % config.bins
 
 
-def load_requests(config: OmapConfig, items: Iterable[Item]) -> list[Request]:
-    """Return the operations of a load: a PUT each, then those that open the pages."""
+def load_requests(config: OmapConfig, items: Iterable[Item], records: int = 0) -> list[Request]:
+    """Return the operations of a load: a PUT each, then those that open the pages. `records`: so many
+    records are shown, if these are more than the items."""
     puts = [Request(Operation.PUT, item.key, item.value) for item in items]
     nothing = Request(_NOTHING, 0, bytes(config.value_bytes))
-    return puts + [nothing] * sweeps(config)
+    return puts + [nothing] * (max(records - len(puts), 0) + sweeps(config))
 
 
-def load(box: Map, requests: Sequence[Request], records: int) -> Iterator[Step]:
+def load(box: Map, requests: Iterable[Request], records: int) -> Iterator[Step]:
     """Carry out a load of `records` records. Raises Overflow: DUPLICATE for a key that is there."""
     for index, request in enumerate(requests):
         yield box.step(request, shown(box.config, records, index))

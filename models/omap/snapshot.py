@@ -18,17 +18,15 @@ from .device import Device, Stopped
 from .errors import MapError
 from .golden import Item
 from .image import entries, frame, image, records
-from .load import batches, load_requests, sweeps
-from .messages import Keys, Request
+from .load import batches, load_requests
+from .messages import Keys
 from .traffic import open_page
 
-__all__ = ["PIECE", "Snapshot", "piece_bytes", "restore", "seal_image", "take"]
+__all__ = ["PIECE", "Snapshot", "items_of", "piece_bytes", "restore", "seal_image", "take"]
 
 #: bytes of the image that are sealed as one piece
 PIECE = 4096
 _TAG = 16
-#: an operation that no client has: it opens two random bins and changes nothing
-_NOTHING = 0
 
 
 def piece_bytes(config: OmapConfig) -> int:
@@ -63,19 +61,17 @@ def take(device: Device, key: int, epoch: int) -> Snapshot:
     return Snapshot(epoch, sealed, bytes(device.pages))
 
 
-def restore(
-    snapshot: Snapshot, config: OmapConfig, key: int, epoch: int, old: Keys, fresh: Keys
-) -> Device:
-    """Return a device with the items of a snapshot.
+def items_of(
+    snapshot: Snapshot, config: OmapConfig, key: int, epoch: int, pages: int
+) -> list[Item]:
+    """Return the items of a snapshot.
 
-    Parameters: `key`: for snapshots; `epoch`: of the latest snapshot, from outside the host; `old`:
-    the keys that its pages are sealed with; `fresh`: those of the new device.
+    Parameters: `key`: for snapshots; `epoch`: of the latest snapshot, from outside the host; `pages`:
+    the key that its pages are sealed with.
 
     Raises Stopped: EPOCH for another epoch's snapshot, SNAPSHOT and PAGE_TAG for one that was
-    changed. Raises ValueError where a fresh key is an old one.
+    changed.
     """
-    if {fresh.page, fresh.pairs, fresh.session} & {old.page, old.pairs, old.session}:
-        raise ValueError("the new device needs keys that were never used")
     if snapshot.epoch != epoch:
         raise Stopped(MapError.EPOCH)
     pieces = [
@@ -87,14 +83,24 @@ def restore(
     text = b"".join(piece for piece in pieces if piece is not None)
     if len(text) != config.hbm_bytes:
         raise Stopped(MapError.SNAPSHOT)
-    items = _items(config, text, snapshot.pages, old.page)
+    return _items(config, text, snapshot.pages, pages)
+
+
+def restore(
+    snapshot: Snapshot, config: OmapConfig, key: int, epoch: int, old: Keys, fresh: Keys
+) -> Device:
+    """Return a device with the items of a snapshot (`items_of`), loaded as many records as the map has
+    places. `old`: the keys of the device that it was taken of; `fresh`: those of the new one.
+
+    Raises Stopped as `items_of` does, ValueError where a fresh key is an old one.
+    """
+    if {fresh.page, fresh.pairs, fresh.session} & {old.page, old.pairs, old.session}:
+        raise ValueError("the new device needs keys that were never used")
+    items = items_of(snapshot, config, key, epoch, old.page)
     device = Device(config, fresh)
-    nothing = Request(_NOTHING, 0, bytes(config.value_bytes))
     at = 0
     for size in batches(config, config.capacity):
-        part = load_requests(config, items[at : at + size])
-        padding = [nothing] * (size + sweeps(config) - len(part))
-        device.load_run([*part, *padding], size)
+        device.load_run(load_requests(config, items[at : at + size], size), size)
         at += size
     return device
 

@@ -20,10 +20,13 @@ from penstock.host.omap.backends import (
 )
 from penstock.host.omap.session import Session
 from penstock.models.memory import FixedLatency
+from penstock.models.omap.device import Device
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.messages import Operation
+from penstock.models.omap.load import sweeps
+from penstock.models.omap.messages import Keys, Operation
+from penstock.models.omap.snapshot import items_of, restore, take
 from penstock.sim.native.machine import NativeMachine
-from testbench.omap import KEYS, compile_map, config
+from testbench.omap import KEYS, Mirror, compile_map, config, requests
 
 _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 
@@ -139,6 +142,56 @@ def test_beyond_the_capacity(box):
 
 
 @quick
+def test_loads(box):
+    items = {key << 40: key.to_bytes(8, "little") for key in range(25)}
+    box.load(items)
+    assert box == items
+    for wrong in ({1 << 40: bytes(8)}, [(1, bytes(8)), (1, bytes(8))]):
+        with pytest.raises(ValueError, match="new keys, each once"):
+            box.load(wrong)
+    more = {key: bytes(8) for key in range(1, 18)}
+    with pytest.raises(OverflowError, match=r"not set: 16, 17$"):
+        box.load(more)
+    del more[16], more[17]
+    assert box == items | more
+
+
+def test_loads_show_the_number_of_records_alone():
+    for size in (0, 3, 20):
+        backend = GoldenBackend(config(), KEYS)
+        box = ObliviousMap(backend=backend)
+        box.load({key: bytes(8) for key in range(size)}, records=20)
+        assert len(box) == size and backend.map.number == 20 + sweeps(config())
+
+
+def test_a_load_of_a_key_that_is_there_stops_the_map():
+    carrier = ModelCarrier(config(), KEYS)
+    with ObliviousMap(backend=_sealed(carrier)) as first:
+        first[7] = b"12345678"
+    again = ObliviousMap(backend=Sealed(carrier, Session(config(), KEYS.session, 1)))
+    with pytest.raises(MapStopped) as caught:
+        again.load({7: bytes(8)})
+    assert caught.value.error.code is MapError.DUPLICATE
+
+
+def test_a_snapshot_is_restored_on_hardware():
+    """Its items, under fresh keys, in as many records as the map has places: the model's pages."""
+    shape, mirror = config(), Mirror(config())
+    device = Device(shape, KEYS)
+    for request in requests(shape, 60, seed=3):
+        assert device.step(request).response == mirror.step(request)
+    fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
+    snapshot = take(device, 77, 1)
+    items = items_of(snapshot, shape, 77, 1, KEYS.page)
+    machine = _machine()
+    carrier = MachineCarrier(shape, machine, fresh)
+    again = restore(snapshot, shape, 77, 1, KEYS, fresh)
+    with ObliviousMap(backend=Sealed(carrier, Session(shape, fresh.session))) as box:
+        box.load(items, records=shape.capacity)
+        assert machine.read(0, len(again.pages)).tobytes() == bytes(again.pages)
+        assert dict(box) == mirror.items
+
+
 def test_nothing_is_carried_out_where_one_key_is_wrong(box):
     with pytest.raises(ValueError, match="a value has 8 bytes, not 7"):
         box.put_many([(1, bytes(8)), (2, bytes(7))])

@@ -35,6 +35,8 @@ from penstock.host.omap.keyfiles import (
 from penstock.host.omap.process import DeviceLost, DeviceProcess
 from penstock.host.omap.server import MapServer
 from penstock.host.omap.session import Session, admission_key
+from penstock.models.omap.golden import Item
+from penstock.models.omap.load import load_requests
 from penstock.models.omap.messages import Operation, Request
 from testbench.omap import KEYS, config
 
@@ -504,6 +506,9 @@ def test_a_device_in_a_process_of_its_own(tmp_path):
         session.open(0, answer)
         [answer] = process.carry(session.seal([Request(_GET, 5, bytes(8))]))
         assert session.open(1, answer).value == b"12345678"
+        made = load_requests(_SHAPE, [Item(9, b"87654321")])
+        *loaded, _ = process.carry(session.seal(made, loading=True), 1)
+        assert session.open(2, loaded[0]).key == 9 and process.most_records == _SHAPE.capacity
         for _ in range(2):
             with pytest.raises(MapStopped):
                 process.carry([bytes(_SHAPE.message_bytes)])
