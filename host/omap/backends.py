@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -29,6 +29,7 @@ __all__ = [
     "BACKENDS",
     "Carrier",
     "GoldenBackend",
+    "Loading",
     "MachineCarrier",
     "MapBackend",
     "MapStopped",
@@ -64,18 +65,23 @@ class MapBackend(Protocol):
     config: OmapConfig
     first: int
 
+    def run(self, requests: Sequence[Request]) -> list[Response]: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Loading(Protocol):
+    """What loads have of a backend: not all backends take them."""
+
     @property
     def most_records(self) -> int:
         """Records that one load may have."""
         ...
 
-    def run(self, requests: Sequence[Request]) -> list[Response]: ...
-
     def load(self, requests: Sequence[Request], records: int) -> list[Response]:
         """Carry out a load (`models.omap.load.load_requests`), and return all its responses."""
         ...
-
-    def close(self) -> None: ...
 
 
 class GoldenBackend(Closing):

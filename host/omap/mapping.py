@@ -12,7 +12,7 @@ from ...models.omap.load import batches, load_requests
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
 from ...sim.machine import Closing
-from .backends import MapBackend, Opens, open_backend
+from .backends import Loading, MapBackend, Opens, open_backend
 
 __all__ = ["ObliviousMap", "make_request"]
 
@@ -112,8 +112,12 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
 
         Raises ValueError, before anything is carried out, for keys that come twice or that this object
         has put. A key that the map has otherwise stops it: its bins would be shown. Raises OverflowError
-        where items go beyond the capacity; those that are not named in it are there.
+        where items go beyond the capacity; those that are not named in it are there. Raises TypeError for
+        a map behind a server.
         """
+        backend = self._backend
+        if not isinstance(backend, Loading):
+            raise TypeError("a map behind a server takes requests alone; use put_many")
         pairs = list(items.items() if isinstance(items, Mapping) else items)
         puts = [make_request(self.config, Operation.PUT, key, value) for key, value in pairs]
         again = {put.key for put in puts} & (self._known or {}).keys()
@@ -124,11 +128,11 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         # how many items there are is secret, how many operations there were is not
         present = min(self._operations, self.config.capacity)
         for size in batches(self.config, left, present):
-            for at in range(0, size, self._backend.most_records):
-                count = min(size - at, self._backend.most_records)
+            for at in range(0, size, backend.most_records):
+                count = min(size - at, backend.most_records)
                 part, puts = puts[:count], puts[count:]
                 made = load_requests(self.config, [Item(p.key, p.value) for p in part], count)
-                responses = self._backend.load(made, count)
+                responses = backend.load(made, count)
                 self._operations += len(made)
                 self._note(made, responses)
                 full += [r.key for r in responses if r.status == Status.FULL]
