@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.boards.board import boards
 from penstock.dsl.core.load import from_text
 from penstock.dsl.qr.plan import lower
+from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
 
 SLOT9 = "fit slot9(key: key)\n  model <- least_squares(window(key, 8), target=slot(key))\n"
@@ -15,8 +14,6 @@ PACKED = Resources(59_348, 40_022, 128, 79)
 
 
 def test_as_packed() -> None:
-    from penstock.models.qr.resources import estimate
-
     part = boards()["ulx3s-85f"].budget
     plan = lower(from_text(SLOT9, "slot9.psk").trace(), part)
     found = estimate(plan, part)

@@ -275,7 +275,9 @@ LUTS = {"ecp5": (2, 4), "ice40": (4,), "gowin": (1, 2, 3, 4)}
 EDGES = (0, 1, 255, 256, 1 << 17, (1 << 18) - 1, 1 << 35, (1 << 36) - 1)
 
 
-@pytest.mark.parametrize("name", LUTS)
+@pytest.mark.parametrize(
+    "name", ["ecp5", *(pytest.param(k, marks=pytest.mark.long) for k in ("ice40", "gowin"))]
+)
 def test_cells(name: str) -> None:
     """Block RAMs of every width and write mode with byte enables, resets, content at the start and both ports at the same bits; tables; products."""
     rng = np.random.default_rng(3)
@@ -401,7 +403,9 @@ CYCLES = copy_cycles(
 )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(k, marks=pytest.mark.long if k == "ecp5" else ()) for k in FAMILIES]
+)
 def test_toy(toy: tuple[str, Any], family: str) -> None:
     """A netlist of each family copies what it should in the cycles of the model, whatever it leaves undefined; so does the RTL."""
     verilog, engine = toy

@@ -33,7 +33,7 @@ CONFIG = FitPlan(
 def test_rounds_of_refits(config: FitPlan) -> None:
     timing = FixedLatency(12, 16)
     machine = python_machine(config, timing)
-    for step in Refits.random(60, 4, Changes(3, 2, 4, 1)).play(config):
+    for step in Refits.random(24, 4, Changes(2, 2, 4, 1)).play(config):
         made = run_jobs(machine, config, step.jobs)
         assert made.error is None and made.cycles == run(config, step.works, timing).total
         for fit, found in zip(step.fits, made.results, strict=True):
