@@ -7,6 +7,8 @@ a plan is made for `MARGIN` of it, and never for more than the board's own limit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..models.numerics.formats import Format
 from .board import Board
 from .flow import LARGE
@@ -23,14 +25,18 @@ REACH: dict[tuple[str, str], tuple[float, float, float, float]] = {
 }
 
 
-def chosen_clock(board: Board, fmt: Format, lut: int) -> float:
+def chosen_clock(
+    board: Board, fmt: Format, lut: int, own: Mapping[tuple[str, str], float] | None = None
+) -> float:
     """Return the clock in MHz that a plan in this format, of about so many look-up tables, is built for on the board.
 
-    Boards of other families have their own.
+    `own`: what placements of an engine's designs have reached, by family and speed grade, where formats and sizes do not say it. Boards of
+    other families have their own clock.
     """
-    reach = REACH.get((board.part.family, board.speed))
+    part = board.part.family, board.speed
+    reach = REACH.get(part)
     if reach is None:
         return board.clock_mhz
     kind = 3 if lut > LARGE else 2 if fmt.is_float else 1 if fmt.width > 16 else 0
     least = SDRAM_MHZ[0] if board.memory.kind == "SDRAM" else 0.0
-    return min(board.clock_mhz, max(least, float(int(MARGIN * reach[kind]))))
+    return min(board.clock_mhz, max(least, float(int(MARGIN * (own or {}).get(part, reach[kind])))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -58,9 +58,7 @@ class TimingCheck(wiring.Component):
                 concerned = {"same": then[g], "other": then.any() & ~then[g], "any": then.any()}
                 early.append(concerned[rule.scope] & (since[rule.first, g] < rule.cycles))
         present = [getattr(self, f"i_{name}").any() for name in self.names]
-        m.d.comb += self.o_early.eq(
-            self.tick & (sum(early) != 0) | (self.tick & (sum(present) > 1))
-        )
+        m.d.comb += self.o_early.eq(self.tick & (Cat(*early).any() | (sum(present) > 1)))
         opened = Signal(self.config.groups)
         command = lambda name: getattr(self, f"i_{name}") if name in self.names else 0
         with m.If(self.tick):

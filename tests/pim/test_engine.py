@@ -7,7 +7,11 @@ import pytest
 
 from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.pim.config import Design, PimConfig
+from penstock.models.pim.errors import PimError
+from penstock.models.pim.program import OPCODES, program
 from penstock.models.pim.rounds import Round
+from penstock.sim.native import Library
+from penstock.sim.native.machine import NativeMachine
 from testbench.pim import build, compare, encoded, step
 
 MEMORIES = (
@@ -41,6 +45,27 @@ def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -
     return [own() for _ in range(config.sets)]
 
 
+def stops_where_rules_are_broken(config: PimConfig, library: Library, steps: list) -> None:
+    """A row that is closed a cycle too early, and a row that is not opened."""
+    made = program(config, steps)
+    places = np.cumsum(made.sizes) - made.sizes
+    opcodes = made.words[places] & 15
+    close, first = (int(np.flatnonzero(opcodes == OPCODES[n])[-1]) for n in ("PRECHARGES", "ACT4"))
+    for number, change, code in (
+        (close, lambda word: word - (1 << 4), PimError.PIM_TIMING),
+        (first, lambda word: word & ~15 | OPCODES["IDLE"], PimError.PIM_STATE),
+    ):
+        words = made.words.copy()
+        words[places[number]] = change(int(words[places[number]]))
+        with NativeMachine(library, FixedLatency()) as machine:
+            machine.write(0, words.view(np.uint8))
+            count = int(made.reads.sum())
+            machine.reserve(1 << 20, 32 * count + 8)
+            given = {"program": 0, "words": len(words), "results": 1 << 20}
+            ended = machine.run({**given, "result_words": 4 * count}, limit=1_000_000)
+        assert ended.error is not None and ended.error.code == code, ended.error
+
+
 @pytest.mark.parametrize(
     "config",
     [
@@ -54,6 +79,7 @@ def test_one_pair(config):
     rng = np.random.default_rng(1)
     for memory in MEMORIES:
         compare(config, library, mixed(config, rng), memory)
+    stops_where_rules_are_broken(config, library, mixed(config, rng))
     # a state at the end of the range, doubled
     full = {"mx8": 2.0**126, "float16": 2.0**14}[config.format]
     count = 5 if config.format == "float16" else 4

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.pim.recurrent import HostNode, Recurrent
 from penstock.engines.base import Design, Given
@@ -48,6 +49,7 @@ class PimDesign(Design):
     batch: int
     heads: int
     engine_name = "pim"
+    reach: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 19.0, ("ecp5", "8"): 25.0}
     arguments = frozenset({"tokens", "batch", "heads", "on_nan"})
 
     @property
