@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map, Overflow
@@ -117,6 +123,7 @@ class _Machine(RuleBasedStateMachine):
     """The golden model against a dict. A rule carries out many operations, so that a run is long."""
 
     operations = 40
+    done = 0
 
     def __init__(self):
         super().__init__()
@@ -130,6 +137,7 @@ class _Machine(RuleBasedStateMachine):
     )
     def operate(self, seed, keys, mix):
         draw = random.Random(seed)
+        type(self).done += self.operations
         kinds = [kind for kind, count in zip((1, 2, 3), mix, strict=True) for _ in range(count)]
         for _ in range(self.operations):
             kind = draw.choice(kinds)
@@ -158,9 +166,13 @@ class _Long(_Machine):
     operations = 350
 
 
-TestMillion = pytest.mark.long(_Long.TestCase)
-# 100 examples of up to 50 steps, most of them 350 operations: over a million
-TestMillion.settings = settings(_QUICK, max_examples=100, stateful_step_count=50)
+@pytest.mark.long
+def test_a_million_operations():
+    _Long.done = 0
+    run_state_machine_as_test(
+        _Long, settings=settings(_QUICK, max_examples=120, stateful_step_count=50)
+    )
+    assert _Long.done >= 1_000_000
 
 
 def test_keys_are_independent():
