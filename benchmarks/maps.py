@@ -1,19 +1,21 @@
 """Operations a second of oblivious maps on a `u55c`: the cycle model, beside the link's bound and what binds.
 
-`python benchmarks/maps.py [--values 8 64 256] [--capacity N] [--ops N] [--rounds R] [--rtl]`; a page's way over PCIe takes
+`python benchmarks/maps.py [--values 8 64 256] [--capacity N] [--ops N] [--rounds R] [--channels N] [--rtl]`; a page's way over PCIe takes
 1.26 µs. `--rtl` runs the hardware in simulation as well and fails unless every cycle and response is the model's: with the
-default capacity it takes minutes.
+default capacity it takes minutes. `--port` and `--merge` ask the model about hardware that there is not: bytes a cycle of the pages' port, and
+of a merge.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
 
 import penstock as ps
 from penstock.models.omap.back import BackSchedule
-from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.config import BLOCK, OmapConfig
 from penstock.models.omap.front_schedule import FrontSchedule
 
 #: bytes a second that the published system's link carries each way
@@ -32,10 +34,32 @@ def link_shares(config: OmapConfig, cycles: float, mhz: float) -> tuple[float, f
     return port, (moved + config.message_bytes) * mhz * 1e6 / cycles / LINK
 
 
-def row(value_bytes: int, capacity: int, ops: int, rounds: int, rtl: bool) -> str:
+def merging(width: int) -> None:
+    """Have the model merge so many bytes a cycle from now on."""
+    made = BackSchedule.of
+
+    def of(config: OmapConfig) -> BackSchedule:
+        schedule, lanes = made(config), width // BLOCK
+        merge = max(
+            -(-config.page_blocks // lanes), -(-config.message_blocks // lanes), config.frame_beats
+        )
+        return replace(
+            schedule,
+            merge=merge,
+            sealed=merge + 3,
+            answered=merge + 2 + config.message_blocks,
+            items=1 << (config.window + -(-schedule.stored // merge) - 1).bit_length(),
+        )
+
+    BackSchedule.of = of  # type: ignore[method-assign, assignment]
+
+
+def row(value_bytes: int, given: argparse.Namespace) -> str:
     """Return a line of the table. Raises SystemExit where the hardware differs from the model."""
+    capacity, ops, rtl = given.capacity, given.ops, given.rtl
     kernel = ps.ObliviousMap(value=ps.bytes(value_bytes), capacity=capacity, name="maps")
-    design = ps.compile(kernel, target="u55c", rounds=rounds)
+    link = {"link": f"latency=315,bytes={given.port}"} if given.port else {}
+    design = ps.compile(kernel, target="u55c", rounds=given.rounds, channels=given.channels, **link)
     config, mhz = design.plan, design.target.clock_mhz
     told = design.run(ops=ops, backend="model")
     each = told.cycles / ops
@@ -72,11 +96,16 @@ def main() -> None:
     parser.add_argument("--capacity", type=int, default=1 << 16)
     parser.add_argument("--ops", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--channels", type=int, default=1, help="of HBM that a port joins")
+    parser.add_argument("--port", type=int, help="bytes a cycle of the pages' port (model)")
+    parser.add_argument("--merge", type=int, help="bytes a cycle of a merge (model)")
     parser.add_argument("--rtl", action="store_true", help="simulate the hardware as well")
     given = parser.parse_args()
+    if given.merge:
+        merging(given.merge)
     print(HEADER)
     for value_bytes in given.values:
-        print(row(value_bytes, given.capacity, given.ops, given.rounds, given.rtl), flush=True)
+        print(row(value_bytes, given), flush=True)
 
 
 if __name__ == "__main__":

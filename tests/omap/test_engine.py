@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from penstock.models.errors import HardwareError
-from penstock.models.memory import FixedLatency
+from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.omap.ciphers import CIPHERS
 from penstock.models.omap.cycles import cleared, dumped, public, run
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Item, Map
 from penstock.models.omap.load import load, load_requests
 from penstock.models.omap.messages import Keys, Operation, Request
+from penstock.models.omap.planner import plan
 from penstock.models.omap.shell import key_registers
 from penstock.models.omap.snapshot import Snapshot, restore, seal_image
+from penstock.models.target import TARGETS
 from penstock.sim.native import RegisterError
 from testbench.omap import KEYS, Board, Mirror, compile_map, config, hbm_ports, requests
 
@@ -236,6 +238,24 @@ def test_late_memory_is_an_error(small):
     with Board(shape, library, FixedLatency(30, 32), FixedLatency(60, 128)) as board:
         ended = board.run(requests(shape, 4, seed=9))
         assert ended.error == HardwareError(MapError.DEADLINE)
+
+
+@pytest.mark.long
+def test_hbm_with_the_timing_of_dram():
+    """Rows, banks and refreshes of HBM2: the planner's deadline covers them, so that cycles are the model's."""
+    hbm = parse_memory(TARGETS["u55c"].dram, TARGETS["u55c"].clock_mhz)
+    shape = config(deadline=plan(40, 8, memory=hbm).deadline)
+    host, library = FixedLatency(315, 32), compile_map(shape)
+    for interval in (0, 500):
+        made = requests(shape, 400, seed=interval)
+        steps = list(Map(shape, KEYS).run(made))
+        with Board(shape, library, host, hbm) as board:
+            ended = board.run(made, interval=interval)
+            assert ended.error is None
+            assert board.responses(len(made)) == [step.response for step in steps]
+            assert board.page_bursts() == board.expected_bursts(steps)
+            told = run(shape, public(steps), host, interval=interval, **board.places(400))
+            assert ended.cycles == told.total
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import json
 import random
 from contextlib import redirect_stderr, redirect_stdout
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -146,6 +147,8 @@ def test_text_and_python_declare_one_map(kernel, tmp_path):
     [
         (["model", "--cores", 3], "E471", "--cores is a power of two, not 3"),
         (["model", "--rounds", 3], "E471", "--rounds is a power of two, not 3"),
+        (["model", "--channels", 2, "--memory", "dram"], "E471", "answer after a fixed latency"),
+        (["model", "--channels", 2, "--target", "vu9p"], "E471", "for a target that has HBM"),
         (["model", "--data", "none.txt"], "E472", "the file cannot be read: No such file"),
         (["build", "--board", "ulx3s-85f", "--out", "b"], "E823", "does not fit on ulx3s-85f"),
         (["serve", "--keys", "none"], "E902", "server.json cannot be read: No such file"),
@@ -168,6 +171,27 @@ def test_plans_of_any_size(capacity, value_bytes):
         return
     plan_made = ps.compile(made).plan
     assert plan_made.capacity == capacity and total(plan_made) <= BUDGET
+
+
+def test_ports_that_join_two_channels_of_hbm():
+    """A scan takes half the cycles; only then does the front bind less."""
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 14, name="m")
+    one, two = (ps.compile(made, channels=count) for count in (1, 2))
+    assert (one.channels, two.channels) == (1, 2)
+    assert (one.plan.bus_bytes, two.plan.bus_bytes) == (32, 64)
+    assert one.plan.bytes_per_operation == two.plan.bytes_per_operation
+    assert two.memories(two.memory)["m2"] == FixedLatency(60, 64)
+    cycles = [design.run(ops=400, backend="model").cycles for design in (one, two)]
+    assert cycles[1] < 0.75 * cycles[0]
+
+
+@pytest.mark.long
+def test_hardware_whose_ports_join_two_channels_is_the_models():
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=200, name="m")
+    design = ps.compile(made, channels=2, window=16)
+    golden, model, rtl = (design.run(ops=500, backend=b) for b in ("golden", "model", "rtl"))
+    assert rtl.cycles == model.cycles and rtl.facts == golden.facts
+    assert all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())
 
 
 def test_compiled_design_loads_again(tmp_path):

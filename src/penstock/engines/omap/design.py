@@ -36,15 +36,22 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
-__all__ = ["MapDesign", "Mapped"]
+__all__ = ["MapDesign", "Mapped", "joined"]
 
 #: most operations whose pages are compared burst by burst
 _TRACED = 20_000
 
 
+def joined(memory: Memory, channels: int) -> Memory:
+    """Return the timing of channels of HBM side by side, whose words lie in turn in each of them."""
+    if channels == 1 or not isinstance(memory, FixedLatency):
+        return memory
+    return FixedLatency(memory.latency, channels * memory.bytes_per_cycle)
+
+
 @dataclass(frozen=True, repr=False)
 class MapDesign(Design):
-    """A compiled map. `memory` is the timing of HBM's ports, `link` that of the host's."""
+    """A compiled map. `memory` is the timing of one channel of HBM, `link` that of the host's ports."""
 
     kernel: str
     plan: OmapConfig
@@ -89,7 +96,13 @@ class MapDesign(Design):
 
     def memories(self, memory: Memory) -> Mapping[str, Memory]:
         timings = {"pages": self.link, "messages": self.messages(memory)}
-        return {f"m{k}": timings.get(name, memory) for k, name in enumerate(PORTS)}
+        hbm = joined(memory, self.channels)
+        return {f"m{k}": timings.get(name, hbm) for k, name in enumerate(PORTS)}
+
+    @property
+    def channels(self) -> int:
+        """Channels of HBM that a port joins."""
+        return max(self.plan.bus_bytes // max(self.target.bus_bytes, 16), 1)
 
     def messages(self, memory: Memory) -> Memory:
         """Return the timing of the channel of the card's memory in which requests and responses lie,
@@ -130,6 +143,8 @@ class MapDesign(Design):
         return (
             f"{plan.window} requests in flight, {plan.openers} cores that open and "
             f"{plan.sealers} that seal, {plan.rounds} round{'s' * (plan.rounds > 1)} a cycle"
+            + f", {self.channels} channels of HBM a port"
+            * (self.channels > 1)
         )
 
     def workload(self, given: Given) -> Mapped:

@@ -9,14 +9,14 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
-from penstock.models.memory import Memory, parse_memory
+from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, plan
 from penstock.targets import timing_of
 
 from .commands import COMMANDS
-from .design import MapDesign
+from .design import MapDesign, joined
 from .operations import check_options
 from .options import OPTIONS
 
@@ -52,7 +52,9 @@ class MappingEngine(Engine):
         "bytes": "penstock.dsl.omap.kernel:bytes",
         "u64": "penstock.dsl.omap.kernel:u64",
     }
-    arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "cipher", "link"})
+    arguments = frozenset(
+        {"hbm", "load", "share", "window", "rounds", "cores", "cipher", "channels", "link"}
+    )
 
     @property
     def commands(self) -> Sequence[click.Command]:
@@ -78,14 +80,15 @@ class MappingEngine(Engine):
         timing = timing_of(part.memory if given.memory is None else given.memory, part)
         latency = round(_ROUND_TRIP * part.clock_mhz)
         link = given.option("link") or f"latency={latency},bytes={part.bus_bytes}"
-        bus = max(part.bus_bytes, 16)
+        channels = _channels(given.option("channels", 1), part, timing)
+        bus = channels * max(part.bus_bytes, 16)
         cores = given.option("cores")
         _check_powers(given)
         try:
             config = plan(
                 kernel.capacity,
                 kernel.value_bytes,
-                memory=timing,
+                memory=joined(timing, channels),
                 bus_bytes=bus,
                 hbm_bytes=given.option("hbm"),
                 load=given.option("load"),
@@ -146,6 +149,21 @@ def _check_powers(given: Given) -> None:
                 Span.whole(f"--{name}"),
                 hint=f"write --{name} {near}, or leave it out: the planner chooses",
             )
+
+
+def _channels(count: int, part: Target, timing: Memory) -> int:
+    """Return how many channels a port joins. Raises KernelError (E471)."""
+    if count == 1 or (part.name in _HBM and isinstance(timing, FixedLatency)):
+        return count
+    what = (
+        "that has HBM" if part.name not in _HBM else "whose channels answer after a fixed latency"
+    )
+    raise error(
+        "E471",
+        f"--channels {count} is for a target {what}",
+        Span.whole("--channels"),
+        hint=f"leave it out, or choose one of {', '.join(_HBM)} with --memory latency=L,bytes=B",
+    )
 
 
 def _link(text: str | Memory) -> Memory:

@@ -79,6 +79,14 @@ _PLAN = (
         plans=True,
     ),
     Option(
+        "--channels",
+        "channels",
+        click.IntRange(1, 2),
+        "N",
+        "Channels of HBM that each of a map's ports joins: 1 or 2.  [default: 1]",
+        plans=True,
+    ),
+    Option(
         "--link",
         "link",
         None,
