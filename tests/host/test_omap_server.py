@@ -161,6 +161,8 @@ def test_a_map_behind_tls_is_a_dict(server_tls, client_tls):
             box.update((1000 + key, bytes(8)) for key in range(41))
         with pytest.raises(ValueError, match="a value has 8 bytes, not 3"):
             box[1] = b"abc"
+        with pytest.raises(TypeError, match="takes requests alone"):
+            box.load({1: bytes(8)})
         assert box.get_many(mirror) == list(mirror.values())
 
 

@@ -6,6 +6,8 @@ without power.
 from __future__ import annotations
 
 import random
+from functools import partial
+from unittest.mock import patch
 
 import pytest
 
@@ -155,10 +157,8 @@ def test_no_plaintext_is_in_the_hosts_memory(small):
             assert not any(word in memory for word in secret)
 
 
-def test_power_cut_at_any_cycle(small):
-    """What a run had done is lost; the latest snapshot is whole, and a half-done map is not gone on
-    with.
-    """
+def _cut_power(small, cuts):
+    """Cut the power in so many cycles of the runs between one snapshot and the next; return them."""
     shape_, library = small
     draw = random.Random(3)
     fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
@@ -166,21 +166,34 @@ def test_power_cut_at_any_cycle(small):
     mirror, device = Mirror(shape_), Device(shape_, KEYS)
     for request in made[:40]:
         assert device.step(request).response == mirror.step(request)
-    for epoch in range(1, 3):
+    limits = []
+    for epoch in range(1, 1 + cuts):
         with Board(shape_, library, _HOST, _HBM, most=80) as board:
             ended = board.run(made[:40])
             assert ended.error is None
             pages = board.host[: len(device.pages)].tobytes()
             assert pages == bytes(device.pages)
             snapshot = take(device, 77, epoch)
-            run, limit = board.machine.run, draw.randrange(100, ended.cycles // 2)
-            board.machine.run = lambda *a, run=run, limit=limit, **k: run(*a, **k, limit=limit)
-            with pytest.raises(Hung):
+            limits.append(draw.randrange(100, ended.cycles // 2))
+            run = partial(board.machine.run, limit=limits[-1])
+            with pytest.raises(Hung), patch.object(board.machine, "run", run):
                 board.run(made[40:])
-            board.machine.run = run
             assert board.run(made[40:]).error == HardwareError(MapError.STOPPED)
         again = restore(snapshot, shape_, 77, epoch, KEYS, fresh)
         assert dict(again.map.items()) == mirror.items
+    return limits
+
+
+def test_power_cut_at_any_cycle(small):
+    """What a run had done is lost; the latest snapshot is whole, and a half-done map is not gone on
+    with.
+    """
+    _cut_power(small, 2)
+
+
+@pytest.mark.long
+def test_power_cut_at_a_hundred_cycles(small):
+    assert len(set(_cut_power(small, 100))) >= 90
 
 
 def test_what_cannot_be_done_is_answered_and_the_map_goes_on(small):
