@@ -1,19 +1,11 @@
 """The protocol: a map like any other, whose pages show nothing."""
 
-import random
 from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map, Overflow
@@ -21,6 +13,7 @@ from penstock.models.omap.messages import Keys, Operation, Request, Status
 from penstock.models.omap.pairs import PairSource, expected_blocks
 from penstock.models.omap.traffic import open_page, page_traffic, seal_requests
 from testbench.omap import KEYS, Mirror, config, requests
+from testbench.omap_machine import QUICK, DictMachine
 
 
 @pytest.mark.parametrize("hbm_bins", [0, 5, 15])
@@ -119,50 +112,11 @@ def test_bounds_that_are_exceeded():
     assert fill(frames=6) is MapError.FRAMES
 
 
-class _Machine(RuleBasedStateMachine):
-    """The golden model against a dict. A rule carries out many operations, so that a run is long."""
-
-    operations = 40
-    done = 0
-
-    def __init__(self):
-        super().__init__()
-        self.config = config(capacity=60, bins=24, hbm_bins=4)
-        self.box, self.mirror = Map(self.config, KEYS), Mirror(self.config)
-
-    @rule(
-        seed=st.integers(0, 1 << 32),
-        keys=st.integers(1, 90),
-        mix=st.tuples(*[st.integers(0, 5)] * 3).filter(any),
-    )
-    def operate(self, seed, keys, mix):
-        draw = random.Random(seed)
-        type(self).done += self.operations
-        kinds = [kind for kind, count in zip((1, 2, 3), mix, strict=True) for _ in range(count)]
-        for _ in range(self.operations):
-            kind = draw.choice(kinds)
-            value = draw.randbytes(8) if kind == Operation.PUT else bytes(8)
-            request = Request(kind, draw.randrange(keys), value)
-            assert self.box.step(request).response == self.mirror.step(request)
-
-    @precondition(lambda self: self.mirror.items)
-    @rule(data=st.data())
-    def touch(self, data):
-        key = data.draw(st.sampled_from(sorted(self.mirror.items)))
-        request = Request(Operation.GET, key, bytes(8))
-        assert self.box.step(request).response == self.mirror.step(request)
-
-    @invariant()
-    def whole(self):
-        assert dict(self.box.items()) == self.mirror.items
+TestMachine = DictMachine.TestCase
+TestMachine.settings = settings(QUICK, max_examples=10, stateful_step_count=10)
 
 
-_QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-TestMachine = _Machine.TestCase
-TestMachine.settings = settings(_QUICK, max_examples=10, stateful_step_count=10)
-
-
-class _Long(_Machine):
+class _Long(DictMachine):
     operations = 350
 
 
@@ -170,7 +124,7 @@ class _Long(_Machine):
 def test_a_million_operations():
     _Long.done = 0
     run_state_machine_as_test(
-        _Long, settings=settings(_QUICK, max_examples=120, stateful_step_count=50)
+        _Long, settings=settings(QUICK, max_examples=120, stateful_step_count=50)
     )
     assert _Long.done >= 1_000_000
 
