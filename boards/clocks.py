@@ -30,8 +30,8 @@ def chosen_clock(
 ) -> float:
     """Return the clock in MHz that a plan in this format, of about so many look-up tables, is built for on the board.
 
-    `own`: what placements of an engine's designs have reached, by family and speed grade, where formats and sizes do not say it. Boards of
-    other families have their own clock.
+    `own`: clocks that an engine asks for, by family and speed grade, where formats and sizes do not say them. Boards of other families have
+    their own clock.
     """
     part = board.part.family, board.speed
     reach = REACH.get(part)
@@ -39,4 +39,4 @@ def chosen_clock(
         return board.clock_mhz
     kind = 3 if lut > LARGE else 2 if fmt.is_float else 1 if fmt.width > 16 else 0
     least = SDRAM_MHZ[0] if board.memory.kind == "SDRAM" else 0.0
-    return min(board.clock_mhz, max(least, float(int(MARGIN * (own or {}).get(part, reach[kind])))))
+    return min(board.clock_mhz, max(least, (own or {}).get(part, float(int(MARGIN * reach[kind])))))

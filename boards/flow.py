@@ -105,6 +105,8 @@ FLOWS: dict[str, Flow] = {
 #: look-up tables from which on a design is `large`: its wires bind, so that it is placed otherwise, and reaches a lower clock (of an ECP5-85F, grade 6,
 #: 6,367 were placed at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
 LARGE = 50_000
+#: look-up tables of an ECP5 from which on the default placer and router have no end: 10,831 came to one, 29,167 did not
+CROWDED = 25_000
 #: look-up tables that an ECP5's cells take
 _ECP5_LUT = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 4}
 #: flip-flops of the iCE40, which nextpnr counts with the look-up tables
@@ -153,7 +155,7 @@ def _die(name: str) -> str:
 
 #: other ways to place and route, by family, for a design whose wires the first way does not bring to an end
 OTHERWISE = {
-    "ecp5": ("--router", "router1"),
+    "ecp5": ("--router", "router2"),
     "ice40": ("--placer", "sa", "--router", "router2"),
     "gowin": ("--router", "router1"),
     "nexus": ("--placer", "sa"),
@@ -256,12 +258,12 @@ def _place(
         "--timing-allow-fail",
     ]
     constraints = f"{NAME}.{flow.constraints}"
-    if (
-        part.family == "ecp5"
-        and sum(cells.get(name, 0) * luts for name, luts in _ECP5_LUT.items()) > LARGE
-    ):
+    luts = sum(cells.get(name, 0) * each for name, each in _ECP5_LUT.items())
+    if part.family == "ecp5" and luts > CROWDED:
         # where much is to be placed its wires are shorter, and routing comes to an end (docs/boards.md, A fit)
         shared += ["--placer", "static"]
+        if luts <= LARGE:  # the default router takes most connections back again (docs/pim.md)
+            otherwise = OTHERWISE["ecp5"] if not otherwise else ("--router", "router1")
     options = {
         "ecp5": [
             part.tool,

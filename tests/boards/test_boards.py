@@ -72,7 +72,7 @@ def test_what_fills_a_device_asks_for_less() -> None:
     board = boards()["ulx3s-85f"]
     assert [chosen_clock(board, float32, lut) for lut in (6_500, 50_000, 50_001)] == [60, 60, 39]
     assert chosen_clock(boards()["icebreaker"], float32, 5_000) == boards()["icebreaker"].clock_mhz
-    assert chosen_clock(board, float32, 30_000, {("ecp5", "6"): 20.0}) == 16
+    assert chosen_clock(board, float32, 30_000, {("ecp5", "6"): 15.0}) == 15
     assert chosen_clock(board, float32, 30_000, {("ecp5", "8"): 20.0}) == 60
     for each in BOARDS:
         for lut in (5_000, 60_000) if each.open else ():

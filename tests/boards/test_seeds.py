@@ -166,11 +166,19 @@ def test_it_does_not_fit(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("cells", "placer"),
-    [({"LUT4": 49_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"]), ({"LUT4": 49_700}, [])],
+    ("cells", "placer", "router"),
+    [
+        ({"LUT4": 49_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"], []),
+        ({"LUT4": 24_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"], ["router2"]),
+        ({"LUT4": 24_700}, [], []),
+    ],
 )
 def test_large_designs_have_their_own_placer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cells: dict[str, int], placer: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cells: dict[str, int],
+    placer: list[str],
+    router: list[str],
 ) -> None:
     said = []
 
@@ -187,7 +195,8 @@ def test_large_designs_have_their_own_placer(
     monkeypatch.setattr(flow, "run_tool", tool)
     with pytest.raises(ToolError):
         flow.place(boards()["ulx3s-85f"], tmp_path, cells, 50.0, (1,), 1)
-    assert [value for option, value in pairwise(said[0]) if option == "--placer"] == placer
+    for name, value in (("--placer", placer), ("--router", router)):
+        assert [value for option, value in pairwise(said[0]) if option == name] == value
 
 
 def test_a_tool_fails(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

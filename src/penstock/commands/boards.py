@@ -202,7 +202,7 @@ def _placed(state: State, board: Board, design: Design, options: _Options) -> Bu
     wanted = options.clock
     if wanted is None:
         lut = design.resources_on(board.budget).lut
-        wanted = chosen_clock(board, design.format, lut, design.reach)
+        wanted = chosen_clock(board, design.format, lut, design.clocks)
     setting = clock_setting(board, wanted)
     real = setting.output_mhz if setting is not None else board.oscillator_mhz
     try:

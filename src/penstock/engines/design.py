@@ -49,8 +49,8 @@ class Design(ABC):
     engine_name: ClassVar[str]
     #: options of `run` that are the engine's own
     arguments: ClassVar[frozenset[str]] = frozenset()
-    #: MHz that placements have reached, by family and speed grade, where formats do not say it
-    reach: ClassVar[Mapping[tuple[str, str], float]] = {}
+    #: MHz that a board's build asks for, by family and speed grade, where formats do not say it
+    clocks: ClassVar[Mapping[tuple[str, str], float]] = {}
 
     # what an engine says
 
