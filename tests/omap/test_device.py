@@ -51,7 +51,8 @@ def _faults(count, seed, each=1):
     caught = 0
     for number in range(count):
         chunks = draw.choice([1, 4])
-        filled, _ = _filled(draw.randrange(1 << 30), 8, bins=6, hbm_bins=2, chunks=chunks)
+        small = {"capacity": 12, "bins": 6, "hbm_bins": 2, "slots": 8, "chunks": chunks}
+        filled, _ = _filled(draw.randrange(1 << 30), 8, **small)
         old = bytes(filled.pages)
         for request in requests(filled.config, 4, seed=number):
             filled.step(request)
