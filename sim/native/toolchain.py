@@ -38,12 +38,14 @@ __all__ = [
 ]
 
 #: Verilator warnings that Amaranth's output causes by its nature: `case` without `default` after an assignment of all its
-#: signals, `!` on vectors, operands narrower than the result, signals of width zero, comparisons that are always true
+#: signals, `!` on vectors, operands narrower than the result, signals of width zero, comparisons that are
+#: always true; names that C++ has as well, which Verilator changes
 _WAIVED: tuple[str, ...] = (
     "ASCRANGE",
     "CASEINCOMPLETE",
     "CMPCONST",
     "UNSIGNED",
+    "SYMRSVDWORD",
     "WIDTHTRUNC",
     "WIDTHEXPAND",
 )
@@ -299,7 +301,8 @@ def build_library(
         TOP,
         "--prefix",
         "Vtop",
-        "-O3",
+        # not -O3: modules that stand in many places would be written out in each, half as much again for
+        # g++ to compile, and no simulation was quicker for it
         "--x-assign",
         unknown,
         "--x-initial",

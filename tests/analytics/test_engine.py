@@ -183,7 +183,9 @@ def mixture(
         (whole, {}, "fixed:10,14", Choices(lanes=2, threads=2)),
         (single, {}, "fixed:6,10", Choices()),
         (mixture, {"e": 3}, "fixed:8,16", Choices(lanes=2, threads=2)),
-        (mixture, {"e": 3}, "float16", Choices(lanes=5, threads=1)),
+        pytest.param(
+            mixture, {"e": 3}, "float16", Choices(lanes=5, threads=1), marks=pytest.mark.long
+        ),
     ],
 )
 def test_kernels(kernel: Any, dims: dict[str, int], format: str, choices: Choices) -> None:
@@ -252,7 +254,7 @@ def rows(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], v: ps.Model["e"], rat
     [
         (rotate, {}, Choices(lanes=1, threads=1)),
         (barter, {}, Choices(lanes=2, threads=4)),
-        (rows, {"e": 3}, Choices(lanes=2, threads=4)),
+        pytest.param(rows, {"e": 3}, Choices(lanes=2, threads=4), marks=pytest.mark.long),
     ],
 )
 def test_batches_that_follow_at_once(kernel: Any, dims: dict[str, int], choices: Choices) -> None:

@@ -87,7 +87,7 @@ def test_simulate(backend: str, site: dict[str, str]) -> None:
     assert report["bit_exact"] and report["cycles"]["rtl"] == report["cycles"]["model"]
 
 
-@pytest.mark.parametrize("backend", ["rtl", "pysim"])
+@pytest.mark.parametrize("backend", ["rtl", pytest.param("pysim", marks=pytest.mark.long)])
 def test_a_word_altered_during_the_run(backend: str, site: dict[str, str]) -> None:
     altered = expected([*WORDS[:3], 12345, *WORDS[4:]])
     how = ("simulate", "sums.py", "--backend", backend, *data(WORDS))

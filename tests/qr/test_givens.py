@@ -238,6 +238,7 @@ def sweep(config, seeds, most=12):
     assert dropped
 
 
+@pytest.mark.long  # tests/qr/test_engine.py has the solver in a whole engine on every run
 @pytest.mark.parametrize(("n", "vectors", "lanes", "contexts", "bus"), [(8, 2, 3, 3, 16)])
 def test_random(n, vectors, lanes, contexts, bus):
     """Random jobs, at full pace in the model's cycles, and with stalls everywhere."""

@@ -169,7 +169,12 @@ ENGINES = [
 ]
 
 
-@pytest.mark.parametrize("case", ENGINES, ids=str)
+#: of each another format; the first and the widest are long
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.long if case[0] in (1, 8) else ()) for case in ENGINES],
+    ids=str,
+)
 def test_every_answer_and_every_cycle(case) -> None:
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = case
     far = 1e6 if fmt == "fixed:21,11" else 0

@@ -112,7 +112,11 @@ def check(seed, bus_bytes, types):
 
 
 @pytest.mark.parametrize(
-    "seed, bus_bytes, types", [(3, 4, ("float4", "int4")), (8, 8, ("float4", "int2", "float8"))]
+    "seed, bus_bytes, types",
+    [
+        pytest.param(3, 4, ("float4", "int4"), marks=pytest.mark.long),
+        (8, 8, ("float4", "int2", "float8")),
+    ],
 )
 def test_random_tables(seed, bus_bytes, types):
     """Values, errors and cycles are those of golden Strider and model."""
