@@ -116,7 +116,11 @@ def test_random_runs(engine):
 
 @pytest.mark.parametrize(
     "base",
-    [pytest.param(CONFIG, id="gram", marks=pytest.mark.long), pytest.param(GIVENS, id="givens")],
+    [
+        pytest.param(CONFIG, id="gram", marks=pytest.mark.long),
+        pytest.param(GIVENS, id="givens of two units", marks=pytest.mark.long),
+        pytest.param(replace(GIVENS, vectors=1, contexts=2), id="givens"),
+    ],
 )
 def test_slots_by_passes(base):
     """Sums and bounds by passes over places: no job may have tombstones, which are no different from gaps there."""
