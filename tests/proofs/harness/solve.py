@@ -21,7 +21,7 @@ __all__ = ["Verdict", "decide"]
 _COMMON = """
 read_rtlil top.il
 hierarchy -check -top top
-proc
+proc -norom
 flatten
 opt -fast
 memory_collect

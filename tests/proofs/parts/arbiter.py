@@ -250,6 +250,12 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.Arbiter",
+        "writes of 3 managers: the same",
+        lambda: writes(3),
+        (Defect(_NAME, "pass_.eq((~asked | held | fresh)", "pass_.eq((~asked | fresh)"),),
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
         "reads of 2 managers have their turns within 16 cycles; "
         "bursts ≤ 2 beats, 2 open, memory fair within 1",
         lambda: reads(2, bound=16),
@@ -269,6 +275,15 @@ PROOFS = [
         "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
         lambda: writes(2, bound=26),
         (Defect(_NAME, "asked.eq(others)", "asked.eq(0)"),),
+    ),
+    Proof(
+        "hdl.memory.Arbiter",
+        "writes of 3 managers have their turns within 44 cycles; "
+        "bursts ≤ 2 beats, 2 open, memory and managers fair within 1",
+        lambda: writes(3, bound=44),
+        (_LOWEST_FIRST,),
+        covers=40,
+        search=60,
     ),
     Proof(
         "hdl.memory.Arbiter",

@@ -303,6 +303,9 @@ PROOFS = [
                 "with m.If((self.wait == 0) & (self.sub == 0) & self.due):",
                 "with m.If((self.wait == 0) & (self.sub == 0) & (self.due | self.rc.any())):",
             ),
+            Defect(
+                _NAME, "way = Signal(self.cycles.latency + 1)", "way = Signal(self.cycles.latency)"
+            ),
         ),
         method="bounded",
         depth=45,
@@ -346,7 +349,9 @@ PROOFS = [
                 "words.i.p.data.eq(Cat(self.pins.dq_i, gather))",
             ),
             Defect(
-                _NAME, "way = Signal(self.cycles.latency + 1)", "way = Signal(self.cycles.latency)"
+                _NAME,
+                'name=f"mark{k}") for k in range(self.cycles.latency + 1)',
+                'name=f"mark{k}") for k in range(self.cycles.latency)',
             ),
         ),
         method="bounded",

@@ -22,16 +22,17 @@ def line() -> Bench:
     taken, comes = sender.i.valid & sender.i.ready, receiver.o.valid
     for name, value in (("tx", sender.tx), ("o.valid", comes), ("o", receiver.o.payload)):
         b.show(name, value)
-    # bytes on their way: at most the one that is sent and the one before it
-    way, count = [Signal(8, name=f"byte{k}") for k in range(2)], Signal(2)
+    # bytes on their way: at most the one that is sent and the one before it; any bit of them
+    bit, bits = b.constant("the bit", 3), lambda byte: byte.bit_select(bit, 1)
+    way, count = [Signal(name=f"bit_of_byte{k}") for k in range(2)], Signal(2)
     b.d.sync += count.eq(count + taken - comes)
     with b.m.If(comes):
         b.d.sync += way[0].eq(way[1])
     for k, byte in enumerate(way):
         with b.m.If(taken & (count - comes == k)):
-            b.d.sync += byte.eq(sender.i.payload)
+            b.d.sync += byte.eq(bits(sender.i.payload))
     b.check("a byte comes only when one was sent", ~comes | (count != 0))
-    b.check("bytes come in order, as they were", ~comes | (receiver.o.payload == way[0]))
+    b.check("bytes come in order, as they were", ~comes | (bits(receiver.o.payload) == way[0]))
     b.check("no byte is lost: two at most are on their way", ~taken | (count - comes < 2))
     whole = 10 * DIVISOR + 4
     b.within(b.check, f"a byte comes within {whole} cycles", (count != 0) & ~comes, whole)
