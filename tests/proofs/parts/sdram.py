@@ -308,7 +308,7 @@ PROOFS = [
             ),
         ),
         method="bounded",
-        depth=45,
+        depth=75,
         covers=45,
         search=80,
     ),

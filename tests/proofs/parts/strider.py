@@ -350,6 +350,7 @@ PROOFS = [
         lambda: progress(36, mixed=True),
         (_KNOWN_POINTER,),
         search=46,
+        long="35 s",
     ),
     Proof(
         "hdl.strider.StriderPipeline",
