@@ -175,7 +175,9 @@ PROOFS = [
     Proof(
         "hdl.link.Link",
         f"whatever bytes come, within {MOVES} cycles a request's byte is taken or a byte is sent "
-        "while a request, an answer or a nack is due, and frames are answers or nacks; any UARTs and deframer as proven, the wire takes bytes and buses answer within 2",
+        "while a request, an answer or a nack is due, and frames are answers or nacks; any "
+        "UARTs and deframer as proven, requests of at most one byte; the wire takes bytes, and buses "
+        "answer, within 2",
         link,
         (Defect("hdl.link.link", "bridge.dropped.eq(deframer.dropped)", "bridge.dropped.eq(0)"),),
         method="bounded",
