@@ -20,6 +20,19 @@ def _one(values) -> object:
     return (bits & (bits - 1)[: len(bits)]) == 0
 
 
+def _at_once(b: Bench, channel: str, bus, managers: list, opened) -> None:
+    """An idle port is manager 0's: it finds it free without a cycle of delay."""
+    valid, ready = f"{channel}valid", f"{channel}ready"
+    asks = Cat(getattr(manager, valid) for manager in managers).any()
+    idle = b.past((opened == 0) & ~asks)
+    first = managers[0]
+    b.check(
+        "manager 0 passes at once where nobody asked and nothing was open",
+        ~(idle & getattr(first, valid))
+        | (getattr(bus, valid) & (getattr(first, ready) == getattr(bus, ready))),
+    )
+
+
 def reads(count: int, *, bound: int | None = None) -> Bench:
     """`count` managers that only read; with `bound` the memory and the managers are fair, and turns
     come within it.
@@ -96,6 +109,7 @@ def reads(count: int, *, bound: int | None = None) -> Bench:
         bus.rvalid == Cat(manager.rvalid for manager in managers).any(),
     )
     b.steady(b.check, "AR", bus.arvalid, bus.arready, bus.araddr[:2], bus.arlen[0])
+    _at_once(b, "ar", bus, managers, memory.open)
     asks = Cat(manager.arvalid for manager in managers).any()
     b.within(
         b.check,
@@ -173,6 +187,7 @@ def writes(count: int, *, bound: int | None = None) -> Bench:
     b.check("bursts of one manager alone are open", _one(mine != 0 for mine in opens))
     b.check("no burst is lost", sum(opens) == memory.open)
     b.steady(b.check, "AW", bus.awvalid, bus.awready, bus.awaddr[:2], bus.awlen[0])
+    _at_once(b, "aw", bus, managers, memory.open)
     b.steady(b.check, "W", bus.wvalid, bus.wready, bus.wdata[:2], bus.wlast)
     b.cover(
         "the last manager has a burst open while the first asks",
@@ -220,7 +235,8 @@ _LOWEST_FIRST = Defect(
 PROOFS = [
     Proof(
         "hdl.memory.Arbiter",
-        "reads of 2 managers: one grant, answers to who asked, no burst lost, AR stays",
+        "reads of 2 managers: one grant, answers to who asked, no burst lost, AR stays; manager 0 finds "
+        "an idle port free at once",
         lambda: reads(2),
         (
             Defect(
@@ -228,6 +244,7 @@ PROOFS = [
                 'with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):',
                 'with m.If(~getattr(bus, f"{address}valid")):',
             ),
+            Defect(_NAME, "with m.Elif(asks == 0):", "with m.Elif(asks != 0):"),
         ),
     ),
     Proof(
@@ -238,7 +255,7 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.Arbiter",
-        "writes of 2 managers: the same, W after AW, AW and W stay",
+        "writes of 2 managers: the same, W after AW, W stays",
         lambda: writes(2),
         (
             Defect(
