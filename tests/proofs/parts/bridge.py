@@ -274,6 +274,19 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
         )
     with b.m.If(given & dut.o.p.last):
         b.d.sync += read.eq(0)
+    # a nack is due for a drop until one begins behind it
+    dropped = b.past(dut.dropped)
+    owed, begins = Signal(name="nack_due"), here & nack & (count == 0) & ~b.past(here)
+    with b.m.If(dut.dropped):
+        b.d.sync += owed.eq(1)
+    with b.m.Elif(begins):
+        b.d.sync += owed.eq(dropped)
+    b.check(
+        "a nack that is due begins while no request comes",
+        ~b.past(owed & nack & ~here & ~dut.i.valid) | here,
+    )
+    b.check("a nack is due for a drop", ~begins | owed)
+    b.cover("a nack begins, and another is due", begins & dropped)
     # what induction has to know
     at = lambda names: _in(inside, names)
     answers, nacks = "SEQUENCE KIND LENGTH READ STATUS", nack & ~at("REST HEADER")
@@ -288,6 +301,7 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
             & (asked.place < HEADER)
             & (Cat(count, status, read) == 0)
         ),
+        "a header comes without gap": ~at("HEADER") | dut.i.valid,
         "a header's parts": ~at("HEADER")
         | (
             ((asked.place < 1) | (inside["sequence"] == asked.sequence))
@@ -298,6 +312,7 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
             & (inside["far"] == asked.above)
             & (inside["status"] == 0)
         ),
+        "nacks that are due": inside["refused"] == Mux(begins, dropped, owed),
         "a nack": ~nacks
         | (
             at(answers)
@@ -505,6 +520,7 @@ PROOFS = [
                 ("self.far.eq(self.far | after[-1])", "self.far.eq(self.far)"),
                 ("self.strobes.bit_select(self.lane, 1).eq(1)", "self.strobes.eq(15)"),
                 ("& (self.done_sequence == self.sequence)", ""),
+                ("self.refused.eq(self.dropped),", "self.refused.eq(0),"),
             )
         ),
         method="induction",

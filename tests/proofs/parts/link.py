@@ -258,6 +258,7 @@ def checked() -> Bench:
         "a body is kept only with the residue of CRC-32",
         ~(flag & body & ~dut.dropped) | (crc.register == NORMAL_RESIDUE),
     )
+    b.check("a body that ends in an escape is dropped", ~(flag & body & escaped) | dut.dropped)
     b.cover("a byte was seen", body & (inside["turns"] == 1))
     b.cover("a body is dropped", flag & dut.dropped)
     return b
@@ -434,11 +435,13 @@ PROOFS = [
     ),
     Proof(
         "hdl.link.Deframer",
-        "its CRC is IEEE's CRC-32 of the body, in each cycle, and a body is kept only with its residue",
+        "its CRC is IEEE's CRC-32 of the body, in each cycle, and a body is kept only with its residue, "
+        "and not behind an escape",
         checked,
         (
             Defect(_F, "(crc >> 1) ^ Mux(crc[0] ^ bit", "(crc >> 1) ^ Mux(crc[1] ^ bit"),
             Defect(_F, "& (self.crc == CRC_RESIDUE)", ""),
+            Defect(_F, "with m.If(seen & ~escape & ~bad", "with m.If(seen & ~bad"),
         ),
         method="induction",
         depth=2,

@@ -27,12 +27,12 @@ class AnyEngine(wiring.Component):
     """Asks, gives and takes what it likes, in bursts of two beats, by AXI's rules; ends, well or
     not, when it likes.
 
-    `dirty` is high where it is not in its reset state. `ports`: each reads and writes.
+    `dirty` is high where it is not in its reset state, `fresh` in the cycle after one of its reset. `ports`: each reads and writes.
     """
 
     def __init__(self, bench: Bench, register_map: RegisterMap, *, ports: int = 1) -> None:
         self.bench, self.settling, self.open_writes = bench, 2, 1
-        self.dirty = Signal()
+        self.dirty, self.fresh = Signal(), Signal(init=1)
         self.free = {
             name: bench.free(f"engine.{name}", width)
             for name, width in (
@@ -87,6 +87,7 @@ class AnyEngine(wiring.Component):
             with m.If(bus.wvalid & bus.wready):
                 m.d.sync += second.eq(~second)
         m.d.comb += self.dirty.eq(Cat(dirty).any())
+        m.d.sync += self.fresh.eq(0)
         if hasattr(self, "counters"):
             m.d.comb += self.counters.event.eq(free["event"])
         return m
@@ -323,6 +324,15 @@ def status() -> Bench:
         b.d.sync += [cycles.eq(0), events.eq(0)]
     with b.m.If(engine.start | run.reset):
         b.d.sync += [done.eq(0), failed.eq(0), code.eq(0), line.eq(0)]
+    resets = Signal(2, name="cycles_of_reset")
+    with b.m.If(engine.start):
+        b.d.sync += resets.eq(0)
+    with b.m.Elif(engine.fresh & (resets != 3)):
+        b.d.sync += resets.eq(resets + 1)
+    b.check(
+        "an engine that was not done is reset for as many cycles as it needs to settle",
+        ~(b.past(busy) & ~busy) | done | b.past(run.reset) | (resets >= engine.settling),
+    )
     # a read sees the cycle after that of its address
     at, took, idle = Signal(bits), Signal(), Signal()
     seen = {
@@ -447,11 +457,13 @@ PROOFS = [
     Proof(
         "hdl.shell.Shell",
         "`status`, `error_code`, `error_line`, `cycles` and a counter are those of the run, "
-        "whatever ended it (the watchdog after 1 to 3 cycles without a transfer or event)",
+        "whatever ended it (the watchdog after 1 to 3 cycles without a transfer or event); an engine "
+        "that was not done is reset for as long as it needs",
         status,
         (
             Defect(_SHELL, "& (self.quiet >= self.registers.watchdog)", "& (self.quiet == 1)"),
             Defect(_SHELL, "self.failed.eq(self.next_failed),", "self.failed.eq(0),"),
+            Defect(_SHELL, "self.cleared == self.settling - 1", "self.cleared == 0"),
             Defect(
                 _SHELL,
                 "with m.If(self.registers.reset):  # all is done but for what the host may read",
