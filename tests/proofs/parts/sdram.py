@@ -290,6 +290,7 @@ PROOFS = [
                 ("self.pins.a.eq(self.column)", "self.pins.a.eq(self.column | 1 << 10)"),
             )
         ),
+        covers=40,
         search=60,
     ),
     Proof(
