@@ -373,7 +373,8 @@ class RemoteMap(ObliviousMap):
         return self._remote.number
 
     def reconnect(self) -> list[tuple[Request, Response]]:
-        """As `AsyncMap.reconnect`."""
+        """As `AsyncMap.reconnect`. Raises ValueError once the map is closed."""
+        self._check_open()
         missed = self._remote.reconnect()
         self._note([request for request, _ in missed], [response for _, response in missed])
         return missed

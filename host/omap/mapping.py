@@ -12,18 +12,26 @@ from ...models.omap.load import batches, load_requests
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
 from ...sim.machine import Closing
-from .backends import Loading, MapBackend, Opens, open_backend
+from .backends import BACKENDS, Loading, MapBackend, Opens, open_backend
 
 __all__ = ["ObliviousMap", "make_request"]
 
 _MISSING: Any = object()
+_OPERATIONS = frozenset(Operation)
 
 
 def make_request(
     config: OmapConfig, operation: Operation, key: int, value: bytes | None = None
 ) -> Request:
-    """Return a request. Raises TypeError and ValueError for a key or a value that the map does not
-    take."""
+    """Return a request. Raises TypeError and ValueError for an operation, a key or a value that the
+    map does not take."""
+    if not isinstance(operation, int) or isinstance(operation, bool):
+        raise TypeError(
+            f"an operation is Operation.GET, PUT or DELETE, not {type(operation).__name__}"
+        )
+    if operation not in _OPERATIONS:
+        raise ValueError(f"an operation is Operation.GET, PUT or DELETE, not {operation}")
+    operation = Operation(operation)
     if not isinstance(key, int) or isinstance(key, bool):
         raise TypeError(f"a key is an integer, not {type(key).__name__}")
     if not 0 <= key < 1 << 64:
@@ -33,9 +41,11 @@ def make_request(
         return Request(operation, key, bytes(size))
     if not isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"a value is bytes, not {type(value).__name__}")
-    if len(value) != size:
-        raise ValueError(f"a value has {size} bytes, not {len(value)}")
-    return Request(operation, key, bytes(value))
+    # a memoryview's length counts its items, which may have several bytes
+    content = bytes(value)
+    if len(content) != size:
+        raise ValueError(f"a value has {size} bytes, not {len(content)}")
+    return Request(operation, key, content)
 
 
 class ObliviousMap(Closing, MutableMapping[int, bytes]):
@@ -63,7 +73,7 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
     this object was made has no such record; they raise TypeError for it.
 
     A new key beyond the capacity raises OverflowError, and the map still answers. After `MapStopped` it
-    does not.
+    does not. A map that is closed raises ValueError.
     """
 
     def __init__(
@@ -79,7 +89,13 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         if isinstance(backend, str) or callable(backend):
             config = plan(capacity, value_bytes, memory=FixedLatency(60, 32))
             backend = open_backend(backend, config)
+        if not hasattr(backend, "run"):
+            raise TypeError(
+                f"backend is one of {', '.join(BACKENDS)}, what opens a device, or a MapBackend, "
+                f"not {type(backend).__name__}"
+            )
         self._backend = backend
+        self._closed = False
         self.config = backend.config
         self._known: dict[int, None] | None = None if backend.first else {}
         self._operations = backend.first
@@ -89,9 +105,10 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
     def batch(self, operations: Iterable[tuple[Operation, int, bytes | None]]) -> list[Response]:
         """Carry out operations (kind, key, value of a PUT or None) in order; return the responses.
 
-        Raises TypeError and ValueError for keys and values that the map does not take, before any of
-        them is carried out.
+        Raises TypeError and ValueError for operations, keys and values that the map does not take,
+        before any of them is carried out, and ValueError once the map is closed.
         """
+        self._check_open()
         requests = [make_request(self.config, *operation) for operation in operations]
         if not requests:
             return []
@@ -111,10 +128,16 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
             As many records are shown, if these are more than the items: how many there are is public.
 
         Raises ValueError, before anything is carried out, for keys that come twice or that this object
-        has put. A key that the map has otherwise stops it: its bins would be shown. Raises OverflowError
+        has put, and where HBM's frames have no room for a record beside the items that may be there; as
+        many may be there as there were operations. A key that the map has otherwise stops it: its bins would be shown. Raises OverflowError
         where items go beyond the capacity; those that are not named in it are there. Raises TypeError for
         a map behind a server.
         """
+        self._check_open()
+        if not isinstance(records, int) or isinstance(records, bool):
+            raise TypeError(f"records is an integer, not {type(records).__name__}")
+        if records < 0:
+            raise ValueError(f"records is 0 or more, not {records}")
         backend = self._backend
         if not isinstance(backend, Loading):
             raise TypeError("a map behind a server takes requests alone; use put_many")
@@ -251,5 +274,10 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
     # its backend
 
     def close(self) -> None:
-        """End the simulation, or leave the device."""
+        """End the simulation, or leave the device. The map answers no more."""
+        self._closed = True
         self._backend.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the map is closed")

@@ -42,11 +42,14 @@ class Session:
 
     def seal(self, requests: Sequence[Request], *, loading: bool = False) -> list[bytes]:
         """Return sealed requests, numbered from `number` on, which moves behind them. `loading`: they
-        are a load."""
+        are a load. Raises TypeError and ValueError for requests that have no bytes, before `number`
+        moves."""
         if not requests:
             return []
-        first, self.number = self.number, self.number + len(requests)
-        return seal_requests(self.config, self._key, first, requests, loading=loading)
+        sealed = seal_requests(self.config, self._key, self.number, requests, loading=loading)
+        # not before: requests that cannot be sealed use no numbers
+        self.number += len(sealed)
+        return sealed
 
     def open(self, number: int, sealed: bytes) -> Response:
         """Return the response to the request of this number. Raises MessageChanged."""

@@ -58,18 +58,25 @@ def load(box: Map, requests: Iterable[Request], records: int) -> Iterator[Step]:
 
 def batches(config: OmapConfig, count: int, present: int = 0) -> list[int]:
     """Return how many records of `count` each of several loads takes, so that HBM's frames hold them
-    until they are written, but for the failure budget. `present`: items of the map at first.
+    until they are written, but for the failure budget. `present`: items of the map at first, or more
+    of them than there are.
 
     Raises ValueError where frames have no room for a load at all.
     """
+    if count and config.frames - 2 >= config.capacity:
+        return [count]  # all items have a frame, and a record beyond the capacity takes none
     left, out = count, []
     while left:
+        present = min(present, config.capacity)
         share = config.alpha * present
         spread = sqrt(2 * config.hbm_bins * min(present / config.bins, 4.0))
         settled = min(present, share + spread * gauss_distance(BUDGET - 4))
         size = min(left, int(config.frames - 1 - settled))
         if size < 1:
-            raise ValueError(f"{config.frames:,} frames have no room for a load")
+            raise ValueError(
+                f"HBM's {config.frames:,} frames have no room for a record beside {present:,} items; "
+                "load before other operations, or use put_many"
+            )
         out.append(size)
         left -= size
         present += size

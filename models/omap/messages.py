@@ -79,10 +79,17 @@ def _packed(config: OmapConfig, key: int, value: bytes, code: int) -> bytes:
 
 def pack_request(config: OmapConfig, request: Request) -> bytes:
     """Return a request's bytes: key in 8, value, operation in 8. Raises ValueError for a value of
-    another length."""
-    if len(request.value) != config.value_bytes:
-        raise ValueError(f"a value has {config.value_bytes} bytes, not {len(request.value)}")
-    return _packed(config, request.key, request.value, request.operation)
+    another length, and for a key or an operation that its bytes cannot hold, TypeError for what is
+    no number or no bytes."""
+    value = bytes(memoryview(request.value))
+    if len(value) != config.value_bytes:
+        raise ValueError(f"a value has {config.value_bytes} bytes, not {len(value)}")
+    for name, number, bits in (("key", request.key, 64), ("operation", request.operation, 8)):
+        if not isinstance(number, int):
+            raise TypeError(f"a request's {name} is an integer, not {type(number).__name__}")
+        if not 0 <= number < 1 << bits:
+            raise ValueError(f"a request's {name} has {bits} bits, not {number}")
+    return _packed(config, request.key, value, request.operation)
 
 
 def unpack_request(config: OmapConfig, text: bytes) -> Request:
@@ -99,7 +106,8 @@ def pack_response(config: OmapConfig, response: Response) -> bytes:
 def unpack_response(config: OmapConfig, text: bytes) -> Response:
     """Return what a response's bytes say."""
     end = KEY_BYTES + config.value_bytes
-    return Response(text[end], int.from_bytes(text[:KEY_BYTES], "little"), text[KEY_BYTES:end])
+    key = int.from_bytes(text[:KEY_BYTES], "little")
+    return Response(Status(text[end]), key, text[KEY_BYTES:end])
 
 
 def request_nonce(number: int) -> int:

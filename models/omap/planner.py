@@ -27,6 +27,8 @@ _CONFLICTS = 8
 _OPERATION = BUDGET - LIFETIME - 2
 #: share of their time in which the cores that draw pairs are planned to be busy
 _BUSY = 0.8
+#: items of the largest map
+_MOST = 1 << 30
 #: share of the bins in HBM where no size of HBM is given: the published system's
 _SHARE = 0.2
 
@@ -164,6 +166,8 @@ def plan(
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
+    if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= _MOST:
+        raise ValueError(f"capacity must be an integer from 1 to {_MOST:,}, not {capacity!r}")
     interval = memory.interval(bus_bytes)
     deadline = _deadline(memory, bus_bytes)
     asked = _Asked(

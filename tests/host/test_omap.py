@@ -23,7 +23,8 @@ from penstock.models.memory import FixedLatency
 from penstock.models.omap.device import Device
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.load import sweeps
-from penstock.models.omap.messages import Keys, Operation
+from penstock.models.omap.messages import Keys, Operation, Request, Status
+from penstock.models.omap.planner import plan
 from penstock.models.omap.snapshot import items_of, restore, take
 from penstock.sim.native.machine import NativeMachine
 from testbench.omap import KEYS, Mirror, compile_map, config, requests
@@ -200,6 +201,141 @@ def test_nothing_is_carried_out_where_one_key_is_wrong(box):
     with pytest.raises(TypeError, match="no names"):
         box.update(a=bytes(8))
     assert not box and 1 not in box and -1 not in box and "a" not in box
+
+
+_WORDS = np.arange(8, dtype=np.uint32)
+
+
+@pytest.mark.parametrize(
+    "operation, problem",
+    [
+        (("get", 1, None), TypeError),
+        ((None, 1, None), TypeError),
+        ((2.0, 1, bytes(8)), TypeError),
+        ((True, 1, None), TypeError),
+        ((0, 1, None), ValueError),
+        ((-1, 1, None), ValueError),
+        ((4, 1, None), ValueError),
+        ((258, 1, bytes(8)), ValueError),
+        ((1 << 70, 1, None), ValueError),
+        ((Operation.PUT, 1, memoryview(_WORDS)), ValueError),
+        ((Operation.PUT, 1, memoryview(bytes(32)).cast("I")), ValueError),
+        ((Operation.PUT, 1.0, bytes(8)), TypeError),
+    ],
+)
+@quick
+def test_operations_and_buffers_that_there_are_not(box, operation, problem):
+    """Nothing is carried out, and the map answers."""
+    box[1] = b"12345678"
+    with pytest.raises(problem, match=r"an operation is|a value has 8 bytes, not 32|a key is"):
+        box.batch([(Operation.DELETE, 1, None), operation])
+    assert box[1] == b"12345678" and len(box) == 1
+    assert [box.batch([(k, 1, bytes(8))])[0].status for k in (1, 2, 3)] == [Status.FOUND] * 3
+
+
+@quick
+def test_buffers_of_the_right_size(box):
+    """Their bytes are stored, whatever their items are."""
+    for key, value in enumerate((bytearray(8), memoryview(_WORDS[:2]), memoryview(_WORDS[4::2]))):
+        box[key] = value
+        assert box[key] == bytes(value) and len(box[key]) == 8
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Request(258, 1, bytes(8)),
+        Request(-1, 1, bytes(8)),
+        Request("get", 1, bytes(8)),
+        Request(1, 1 << 64, bytes(8)),
+        Request(2, 1, memoryview(_WORDS)),
+        Request(2, 1, "12345678"),
+    ],
+)
+def test_requests_that_cannot_be_sealed_use_no_number(wrong):
+    session = Session(config(), KEYS.session)
+    for requests_ in ([wrong], [Request(1, 1, bytes(8)), wrong]):
+        with pytest.raises((TypeError, ValueError)):
+            session.seal(requests_)
+    assert session.number == 0
+    [sealed] = session.seal([Request(77, 1, bytes(8))])
+    [answer] = ModelCarrier(config(), KEYS).carry([sealed])
+    assert session.number == 1 and session.open(0, answer).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 10, 200])
+@pytest.mark.parametrize("backend", ["golden", "device"])
+def test_small_maps_are_loaded_after_operations(capacity, backend):
+    """As many items may be there as there were operations, and still each has a frame in HBM."""
+    box = ObliviousMap(capacity, backend=backend)
+    box.get_many(range(2 * capacity))
+    items = {key: key.to_bytes(8, "little") for key in range(capacity)}
+    box.load(items)
+    assert box == items
+    box.clear()
+    box.load({}, records=3)
+    box.load(items)
+    assert box == items
+    with pytest.raises(OverflowError, match=r"not set: 1000$"):
+        box.load({1000: bytes(8)})
+    assert box == items
+
+
+def test_loads_after_as_many_operations_as_items_come_in_several():
+    """Frames of HBM are fewer than items: each load leaves room for what may wait."""
+    backend = open_backend("golden", plan(3000, 8, memory=FixedLatency(60, 32)), KEYS)
+    box = ObliviousMap(backend=backend)
+    assert box.config.frames < box.config.capacity
+    box.get_many([1] * 4000)
+    items = {key: bytes(8) for key in range(3000)}
+    box.load(items)
+    assert box == items and backend.map.number > 7000 + 3 * sweeps(box.config)
+
+
+def test_loads_that_cannot_be():
+    box = ObliviousMap(backend=GoldenBackend(config(frames=20, hbm_bins=15), KEYS))
+    with pytest.raises(TypeError, match=r"records is an integer, not float"):
+        box.load({1: bytes(8)}, records=1.5)
+    with pytest.raises(ValueError, match=r"records is 0 or more, not -4"):
+        box.load({1: bytes(8)}, records=-4)
+    box.get_many([1] * 40)
+    with pytest.raises(ValueError, match="no room for a record beside 40 items; load before other"):
+        box.load({1: bytes(8)})
+    box[1] = b"12345678"
+    assert dict(box) == {1: b"12345678"}
+
+
+@pytest.mark.parametrize("capacity", [1.5, "x", None, 0, -1, True, (1 << 30) + 1])
+def test_capacities_that_there_are_not(capacity):
+    with pytest.raises(
+        ValueError, match=r"capacity must be an integer from 1 to 1,073,741,824, not"
+    ):
+        ObliviousMap(capacity)
+
+
+def test_values_and_backends_that_there_are_not():
+    for size in (0, "x", None, 1.5, 12, 2048):
+        with pytest.raises(ValueError, match="value_bytes must be"):
+            ObliviousMap(10, value_bytes=size)
+    for backend in (None, 7, config()):
+        with pytest.raises(TypeError, match="or a MapBackend, not"):
+            ObliviousMap(10, backend=backend)
+
+
+@quick
+def test_a_map_that_is_closed(box):
+    box[1] = bytes(8)
+    box.close()
+    box.close()
+    calls = [
+        lambda: box[1],
+        lambda: 1 in box,
+        lambda: box.update({}),
+        lambda: box.load({2: bytes(8)}),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"^the map is closed$"):
+            call()
 
 
 def test_a_map_that_was_filled_before_is_not_listed():
