@@ -39,43 +39,21 @@ def accuracy(weights: np.ndarray, x: np.ndarray, y: np.ndarray, offset: float = 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description="Logistic regression on PostgreSQL pages in simulated hardware."
-    )
-    parser.add_argument(
-        "--target",
-        default="ulx3s-85f",
-        help="ulx3s-85f where nothing is said; vu9p takes minutes to build",
-    )
+    parser = argparse.ArgumentParser(description="Logistic regression on PostgreSQL pages in simulated hardware.")
+    parser.add_argument("--target", default="ulx3s-85f", help="ulx3s-85f where nothing is said; vu9p takes minutes to build")
     parser.add_argument("--format", default="float32", help="float32, bfloat16, fixed:8,24, …")
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument(
-        "--memory",
-        help="as penstock takes it; the target's own DRAM where nothing is said, and where it has one",
-    )
+    parser.add_argument("--memory", help="as penstock takes it; the target's own DRAM where nothing is said, and where it has one")
     options = parser.parse_args()
 
     begin = perf_counter()
     table = open_table(f"heap:{DATA / 'cancer.heap'},{DATA / 'cancer.json'}")
-    print(
-        f"logistic regression on {table.rows} rows in {len(table.pages)} heap pages that a PostgreSQL server wrote"
-    )
-    memory = options.memory or (
-        "dram" if options.target in TARGETS and TARGETS[options.target].dram else None
-    )
-    design = compile(
-        HERE / "logistic.py",
-        options.target,
-        table,
-        options.format,
-        memory=memory,
-        epochs=options.epochs,
-    )
+    print(f"logistic regression on {table.rows} rows in {len(table.pages)} heap pages that a PostgreSQL server wrote")
+    memory = options.memory or ("dram" if options.target in TARGETS and TARGETS[options.target].dram else None)
+    design = compile(HERE / "logistic.py", options.target, table, options.format, memory=memory, epochs=options.epochs)
     plan = design.plan
-    print(
-        f"for {design.target.title}\n"
-        f"{options.format}; {count(plan.ports, 'memory port')} ({design.memory}), {count(plan.threads, 'thread')} × {count(plan.lanes, 'lane')}"
-    )
+    print(f"for {design.target.title}\n"
+          f"{options.format}; {count(plan.ports, 'memory port')} ({design.memory}), {count(plan.threads, 'thread')} × {count(plan.lanes, 'lane')}")
 
     golden = design.run(table, "golden")
     if golden.codes is None or golden.result is None:
@@ -85,10 +63,7 @@ def main() -> int:
     start = perf_counter()
     lines = design.verilog.count("\n")
     verilog = perf_counter() - start
-    print(
-        f"Verilog: {lines} lines in {verilog:.1f} s; compiling the simulation, up to a minute the first time …",
-        flush=True,
-    )
+    print(f"Verilog: {lines} lines in {verilog:.1f} s; compiling the simulation, up to a minute the first time …", flush=True)
     start = perf_counter()
     design.library()
     build = perf_counter() - start
@@ -99,9 +74,7 @@ def main() -> int:
     reference = LogisticRegression(max_iter=1000).fit(x, y)
     theirs, offset = reference.coef_[0], float(reference.intercept_[0])
 
-    bits = rtl.codes is not None and all(
-        np.array_equal(rtl.codes[name], golden.codes[name]) for name in golden.codes
-    )
+    bits = rtl.codes is not None and all(np.array_equal(rtl.codes[name], golden.codes[name]) for name in golden.codes)
     cycles = rtl.cycles == model.cycles
     assert model.bound is not None and model.cycles is not None
     print()
@@ -112,26 +85,10 @@ def main() -> int:
     for feature in np.argsort(-np.abs(ours))[:5]:
         line(f"w[{names[feature]}]", f"{ours[feature]:+.6f}", f"{theirs[feature]:+.6f}")
     print()
-    line(
-        "RTL = golden, bit for bit",
-        "yes" if bits else "NO",
-        f"{ours.size} weights, {golden.epochs} epochs",
-    )
-    line(
-        "RTL = model, in cycles",
-        "yes" if cycles else "NO",
-        f"{rtl.cycles:,} and {model.cycles:,}" if rtl.cycles is not None else "",
-    )
-    line(
-        "bound",
-        f"{model.bound.cycles:,} cycles",
-        f"{model.cycles / model.bound.cycles:.3f} ×; {model.bound.by} binds",
-    )
-    line(
-        "at the target's clock",
-        f"{model.cycles / design.target.clock_mhz / 1e3:.2f} ms",
-        f"{design.target.clock_mhz:g} MHz",
-    )
+    line("RTL = golden, bit for bit", "yes" if bits else "NO", f"{ours.size} weights, {golden.epochs} epochs")
+    line("RTL = model, in cycles", "yes" if cycles else "NO", f"{rtl.cycles:,} and {model.cycles:,}" if rtl.cycles is not None else "")
+    line("bound", f"{model.bound.cycles:,} cycles", f"{model.cycles / model.bound.cycles:.3f} ×; {model.bound.by} binds")
+    line("at the target's clock", f"{model.cycles / design.target.clock_mhz / 1e3:.2f} ms", f"{design.target.clock_mhz:g} MHz")
     times = f"{model.seconds:.2f} model, {verilog:.1f} to Verilog, {build:.1f} compilation, {perf_counter() - begin:.1f} in all"
     line("seconds", f"{rtl.seconds:.2f} simulated", times)
     for problem in rtl.errors:

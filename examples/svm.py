@@ -8,9 +8,7 @@ import penstock as ps
 
 
 @ps.kernel(epochs=10)
-def svm(
-    x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.05, decay: ps.Meta = 0.001
-):
+def svm(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.05, decay: ps.Meta = 0.001):
     score = ps.sum(w * x)
     inside = y * score < 1  # 1 where the tuple is on the wrong side of its margin
     step = ps.merge(ps.where(inside, -y, 0) * x, 16)
