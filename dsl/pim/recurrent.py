@@ -59,13 +59,15 @@ class Recurrent:
 
     def decays(self) -> set[str]:
         """Return the inputs that are decays as they are."""
-        found, node = set(), self.d
-        while node is not None:
-            own = self.nodes[node]
-            if own.op == "input":
-                found.add(own.attrs["name"])
-            node = own.inputs[0] if own.op in ("flat", "expand") else None
-        return found
+        leaf = None if self.d is None else self.leaf(self.d)
+        return set() if leaf is None else {leaf}
+
+    def leaf(self, node: int) -> str | None:
+        """Return the input that a node is as it is, None where it is another operation."""
+        own = self.nodes[node]
+        while own.op in ("flat", "expand"):
+            own = self.nodes[own.inputs[0]]
+        return str(own.attrs["name"]) if own.op == "input" else None
 
     def host(self, values: Mapping[str, np.ndarray], wanted: int) -> np.ndarray:
         """Return a node's values: `values` has those of inputs, and of the unit's output as "", with an axis of

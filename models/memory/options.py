@@ -49,10 +49,14 @@ def parse_memory(text: str, clock_mhz: float | None = None) -> Memory:
         if key in seen:
             raise ValueError(f"memory option {key!r} is given twice in {text!r}")
         seen.add(key)
-        if key == "ratio":
-            memory = replace(memory, ratio=_ratio(value))
-        else:
-            memory = replace(memory, transit=_whole(key, value))
+        try:
+            if key == "ratio":
+                memory = replace(memory, ratio=_ratio(value))
+            else:
+                memory = replace(memory, transit=_whole(key, value))
+        except ValueError as problem:
+            example = "ratio=1/4" if key == "ratio" else "transit=10"
+            raise ValueError(f"{problem}; as in {timing.name},{example}") from None
     return memory
 
 

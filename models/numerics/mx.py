@@ -108,8 +108,7 @@ class SharedMicroexponents:
         whole = np.ldexp(magnitude, (width - scale)[..., None]).astype(np.int64)
         signed = np.where(np.signbit(x), -whole, whole)
         drawn = None if random is None else np.asarray(random).reshape(x.shape)
-        blocks, _ = self.renormalise(signed, (scale - width).astype(np.int64), width, drawn)
-        over = scale + BIAS - 1 > LARGEST
+        blocks, over = self.renormalise(signed, (scale - width).astype(np.int64), width, drawn)
         if over.any():
             unit = 2.0 ** (LARGEST - BIAS - self.magnitude_bits + 1)
             m = np.minimum(np.floor(magnitude / unit + 0.5), self.largest_magnitude)

@@ -20,17 +20,33 @@ from numpy.typing import NDArray
 
 from ..numerics.floating import float16
 from ..numerics.lfsr import seed_words
-from ..numerics.mx import FAMILY
+from ..numerics.mx import BIAS, FAMILY, LARGEST
 from .config import COLUMNS, PimConfig
 from .device import Device, Step, registers_of
 from .program import Program, program
 from .rounds import Round
 
-__all__ = ["Layout", "Operands", "Traffic"]
+__all__ = ["Layout", "Operands", "Traffic", "beyond", "largest"]
 
 MX8 = FAMILY["mx8"]
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
+
+
+def largest(format: str) -> float:
+    """Return the largest number of "mx8" or "float16"."""
+    if format == "mx8":
+        return float(np.ldexp(MX8.largest_magnitude, LARGEST - BIAS - MX8.magnitude_bits + 1))
+    return float(float16.decode(float16.infinity - 1))
+
+
+def beyond(format: str, values: Floats) -> NDArray[np.bool_]:
+    """Return which numbers, rounded, lie beyond the range of "mx8" or "float16"."""
+    magnitude = np.abs(np.asarray(values, dtype=np.float64))
+    if format == "mx8":
+        last = np.ldexp(1.0, LARGEST - BIAS - MX8.magnitude_bits + 1)  # place of the largest number
+        return magnitude >= largest(format) + last / 2
+    return np.isinf(float16.decode(float16.encode(magnitude)))
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,9 @@ def DATA() -> list[click.Parameter]:
 
 
 def PLAN() -> list[click.Parameter]:
+    from penstock.discovery import engines
+
+    own = "; ".join(engine.formats for engine in engines().values() if engine.formats)
     return [
         Once(
             ("--target",),
@@ -201,7 +204,7 @@ def PLAN() -> list[click.Parameter]:
         Once(
             ("--format",),
             metavar="F",
-            help="float32, bfloat16, float16 or fixed:I,F.  "
+            help=f"float32, bfloat16, float16 or fixed:I,F{own and f'; {own}'}.  "
             "[default: float32, for a fit over columns by the range of its values]",
         ),
         Once(

@@ -111,6 +111,12 @@ def test_groups_beyond_the_range():
     for wrong in (np.nan, np.inf):
         with pytest.raises(ValueError, match="NaN or infinity"):
             MX8.encode([wrong] * 16)
+    # what rounds beyond the largest number of all becomes it
+    place = 2.0**122
+    wide = np.array([62.4, 63, 63.49, 63.5, 63.75, 64, 1000]) * place
+    for x, held in zip(wide, [62, 63, 63, 63, 63, 63, 63], strict=True):
+        group = np.r_[-x, x, 1.0 * place, np.zeros(13)]
+        assert MX8.quantise(group)[:3].tolist() == [-held * place, held * place, place]
 
 
 def test_products_are_exact():

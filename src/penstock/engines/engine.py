@@ -38,6 +38,8 @@ class Engine(ABC):
     name: str
     kernels: tuple[type[Any], ...]
     default_target: str = "small"
+    #: in words, the number formats that it has instead of the shared ones, for the help on --format
+    formats: str = ""
     backends: frozenset[str] | None = None
     #: whether its options alone say what a run does, so that no data need be given
     data_optional: bool = False

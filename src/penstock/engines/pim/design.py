@@ -48,10 +48,11 @@ class PimDesign(Design):
     device: PimConfig
     batch: int
     heads: int
+    on_overflow: str = "error"  #: of the data, unless a run says otherwise
     engine_name = "pim"
     #: four fifths of what the first placement reached (docs/pim.md), as PLLs make it; grade 8 is a guess
     clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 15.0, ("ecp5", "8"): 20.0}
-    arguments = frozenset({"tokens", "batch", "heads", "on_nan"})
+    arguments = frozenset({"tokens", "batch", "heads", "on_nan", "on_overflow"})
 
     @property
     def name(self) -> str:
@@ -117,6 +118,7 @@ class PimDesign(Design):
             "device": self.device.to_json(),
             "batch": self.batch,
             "heads": self.heads,
+            "on_overflow": self.on_overflow,
         }
 
     def text(self) -> str:

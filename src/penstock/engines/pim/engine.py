@@ -11,7 +11,7 @@ from penstock.dsl.pim.kernel import Recurrence
 from penstock.engines.base import Design, Engine, Given
 from penstock.models.pim.errors import PimError
 
-from .options import OPTIONS, SCHEDULES
+from .options import FORMATS, OPTIONS, SCHEDULES
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
@@ -27,6 +27,34 @@ __all__ = ["PimEngine"]
 _SIZE = 64
 
 
+def _format(given: Given) -> str:
+    """Return the number format. Raises KernelError (E603)."""
+    if given.format is None:
+        return FORMATS[0]
+    chosen = str(getattr(given.format, "name", given.format))
+    if chosen not in FORMATS:
+        raise error(
+            "E603",
+            f"units compute in {' or '.join(FORMATS)}, not in {chosen!r}",
+            Span.whole("--format"),
+            hint=f"write --format {FORMATS[0]}",
+        )
+    return chosen
+
+
+def _too_fast(config: PimConfig) -> str:
+    """Return in words which time of a DRAM is shorter than what units need, nothing where none is."""
+    timing, least, last = config.timing, 3 if config.format == "mx8" else 4, 14
+    if config.interval < least:
+        return f"an iteration takes {least} cycles, column commands come every {config.interval} (tCCD)"
+    if max(timing.tRTP, timing.tWR) < last:
+        return (
+            f"a result is ready {last} cycles after the last iteration, and rows close "
+            f"{max(timing.tRTP, timing.tWR)} cycles after it (the longer of tWR and tRTP)"
+        )
+    return ""
+
+
 class PimEngine(Engine):
     """State updates and attention in units beside the banks of a DRAM."""
 
@@ -37,6 +65,7 @@ class PimEngine(Engine):
     errors = (PimError,)
     arguments = frozenset({"tokens"})
     data_optional = True
+    formats = f"for recurrences {' or '.join(FORMATS)}, {FORMATS[0]} by default"
 
     @property
     def papers(self) -> Mapping[str, Any]:
@@ -48,39 +77,20 @@ class PimEngine(Engine):
         return True  # bits for stochastic rounding
 
     def open(self, source: Any, given: Given) -> Any:
-        """Return the arrays of a file .npz; texts for data that are made when their sizes are known."""
-        from pathlib import Path
+        from .data import opened
 
-        import numpy as np
-
-        from penstock.host.sources import SourceError
-
-        if not isinstance(source, str):
-            return source
-        if source.startswith("random:"):
-            return source
-        if not source.endswith(".npz"):
-            raise SourceError(
-                f"recurrences read arrays, not {source}",
-                "write random:seed=1, or a file .npz",
-                code="E701",
-            )
-        try:
-            with np.load(Path(source)) as arrays:
-                return {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError) as problem:
-            raise SourceError(
-                f"cannot read {source}: {problem}", "it must be written by numpy.savez", code="E701"
-            ) from None
+        return opened(source)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         from penstock.models.memory import FixedLatency
         from penstock.targets import timing_of
 
+        from .data import policy_of
         from .design import PimDesign
 
         assert isinstance(kernel, Recurrence)
         recurrent = self._sized(kernel, given)
+        saturates = policy_of(given, _format(given))
         timing = timing_of(part.memory if given.memory is None else given.memory, part)
         if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
@@ -89,7 +99,14 @@ class PimEngine(Engine):
         if part.shared is not None:  # it will be built
             self._fits(kernel, device, part)
         return PimDesign(
-            part.name, timing, recurrent, device, batch, heads, source=kernel.source or ""
+            part.name,
+            timing,
+            recurrent,
+            device,
+            batch,
+            heads,
+            "saturate" if saturates else "error",
+            source=kernel.source or "",
         )
 
     def _fits(self, kernel: Recurrence, device: PimConfig, part: Target) -> None:
@@ -139,19 +156,13 @@ class PimEngine(Engine):
     def _device(
         self, kernel: Recurrence, recurrent: Recurrent, part: Target, given: Given, items: int
     ) -> PimConfig:
+        from penstock.models.memory.dram import PRESETS
         from penstock.models.pim.config import Design as Unit
         from penstock.models.pim.config import PimConfig
         from penstock.models.pim.layout import Layout
         from penstock.models.pim.timing import timing_named
 
-        chosen = getattr(given.format, "name", given.format) or "mx8"
-        if chosen not in ("mx8", "float16"):
-            raise error(
-                "E603",
-                f"units compute in mx8 or float16, not in {chosen}",
-                Span.whole("--format"),
-                hint="write --format mx8",
-            )
+        chosen = _format(given)
         unit = Unit.named(given.option("unit", "pimba"))
         if recurrent.mode != "update" and unit is not Unit.PIMBA:
             raise error(
@@ -173,12 +184,19 @@ class PimEngine(Engine):
         banks = given.option("banks")
         if banks is None:
             banks = max(2 * sets, 2 if part.lut < 300_000 else 16)
-        if banks not in (2, 4, 8, 16, 32, 64) or banks < 2 * sets:
+        if banks.bit_count() != 1:
+            raise error(
+                "E464",
+                f"--banks {banks}: the number of banks is a power of two",
+                Span.whole("--banks"),
+                hint=f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}",
+            )
+        if banks < 2 * sets:
             raise error(
                 "E464",
                 f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks",
                 Span.whole("--banks"),
-                hint=f"write --banks {max(2 * sets, 2)} or a larger power of two",
+                hint=f"write --banks {2 * sets} or a larger power of two",
             )
         groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
         config = PimConfig(
@@ -206,14 +224,17 @@ class PimEngine(Engine):
                 source=kernel.source,
             )
         config = replace(config, rows=1 << max(0, used - 1).bit_length())
-        least = 3 if chosen == "mx8" else 4
-        if config.interval < least or max(timing.tRTP, timing.tWR) < 14:
+        if found := _too_fast(config):
+            fitting = [
+                name
+                for name in PRESETS
+                if not _too_fast(replace(config, timing=timing_named(name)))
+            ]
             raise error(
                 "E464",
-                f"units need {least} cycles an iteration and 14 from the last one to its result; {timing.name} has "
-                f"{config.interval} and {max(timing.tRTP, timing.tWR)}",
+                f"units of {chosen} are too slow for {timing.name}: {found}",
                 Span.whole("--dram"),
-                hint="leave --dram out",
+                hint=f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out",
             )
         return config
 
@@ -230,14 +251,23 @@ class PimEngine(Engine):
             PimConfig.from_json(manifest["device"]),
             manifest["batch"],
             manifest["heads"],
+            manifest.get("on_overflow", "error"),
             given_verilog=verilog,
         )
 
     def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
-        from .sections import facts
+        from .data import Inputs, policy_of
+        from .sections import facts, read
 
         assert isinstance(kernel, Recurrence)
-        return (facts(kernel.trace(given.option("dims", {}))),)
+        saturates = policy_of(given, _format(given))
+        if not isinstance(given.data, Mapping):  # nothing that has sizes
+            return (facts(kernel.trace(given.option("dims", {}))),)
+        recurrent = self._sized(kernel, given)
+        heads = self._heads(recurrent, given)
+        inputs = Inputs.of(recurrent, *heads, given.data, given.option("tokens"))
+        _, count = inputs.operands(_format(given), saturates)
+        return facts(recurrent), read(inputs, count)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:
         from .sections import summary

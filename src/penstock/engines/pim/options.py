@@ -6,9 +6,12 @@ import click
 
 from penstock.models.memory.dram import PRESETS
 from penstock.models.pim.config import Design
-from penstock.options import TABLE, Count, Option
+from penstock.options import INPUTS, TABLE, Count, Option
 
-__all__ = ["OPTIONS", "SCHEDULES"]
+__all__ = ["FORMATS", "OPTIONS", "SCHEDULES"]
+
+#: number formats of units, the default first
+FORMATS = ("mx8", "float16")
 
 #: schedules by name: (sets of bank groups, whether COMP is bank-local)
 SCHEDULES = {"together": (1, False), "halves": (2, False), "quarters": (4, True)}
@@ -65,17 +68,10 @@ _DEVICE = (
         "banks",
         Count(2, 64),
         "N",
-        "Banks of the device: 2, 4, 8 or 16.  [default: as many as fit]",
+        "Banks of the device, a power of two.  [default: as many as fit]",
         plans=True,
-    ),
-    Option(
-        "--on-nan",
-        "on_nan",
-        click.Choice(["error", "skip", "pass"]),
-        None,
-        "What a NaN in the data does: an error, since a block cannot hold it.",
     ),
 )
 OPTIONS = dict.fromkeys(
-    ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE)
+    ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE, *INPUTS)
 )

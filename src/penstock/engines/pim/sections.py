@@ -13,6 +13,7 @@ from penstock.report.common import agreement, cycle_rows, resources, speed_rows,
 from penstock.report.rows import Facts, Part, Row, Verdict
 from penstock.report.words import plural, target_text, values_text
 
+from .data import Inputs
 from .design import PimDesign
 from .workload import Stepping
 
@@ -34,6 +35,18 @@ def facts(recurrent: Recurrent) -> Facts:
         ("form", _MODES["turned" if recurrent.turned else recurrent.mode]),
         ("state", f"{recurrent.state}[{rows or '?'}, {columns or '?'}]"),
     )
+
+
+def read(inputs: Inputs, count: int) -> Facts:
+    """Return what data hold; `count`: numbers of them beyond the format."""
+    heads = f"{plural(inputs.heads, 'head')} of {plural(inputs.batch, 'request')}"
+    return Facts((Row("heads", heads), Row("tokens", f"{inputs.tokens:,}"), *clipped(count)))
+
+
+def clipped(count: int) -> Iterable[Row]:
+    """Return what was done with numbers of the data beyond the format, if there are any."""
+    if count:
+        yield Row("inputs", f"{plural(count, 'number')} beyond the format, taken as its end")
 
 
 def summary(outcome: Outcome) -> Iterable[Part]:
@@ -69,8 +82,10 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
         count = plural(len(made.schedule.commands), "command")
         yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
         yield Row("a round", _round(design))
-    if outcome.rtl is not None:
-        yield Row("saturated", str(outcome.rtl.counters.get("saturated", 0)))
+    run = outcome.rtl or outcome.golden
+    if run is not None and not run.errors:
+        yield Row("saturated", f"{run.counters.get('saturated', 0):,}")
+        yield from clipped(run.counters.get("saturated_inputs", 0))
     yield from speed_rows(outcome)
 
 

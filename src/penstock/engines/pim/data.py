@@ -1,0 +1,348 @@
+"""The data of a recurrence: arrays as a user gives them, held against its parameters, and the operands that the host
+makes of them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.dsl.pim.recurrent import Recurrent
+from penstock.engines.base import Given
+from penstock.errors import Conflict
+from penstock.host.sources import SourceError
+from penstock.inputs import input_policy
+from penstock.models.pim.layout import Operands, beyond, largest
+
+__all__ = ["TOKENS", "Inputs", "opened", "policy_of", "seed_of"]
+
+Floats = NDArray[np.float64]
+TOKENS = 4
+_NAMES = {"d": "decays", "k": "keys", "v": "values", "q": "queries"}
+_SAVED = "write it with numpy.savez(file, name=array, …)"
+
+
+def opened(source: Any) -> Any:
+    """Return the arrays of a file .npz or of a dictionary by name, and a text for data that are made when their
+    sizes are known as it is. Raises SourceError."""
+    if source is None:
+        return None
+    if not isinstance(source, str):
+        return _mapped(source)
+    if source.startswith("random:"):
+        _seed(source, 1)
+        return source
+    if not source.endswith(".npz"):
+        raise SourceError(
+            f"recurrences read arrays, not {source}",
+            "write random:seed=1, or a file .npz",
+            code="E701",
+        )
+    return _read(Path(source))
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a file. Raises SourceError."""
+    try:
+        with path.open("rb") as file:  # np.load would leave a broken archive open
+            if not zipfile.is_zipfile(file):
+                raise SourceError(f"{path} is not a NumPy archive of arrays", _SAVED)
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+    except (ValueError, EOFError, zipfile.BadZipFile) as problem:
+        hint = _SAVED
+        if "allow_pickle" in str(problem):
+            hint = "arrays of Python objects are not read: make them float64"
+        raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from None
+    except OSError as problem:
+        raise SourceError(
+            f"cannot read {path}: {problem.strerror or problem}",
+            "names are relative to the current folder",
+            code="E702",
+        ) from None
+
+
+def _mapped(source: Any) -> dict[str, NDArray[Any]]:
+    """Return given arrays by name. Raises SourceError."""
+    hint = "give a dictionary of arrays, random:seed=1, or a file .npz"
+    if not isinstance(source, Mapping):
+        raise SourceError(
+            f"recurrences read arrays by name, not {type(source).__name__}", hint, code="E701"
+        )
+    found = {}
+    for name, value in source.items():
+        try:
+            found[str(name)] = np.asarray(value)
+        except ValueError:
+            raise SourceError(
+                f"{name} is no array: its rows have different lengths", hint, code="E704"
+            ) from None
+    return found
+
+
+def policy_of(given: Given, format: str, default: str = "error") -> bool:
+    """Return whether values beyond the format's range are saturated; `default`: of --on-overflow. Raises Conflict, KernelError."""
+    if given.option("on_nan") not in (None, "error"):
+        raise Conflict(
+            f"--on-nan {given.option('on_nan')} is not for recurrences: a block cannot hold NaN, and a token "
+            "cannot be left out",
+            "leave --on-nan out: a NaN is an error",
+        )
+    chosen = given.option("on_overflow", default)
+    return input_policy(chosen, has_nan=False, format=format, rows=False).saturates
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a run takes in. `arrays`: by parameter, (tokens, requests, heads, …), the state without tokens; `bare`:
+    those that were given without requests and heads."""
+
+    recurrent: Recurrent
+    batch: int
+    heads: int
+    tokens: int
+    arrays: Mapping[str, Floats]
+    bare: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def random(cls, recurrent: Recurrent, batch: int, heads: int, tokens: int, seed: int) -> Inputs:
+        """Return random inputs: normal, decays uniform between 0.8 and 1; a state of a recurrence begins at 0."""
+        rng, decay = np.random.default_rng(seed), recurrent.decays()
+        found: dict[str, Floats] = {}
+        for name, shape in _shapes(recurrent).items():
+            lead = (batch, heads)
+            if name == recurrent.state:
+                if recurrent.mode != "update":
+                    found[name] = rng.normal(size=(*lead, *shape))
+            elif name in decay:
+                found[name] = rng.uniform(0.8, 1.0, size=(tokens, *lead, *shape))
+            else:
+                found[name] = rng.normal(size=(tokens, *lead, *shape))
+        return cls(recurrent, batch, heads, tokens, found)
+
+    @classmethod
+    def of(
+        cls, recurrent: Recurrent, batch: int, heads: int, source: Any, tokens: int | None
+    ) -> Inputs:
+        """Return the arrays that a user gave; `tokens`: how many of them, all without. Raises SourceError."""
+        given, shapes = _mapped(source), _shapes(recurrent)
+        if unknown := sorted(given.keys() - shapes.keys()):
+            raise SourceError(
+                f"the data have an array {unknown[0]!r}, which is no parameter of {recurrent.name}",
+                f"its parameters are {', '.join(shapes)}",
+                code="E704",
+            )
+        lead = (batch, heads)
+        found: dict[str, Floats] = {}
+        bare = set()
+        for name, shape in shapes.items():
+            is_state = name == recurrent.state
+            said = _said(lead, shape, is_state)
+            if name not in given:
+                if is_state and recurrent.mode == "update":
+                    continue
+                raise SourceError(
+                    f"the data have no array {name!r}", f"it has the shape {said}", code="E704"
+                )
+            value = _numbers(name, given[name])
+            full = (*lead, *shape) if is_state else (-1, *lead, *shape)
+            if value.ndim == len(full) - 2 and lead == (1, 1):
+                at = 0 if is_state else 1
+                value = value.reshape(*value.shape[:at], 1, 1, *value.shape[at:])
+                bare.add(name)
+            if value.ndim != len(full) or any(
+                n != w for n, w in zip(value.shape, full, strict=True) if w >= 0
+            ):
+                raise SourceError(
+                    f"the array {name!r} has the shape {given[name].shape}",
+                    f"it must be {said}",
+                    code="E704",
+                )
+            if not np.isfinite(value).all():
+                where = np.argwhere(~np.isfinite(given[name]))[0].tolist()
+                raise SourceError(
+                    f"{name}{where} is {given[name][tuple(where)]}, which a block cannot hold",
+                    "recurrences take finite numbers alone",
+                    code="E842",
+                )
+            found[name] = value
+        many = _counted(recurrent, found, tokens)
+        cut = {n: v if n == recurrent.state else v[:many] for n, v in found.items()}
+        return cls(recurrent, batch, heads, many, cut, frozenset(bare))
+
+    # -- what the host computes before and after
+
+    @property
+    def items(self) -> int:
+        return self.batch * self.heads
+
+    @cached_property
+    def leaves(self) -> dict[str, Floats]:
+        """Inputs with tokens and items in one axis."""
+        return {
+            name: value.reshape(-1, *value.shape[3:])
+            for name, value in self.arrays.items()
+            if name != self.recurrent.state
+        }
+
+    def operands(self, format: str, saturates: bool) -> tuple[Operands, int]:
+        """Return the unit's operands in float64, and how many numbers of them lay beyond the format and are its end
+        now. Raises SourceError for numbers that the format does not hold, unless it `saturates`."""
+        recurrent = self.recurrent
+        rows, columns = recurrent.shape
+        assert rows is not None and columns is not None
+        update = recurrent.mode == "update"
+        head, many = (rows, columns) if update else (columns, rows)
+        count = 0
+        state = self.arrays.get(recurrent.state)
+        if state is not None:
+            count += self._check(recurrent.state, state, format, saturates)
+            state = state.reshape(-1, *state.shape[2:])
+            if recurrent.turned or not update:
+                state = state.swapaxes(1, 2)
+        made: dict[str, Floats | None] = {}
+        for name, size in (("q", head), ("d", head), ("k", head), ("v", many)):
+            node, decays = getattr(recurrent, name), name == "d"
+            if node is None or (decays and not update):
+                ones = decays and update
+                made[name] = np.ones((self.tokens, self.items, size)) if ones else None
+                continue
+            value = self._host(name, node)
+            count += self._check(name, value, format, saturates, node)
+            made[name] = np.broadcast_to(value, (len(value), size)).reshape(
+                self.tokens, self.items, size
+            )
+        end = largest(format)
+        clip = lambda a: a if a is None or not count else np.clip(a, -end, end)
+        return Operands(clip(state), *(clip(made[name]) for name in "qdkv")), count
+
+    def _host(self, name: str, node: int) -> Floats:
+        """Return an operand (tokens · items, its size). Raises SourceError where it is no number."""
+        leaves = self.leaves or {"": np.zeros((self.tokens * self.items, 1))}
+        value = self.recurrent.host(leaves, node)
+        value = np.asarray(value.reshape(len(value), -1), dtype=np.float64)
+        if not np.isfinite(value).all():
+            place = self._place(np.argwhere(~np.isfinite(value))[0])
+            raise SourceError(
+                f"{_NAMES[name]} of the unit, which the host computes, are NaN or infinite at {place}, which a block "
+                "cannot hold",
+                "look at the inputs, and at divisions and exp in the kernel",
+                code="E842",
+            )
+        return value
+
+    def _place(self, index: NDArray[np.int64]) -> str:
+        token, item = divmod(int(index[0]), self.items)
+        request, head = divmod(item, self.heads)
+        return f"token {token}, request {request}, head {head}, element {index[1]}"
+
+    def _check(
+        self, name: str, value: Floats, format: str, saturates: bool, node: int | None = None
+    ) -> int:
+        """Return how many numbers lie beyond the format's range. Raises SourceError unless it `saturates`."""
+        wrong = beyond(format, value)
+        count = int(wrong.sum())
+        if not count or saturates:
+            return count
+        first = np.argwhere(wrong)[0]
+        leaf = name if node is None else self.recurrent.leaf(node)
+        if leaf is None:
+            what = f"{_NAMES[name]} of the unit, which the host computes, reach {value[tuple(first)]:.6g} at "
+            what += self._place(first)
+        else:
+            own = self.arrays[leaf]
+            index = (
+                first
+                if node is None
+                else np.array(
+                    np.unravel_index(int(np.ravel_multi_index(first, value.shape)), own.shape)
+                )
+            )
+            at = index.tolist()
+            if leaf in self.bare:
+                lead = int(node is not None)
+                at = [*at[:lead], *at[lead + 2 :]]
+            what = f"{leaf}{at} is {value[tuple(first)]:.6g}"
+        raise SourceError(
+            f"{what}, which lies beyond the range of {format}, ± {largest(format):.6g}",
+            "--on-overflow saturate takes the end of the range in its place and counts it"
+            + ("; --format mx8 has a wider range" if format != "mx8" else ""),
+            code="E841",
+        )
+
+
+def _seed(source: str, seed: int) -> int:
+    """Return the seed of a text `random:seed=…`. Raises SourceError."""
+    for part in filter(None, source.removeprefix("random:").split(",")):
+        name, _, value = part.partition("=")
+        if name == "rows":
+            continue
+        if name != "seed" or not value.isdigit():
+            raise SourceError(f"random data have no {part}", "write random:seed=1", code="E701")
+        seed = int(value)
+    return seed
+
+
+def seed_of(source: Any, seed: int | None) -> int:
+    """Return the seed of random data, 1 where nothing is said. Raises SourceError."""
+    own = 1 if seed is None else int(seed)
+    return _seed(source, own) if isinstance(source, str) else own
+
+
+def _shapes(recurrent: Recurrent) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each parameter for one head."""
+    declared = dict(recurrent.dims)
+    sizes: dict[str, int] = {}
+    for name, size in zip(declared[recurrent.state], recurrent.sizes, strict=True):
+        assert size is not None
+        sizes[str(name)] = size
+    sizes |= dict(recurrent.extra_sizes)
+    return {
+        name: tuple(int(d) if isinstance(d, int) else sizes[d] for d in dims)
+        for name, dims in declared.items()
+    }
+
+
+def _numbers(name: str, value: NDArray[Any]) -> Floats:
+    """Return an array in float64. Raises SourceError where it holds no real numbers."""
+    if value.dtype.kind not in "biuf":
+        kinds = {"U": "text", "S": "bytes", "c": "complex numbers", "O": "Python objects"}
+        what = kinds.get(value.dtype.kind, f"values of the type {value.dtype}")
+        raise SourceError(
+            f"the array {name!r} holds {what}, not real numbers", "make it float64", code="E704"
+        )
+    return value.astype(np.float64)
+
+
+def _counted(recurrent: Recurrent, found: Mapping[str, Floats], tokens: int | None) -> int:
+    """Return how many tokens the arrays have, or those of them that are wanted. Raises SourceError."""
+    counts = {name: len(value) for name, value in found.items() if name != recurrent.state}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise SourceError(
+            f"the arrays have different numbers of tokens: {listed}",
+            "tokens come first",
+            code="E704",
+        )
+    have = next(iter(counts.values()))
+    if not have:
+        raise SourceError("the arrays have no tokens", "tokens come first", code="E704")
+    if tokens is not None and tokens > have:
+        raise SourceError(
+            f"the data have {have} tokens, not {tokens}", f"write --tokens {have}", code="E704"
+        )
+    return have if tokens is None else tokens
+
+
+def _said(lead: tuple[int, int], shape: tuple[int, ...], is_state: bool) -> str:
+    words = [*map(str, (*lead, *shape))]
+    if is_state:
+        return f"({', '.join(words)}): requests, heads"
+    return f"({', '.join(['tokens', *words])}): requests, heads behind tokens"
