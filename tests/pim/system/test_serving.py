@@ -140,16 +140,46 @@ def test_ours():
         assert updates[0] > 1.2 * updates[1] > 1.2 * updates[2] * 1.05
 
 
-def test_reproduce(capsys):
-    """The command prints every figure, none of them more than 5 % off under the paper's assumptions."""
+def test_reproduce(capsys, monkeypatch):
+    """The command prints every figure, none of them more than 5 % off under the paper's assumptions, in tables whose cells are whole at 80 columns."""
     from penstock.cli import run
 
+    monkeypatch.setenv("COLUMNS", "80")
     assert run(["reproduce", "pimba", "--json", "-"]) == 0
-    parts = json.loads(capsys.readouterr().out)["parts"]
+    said = capsys.readouterr()
+    parts = json.loads(said.out)["parts"]
+    lines = said.err.splitlines()
+    for part in parts:
+        for row in part.get("rows", []) if "columns" in part else ():
+            assert any([*map(str.strip, line.split("│"))][1:-1] == row for line in lines), row
     titles = " ".join(part["title"] for part in parts)
     for figure in (5, 12, 13, 14, 15, 16):
         assert f"Figure {figure}" in titles
+    checked = 0
     for part in parts:
         for n, name in enumerate(part.get("columns", [])):
-            if name == "ratio" and "Figure 15" not in part["title"]:
+            if name.endswith("ratio") and "Figure 15" not in part["title"]:
+                checked += len(part["rows"])
                 assert all(abs(float(row[n]) - 1) < NEAR for row in part["rows"])
+    assert checked == 10 + 3 * (36 + 6 + 18) + 4  # figures 5; 12, 14 and 16; 13
+
+
+def test_every_figure_is_drawn():
+    """Each figure has a chart; those with bars of the paper have strokes for them; the H100 has all models."""
+    from penstock.engines.pim.paper import parts
+    from penstock.report.charts import draw
+    from penstock.report.rows import Chart
+
+    charts = {part.title: part for part in parts() if isinstance(part, Chart)}
+    for figure in (5, 12, 13, 14, 15, 16):
+        own = [chart for title, chart in charts.items() if title.startswith(f"Figure {figure}")]
+        assert any("marks" in chart.data for chart in own), figure
+    assert len(charts["Figure 13, all"].data["groups"]) == 6
+    models = {
+        group.split()[0]
+        for title, chart in charts.items()
+        if "H100" in title
+        for group in chart.data["groups"]
+    }
+    assert models == set(MODELS)
+    assert all(draw(chart) for chart in charts.values())

@@ -71,6 +71,26 @@ def _grid(title: str, names: Sequence[str], rows: Iterable[Sequence[str]], note:
     return Grid(tuple(columns), tuple(tuple(row) for row in rows), title, note)
 
 
+def _beside(
+    title: str,
+    first: str,
+    rows: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
+    names: Sequence[str],
+    note: str = "",
+) -> Iterator[Grid]:
+    """Return two tables that fit a terminal of 80 columns, for rows of (ours, the paper's, honest) by series: numbers
+    beside the paper's; then the ratio, and what is honest."""
+    heads = [head for name in names for head in (name, "paper")]
+    beside = [[row, *(f"{x:.2f}" for o, t, _ in cells for x in (o, t))] for row, cells in rows]
+    yield _grid(title, [first, *heads], beside, note)
+    held = [
+        [row, *(text for o, t, fair in cells for text in (_ratio(o, t), f"{fair:.2f}"))]
+        for row, cells in rows
+    ]
+    heads = [head for name in names for head in (f"{name} ratio", "honest")]
+    yield _grid(title.replace(":", ", ratios:", 1), [first, *heads], held)
+
+
 def _served(
     model: str, gpu: str, batch: int, assumptions: Assumptions, names: Sequence[str]
 ) -> list[Breakdown]:
@@ -83,27 +103,24 @@ def _throughput(
 ) -> Iterator[Part]:
     """Return tokens a second beside a plain GPU: a table, and a chart for each size of model."""
     names = published.SYSTEMS
-    rows, worst = [], 0.0
+    rows: list[tuple[str, list[tuple[float, float, float]]]] = []
+    worst = 0.0
     series, marks = _series(names), _series(names)
-    groups = []
+    groups: list[str] = []
     for model, batches in bars.items():
         for batch, theirs in zip(published.BATCHES, batches, strict=True):
             ours = _gains(model, gpu, batch, PUBLISHED)
             honest = _gains(model, gpu, batch, HONEST)
-            cells = [f"{model} {batch}"]
-            for name, mine, their, fair in zip(names, ours, theirs, honest, strict=True):
-                cells += [f"{mine:.2f}", f"{their:.2f}", _ratio(mine, their), f"{fair:.2f}"]
+            both = list(zip(ours, theirs, honest, strict=True))
+            for name, (mine, their, _) in zip(names, both, strict=True):
                 worst = max(worst, abs(mine / their - 1))
                 series[name].append(mine)
                 marks[name].append(their)
-            groups.append(cells[0])
-            rows.append(cells)
-    heads = ["model, batch"]
-    for name in names:
-        heads += [name, "paper", "ratio", "honest"]
+            groups.append(f"{model} {batch}")
+            rows.append((groups[-1], both))
     title = f"{figure}: tokens a second on {gpu}, GPU = 1"
     note = f"Every bar is within {worst:.1%} of the paper's under its assumptions."
-    yield _grid(title, heads, rows, note)
+    yield from _beside(title, "model, batch", rows, names, note)
     step = 3 * 6
     for start in range(0, len(groups), step):
         part = slice(start, start + step)
@@ -118,6 +135,23 @@ def _throughput(
                 "line": 1.0,
             },
             "Bars: our model under the paper's assumptions. Strokes: the paper's bars.",
+        )
+    if others := [name for name in MODELS if name not in bars]:
+        gains = {
+            f"{model} {batch}": _gains(model, gpu, batch, PUBLISHED)
+            for model in others
+            for batch in published.BATCHES
+        }
+        yield Chart(
+            "bars",
+            f"{figure}, {gpu}, small models",
+            {
+                "groups": list(gains),
+                "series": {name: [g[n] for g in gains.values()] for n, name in enumerate(names)},
+                "unit": "tokens a second, GPU = 1",
+                "line": 1.0,
+            },
+            "Our model under the paper's assumptions. The paper's figure has models of 70 billion alone.",
         )
 
 
@@ -134,7 +168,6 @@ def _figure5() -> Iterator[Part]:
     titles = (Design.TIME_MULTIPLEXED.title, Design.PIPELINED.title)
     rows, series, marks = [], _series(titles), _series(titles)
     for model, theirs in published.UPDATE_SPEEDUP.items():
-        cells = [model]
         served = {
             a: _served(model, "A100", _BATCH, a, ("GPU", *titles)) for a in (PUBLISHED, HONEST)
         }
@@ -143,13 +176,11 @@ def _figure5() -> Iterator[Part]:
                 parts_[0].seconds[Category.STATE_UPDATE] / parts_[n].seconds[Category.STATE_UPDATE]
                 for parts_ in served.values()
             )
-            cells += [f"{mine:.2f}", f"{their:.2f}", _ratio(mine, their), f"{fair:.2f}"]
+            cells = [f"{mine:.2f}", f"{their:.2f}", _ratio(mine, their), f"{fair:.2f}"]
+            rows.append([f"{model}, {title}", *cells])
             series[title].append(mine)
             marks[title].append(their)
-        rows.append(cells)
-    heads = ["model"]
-    for title in titles:
-        heads += [title, "paper", "ratio", "honest"]
+    heads = ["model, units", "ours", "paper", "ratio", "honest"]
     name = f"Figure 5: state updates a second, batch {_BATCH}, A100 = 1"
     yield _grid(name, heads, rows)
     data = {"groups": list(published.UPDATE_SPEEDUP), "series": series, "marks": marks}
@@ -163,50 +194,79 @@ def _figure13() -> Iterator[Part]:
     names = ("GPU", *published.SYSTEMS)
     rows = []
     gains: dict[tuple[Category, str], list[float]] = {}
+    drawn = (Category.STATE_UPDATE, Category.ATTENTION)
+    shares: dict[Category, dict[str, list[float]]] = {c: {} for c in drawn}
+    wholes: dict[str, list[float]] = {}
     for model in _LARGE:
         for batch in published.BATCHES:
             served = _served(model, "A100", batch, PUBLISHED, names)
             whole = served[0].latency
-            for name, breakdown in zip(names, served, strict=True) if batch == _BATCH else ():
-                shares = (f"{breakdown.seconds[c] / whole:.3f}" for c in Category)
-                rows.append([f"{model} {name}", *shares, f"{breakdown.latency / whole:.3f}"])
+            if batch == _BATCH:
+                wholes[model] = [breakdown.latency / whole for breakdown in served]
+                for category in drawn:
+                    if served[0].seconds[category]:
+                        parts_ = [breakdown.seconds[category] / whole for breakdown in served]
+                        shares[category][model] = parts_
+                for name, breakdown in zip(names, served, strict=True):
+                    cells = [breakdown.seconds[c] / whole for c in Category]
+                    cells.append(breakdown.latency / whole)
+                    rows.append([f"{model} {name}", *(f"{100 * cell:.1f}" for cell in cells)])
             best = served[-1].seconds
-            for category in (Category.STATE_UPDATE, Category.ATTENTION):
+            for category in drawn:
                 if best[category]:
                     for name, other in (("GPU", served[0]), ("GPU+PIM", served[2])):
                         gain = other.seconds[category] / best[category]
                         gains.setdefault((category, name), []).append(gain)
-    heads = ["model, system", *map(str, Category), "all"]
-    yield _grid(f"Figure 13: latency of a token, batch {_BATCH}, of the plain GPU's", heads, rows)
+    heads = ["model, system", "state", "att.", "disc", "conv", "GEMM", "comm", "rest", "all"]
+    title = f"Figure 13: latency of a token, batch {_BATCH}, in % of the plain GPU's"
+    note = f"Columns: {', '.join(map(str, Category))}, and their sum."
+    yield _grid(title, heads, rows, note)
     theirs = {
         Category.STATE_UPDATE: published.UPDATE_LATENCY,
         Category.ATTENTION: published.ATTENTION_LATENCY,
     }
-    means = []
+    means, ours, marks = [], [], []
     for (category, name), values in gains.items():
         mean = math.exp(sum(map(math.log, values)) / len(values))
         their = theirs[category][name != "GPU"]
         means.append([f"{category}, beside {name}", f"{mean:.1f}", f"{their}", _ratio(mean, their)])
+        ours.append(mean)
+        marks.append(their)
     title = "Figure 13: Pimba's latency, times better (mean of all batches)"
     yield _grid(title, ["operator", "ours", "paper", "ratio"], means)
+    for what, bars in (("all", wholes), *((str(c), shares[c]) for c in drawn)):
+        data = {
+            "groups": list(bars),
+            "series": {name: [v[n] for v in bars.values()] for n, name in enumerate(names)},
+            "unit": "of a token's latency on the plain GPU",
+        }
+        yield Chart("bars", f"Figure 13, {what}", data, f"Batch {_BATCH}, models of 70 billion.")
+    data = {
+        "groups": [row[0] for row in means],
+        "series": {"Pimba": ours},
+        "marks": {"Pimba": marks},
+    }
+    note = "Bars: our model under the paper's assumptions. Strokes: the paper's averages."
+    yield Chart(
+        "bars", "Figure 13, averages", {**data, "unit": "times less time", "line": 1.0}, note
+    )
 
 
 def _figure14() -> Iterator[Part]:
     names = published.SYSTEMS
-    rows, series, marks = [], _series(names), _series(names)
+    series, marks = _series(names), _series(names)
+    rows: list[tuple[str, list[tuple[float, float, float]]]] = []
     for model, theirs in published.ENERGY.items():
-        cells = [model]
         made = {a: _served(model, "A100", _BATCH, a, ("GPU", *names)) for a in (PUBLISHED, HONEST)}
+        cells = []
         for n, (name, their) in enumerate(zip(names, theirs, strict=True), 1):
             mine, fair = (served[n].picojoules / served[0].picojoules for served in made.values())
-            cells += [f"{mine:.2f}", f"{their:.2f}", _ratio(mine, their), f"{fair:.2f}"]
+            cells.append((mine, their, fair))
             series[name].append(mine)
             marks[name].append(their)
-        rows.append(cells)
-    heads = ["model"]
-    for name in names:
-        heads += [name, "paper", "ratio", "honest"]
-    yield _grid(f"Figure 14: energy of a token, batch {_BATCH}, GPU = 1", heads, rows)
+        rows.append((model, cells))
+    title = f"Figure 14: energy of a token, batch {_BATCH}, GPU = 1"
+    yield from _beside(title, "model", rows, names)
     data = {"groups": list(published.ENERGY), "series": series, "marks": marks}
     yield Chart("bars", "Figure 14", {**data, "unit": "energy, GPU = 1", "line": 1.0})
 
@@ -214,27 +274,29 @@ def _figure14() -> Iterator[Part]:
 def _figure15() -> Iterator[Part]:
     model, prompt = "zamba2-70b", 1024
     shape, made = MODELS[model], systems()
-    rows, ours = [], _series(("NeuPIMs", "Pimba"))
+    rows, sizes, ours = [], [], _series(("NeuPIMs", "Pimba"))
     for n, token in enumerate(published.NEUPIMS_TOKENS):
         context = prompt + token - 1
         pimba = serve(shape, made["Pimba"], _BATCH, prompt=context, tokens=2).latency
         times = {"NeuPIMs": latency(shape, _BATCH, context) * 1e3, "Pimba": pimba * 1e3}
-        cells = [str(token)]
+        rows.append([str(token)])
+        sizes.append([str(token)])
         for name, system in (("NeuPIMs", made["GPU"]), ("Pimba", made["Pimba"])):
             theirs, held = (values[n] for values in published.NEUPIMS[name])
             size = device_bytes(shape, system, _BATCH, context + 1) / 2**30
-            cells += [f"{times[name]:.1f}", f"{theirs}", _ratio(times[name], theirs)]
-            cells += [f"{size:.1f}", f"{held}", _ratio(size, held)]
+            rows[-1] += [f"{times[name]:.1f}", f"{theirs}", _ratio(times[name], theirs)]
+            sizes[-1] += [f"{size:.1f}", f"{held}", _ratio(size, held)]
             ours[name].append(times[name])
-        rows.append(cells)
     heads = ["token"]
     for name in ours:
-        heads += [f"{name}, ms", "paper", "ratio", "GiB", "paper", "ratio"]
+        heads += [name, "paper", "ratio"]
     note = (
         "The paper's NeuPIMs was drawn with a simulator that is not public. Ours hides attention under the "
         "matrix products and leaves state updates to the GPU."
     )
-    yield _grid(f"Figure 15: a token of {model}, batch {_BATCH}, 8 devices", heads, rows, note)
+    where = f"of {model}, batch {_BATCH}, 8 devices"
+    yield _grid(f"Figure 15: milliseconds of a token {where}", heads, rows, note)
+    yield _grid(f"Figure 15: GiB of a device {where}", heads, sizes)
     data = {
         "groups": [str(token) for token in published.NEUPIMS_TOKENS],
         "series": ours,
@@ -247,25 +309,23 @@ def _figure15() -> Iterator[Part]:
 def _ours() -> Iterator[Part]:
     """Return what our schedules of the same units gain over the published one."""
     names = ("Pimba", *OURS)
-    rows = []
+    gained, tokens = [], []
     for model, shape in MODELS.items():
         operator = Category.STATE_UPDATE if shape.layers else Category.ATTENTION
-        cells = [f"{model}, {operator}"]
+        gained.append([f"{model}, {operator}"])
+        tokens.append([model])
         for assumptions in (PUBLISHED, HONEST):
             base, *others = _served(model, "A100", _BATCH, assumptions, ("GPU", *names))
             theirs = others[0]
             for mine in others[1:]:
-                cells.append(f"{theirs.seconds[operator] / mine.seconds[operator]:.2f}")
-            cells += [f"{base.latency / other.latency:.2f}" for other in others]
-        rows.append(cells)
-    heads = ["model, operator"]
-    for label in ("paper's", "honest"):
-        heads += [f"{label}: halves", "groups", "tokens: Pimba", "halves", "groups"]
-    note = (
-        "Two halves keep tCCD_S between bank groups; four groups take COMP as local to its bank. First the "
-        "operator's gain over the published schedule, then tokens a second, GPU = 1."
-    )
-    yield _grid(f"Our schedules of the same units, batch {_BATCH}, A100", heads, rows, note)
+                gained[-1].append(f"{theirs.seconds[operator] / mine.seconds[operator]:.2f}")
+            tokens[-1] += [f"{base.latency / other.latency:.2f}" for other in others]
+    note = "Two halves keep tCCD_S between bank groups; four groups take COMP as local to its bank."
+    title = f"Our schedules of the same units, batch {_BATCH}, A100"
+    heads = ["model, operator", "paper's: halves", "groups", "honest: halves", "groups"]
+    yield _grid(f"{title}: the operator's gain", heads, gained, note)
+    heads = ["model", "paper's: Pimba", "halves", "groups", "honest: Pimba", "halves", "groups"]
+    yield _grid(f"{title}: tokens a second, GPU = 1", heads, tokens)
 
 
 def _causes() -> Facts:
