@@ -11,9 +11,8 @@ from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ...models.errors import HardwareError
 from ...models.omap.config import OmapConfig
-from ...models.omap.errors import MapError
+from ...models.omap.errors import error_of
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...sim.machine import Closing
 from .backends import MapStopped
@@ -103,8 +102,8 @@ class AsyncMap:
         certificate has, `host` unless given; `first`: the number of the next request; `timeout`:
         seconds for connecting and for each answer.
 
-        Raises ConnectionLost where there is no server, SessionMoved where the device waits for another
-        number.
+        Raises ConnectionLost where there is no server, MapStopped where its map has stopped, SessionMoved
+        where the device waits for another number.
         """
         made = cls(host, port, key, first, timeout)
         made._tls, made._name = tls, server_name
@@ -198,8 +197,10 @@ class AsyncMap:
                     host, port, ssl=self._tls, server_hostname=name
                 )
                 size = greeting_bytes(await reader.readexactly(GREETING.size))
-                config, expected = read_greeting(await reader.readexactly(size))
-            self._agree(config, expected)
+                said = read_greeting(await reader.readexactly(size))
+            if said.stopped is not None:
+                raise MapStopped(said.stopped)
+            self._agree(said.config, said.next)
         except BaseException as problem:
             if writer is not None:
                 await _closed(writer)
@@ -266,7 +267,7 @@ class AsyncMap:
         if answer.kind == Kind.NUMBER:
             self._fail(number, Refused(answer.kind, number, answer.value))
         elif answer.kind == Kind.STOPPED:
-            self._fail(number, MapStopped(HardwareError(MapError(answer.value))))
+            self._fail(number, MapStopped(error_of(answer.value)))
         else:
             self._unanswered.pop(number, None)
             try:

@@ -1,7 +1,8 @@
 """What client and server send each other, inside TLS.
 
 A connection begins with the server's greeting: its length in 4 bytes, then JSON with the protocol's
-`version`, the map's `config`, and `next`, the number of the request that the device waits for. Then
+`version`, the map's `config`, and `next`, the number of the request that the device waits for; where
+the map has stopped, `stopped` is the error's code. Then
 requests go one way and answers the other, all of one size, numbers with the lowest byte first:
 
     request   length (4)  number (8)  sealed request   code (16)
@@ -21,13 +22,16 @@ import struct
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from ...models.errors import HardwareError
 from ...models.omap.config import OmapConfig
+from ...models.omap.errors import error_of
 
 __all__ = [
     "GREETING",
     "VERSION",
     "Answer",
     "Frames",
+    "Greeting",
     "Kind",
     "Refused",
     "greeting",
@@ -89,6 +93,15 @@ class Answer(NamedTuple):
         return int.from_bytes(self.sealed[:8], "little")
 
 
+class Greeting(NamedTuple):
+    """What a server says first. `next`: the number that the device waits for; `stopped`: why the map
+    answers no more."""
+
+    config: OmapConfig
+    next: int
+    stopped: HardwareError | None
+
+
 class Frames:
     """Messages of one map. `key`: of admission."""
 
@@ -128,21 +141,27 @@ class Frames:
         return Answer(Kind(kind), number, text[_ANSWER.size :])
 
 
-def greeting(config: OmapConfig, expected: int) -> bytes:
+def greeting(config: OmapConfig, expected: int, stopped: HardwareError | None = None) -> bytes:
     """Return a server's greeting."""
     said = {"version": VERSION, "config": config.to_json(), "next": expected}
+    if stopped is not None:
+        said["stopped"] = int(stopped.code)
     text = json.dumps(said).encode()
     return GREETING.pack(len(text)) + text
 
 
-def read_greeting(text: bytes) -> tuple[OmapConfig, int]:
-    """Return the map's configuration and the number of the next request. Raises ValueError for a
-    greeting that is none, or of another version."""
+def read_greeting(text: bytes) -> Greeting:
+    """Return what a greeting says. Raises ValueError for one that is none, or of another version."""
     try:
         said: Any = json.loads(text)
         if said["version"] != VERSION:
             raise ValueError(f"the server speaks version {said['version']}, this client {VERSION}")
-        return OmapConfig.from_json(said["config"]), int(said["next"])
+        stopped = said.get("stopped")
+        return Greeting(
+            OmapConfig.from_json(said["config"]),
+            int(said["next"]),
+            None if stopped is None else error_of(int(stopped)),
+        )
     except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
         raise ValueError("what answers there is no server of an oblivious map") from None
 

@@ -2,11 +2,13 @@
 
 The two speak through pipes. First the map's configuration, as JSON on a line; then, again and again, a
 count and how many of them are records of a load (4 bytes each, the lowest first), and so many sealed requests, answered by a byte of 0 and as many sealed
-responses, or by a byte of 1 and an error's code (4 bytes). The device reads its keys from a file.
+responses, or by a byte of 1 and an error's code (4 bytes). The device reads its keys from a file, and says at first how many records a load may have,
+and the digest of the key of admission that belongs to its keys.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import subprocess
@@ -17,10 +19,11 @@ from typing import BinaryIO
 
 from ...models.errors import HardwareError
 from ...models.omap.config import OmapConfig
-from ...models.omap.errors import MapError
+from ...models.omap.errors import MapError, error_of
 from ...sim.machine import Closing
 from .backends import Carrier, MapStopped, ModelCarrier, Opens
 from .keyfiles import KeyFileError, read_device
+from .session import admission_key
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
 
@@ -43,6 +46,8 @@ class DeviceProcess(Closing):
     module, arguments
         The module whose program is the device (`run_device`), and what it is given behind the keys; the
         golden model unless told otherwise.
+    admission
+        The server's key, which must belong to the device's.
 
     Raises DeviceLost.
     """
@@ -53,6 +58,8 @@ class DeviceProcess(Closing):
         keys: str | Path,
         module: str = __name__,
         arguments: Sequence[str] = (),
+        *,
+        admission: bytes | None = None,
     ) -> None:
         self.config = config
         command = [sys.executable, "-m", module, str(keys), *arguments]
@@ -65,11 +72,16 @@ class DeviceProcess(Closing):
         except OSError:
             pass  # what it says of it is read next
         told = self._from.readline().decode(errors="replace").strip()
-        ready, _, most = told.partition(" ")
-        if ready != "ready":
+        ready, *facts = told.split(" ")
+        if ready != "ready" or len(facts) != 2:
             self.close()
             raise DeviceLost(told or "the device's process did not begin")
-        self.most_records = int(most)
+        self.most_records = int(facts[0])
+        if admission is not None and _digest(admission) != facts[1]:
+            self.close()
+            raise DeviceLost(
+                f"{keys} does not belong to the server's key: the two were made by different runs"
+            )
 
     def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
         size = self.config.message_bytes
@@ -85,7 +97,7 @@ class DeviceProcess(Closing):
                 return [text[at : at + size] for at in range(0, len(text), size)]
         elif head == _STOPPED:
             code = int.from_bytes(self._from.read(4), "little")
-            raise MapStopped(HardwareError(MapError(code)))
+            raise MapStopped(error_of(code))
         raise MapStopped(HardwareError(MapError.STOPPED))
 
     def close(self) -> None:
@@ -99,6 +111,11 @@ class DeviceProcess(Closing):
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _digest(admission: bytes) -> str:
+    """Return what tells a key of admission from others, and nothing of it."""
+    return hashlib.sha256(admission).hexdigest()
 
 
 def _serve(carrier: Carrier, requests: BinaryIO, responses: BinaryIO) -> None:
@@ -122,11 +139,13 @@ def run_device(keys: str | Path, opens: Opens) -> int:
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     config = OmapConfig.from_json(json.loads(requests.readline()))
     try:
-        carrier = opens(config, read_device(keys))
+        known = read_device(keys)
+        carrier = opens(config, known)
     except (KeyFileError, ValueError) as problem:
         responses.write(f"{problem}\n".encode())
         return 1
-    responses.write(f"ready {carrier.most_records}\n".encode())
+    digest = _digest(admission_key(known.session))
+    responses.write(f"ready {carrier.most_records} {digest}\n".encode())
     responses.flush()
     try:
         _serve(carrier, requests, responses)

@@ -15,7 +15,7 @@ from .frames import Frames, Kind, greeting
 
 __all__ = ["MapServer"]
 
-#: seconds that a client has to take a refusal and hang up
+#: seconds that a client has to take a refusal and hang up, and a server's last answers
 _LINGER = 1.0
 
 
@@ -41,6 +41,13 @@ class MapServer:
     kept
         How many of the latest sealed responses are kept: a client whose connection broke sends its
         unanswered messages again, the same bytes, and gets the answers that it has missed.
+    patience
+        Seconds after which a connection that does not take its answers is ended. None of its messages
+        is read meanwhile, so that answers for it do not pile up.
+    connections
+        Most connections at a time. One more ends the one whose latest new request is oldest, those
+        that never brought one first: whoever only has messages that were sent before cannot displace
+        the client.
 
     ```
     async with MapServer(carrier, key) as server:
@@ -62,8 +69,11 @@ class MapServer:
         first: int = 0,
         batch: int = 64,
         kept: int = 4096,
+        patience: float = 60.0,
+        connections: int = 256,
     ) -> None:
         self._carrier, self._batch, self._kept = carrier, batch, kept
+        self._patience, self._most = patience, connections
         self._frames = Frames(carrier.config, admission)
         self.next = first
         self._answers: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
@@ -71,7 +81,8 @@ class MapServer:
         self._stopped: HardwareError | None = None
         self._server: asyncio.Server | None = None
         self._worker: asyncio.Task[None] | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        #: the latest new request of each connection, 0 before the first
+        self._writers: dict[asyncio.StreamWriter, int] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self.calls = 0
 
@@ -104,6 +115,10 @@ class MapServer:
                 await self._worker
         for writer in list(self._writers):
             writer.close()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=_LINGER)
+        for writer in list(self._writers):
+            writer.transport.abort()
         await asyncio.gather(*self._connections)
         self._server = self._worker = None
 
@@ -119,23 +134,40 @@ class MapServer:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
-        self._writers.add(writer)
+        self._make_room()
+        self._writers[writer] = 0
         try:
-            writer.write(greeting(self._carrier.config, self.next))
-            await writer.drain()
+            writer.write(greeting(self._carrier.config, self.next, self._stopped))
+            await self._drain(writer)
             await self._read(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, TimeoutError):
+        except TimeoutError:
+            writer.transport.abort()  # what it does not take would keep it open
+        except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             pass  # the client has gone
         finally:
-            self._writers.discard(writer)
             writer.close()
             with suppress(OSError):
-                await writer.wait_closed()
+                async with asyncio.timeout(self._patience):
+                    await writer.wait_closed()
+            writer.transport.abort()
+            self._writers.pop(writer, None)
             self._connections.discard(task)
+
+    def _make_room(self) -> None:
+        while len(self._writers) >= self._most:
+            oldest = min(self._writers, key=self._writers.__getitem__)
+            del self._writers[oldest]
+            oldest.transport.abort()
+
+    async def _drain(self, writer: asyncio.StreamWriter) -> None:
+        """Wait until little is left that the other side has not taken. Raises TimeoutError."""
+        async with asyncio.timeout(self._patience):
+            await writer.drain()
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = self._frames.request_bytes
         while True:
+            await self._drain(writer)
             length = int.from_bytes(await reader.readexactly(4), "little")
             if length != size:
                 return await self._refuse(reader, writer, Kind.SIZE, 4 + size)
@@ -154,7 +186,7 @@ class MapServer:
     ) -> None:
         """Say that a connection ends, and why."""
         writer.write(self._frames.refusal(kind, 0, value))
-        await writer.drain()
+        await self._drain(writer)
         # what the client has sent meanwhile is read: a line that is closed before loses the refusal
         with suppress(TimeoutError):
             async with asyncio.timeout(_LINGER):
@@ -193,6 +225,8 @@ class MapServer:
                 self.next += len(fresh)
                 for message, answer in zip(fresh, answers, strict=True):
                     self._keep(message, answer)
+                    if message.writer in self._writers:
+                        self._writers[message.writer] = message.number + 1
                     self._send(message.writer, self._frames.answer(message.number, answer))
                 return
         for message in fresh:
@@ -215,5 +249,6 @@ class MapServer:
             self._send(message.writer, refusal)
 
     def _send(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
+        # the writer's own task waits until it is taken, before it reads on
         if not writer.is_closing():
             writer.write(frame)

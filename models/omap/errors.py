@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..errors import HardwareCode
+from ..errors import ErrorCode, HardwareCode, HardwareError
 
-__all__ = ["MapError"]
+__all__ = ["MapError", "error_of"]
 
 
 class MapError(HardwareCode):
@@ -56,3 +56,9 @@ class MapError(HardwareCode):
         "load each key once, into a map with fresh keys",
         "E850",
     )
+
+
+def error_of(code: int) -> HardwareError:
+    """Return the error of a code, a map's own or one of all engines. Raises ValueError for a code
+    that there is not."""
+    return HardwareError(MapError(code) if code in set(MapError) else ErrorCode(code))

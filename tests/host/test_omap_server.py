@@ -35,9 +35,11 @@ from penstock.host.omap.keyfiles import (
 from penstock.host.omap.process import DeviceLost, DeviceProcess
 from penstock.host.omap.server import MapServer
 from penstock.host.omap.session import Session, admission_key
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.omap.errors import MapError, error_of
 from penstock.models.omap.golden import Item
 from penstock.models.omap.load import load_requests
-from penstock.models.omap.messages import Operation, Request
+from penstock.models.omap.messages import Keys, Operation, Request
 from testbench.omap import KEYS, config
 
 _SHAPE = config()
@@ -249,6 +251,62 @@ def test_wrong_messages_are_refused_and_the_map_answers(server):
         assert box[5] == b"12345678"
 
 
+def test_a_connection_that_takes_no_answers_is_ended():
+    """A message of the client's that is sent again and again, by one who reads nothing."""
+    with _served(patience=0.5) as server:
+        with _connect(server) as box:
+            box[1] = b"12345678"
+        shape, session = Frames(_SHAPE, admission_key(KEYS.session)), Session(_SHAPE, KEYS.session)
+        frame = shape.request(0, session.seal([Request(_PUT, 1, b"12345678")])[0])
+        # buffers of the system that fill soon
+        server._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        waiting, send = [0], server._send
+
+        def watched(writer, text):
+            send(writer, text)
+            waiting.append(writer.transport.get_write_buffer_size())
+
+        server._send = watched
+        with socket.create_connection(("127.0.0.1", server.port), 60) as line:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            sent = 0
+            with suppress(ConnectionError):
+                while sent < 40 << 20:
+                    line.sendall(frame * 50)
+                    sent += 50 * len(frame)
+        assert 1 << 16 < max(waiting) < (1 << 16) + 300 * shape.answer_bytes
+        assert sent < 40 << 20  # it was hung up on
+        with _connect(server, first=1) as box:
+            assert box[1] == b"12345678"
+
+
+def test_a_server_ends_in_spite_of_one_who_does_not_read():
+    with _served() as server:
+        server._frames.refusal = lambda *_: bytes(64 << 20)
+        line = socket.create_connection(("127.0.0.1", server.port), 60)
+        line.sendall(bytes(4))
+        while not any(w.transport.get_write_buffer_size() for w in list(server._writers)):
+            pass
+    line.close()
+
+
+def test_more_connections_than_there_may_be():
+    """Those go first that never brought a new request, and of them the oldest; not the client's."""
+    with _served(connections=4) as server, _connect(server) as box:
+        box[1] = b"12345678"
+        lines = []
+        for _ in range(8):
+            lines.append(socket.create_connection(("127.0.0.1", server.port), 60))
+            assert lines[-1].recv(4)  # greeted
+        for line in lines[:5]:
+            with suppress(ConnectionError):
+                while line.recv(1 << 16):
+                    pass
+        assert box[1] == b"12345678" and len(server._writers) == 4
+        for line in lines:
+            line.close()
+
+
 def test_half_a_message_is_none(server):
     with socket.create_connection(("127.0.0.1", server.port), 30) as line:
         line.sendall((1).to_bytes(2, "little"))
@@ -296,6 +354,12 @@ def test_a_device_that_stopped(server):
             box.get_many(range(30))
         with pytest.raises(MapStopped):
             box[1]
+        # whatever number a client comes with
+        for first in (0, box.number):
+            with pytest.raises(MapStopped, match="not the one that was written last"):
+                _connect(server, first=first)
+        with pytest.raises(MapStopped):
+            box.reconnect()
 
 
 class _Proxy:
@@ -535,3 +599,22 @@ def test_a_device_in_a_process_of_its_own(tmp_path):
             process.carry([bytes(_SHAPE.message_bytes)])
     with pytest.raises(DeviceLost, match=r"client\.json has no key page"):
         DeviceProcess(_SHAPE, client)
+
+
+def test_keys_of_different_runs(tmp_path):
+    device, _, server = write_keys(tmp_path, KEYS)
+    other = write_keys(tmp_path / "other", Keys(1, 2, 3, 4))[2]
+    DeviceProcess(_SHAPE, device, admission=read_admission(server)).close()
+    with pytest.raises(DeviceLost, match=r"device\.json does not belong to the server's key"):
+        DeviceProcess(_SHAPE, device, admission=read_admission(other))
+
+
+def test_errors_of_any_engine_pass_the_process():
+    assert {error_of(int(code)).code for code in (*MapError, ErrorCode.WATCHDOG)} == {
+        *MapError,
+        ErrorCode.WATCHDOG,
+    }
+    said = read_greeting(greeting(_SHAPE, 5, error_of(64))[4:])
+    assert said == (_SHAPE, 5, HardwareError(ErrorCode.BUS_READ))
+    with pytest.raises(ValueError):
+        error_of(250)

@@ -160,6 +160,16 @@ def test_what_a_map_cannot_have(kernel, words, code, message):
     assert code in found.output and message in found.output and "hint: " in found.output
 
 
+def test_keys_of_different_runs_are_not_served(kernel, tmp_path):
+    for name in ("one", "two"):
+        assert _run("keys", "--out", tmp_path / name).exit_code == 0
+    (tmp_path / "one" / "server.json").write_bytes((tmp_path / "two" / "server.json").read_bytes())
+    found = _run("serve", kernel, "--keys", tmp_path / "one")
+    assert found.exit_code == 1 and "E902" in found.output
+    assert "does not belong to the server's key" in found.output
+    assert "take all files of one run" in found.output
+
+
 @pytest.mark.parametrize(
     "capacity, value_bytes", [(1, 8), (7, 24), (10**6, 1000), (10**6, 1024), (1 << 30, 8)]
 )

@@ -74,9 +74,11 @@ def _serve(state: State, **values: Any) -> None:
     tls = _tls(rest["certificate"], rest["private_key"])
     try:
         admission = read_admission(keys / "server.json")
-        device = DeviceProcess(design.plan, keys / "device.json", *program)
+        device = DeviceProcess(design.plan, keys / "device.json", *program, admission=admission)
     except (KeyFileError, DeviceLost) as problem:
-        raise _refused(str(problem), "penstock keys --out DIR makes keys") from None
+        raise _refused(
+            str(problem), "penstock keys --out DIR makes keys: take all files of one run"
+        ) from None
     with device:
         asyncio.run(_served(state, device, admission, rest["host"], rest["port"], tls))
 
