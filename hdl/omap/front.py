@@ -128,7 +128,7 @@ class Front(wiring.Component):
         shape = asked_layout(config)
         depth = schedule.within(HASHED, schedule.decided + 1)
         m.submodules.waiting = self.waiting = Queue(shape, depth)
-        mask = config.buckets - 1
+        half = config.buckets // 2  # one bucket lies in each half
         pairs = self.i_pairs.p
         m.d.comb += [
             hashed.start.eq(begin),
@@ -136,8 +136,8 @@ class Front(wiring.Component):
             hashed.key.eq(self.key),
             self.waiting.i.valid.eq(self.timeline.at(HASHED)),
             self.waiting.i.payload.eq(asked),
-            self.waiting.i.p.bucket0.eq(hashed.hash[:32] & mask),
-            self.waiting.i.p.bucket1.eq(hashed.hash[32:] & mask),
+            self.waiting.i.p.bucket0.eq(hashed.hash[:32] & (half - 1)),
+            self.waiting.i.p.bucket1.eq((hashed.hash[32:] & (half - 1)) | half),
         ]
         with m.If(begin):
             m.d.sync += [

@@ -41,7 +41,7 @@ class OmapConfig:
     slots
         Items that a page holds.
     buckets, bucket_slots
-        Of the position map; `buckets` is a power of two.
+        Of the position map; `buckets` is a power of two, at least 2: a key has one bucket in each half.
     frames
         Items that HBM holds: those of its bins, and those that wait for their page.
     window
@@ -94,7 +94,7 @@ class OmapConfig:
             "bins": (2, 1 << 30),
             "hbm_bins": (0, self.bins - 1),
             "slots": (1, 64),
-            "buckets": (1, 1 << 30),
+            "buckets": (2, 1 << 30),
             "bucket_slots": (1, 64),
             "frames": (2, 1 << 30),
             "window": (2, 256),

@@ -17,7 +17,7 @@ from .messages import Keys, Operation, Request, Response, Status
 from .pairs import PairSource
 from .siphash import siphash
 
-__all__ = ["Item", "Map", "Opened", "Overflow", "Place", "Step"]
+__all__ = ["Item", "Map", "Opened", "Overflow", "Place", "Step", "buckets_of"]
 
 
 class Item(NamedTuple):
@@ -60,6 +60,14 @@ class Place:
     pair: tuple[int, int]
     second: bool  # which of the two bins holds the item
     bucket: int
+
+
+def buckets_of(config: OmapConfig, key: int, number: int) -> tuple[int, int]:
+    """Return the two buckets in which an entry may lie, one in each half of the position map: they are
+    never the same one. `key`: of the hash; `number`: the item's key."""
+    half = config.buckets // 2
+    hashed = siphash(key, number.to_bytes(8, "little"))
+    return hashed & half - 1, half | hashed >> 32 & half - 1
 
 
 class Map:
@@ -183,9 +191,7 @@ class Map:
 
     def _bucket(self, key: int) -> int:
         """Return the bucket of a new key: of two the one with fewer entries, the first if equal."""
-        mask = self.config.buckets - 1
-        hashed = siphash(self.keys.hash, key.to_bytes(8, "little"))
-        first, second = hashed & mask, hashed >> 32 & mask
+        first, second = buckets_of(self.config, self.keys.hash, key)
         bucket = second if self._buckets[second] < self._buckets[first] else first
         if self._buckets[bucket] >= self.config.bucket_slots:
             raise Overflow(MapError.BUCKET_FULL)

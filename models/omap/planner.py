@@ -13,7 +13,17 @@ from .config import BLOCK, OmapConfig
 from .cycles import sealed
 from .front_schedule import FrontSchedule
 from .pairs import expected_blocks
-from .tails import BUDGET, LIFETIME, frame_statistics, frames_needed, total, two_choice_tail
+from .tails import (
+    BUDGET,
+    LIFETIME,
+    frame_statistics,
+    frames_needed,
+    full_tail,
+    pair_of_bins,
+    pair_of_buckets,
+    total,
+    two_choice_tail,
+)
 
 __all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published"]
 
@@ -31,6 +41,11 @@ _BUSY = 0.8
 _MOST = 1 << 30
 #: share of the bins in HBM where no size of HBM is given: the published system's
 _SHARE = 0.2
+#: what a page and a bucket hold at most
+_MOST = 64
+#: slots of a bucket that are scanned in no more time than the published system's; entries a bucket, mean, of
+#: which the most is taken that needs no more slots
+_BUCKET, _ENTRIES = 16, (8, 4, 2, 1)
 
 
 class NoPlan(ValueError):
@@ -68,11 +83,29 @@ def _deadline(memory: Memory, bus_bytes: int) -> int:
     return cycles
 
 
-def _slots(load: float, capacity: int) -> int:
+def _slots(capacity: int, bins: int, pair: float) -> int:
+    """Return the slots that suffice, but no more than `_MOST`."""
+    load = capacity / bins
     slots = max(int(load), 1)
-    while slots < capacity and two_choice_tail(load, slots) > _OPERATION:
+    # what falls short with bins without number falls short with these
+    while 2 * slots < capacity and two_choice_tail(load, slots) > _OPERATION:
         slots += 1
-    return slots
+    while slots < _MOST and full_tail(capacity, bins, pair, slots) > _OPERATION:
+        slots += 1
+    return min(slots, _MOST)
+
+
+def _position_map(capacity: int, unit: int) -> tuple[int, int]:
+    """Return buckets and their slots, a multiple of `unit`."""
+    found = []
+    for entries in _ENTRIES:
+        buckets = max(_power(-(-capacity // entries)), 2)
+        slots = _slots(capacity, buckets, pair_of_buckets(buckets))
+        found.append((-(-slots // unit) * unit, buckets))
+        if found[-1][0] <= _BUCKET:
+            break
+    slots, buckets = min(found)
+    return buckets, slots
 
 
 def _power(value: int) -> int:
@@ -82,11 +115,8 @@ def _power(value: int) -> int:
 def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0) -> OmapConfig:
     bins = max(int(-(-asked.capacity // load)), 2)
     hbm = min(round(share * bins) if hbm_bins is None else hbm_bins, bins - 1)
-    slots = _slots(asked.capacity / bins, asked.capacity)
-    buckets = _power(-(-asked.capacity // 8))
-    bucket_slots = _slots(asked.capacity / buckets, asked.capacity)
-    unit = max(asked.bus_bytes // 16, 1)
-    bucket_slots = -(-bucket_slots // unit) * unit
+    slots = _slots(asked.capacity, bins, pair_of_bins(bins))
+    buckets, bucket_slots = _position_map(asked.capacity, max(asked.bus_bytes // 16, 1))
     config = OmapConfig(
         capacity=asked.capacity,
         value_bytes=asked.value_bytes,
@@ -192,7 +222,7 @@ def plan(
             config = _within(asked, each, hbm_bytes) or config
             if config.hbm_bytes > hbm_bytes:
                 continue
-        if config.slots > 64 or total(config) > BUDGET:
+        if total(config) > BUDGET:
             continue
         if best is None or _cost(config) < _cost(best):
             best = config
@@ -232,6 +262,6 @@ def _within(asked: _Asked, load: float, hbm_bytes: int) -> OmapConfig | None:
 def published(config: OmapConfig) -> dict[str, Any]:
     """Return what the published choice, 8 items a bin and a fifth of them in HBM, costs: slots and
     host bytes an operation."""
-    slots = _slots(8.0, 1 << 20)
+    slots = _slots(1 << 20, 1 << 17, pair_of_bins(1 << 17))
     page = (slots * config.slot_blocks + config.chunks) * BLOCK
     return {"load": 8.0, "share": 0.2, "slots": slots, "bytes": 2 * 0.8 * page}

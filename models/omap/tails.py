@@ -10,6 +10,7 @@ from functools import lru_cache
 from math import e, log2, sqrt
 
 from .config import OmapConfig
+from .crowding import both_hold
 
 __all__ = [
     "ASSUMPTIONS",
@@ -19,7 +20,10 @@ __all__ = [
     "failures",
     "frame_statistics",
     "frames_needed",
+    "full_tail",
     "gauss_distance",
+    "pair_of_bins",
+    "pair_of_buckets",
     "shares",
     "total",
     "two_choice_tail",
@@ -30,8 +34,9 @@ LIFETIME, BUDGET = 40, -80
 _NEVER = -100_000.0
 
 ASSUMPTIONS = (
-    "loads follow the mean field of two choices: bins are many and a share of them behaves as its mean",
+    "loads: the two bins of an operation as they are, all others as their mean (mean field of two choices)",
     "items leave in uniform order; for an order of the client's there is no theorem that the bound is so low",
+    "a new entry has a new hash; keys that come again have the buckets that they had",
     "HBM's frames: Gaussian tails with twice the variance of independent bins",
 )
 
@@ -42,16 +47,21 @@ def shares(load: float, most: int) -> list[float]:
     The steady state of two choices with uniform departures:
     s[i-1]^2 - s[i]^2 = i (s[i] - s[i+1]) / load, from i = 1 on, with s[0] = 1 and s falling to 0.
     """
+    logs = list(_solved(load))
+    while len(logs) <= most:  # the rest of the sum vanishes beside its first term
+        logs.append(max(log2(load / len(logs)) + 2 * logs[-1], _NEVER))
+    return logs[: most + 1]
+
+
+@lru_cache(maxsize=4096)
+def _solved(load: float) -> tuple[float, ...]:
+    """Return the shares up to one that is nearly nothing."""
     top = max(int(load) + 2, 3)
     while True:
         values = _downwards(load, top)
         if values[top] < 2.0**-200 or top >= int(load) + 40:
-            break
+            return tuple(log2(value) if value > 0 else _NEVER for value in values)
         top += 1
-    logs = [log2(value) if value > 0 else _NEVER for value in values]
-    while len(logs) <= most:  # the rest of the sum vanishes beside its first term
-        logs.append(max(log2(load / len(logs)) + 2 * logs[-1], _NEVER))
-    return logs[: most + 1]
 
 
 def _downwards(load: float, top: int) -> list[float]:
@@ -77,8 +87,34 @@ def _downwards(load: float, top: int) -> list[float]:
 
 @lru_cache(maxsize=4096)
 def two_choice_tail(load: float, slots: int) -> float:
-    """Return log2 of the probability that both choices of an operation hold `slots` items."""
+    """Return log2 of the probability that both choices of an operation hold `slots` items, if bins are
+    without number: no bound for those that there are (`full_tail`)."""
     return 2 * shares(load, slots)[slots] if load > 0 else _NEVER
+
+
+def pair_of_bins(bins: int) -> float:
+    """Return the probability that an operation draws two given bins: pairs are uniform and distinct."""
+    return 2 / (bins * (bins - 1))
+
+
+def pair_of_buckets(buckets: int) -> float:
+    """Return the probability that a key has two given buckets, one of each half."""
+    return 4 / buckets**2
+
+
+@lru_cache(maxsize=4096)
+def full_tail(capacity: int, bins: int, pair: float, slots: int) -> float:
+    """Return log2 of the probability that both choices of an operation hold `slots` items in a map that is
+    full. `pair`: probability that they are two given ones.
+
+    Never, where `capacity` - 1 other items do not fill both.
+    """
+    if 2 * slots >= capacity:
+        return _NEVER
+    load = capacity / bins
+    top = -(-max(slots, int(load) + 2) // 8) * 8
+    held = both_hold(load, bins, pair, shares(load, top + 2))[slots]
+    return min(max(held, two_choice_tail(load, slots)), 0.0)
 
 
 def _gauss(distance: float) -> float:
@@ -126,12 +162,10 @@ def failures(config: OmapConfig) -> tuple[Failure, ...]:
     most = min(config.frames - 2, config.capacity)
     spare = 0.0 if config.frames - 2 < config.capacity else _NEVER
     frames = spare if spare else _gauss((most - mean) / deviation)
-    page = two_choice_tail(config.load, config.slots)
-    bucket = two_choice_tail(config.capacity / config.buckets, config.bucket_slots)
-    if config.slots >= config.capacity:
-        page = _NEVER
-    if config.bucket_slots >= config.capacity:
-        bucket = _NEVER
+    page = full_tail(config.capacity, config.bins, pair_of_bins(config.bins), config.slots)
+    bucket = full_tail(
+        config.capacity, config.buckets, pair_of_buckets(config.buckets), config.bucket_slots
+    )
     return (
         Failure("a page is full", page),
         Failure("a bucket of the position map is full", bucket),

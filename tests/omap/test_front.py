@@ -177,7 +177,7 @@ def _compare(shape, made, told):
 
 #: few bins and buckets, so that operations meet in all ways
 _SHAPES = {
-    "narrow": {"bins": 4, "hbm_bins": 2, "buckets": 1, "capacity": 12, "slots": 12, "frames": 14},
+    "narrow": {"bins": 4, "hbm_bins": 2, "buckets": 2, "capacity": 12, "slots": 12, "frames": 14},
     "two beats": {"bins": 5, "hbm_bins": 1, "buckets": 2, "bus_bytes": 16, "deadline": 60},
     "wide": {"bins": 8, "hbm_bins": 4, "buckets": 4, "bus_bytes": 128, "deadline": 8, "slots": 14},
 }

@@ -1,10 +1,27 @@
 """The failure budget against published figures and simulation."""
 
 import random
+from math import log2
 
+import numpy as np
 import pytest
 
-from penstock.models.omap.tails import shares, two_choice_tail
+from penstock.models.memory import FixedLatency
+from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.golden import Map, buckets_of
+from penstock.models.omap.messages import Operation, Request
+from penstock.models.omap.planner import plan
+from penstock.models.omap.tails import (
+    BUDGET,
+    failures,
+    full_tail,
+    pair_of_bins,
+    pair_of_buckets,
+    shares,
+    total,
+    two_choice_tail,
+)
+from testbench.omap import KEYS, config
 
 #: log2 of the probability that both choices of an access hold C items, as computed for the published system: mean load, then C and its value
 _TABLE = {
@@ -41,3 +58,106 @@ def test_shares_are_those_of_the_process():
     for least in (8, 9, 10):
         seen = sum(count[least:]) / total
         assert seen == pytest.approx(2 ** (2 * logs[least]), rel=0.08)
+
+
+@pytest.mark.parametrize("buckets", [2, 4, 64])
+def test_the_buckets_of_a_key_are_two_and_lie_in_both_halves(buckets):
+    shape = config(buckets=buckets)
+    pairs = [buckets_of(shape, KEYS.hash, key) for key in range(4000)]
+    assert all(0 <= one < buckets // 2 <= two < buckets for one, two in pairs)
+    cells = np.zeros((buckets // 2, buckets // 2))
+    for one, two in pairs:
+        cells[one, two - buckets // 2] += 1
+    expected, freedom = len(pairs) / cells.size, cells.size - 1
+    statistic = ((cells - expected) ** 2 / expected).sum()
+    assert abs(statistic - freedom) <= 4 * (2 * freedom) ** 0.5
+    with pytest.raises(ValueError):
+        config(buckets=1)
+
+
+def _churned(capacity, bins, halves, rounds, copies, seed):
+    """Return how often, by load, both choices of an operation held so many items or more. Maps in number `copies`
+    that are full, whose items leave in uniform order; `halves`: the choices lie in both halves."""
+    draw, row = np.random.default_rng(seed), np.arange(copies)
+    places = np.tile(np.arange(capacity) % bins, (copies, 1))
+    loads = np.stack([np.bincount(each, minlength=bins) for each in places])
+    count, warm = np.zeros(100, dtype=np.int64), 10 * capacity
+    for turn in range(warm + rounds):
+        item = draw.integers(0, capacity, copies)
+        loads[row, places[row, item]] -= 1
+        one = draw.integers(0, bins // 2 if halves else bins, copies)
+        if halves:
+            two = draw.integers(bins // 2, bins, copies)
+        else:
+            two = draw.integers(0, bins - 1, copies)
+            two += two >= one
+        best = np.where(loads[row, two] < loads[row, one], two, one)
+        least = loads[row, best]
+        if turn >= warm:
+            count += np.bincount(least, minlength=len(count))
+        loads[row, best] += 1
+        places[row, item] = best
+    return count[::-1].cumsum()[::-1]
+
+
+@pytest.mark.parametrize(
+    "capacity, bins, halves, rounds, close",
+    [
+        (32, 4, True, 4_000, 3.0),
+        (64, 8, True, 4_000, 3.0),
+        (128, 16, True, 4_000, 3.0),
+        (24, 16, False, 4_000, 3.0),
+        (64, 32, False, 4_000, 2.0),
+        pytest.param(1024, 128, True, 60_000, 2.0, marks=pytest.mark.long),
+        pytest.param(1024, 128, False, 60_000, 2.0, marks=pytest.mark.long),
+        pytest.param(128, 16, True, 200_000, 4.0, marks=pytest.mark.long),
+    ],
+)
+def test_two_full_bins_are_as_rare_as_their_tail_says(capacity, bins, halves, rounds, close):
+    """Simulations exceed the tail at no load, and come near it (`close`, in bits for each load above the mean),
+    where the mean field of bins without number says far too little."""
+    copies = 500
+    seen = _churned(capacity, bins, halves, rounds, copies, seed=capacity)
+    pair = pair_of_buckets(bins) if halves else pair_of_bins(bins)
+    operations, loads = rounds * copies, range(capacity // bins + 1, 40)
+    checked = 0
+    for slots in loads:
+        if 2 * slots >= capacity:
+            assert seen[slots] == 0
+            continue
+        expected = operations * 2 ** full_tail(capacity, bins, pair, slots)
+        # one map's operations that see it come in runs, of as many operations as an item stays
+        deviation = (expected * capacity) ** 0.5
+        assert seen[slots] <= expected + 5 * deviation, slots
+        if seen[slots] >= 100:
+            checked += 1
+            gap = log2(expected / seen[slots])
+            assert gap < close * (slots - capacity // bins), (slots, gap)
+    assert checked >= 2
+    if operations >= 10**8:  # loads so high are rare
+        high = max(slots for slots in loads if seen[slots] >= 30)
+        assert seen[high] > 5 * operations * 2 ** two_choice_tail(capacity / bins, high)
+
+
+@pytest.mark.parametrize("capacity", [*range(1, 40), 64, 100, 128, 256, 1000, 1 << 14, 1 << 20])
+def test_small_maps_are_planned_within_the_budget(capacity):
+    shape = plan(capacity, 8, memory=FixedLatency(60, 32), load=1.0)
+    assert total(shape) <= BUDGET and shape.bucket_slots <= 16
+    tight = {**shape.to_json(), "bucket_slots": 2, "slots": 1}
+    if capacity > 5:
+        assert total(OmapConfig(**tight)) > BUDGET
+    if 2 * shape.bucket_slots >= capacity:
+        assert failures(shape)[1].lifetime < -1000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_map_in_churn_fills_no_bucket(seed):
+    """A full map whose keys come and go, none twice."""
+    shape = plan(24, 8, memory=FixedLatency(60, 32))
+    box, draw, live = Map(shape, KEYS), random.Random(seed), []
+    for _ in range(4000):
+        if len(live) == 24:
+            box.step(Request(Operation.DELETE, live.pop(draw.randrange(24)), bytes(8)))
+        live.append(draw.getrandbits(64))
+        box.step(Request(Operation.PUT, live[-1], bytes(8)))
+    assert len(box) == 24
