@@ -185,7 +185,7 @@ def test_plans_of_any_size(capacity, value_bytes):
 
 def test_ports_that_join_two_channels_of_hbm():
     """A scan takes half the cycles; only then does the front bind less."""
-    made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 14, name="m")
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 16, name="m")
     one, two = (ps.compile(made, channels=count) for count in (1, 2))
     assert (one.channels, two.channels) == (1, 2)
     assert (one.plan.bus_bytes, two.plan.bus_bytes) == (32, 64)
@@ -224,7 +224,7 @@ def test_plans_keep_the_budget_and_better_the_published_choice(capacity, value_b
     eight = plan(capacity, value_bytes, memory=memory, load=8.0)
     assert total(chosen) <= BUDGET and total(eight) <= BUDGET
     assert chosen.bytes_per_operation < eight.bytes_per_operation
-    assert eight.slots == 15
+    assert eight.slots == {1000: 19, 1 << 20: 15}[capacity]  # two bins of a small map meet more often
 
 
 def test_more_hbm_means_fewer_host_bytes():
