@@ -43,9 +43,7 @@ def both_hold(load: float, bins: int, pair: float, shares: Sequence[float]) -> t
 
 
 @lru_cache(maxsize=4096)
-def _both_hold(
-    load: float, bins: int, pair: float, shares: tuple[float, ...]
-) -> tuple[float, ...]:
+def _both_hold(load: float, bins: int, pair: float, shares: tuple[float, ...]) -> tuple[float, ...]:
     top = len(shares) - 2
     low = min(max(int(load) - _BELOW, 0), top - 1)
     bath = np.array([2.0 ** max(share, -1000.0) for share in shares])

@@ -42,7 +42,7 @@ _MOST = 1 << 30
 #: share of the bins in HBM where no size of HBM is given: the published system's
 _SHARE = 0.2
 #: what a page and a bucket hold at most
-_MOST = 64
+_SLOTS = 64
 #: slots of a bucket that are scanned in no more time than the published system's; entries a bucket, mean, of
 #: which the most is taken that needs no more slots
 _BUCKET, _ENTRIES = 16, (8, 4, 2, 1)
@@ -84,15 +84,15 @@ def _deadline(memory: Memory, bus_bytes: int) -> int:
 
 
 def _slots(capacity: int, bins: int, pair: float) -> int:
-    """Return the slots that suffice, but no more than `_MOST`."""
+    """Return the slots that suffice, but no more than `_SLOTS`."""
     load = capacity / bins
     slots = max(int(load), 1)
     # what falls short with bins without number falls short with these
     while 2 * slots < capacity and two_choice_tail(load, slots) > _OPERATION:
         slots += 1
-    while slots < _MOST and full_tail(capacity, bins, pair, slots) > _OPERATION:
+    while slots < _SLOTS and full_tail(capacity, bins, pair, slots) > _OPERATION:
         slots += 1
-    return min(slots, _MOST)
+    return min(slots, _SLOTS)
 
 
 def _position_map(capacity: int, unit: int) -> tuple[int, int]:

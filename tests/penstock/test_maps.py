@@ -224,7 +224,8 @@ def test_plans_keep_the_budget_and_better_the_published_choice(capacity, value_b
     eight = plan(capacity, value_bytes, memory=memory, load=8.0)
     assert total(chosen) <= BUDGET and total(eight) <= BUDGET
     assert chosen.bytes_per_operation < eight.bytes_per_operation
-    assert eight.slots == {1000: 19, 1 << 20: 15}[capacity]  # two bins of a small map meet more often
+    # two bins of a small map meet more often
+    assert eight.slots == {1000: 19, 1 << 20: 15}[capacity]
 
 
 def test_more_hbm_means_fewer_host_bytes():
