@@ -225,26 +225,28 @@ def _figure13() -> Iterator[Part]:
         Category.STATE_UPDATE: published.UPDATE_LATENCY,
         Category.ATTENTION: published.ATTENTION_LATENCY,
     }
-    means, ours, marks = [], [], []
+    means = []
+    ours: dict[str, list[float]] = {}
+    marks: dict[str, list[float]] = {}
     for (category, name), values in gains.items():
         mean = math.exp(sum(map(math.log, values)) / len(values))
         their = theirs[category][name != "GPU"]
         means.append([f"{category}, beside {name}", f"{mean:.1f}", f"{their}", _ratio(mean, their)])
-        ours.append(mean)
-        marks.append(their)
+        ours.setdefault(f"beside {name}", []).append(mean)
+        marks.setdefault(f"beside {name}", []).append(their)
     title = "Figure 13: Pimba's latency, times better (mean of all batches)"
     yield _grid(title, ["operator", "ours", "paper", "ratio"], means)
     for what, bars in (("all", wholes), *((str(c), shares[c]) for c in drawn)):
         data = {
             "groups": list(bars),
             "series": {name: [v[n] for v in bars.values()] for n, name in enumerate(names)},
-            "unit": "of a token's latency on the plain GPU",
+            "unit": "of the GPU's latency",
         }
         yield Chart("bars", f"Figure 13, {what}", data, f"Batch {_BATCH}, models of 70 billion.")
     data = {
-        "groups": [row[0] for row in means],
-        "series": {"Pimba": ours},
-        "marks": {"Pimba": marks},
+        "groups": list(map(str, theirs)),
+        "series": ours,
+        "marks": marks,
     }
     note = "Bars: our model under the paper's assumptions. Strokes: the paper's averages."
     yield Chart(
