@@ -38,11 +38,15 @@ def test_one_unit_fits_on_the_large_board():
 
 
 @pytest.mark.long
-def test_a_netlist_of_an_ecp5():
-    design = ps.compile(RETNET, dims={"k": 40, "v": 33}, target="ulx3s-85f", heads=1)
+@pytest.mark.parametrize(
+    ("format", "sizes"), [("float16", {"k": 8, "v": 8}), ("mx8", {"k": 40, "v": 33})]
+)
+def test_a_netlist_of_an_ecp5(format, sizes):
+    """The smallest device: one unit, two banks, one head."""
+    design = ps.compile(RETNET, dims=sizes, target="ulx3s-85f", heads=1, format=format)
     runs = [
         design.run("random:seed=1", backend=backend, tokens=2)
         for backend in ("golden", "rtl", "netlist")
     ]
     assert differences(runs[0], runs[1]) == [] == differences(runs[0], runs[2])
-    assert runs[1].cycles == runs[2].cycles
+    assert runs[1].cycles == runs[2].cycles == design.run("random:seed=1", "model", tokens=2).cycles
