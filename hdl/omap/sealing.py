@@ -18,7 +18,8 @@ def _nonces(m, nonce, chunk):
 class Opener(wiring.Component):
     """Opens texts of `chunks` × `blocks` blocks, each chunk with its tag behind it, into RAM.
 
-    The ciphertext comes in bus words; a word that the text does not fill ends with zeros. Text
+    The ciphertext comes in bus words; a word that the text does not fill ends with zeros, which are
+    looked at as tags are. Text
     number k goes to slot k modulo `slots`. Whoever gives texts sees to it that the slot is free, and
     that no more than `slots` are given and not consumed: so room for words is never missing.
 
@@ -99,7 +100,9 @@ class Opener(wiring.Component):
             write.data.eq(self.put_data),
             write.addr.eq(Cat(self.put_block, slot)),
         ]
-        self._judge(m, texts, core, words.o.valid, final, chunk)
+        used = (self.chunks * (self.blocks + 1) - 1) % self.lanes + 1  # blocks of the last word
+        padding = words.o.payload[128 * used :]
+        self._judge(m, texts, core, words.o.valid, final, chunk, padding)
         with m.If(consume):
             m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
         with m.If(core.taken):
@@ -108,12 +111,12 @@ class Opener(wiring.Component):
             m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
         return m
 
-    def _judge(self, m, texts, core, there, final, chunk):
-        """Whether all tags of a text fit."""
+    def _judge(self, m, texts, core, there, final, chunk, padding):
+        """Whether all tags of a text fit, and zeros follow."""
         good = Signal(init=1)
         fits = Signal()
         m.d.comb += [
-            fits.eq(good & (core.tag == core.block)),
+            fits.eq(good & (core.tag == core.block) & ~(final & padding.any())),
             self.ended.eq(final),
             self.fits.eq(fits | texts.o.p.blank),
         ]

@@ -138,7 +138,7 @@ def open_request(
     is of a load."""
     size = (config.message_blocks + 1) * BLOCK
     nonce = load_nonce(number) if loading else request_nonce(number)
-    text = config.sealing.open_(key, nonce, sealed[:size])
+    text = None if any(sealed[size:]) else config.sealing.open_(key, nonce, sealed[:size])
     return None if text is None else unpack_request(config, text)
 
 
@@ -151,5 +151,6 @@ def seal_response(config: OmapConfig, key: int, number: int, response: Response)
 def open_response(config: OmapConfig, key: int, number: int, sealed: bytes) -> Response | None:
     """Return the response; None where it is not the device's answer to this request."""
     size = (config.message_blocks + 1) * BLOCK
-    text = config.sealing.open_(key, response_nonce(number), sealed[:size])
+    nonce = response_nonce(number)
+    text = None if any(sealed[size:]) else config.sealing.open_(key, nonce, sealed[:size])
     return None if text is None else unpack_response(config, text)

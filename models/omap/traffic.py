@@ -88,11 +88,14 @@ def open_page(
     config: OmapConfig, key: int, page: int, counter: int, sealed: bytes, count: int
 ) -> tuple[Item, ...] | None:
     """Return the first `count` items of a page; None where it is not the one that was written for
-    the time `counter`. A page that was never written (0) has none, whatever lies there."""
+    the time `counter`: each byte counts, the zeros behind the last tag too. A page that was never
+    written (0) has none, whatever lies there."""
     if not counter:
         return ()
     size = (config.chunk_blocks + 1) * BLOCK
     text = b""
+    if any(sealed[config.chunks * size :]):
+        return None
     for chunk in range(config.chunks):
         piece = config.sealing.open_(
             key, page_nonce(page, counter, chunk), sealed[chunk * size : (chunk + 1) * size]

@@ -101,7 +101,7 @@ def _attack(small, kind, seed, made, steps):
         assert board.run(made[10:30]).error is None
         data = board.host[page * size : (page + 1) * size].copy()
         if kind == "flipped":
-            data[draw.randrange(text)] ^= 1 << draw.randrange(8)
+            data[draw.randrange(size)] ^= 1 << draw.randrange(8)
         elif kind == "swapped":
             other = draw.choice([p for p in sorted(latest) if p != page])
             data = board.host[other * size : (other + 1) * size]
@@ -127,6 +127,35 @@ def _attacks(small, count):
     made = requests(small[0], 60, seed=9)
     steps = list(Map(small[0], KEYS).run(made))
     return sum(_attack(small, _KINDS[n % 4], n, made, steps) for n in range(count))
+
+
+def _padded(shape_, library, places):
+    """Flip a bit behind the last tag of a page that the next run opens."""
+    made = requests(shape_, 60, seed=9)
+    steps = list(Map(shape_, KEYS).run(made))
+    size = shape_.page_bytes
+    page = steps[30].opened[0].page if steps[30].opened else steps[31].opened[0].page
+    assert any(page == o.page for step in steps[:30] for o in step.opened)
+    assert places and size - len(places) == 16 * (shape_.page_blocks + shape_.chunks)
+    for at in places:
+        with Board(shape_, library, _HOST, _HBM, most=60) as board:
+            assert board.run(made[:30]).error is None
+            data = board.host[page * size : (page + 1) * size].copy()
+            assert data[at] == 0
+            data[at] ^= 1 << at % 8
+            board.machine.write(page * size, data, space=0)
+            assert board.run(made[30:]).error == HardwareError(MapError.PAGE_TAG), at
+
+
+def test_what_fills_a_page_is_looked_at(small):
+    size = small[0].page_bytes
+    _padded(*small, range(size - 16, size))
+
+
+@pytest.mark.long
+def test_what_fills_a_page_of_longer_values_is_looked_at():
+    shape_ = config(value_bytes=16, slots=15)
+    _padded(shape_, compile_map(shape_), range(shape_.page_bytes - 16, shape_.page_bytes))
 
 
 def test_damaged_pages_stop_the_map_before_any_response(small):

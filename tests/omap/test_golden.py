@@ -7,11 +7,13 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from penstock.models.memory import FixedLatency
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.golden import Map, Overflow
-from penstock.models.omap.messages import Keys, Operation, Request, Status
+from penstock.models.omap.golden import Item, Map, Overflow
+from penstock.models.omap.messages import Keys, Operation, Request, Status, open_request
 from penstock.models.omap.pairs import PairSource, expected_blocks
-from penstock.models.omap.traffic import open_page, page_traffic, seal_requests
+from penstock.models.omap.planner import plan
+from penstock.models.omap.traffic import open_page, page_traffic, seal_pages, seal_requests
 from testbench.omap import KEYS, Mirror, config, requests
 from testbench.omap_machine import QUICK, DictMachine
 
@@ -83,6 +85,39 @@ def test_pages_open_with_their_own_counter_alone():
         assert open_page(small, KEYS.page, page, counter + 1, data, len(items)) is None
         assert open_page(small, KEYS.page, page ^ 1, counter, data, len(items)) is None
     assert len({sent.data for sent in writes}) == len(writes)
+
+
+@pytest.mark.parametrize(
+    "value_bytes",
+    [
+        pytest.param(size, marks=() if size in (8, 16, 24) else pytest.mark.long)
+        for size in range(8, 1025, 8)
+    ],
+)
+def test_no_byte_of_a_page_can_be_changed(value_bytes):
+    shape = plan(20, value_bytes, memory=FixedLatency(60, 32))
+    items = [Item(7, bytes(value_bytes))]
+    (sealed,) = seal_pages(shape, KEYS.page, [(3, 5, items)])
+    assert open_page(shape, KEYS.page, 3, 5, sealed, 1) == tuple(items)
+    size, total = (shape.chunk_blocks + 1) * 16, len(sealed)
+    # every byte of small pages; else some, and all of the last tag and of what follows it
+    ends = range(shape.chunks * size - 16, total)
+    for at in sorted({*range(0, total, 1 if value_bytes <= 24 else total // 13), *ends}):
+        changed = bytearray(sealed)
+        changed[at] ^= 1 << at % 8
+        assert open_page(shape, KEYS.page, 3, 5, bytes(changed), 1) is None, at
+
+
+@pytest.mark.parametrize("value_bytes", [8, 16, 24])
+def test_no_byte_of_a_message_can_be_changed(value_bytes):
+    shape = config(value_bytes=value_bytes)
+    request = Request(Operation.PUT, 7, bytes(value_bytes))
+    (sealed,) = seal_requests(shape, KEYS.session, 5, [request])
+    assert open_request(shape, KEYS.session, 5, sealed) == request
+    for at in range(len(sealed)):
+        changed = bytearray(sealed)
+        changed[at] ^= 1 << at % 8
+        assert open_request(shape, KEYS.session, 5, bytes(changed)) is None, at
 
 
 def test_ciphers_change_no_answer():
