@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,6 +27,7 @@ __all__ = [
     "Function",
     "Signature",
     "absent",
+    "declared",
     "dialects",
     "find",
     "function",
@@ -239,6 +241,12 @@ def find(keyword: str) -> Dialect:
 def owner(name: str, what: str = "functions") -> Dialect | None:
     """Return the first dialect that has the name among its `functions` or `kinds`, None where none has it."""
     return next((d for d in dialects().values() if name in getattr(d, what)), None)
+
+
+def declared() -> list[str]:
+    """Return the names behind `ps.` of what is declared without a decorator, with its types."""
+    shown = " ".join(d.usage for d in dialects().values() if d.python is None)
+    return list(dict.fromkeys(re.findall(r"\bps\.(\w+)", shown)))
 
 
 def names() -> list[str]:

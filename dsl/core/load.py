@@ -299,9 +299,8 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
         )
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
         known = dialect.names()
-        hint = (
-            closest(str(problem.name), known) or f"it has {', '.join(known)}"
-        ) + dialect.absent()
+        listed = ", ".join((*known, *dialect.declared()))
+        hint = (closest(str(problem.name), known) or f"it has {listed}") + dialect.absent()
         return error(
             "E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text
         )

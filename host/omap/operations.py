@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,21 @@ __all__ = ["KEYS", "draw_operations", "read_operations"]
 KEYS = ("uniform", "zipf:THETA", "hot:N", "sweep", "sawtooth:N")
 
 
+#: the largest share
+_MOST = 1e9
+#: the largest theta: all keys but the first are never drawn long before
+_STEEPEST = 100
+
+
+def _number(text: str) -> float | None:
+    """Return the finite number that a text is, None for another one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if isfinite(value) else None
+
+
 def _keys(spec: str, count: int, universe: int, draw: np.random.Generator) -> list[int]:
     kind, _, text = spec.partition(":")
     turn = np.arange(count)
@@ -23,12 +39,17 @@ def _keys(spec: str, count: int, universe: int, draw: np.random.Generator) -> li
         return [int(k) for k in draw.integers(0, universe, count)]
     if kind == "sweep" and not text:
         return [int(k) for k in turn % universe]
-    if kind == "sawtooth" and text.isdigit() and int(text) > 0:
-        return [int(k) for k in turn % int(text)]
-    if kind == "hot" and text.isdigit() and int(text) > 0:
-        return [int(k) for k in draw.integers(0, int(text), count)]
+    # NumPy draws numbers below 2^63
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    if kind == "sawtooth" and number:
+        return [int(k) for k in turn % number]
+    if kind == "hot" and number:
+        return [int(k) for k in draw.integers(0, number, count)]
     if kind == "zipf":
-        weights = np.arange(1, universe + 1, dtype=np.float64) ** -float(text)
+        theta = _number(text)
+        if theta is None or not 0 <= theta <= _STEEPEST:
+            raise ValueError(f"keys {spec!r}; expected zipf:THETA from 0 to {_STEEPEST}")
+        weights = np.arange(1, universe + 1, dtype=np.float64) ** -theta
         total = np.cumsum(weights)
         return [int(k) for k in np.searchsorted(total, draw.random(count) * total[-1])]
     raise ValueError(f"keys {spec!r}; expected one of {', '.join(KEYS)}")
@@ -50,8 +71,10 @@ def draw_operations(
     """
     mix = {"get": 0.5, "put": 0.5} if mix is None else mix
     for name, share in mix.items():
-        if name.upper() not in Operation.__members__ or share < 0:
-            raise ValueError(f"mix {name}={share}; expected shares of get, put and delete")
+        if name.upper() not in Operation.__members__ or not 0 <= share <= _MOST:
+            raise ValueError(
+                f"mix {name}={share:g}; expected shares of get, put and delete, as in get=0.9,put=0.1"
+            )
     if not sum(mix.values()):
         raise ValueError("the mix has no operations")
     source, draw = random.Random(seed), np.random.default_rng(seed)
@@ -67,10 +90,14 @@ def draw_operations(
 def read_operations(path: str | Path, value_bytes: int) -> list[Request]:
     """Return the operations of a file: `get KEY`, `put KEY HEX` or `delete KEY`, one a line.
 
-    Raises ValueError with the line's number for a line that is none, OSError for the file.
+    Raises ValueError with the line's number for a line that is none, and for a file without any,
+    OSError for the file.
     """
     made = []
-    text = Path(path).read_text(encoding="utf-8")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("the file is not text in UTF-8") from None
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
@@ -89,4 +116,6 @@ def read_operations(path: str | Path, value_bytes: int) -> list[Request]:
         if len(value) != value_bytes:
             raise ValueError(f"line {number}: a value has {value_bytes} bytes, not {len(value)}")
         made.append(Request(kind, key, value))
+    if not made:
+        raise ValueError("the file has no operations")
     return made

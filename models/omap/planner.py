@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -29,6 +31,8 @@ __all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published"]
 
 #: mean loads that are tried
 LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+#: steps of a load between those of `LOADS`, for each item of it
+_FINE = 64
 #: cycles of refresh and bank conflicts that the deadline adds to a port's latency
 MARGIN = 8
 #: accesses of a port that may be under way in one bank of DRAM
@@ -95,6 +99,13 @@ def _slots(capacity: int, bins: int, pair: float) -> int:
     return min(slots, _SLOTS)
 
 
+def _slots_of(asked: _Asked, load: float) -> int:
+    """Return the slots of a page in a map of this mean load."""
+    bins = max(int(-(-asked.capacity // load)), 2)
+    return _slots(asked.capacity, bins, pair_of_bins(bins))
+
+
+@lru_cache(maxsize=256)
 def _position_map(capacity: int, unit: int) -> tuple[int, int]:
     """Return buckets and their slots, a multiple of `unit`."""
     found = []
@@ -112,10 +123,17 @@ def _power(value: int) -> int:
     return 1 << max(value - 1, 0).bit_length()
 
 
-def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0) -> OmapConfig:
+def _config(
+    asked: _Asked,
+    load: float,
+    hbm_bins: int | None,
+    share: float = 0.0,
+    slots: int | None = None,
+) -> OmapConfig:
+    """Return the map of a load. `slots`: of a page; those that keep the budget unless given."""
     bins = max(int(-(-asked.capacity // load)), 2)
     hbm = min(round(share * bins) if hbm_bins is None else hbm_bins, bins - 1)
-    slots = _slots(asked.capacity, bins, pair_of_bins(bins))
+    slots = _slots_of(asked, load) if slots is None else slots
     buckets, bucket_slots = _position_map(asked.capacity, max(asked.bus_bytes // 16, 1))
     config = OmapConfig(
         capacity=asked.capacity,
@@ -134,23 +152,21 @@ def _config(asked: _Asked, load: float, hbm_bins: int | None, share: float = 0.0
         cipher=asked.cipher,
     )
     frames = min(frames_needed(*frame_statistics(config), _OPERATION), config.frames)
-    return replace(config, frames=max(frames, 4))
+    return _chunked(replace(config, frames=max(frames, 4)))
+
+
+def _chunked(config: OmapConfig) -> OmapConfig:
+    """Return the map with pieces of a page of at most 1 KiB."""
+    if config.value_bytes <= 64:
+        return config
+    pieces = (n for n in range(1, 65) if config.page_blocks % n == 0)
+    chunks = next((n for n in pieces if config.page_blocks // n <= 64), 1)
+    return replace(config, chunks=chunks)
 
 
 def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
-    """As many cores and requests in flight as front and back can keep busy, and pieces of a page of
-    at most 1 KiB."""
-    chunks = 1
-    if config.value_bytes > 64:
-        chunks = next(
-            (
-                n
-                for n in range(1, 65)
-                if config.page_blocks % n == 0 and config.page_blocks // n <= 64
-            ),
-            1,
-        )
-    config = replace(config, chunks=chunks)
+    """As many cores and requests in flight as front and back can keep busy."""
+    chunks = config.chunks
     interval = max(FrontSchedule.of(config).interval, BackSchedule.of(config).interval)
     page = sealed(0, chunks, config.chunk_blocks, config.sealing_pace) + 1
     message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
@@ -190,7 +206,8 @@ def plan(
     """Return the map that moves the fewest host bytes an operation within the failure budget.
 
     Parameters: `memory`: timing of HBM's ports; `hbm_bytes`: what the map may take of HBM; the share
-    of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen.
+    of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen:
+    of `LOADS`, and with `hbm_bytes` of those between them too.
     `trip`: cycles of a page's way to the host and back, from which `window` follows if not given.
     `cipher`: one of `ciphers.CIPHERS`.
 
@@ -215,17 +232,9 @@ def plan(
     )
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):
-        if each > capacity:
-            continue
-        config = _config(asked, each, None, _SHARE if share is None else share)
-        if hbm_bytes is not None:
-            config = _within(asked, each, hbm_bytes) or config
-            if config.hbm_bytes > hbm_bytes:
-                continue
-        if total(config) > BUDGET:
-            continue
-        if best is None or _cost(config) < _cost(best):
-            best = config
+        best = _better(asked, best, each, _SHARE if share is None else share, hbm_bytes)
+    if hbm_bytes is not None and load is None:
+        best = _finer(asked, best, hbm_bytes)
     if best is None:
         room = "" if hbm_bytes is None else f" in {hbm_bytes:,} bytes of HBM"
         raise NoPlan(
@@ -239,19 +248,69 @@ def plan(
     return _cores(best, asked)
 
 
+def _better(
+    asked: _Asked, best: OmapConfig | None, load: float, share: float, hbm_bytes: int | None
+) -> OmapConfig | None:
+    """Return the cheaper one of a map and of the one of a mean load, where that fits."""
+    if load > asked.capacity:
+        return best
+    config = _config(asked, load, None, share)
+    if hbm_bytes is not None:
+        config = _within(asked, load, hbm_bytes) or config
+        if config.hbm_bytes > hbm_bytes:
+            return best
+    if total(config) > BUDGET:
+        return best
+    return config if best is None or _cost(config) < _cost(best) else best
+
+
+def _finer(asked: _Asked, best: OmapConfig | None, hbm_bytes: int) -> OmapConfig | None:
+    """Return the cheapest map with a load between those of `LOADS`: for each number of slots the
+    largest one, since fewer bins leave more of HBM to items.
+
+    A share that is given is that of every load, so that slots alone count, and the least load has the
+    fewest: nothing is finer there.
+    """
+    for low, high in pairwise(LOADS):
+        for slots in range(_slots_of(asked, low), _slots_of(asked, high)):
+            # at `high` so many slots are too few: no load below it can be cheaper
+            bound = _within(asked, high, hbm_bytes, slots)
+            if bound is not None and (best is None or _cost(bound)[0] < _cost(best)[0]):
+                load = _largest(asked, low, high, slots)
+                best = _better(asked, best, load, 0.0, hbm_bytes)
+    return best
+
+
+def _largest(asked: _Asked, low: float, high: float, slots: int) -> float:
+    """Return the largest load, to a `_FINE`th, for which so many slots suffice: `low` or more, and
+    less than `high`."""
+    least, beyond = round(low * _FINE), round(high * _FINE)
+    while beyond - least > 1:
+        middle = (least + beyond) // 2
+        bins = max(int(-(-asked.capacity // (middle / _FINE))), 2)
+        if full_tail(asked.capacity, bins, pair_of_bins(bins), slots) <= _OPERATION:
+            least = middle
+        else:
+            beyond = middle
+    return least / _FINE
+
+
 def _cost(config: OmapConfig) -> tuple[int, int]:
     """Host bytes an operation, then bytes of HBM."""
     return round(config.bytes_per_operation), config.hbm_bytes
 
 
-def _within(asked: _Asked, load: float, hbm_bytes: int) -> OmapConfig | None:
-    """Return the map with the largest share of bins in so much HBM."""
+def _within(
+    asked: _Asked, load: float, hbm_bytes: int, slots: int | None = None
+) -> OmapConfig | None:
+    """Return the map with the largest share of bins in so much HBM. `slots`: as many as `_config`
+    takes."""
     bins = max(int(-(-asked.capacity // load)), 2)
     low, high = -1, bins - 1
     found: OmapConfig | None = None
     while low < high:
         middle = (low + high + 1) // 2
-        config = _config(asked, load, middle)
+        config = _config(asked, load, middle, slots=slots)
         if config.hbm_bytes <= hbm_bytes:
             low, found = middle, config
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 
 import numpy as np
 import pytest
@@ -91,6 +91,68 @@ def test_bad_operations(kernel, tmp_path, line, message):
     found = _run("model", kernel, "--data", operations)
     assert found.exit_code == 1
     assert "E472" in found.output and message in found.output
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "the file has no operations"),
+        (b"# none\n\n", "the file has no operations"),
+        (b"get \xff", "the file is not text in UTF-8"),
+    ],
+)
+def test_files_without_operations(kernel, tmp_path, content, message):
+    operations = tmp_path / "operations.txt"
+    operations.write_bytes(content)
+    for command in ("model", "simulate"):
+        found = _run(command, kernel, "--data", operations)
+        assert found.exit_code == 1
+        assert "E472" in found.output and message in found.output
+    with pytest.raises(ps.KernelError, match="there are no operations"):
+        ps.compile(kernel).run([], backend="model")
+
+
+@pytest.mark.parametrize(
+    "words, code, message",
+    [
+        *(
+            (["--keys", keys], "E472", f"keys '{keys}'; expected zipf:THETA from 0 to 100")
+            for keys in (
+                "zipf:nan",
+                "zipf:inf",
+                "zipf:-1e9",
+                "zipf:-1",
+                "zipf:1e9",
+                "zipf:abc",
+                "zipf:",
+            )
+        ),
+        *(
+            (["--keys", keys], "E472", f"keys '{keys}'; expected one of uniform")
+            for keys in ("hot:²", "hot:0", "sawtooth:-1", f"sawtooth:{10**20}", f"hot:{10**20}")
+        ),
+        *(
+            (["--mix", f"get={share},put=1"], "E472", "expected shares of get, put and delete")
+            for share in ("nan", "inf", "-1", "1e308")
+        ),
+        (["--mix", "get=0"], "E472", "the mix has no operations"),
+        *(
+            (["--hbm", size], "E601", "is not a size, such as 64M")
+            for size in ("²M", "0", "-1M", "M")
+        ),
+    ],
+)
+def test_numbers_that_options_do_not_take(kernel, words, code, message):
+    found = _run("model", kernel, "--ops", 20, *words)
+    assert found.exit_code in (1, 2) and "internal" not in found.output
+    assert message in found.output, found.output
+
+
+def test_a_size_of_keys_that_there_is_not(tmp_path):
+    path = tmp_path / "maps.py"
+    path.write_text(_MAP.replace("u64", "u32"))
+    found = _run("check", path)
+    assert "E202" in found.output and "u64" in found.output and "ObliviousMap" in found.output
 
 
 @pytest.mark.parametrize(
@@ -237,6 +299,34 @@ def test_more_hbm_means_fewer_host_bytes():
     assert moved == sorted(moved, reverse=True) and moved[0] > moved[-1]
     with pytest.raises(NoPlan):
         plan(1 << 16, 256, memory=memory, hbm_bytes=1 << 20)
+
+
+@pytest.mark.parametrize("hbm_bytes", [64 << 20, 96 << 20, 128 << 20])
+def test_no_load_moves_fewer_bytes_in_the_same_hbm(hbm_bytes):
+    given = {"memory": FixedLatency(60, 32), "hbm_bytes": hbm_bytes}
+    chosen = plan(1 << 20, 64, **given)
+    assert chosen.hbm_bytes <= hbm_bytes and total(chosen) <= BUDGET
+    if hbm_bytes == 128 << 20:
+        assert round(chosen.bytes_per_operation) == 682  # docs/omap.md
+    for step in range(16, 49):
+        with suppress(NoPlan):
+            other = plan(1 << 20, 64, load=step / 16, **given)
+            assert chosen.bytes_per_operation <= other.bytes_per_operation
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+def test_no_load_of_a_fine_grid_is_better(seed):
+    draw = random.Random(seed)
+    capacity, size = round(2 ** draw.uniform(12, 24)), 8 * draw.randrange(1, 129)
+    most = plan(capacity, size, memory=FixedLatency(60, 32), load=1.0, share=0.99).hbm_bytes
+    given = {"memory": FixedLatency(60, 32), "hbm_bytes": round(most * draw.uniform(0.3, 0.9))}
+    chosen = plan(capacity, size, **given)
+    for step in range(32, 16 * 32 + 1):
+        with suppress(NoPlan):
+            other = plan(capacity, size, load=step / 32, **given)
+            # operations move whole bytes
+            assert round(chosen.bytes_per_operation) <= round(other.bytes_per_operation)
 
 
 def test_a_map_with_few_slots_is_above_the_budget():

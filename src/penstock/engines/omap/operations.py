@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Given
@@ -40,11 +41,24 @@ def _mix(text: str | dict[str, float] | None) -> dict[str, float] | None:
     return shares
 
 
+def _given(data: Any) -> list[Request]:
+    """Return operations that Python gives. Raises KernelError (E472) where there are none."""
+    made = list(data)
+    if not made:
+        raise error(
+            "E472",
+            "there are no operations",
+            Span.whole("data"),
+            hint="give requests, as penstock.host.omap.operations.draw_operations makes them",
+        )
+    return made
+
+
 def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Request]]:
     """Return the operations and their name for reports. Raises KernelError (E472)."""
     data = given.data if given.data is not None else given.source
     if data is not None and not isinstance(data, str):
-        return "operations", list(data)
+        return "operations", _given(data)
     place = "--mix and --keys" if data is None else data
     try:
         if data is not None:

@@ -23,7 +23,7 @@ class _Size(click.ParamType):
         text = str(value).strip()
         unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:].upper(), 1)
         digits = text[:-1] if unit > 1 else text
-        if not digits.isdigit() or not int(digits):
+        if not (digits.isascii() and digits.isdigit()) or not int(digits):
             self.fail(f"{value!r} is not a size, such as 64M or 2G", param, ctx)
         return int(digits) * unit
 
