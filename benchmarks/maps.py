@@ -2,14 +2,12 @@
 
 `python benchmarks/maps.py [--values 8 64 256] [--capacity N] [--ops N] [--rounds R] [--channels N] [--rtl]`; a page's way over PCIe takes
 1.26 µs. `--rtl` runs the hardware in simulation as well and fails unless every cycle and response is the model's: with the
-default capacity it takes minutes. `--port` and `--merge` ask the model about hardware that there is not: bytes a cycle of the pages' port, and
-of a merge.
+default capacity it takes minutes. `--port`: bytes a cycle of the link, 32 or 64 (as the planner chooses unless given).
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,8 +19,8 @@ from penstock.models.omap.front_schedule import FrontSchedule
 #: bytes a second that the published system's link carries each way
 LINK = 12e9
 HEADER = (
-    "| value bytes | capacity | window | openers, sealers | an operation every | million operations/s | bound by | of the port | of 12 GB/s "
-    "| latency at half load, µs | hardware |\n" + "| --- " * 11 + "|"
+    "| value bytes | capacity | window | openers, sealers | port, merge | an operation every | million operations/s | bound by | of the port | of 12 GB/s "
+    "| latency at half load, µs | hardware |\n" + "| --- " * 12 + "|"
 )
 
 
@@ -30,28 +28,8 @@ def link_shares(config: OmapConfig, cycles: float, mhz: float) -> tuple[float, f
     """Return which shares of the pages' port and of the link's 12 GB/s (requests and responses too)
     operations of so many cycles take."""
     moved = config.bytes_per_operation
-    port = moved / config.bus_bytes / cycles
+    port = moved / config.host_bus_bytes / cycles
     return port, (moved + config.message_bytes) * mhz * 1e6 / cycles / LINK
-
-
-def merging(width: int) -> None:
-    """Have the model merge so many bytes a cycle from now on."""
-    made = BackSchedule.of
-
-    def of(config: OmapConfig) -> BackSchedule:
-        schedule, lanes = made(config), width // BLOCK
-        merge = max(
-            -(-config.page_blocks // lanes), -(-config.message_blocks // lanes), config.frame_beats
-        )
-        return replace(
-            schedule,
-            merge=merge,
-            sealed=merge + 3,
-            answered=merge + 2 + config.message_blocks,
-            items=1 << (config.window + -(-schedule.stored // merge) - 1).bit_length(),
-        )
-
-    BackSchedule.of = of  # type: ignore[method-assign, assignment]
 
 
 def row(value_bytes: int, given: argparse.Namespace) -> str:
@@ -79,6 +57,7 @@ def row(value_bytes: int, given: argparse.Namespace) -> str:
         f"{capacity:,}",
         config.window,
         f"{config.openers}, {config.sealers}",
+        f"{config.host_bus_bytes}, {BLOCK * config.merge_blocks}",
         f"{each:.1f} cycles (front {FrontSchedule.of(config).interval}, back {BackSchedule.of(config).interval})",
         f"{mhz / each:.2f}",
         told.bound.by,
@@ -97,12 +76,9 @@ def main() -> None:
     parser.add_argument("--ops", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--channels", type=int, default=1, help="of HBM that a port joins")
-    parser.add_argument("--port", type=int, help="bytes a cycle of the pages' port (model)")
-    parser.add_argument("--merge", type=int, help="bytes a cycle of a merge (model)")
+    parser.add_argument("--port", type=int, help="bytes a cycle of the link")
     parser.add_argument("--rtl", action="store_true", help="simulate the hardware as well")
     given = parser.parse_args()
-    if given.merge:
-        merging(given.merge)
     print(HEADER)
     for value_bytes in given.values:
         print(row(value_bytes, given), flush=True)

@@ -46,14 +46,14 @@ class Answers(wiring.Component):
                 "answered": Out(33),
                 "idle": Out(1),
                 "bus_error": Out(1),
-                "bus": Out(AXI4(data_bytes=config.bus_bytes, read=False)),
+                "bus": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.drain = drain = WordDrain(config.bus_bytes, config.message_beats)
+        m.submodules.drain = drain = WordDrain(config.host_bus_bytes, config.message_beats)
         wiring.connect(m, drain.bus, wiring.flipped(self.bus))
         # the sealers whose turn it is: to take a place, to be filled, and to be emptied
         next_, filled, source = (
@@ -108,7 +108,7 @@ class Answers(wiring.Component):
         """A sealer that sees the blocks of all responses."""
         config = self.config
         sealer = Sealer(
-            bus_bytes=config.bus_bytes,
+            bus_bytes=config.host_bus_bytes,
             chunks=1,
             blocks=config.message_blocks,
             rounds=config.rounds,
@@ -117,7 +117,7 @@ class Answers(wiring.Component):
         m.submodules[f"sealer{k}"] = sealer
         m.d.comb += [
             sealer.key.eq(self.key),
-            sealer.block.eq(self.block),
+            sealer.row.eq(self.block),
             sealer.data.eq(self.data),
             sealer.i.p.used.eq(config.message_blocks),
         ]

@@ -20,10 +20,11 @@ __all__ = ["Back"]
 class Back(wiring.Component):
     """Carries out operations in their order: `models.omap.back.BackSchedule`.
 
-    An operation passes four stages, a block a cycle: addresses of the opened pages, the fetched
-    frames and the request; their data; the merge, in which items that stay go to their page and the
-    one that is asked for is kept; and the answer, in which the response is made and the item is
-    written to its new frame. Each of the last two holds another operation.
+    An operation passes four stages: addresses of the opened pages, the fetched frames and the request;
+    their data; the merge, in which items that stay go to their page and the one that is asked for is
+    kept; and the answer, in which the response is made and the item is written to its new frame. Each
+    of the last two holds another operation. Up to the merge, a row of `merge_blocks` blocks of an item
+    passes a cycle, and a block in the answer.
 
     Members
     -------
@@ -39,15 +40,15 @@ class Back(wiring.Component):
     ticket : In
         What comes back with the operation, taken in that cycle: `merging` with its merge, `closing`
         with its answer.
-    block : Out, page : In, two
+    row : Out, page : In, two
         Read ports of the opened pages: data in the next cycle.
     message : Out, request : In, passed : Out(1)
         The same of the request, until `passed`.
-    put : Out(1), put_block, put_data : Out, two each
-        Blocks of the merged pages.
+    put : Out(1), put_row, put_data : Out, two each
+        Rows of the merged pages.
     sealed : Out(1), hosts, pages, counters, used : Out, two each
         High for one cycle: the merged pages are whole. Which ones they are, how often they were
-        written, and how many of their blocks hold items.
+        written, and how many of their rows hold items.
     answer : Out(1), answer_block, answer_data : Out, answered : Out(1)
         Blocks of the response; this is the last one.
     base : In(40)
@@ -58,7 +59,7 @@ class Back(wiring.Component):
 
     def __init__(self, config, ticket):
         self.config, self.tickets = config, ticket
-        blocks = max(config.page_blocks, 2)
+        rows, width = max(config.page_rows, 2), 128 * config.merge_blocks
         messages = max(config.message_blocks, 2)
         super().__init__(
             {
@@ -70,19 +71,19 @@ class Back(wiring.Component):
                 "ticket": In(ticket),
                 "merging": Out(ticket),
                 "closing": Out(ticket),
-                "block": Out(range(blocks)),
-                "page": In(128).array(2),
-                "message": Out(range(messages)),
-                "request": In(128),
+                "row": Out(range(rows)),
+                "page": In(width).array(2),
+                "message": Out(range(max(config.slot_rows, 2))),
+                "request": In(width),
                 "passed": Out(1),
                 "put": Out(1).array(2),
-                "put_block": Out(range(blocks)).array(2),
-                "put_data": Out(128).array(2),
+                "put_row": Out(range(rows)).array(2),
+                "put_data": Out(width).array(2),
                 "sealed": Out(1),
                 "hosts": Out(1).array(2),
                 "pages": Out(config.bin_bits).array(2),
                 "counters": Out(64).array(2),
-                "used": Out(range(blocks + 1)).array(2),
+                "used": Out(range(rows + 1)).array(2),
                 "answer": Out(1),
                 "answer_block": Out(range(messages)),
                 "answer_data": Out(128),
@@ -165,7 +166,7 @@ class Back(wiring.Component):
     def _address(self, m):
         """Both sides pass their places, first items of the page, then frames."""
         config, queue = self.config, self.queue
-        parts, lanes = config.slot_blocks, config.bus_bytes // BLOCK
+        parts, lanes = config.slot_rows, config.bus_bytes // BLOCK // config.merge_blocks
         last = self.schedule.merge - 1
         self.addressing = Signal()
         at, part = Signal(range(last + 1)), Signal(range(max(parts, 2)))
@@ -180,7 +181,7 @@ class Back(wiring.Component):
             final.eq(self.addressing & (at == last)),
             self.begun.eq(queue.o.valid & self.fetched & self.go & (~self.addressing | final)),
             queue.o.ready.eq(self.begun),
-            self.block.eq(at),
+            self.row.eq(at),
             self.message.eq(part),
             self.passed.eq(final),
         ]
@@ -245,19 +246,21 @@ class Back(wiring.Component):
     def _read(self, m):
         """Data into registers; an item that may not be in HBM yet is read where it is kept."""
         config = self.config
-        parts, lanes = config.slot_blocks, config.bus_bytes // BLOCK
+        parts, size = config.slot_rows, 128 * config.merge_blocks
+        lanes = 8 * config.bus_bytes // size
         width = (max(parts, 2) - 1).bit_length()
         m.submodules.items = items = memory.Memory(
-            shape=128, depth=self.schedule.items << width, init=[]
+            shape=size, depth=self.schedule.items << width, init=[]
         )
         self.keeps = items.write_port()
         self.kept = items.read_port()
         self.merging_now, self.merged = Signal(), Signal(self.stage)
         self.begins, self.ends = Signal(), Signal()
-        self.part, self.stores, self.new = Signal(width), Signal(), Signal(128)
+        self.part, self.stores, self.new = Signal(width), Signal(), Signal(size)
         text = self.request
-        if (KEY_BYTES + config.value_bytes) % BLOCK:  # the operation's number is no part of it
-            text = Cat(text[:64], Mux(self.read_part == parts - 1, 0, text[64:]))
+        end = 8 * (KEY_BYTES + config.value_bytes) % size
+        if end:  # what lies behind the value is no part of the item
+            text = Cat(text[:end], Mux(self.read_part == parts - 1, 0, text[end:]))
         m.d.sync += [
             self.merging_now.eq(self.reading),
             self.begins.eq(self.first),
@@ -271,17 +274,17 @@ class Back(wiring.Component):
         m.d.comb += self.merging.eq(self.merged.ticket)
         self.item, self.is_there, self.is_own = [], [], []
         for k in range(2):
-            item, plain = Signal(128, name=f"item{k}"), Signal(128, name=f"plain{k}")
+            item, plain = Signal(size, name=f"item{k}"), Signal(size, name=f"plain{k}")
             late, there, own = (Signal(name=f"{n}{k}") for n in ("late", "is_there", "is_own"))
             read = items.read_port(transparent_for=(self.keeps,))
             found = self.frames.found[k]
-            blocks = Array(self.frames.data[k].word_select(n, 128) for n in range(lanes))
+            rows = Array(self.frames.data[k].word_select(n, size) for n in range(lanes))
             m.d.comb += [
                 read.addr.eq(Cat(self.read_part, found.item)),
                 item.eq(Mux(late, read.data, plain)),
             ]
             m.d.sync += [
-                plain.eq(Mux(self.paged[k], self.page[k], blocks[self.lane[k]])),
+                plain.eq(Mux(self.paged[k], self.page[k], rows[self.lane[k]])),
                 late.eq(found.late & ~self.paged[k]),
                 there.eq(self.there[k] & self.reading),
                 own.eq(self.own[k]),
@@ -302,9 +305,9 @@ class Back(wiring.Component):
             match = op.hit & (self.is_own[k] | (item[: 8 * KEY_BYTES] == op.key))
             before = Mux(self.begins, 0, used)
             m.d.comb += [
-                asked.eq(Mux(self.part == 0, match, held)),  # of all blocks of an item
+                asked.eq(Mux(self.part == 0, match, held)),  # of all rows of an item
                 put.eq(there & ~asked),
-                self.put_block[k].eq(before),
+                self.put_row[k].eq(before),
                 self.put_data[k].eq(item),
                 self.used[k].eq(used),
             ]
@@ -312,7 +315,8 @@ class Back(wiring.Component):
             takes.append(there & asked)
         found, item = takes[0] | takes[1], Mux(takes[1], self.item[1], self.item[0])
         # the value of the answer before this one is still read
-        m.submodules.values = values = memory.Memory(shape=128, depth=2 << width, init=[])
+        size = 128 * self.config.merge_blocks
+        m.submodules.values = values = memory.Memory(shape=size, depth=2 << width, init=[])
         write, self.value = values.write_port(), values.read_port(domain="comb")
         m.d.comb += [
             write.addr.eq(Cat(self.part, self.merged.number[0])),
@@ -326,7 +330,6 @@ class Back(wiring.Component):
     def _answer(self, m):
         """The response: key, value, status."""
         config, blocks = self.config, self.config.message_blocks
-        width = len(self.part)
         self.answering, self.at = Signal(), Signal(range(blocks))
         self.closed = closed = Signal(self.stage)
         last = self.at == blocks - 1
@@ -346,7 +349,8 @@ class Back(wiring.Component):
                 self.counters[k].eq(op.sides[k].counter),
             ]
         # the status lies in the last 8 bytes that are used of the last block
-        value = Mux(op.hit, self.value.data, 0)
+        row, lane = self._row(self.at)
+        value = Mux(op.hit, self.value.data.word_select(lane, 128), 0)
         text = Mux(self.at == 0, Cat(op.key, value[64:]), value)
         code = Cat(op.status, Const(0, 62))
         if (KEY_BYTES + config.value_bytes) % BLOCK:
@@ -354,12 +358,18 @@ class Back(wiring.Component):
         else:
             closing = Cat(code, Const(0, 64))
         m.d.comb += [
-            self.value.addr.eq(Cat(self.at[:width], closed.number[0])),
+            self.value.addr.eq(Cat(row, closed.number[0])),
             self.answer.eq(self.answering),
             self.answer_block.eq(self.at),
             self.answer_data.eq(Mux(last, closing, text)),
             self.answered.eq(self.answering & last),
         ]
+
+    def _row(self, block):
+        """The row of a block of an item, and its lane there."""
+        bits = (self.config.merge_blocks - 1).bit_length()
+        width = len(self.part)
+        return (block >> bits)[:width] | Const(0, width), block[:bits]
 
     def _write(self, m):
         """The item into its new frame, if it is kept."""
@@ -374,14 +384,15 @@ class Back(wiring.Component):
         wiring.connect(m, words.o, writer.i_data)
         shared_by(m, self.bus0, self.frames.bus0, writer.bus)
         shared_by(m, self.bus1, self.frames.bus1)
-        width = len(self.part)
+        row, of_row = self._row(self.at)
+        source = Signal(max(len(of_row), 1))
         block = Signal(range(max(parts, 2)))  # whose data are there
         there = Signal()
-        lane = Signal(range(max(lanes, 2)))
+        lane = Signal(range(max(lanes, 2)))  # of the bus word
         held, word = Signal(128 * max(lanes - 1, 1)), Signal(8 * config.bus_bytes)
         full = (lane == lanes - 1) | (block == parts - 1)
         m.d.comb += [
-            self.kept.addr.eq(Cat(self.at[:width], self.closed.number)),
+            self.kept.addr.eq(Cat(row, self.closed.number)),
             writes.i.valid.eq(self.sealed & op.keep),
             writes.i.p.address.eq(frame_address(config, self.base, op.frame)),
             writes.i.p.beats.eq(config.frame_beats),
@@ -394,10 +405,12 @@ class Back(wiring.Component):
         m.d.sync += [
             there.eq(self.answering & op.keep & (self.at < parts)),
             block.eq(self.at),
+            source.eq(of_row),
         ]
+        kept = self.kept.data.word_select(source[: len(of_row)], 128)
         with m.Switch(lane):
             for k in range(lanes):
                 with m.Case(k):
-                    m.d.comb += word.eq(Cat(held[: 128 * k], self.kept.data))
+                    m.d.comb += word.eq(Cat(held[: 128 * k], kept))
         with m.If(there):
             m.d.sync += [held.eq(word), lane.eq(Mux(full, 0, lane + 1))]

@@ -29,8 +29,8 @@ class PageClosing(wiring.Component):
         There is room for them, in these places.
     taken : In(1)
         The places are taken.
-    merging : In, put, put_block, put_data : In, two each
-        Blocks of pages, and their places.
+    merging : In, put, put_row, put_data : In, two each
+        Rows of pages, and their places.
     closing : In, sealed : In(1), hosts, pages, counters, used : In, two each
         Pages are whole, and their places.
     released : Out(1)
@@ -41,7 +41,7 @@ class PageClosing(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        blocks = max(config.page_blocks, 2)
+        rows = max(config.page_rows, 2)
         ticket = ticket_layout(config)
         super().__init__(
             {
@@ -54,18 +54,18 @@ class PageClosing(wiring.Component):
                 "taken": In(1),
                 "merging": In(ticket),
                 "put": In(1).array(2),
-                "put_block": In(range(blocks)).array(2),
-                "put_data": In(128).array(2),
+                "put_row": In(range(rows)).array(2),
+                "put_data": In(128 * config.merge_blocks).array(2),
                 "closing": In(ticket),
                 "sealed": In(1),
                 "hosts": In(1).array(2),
                 "pages": In(config.bin_bits).array(2),
                 "counters": In(64).array(2),
-                "used": In(range(blocks + 1)).array(2),
+                "used": In(range(rows + 1)).array(2),
                 "released": Out(1),
                 "idle": Out(1),
                 "bus_error": Out(1),
-                "bus": Out(AXI4(data_bytes=config.bus_bytes, read=False)),
+                "bus": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),
             }
         )
 
@@ -83,11 +83,13 @@ class PageClosing(wiring.Component):
         sealers, texts, slots = [], [], []
         for k in range(config.sealers):
             sealer = Sealer(
-                bus_bytes=config.bus_bytes,
+                bus_bytes=config.host_bus_bytes,
                 chunks=config.chunks,
                 blocks=config.chunk_blocks,
                 rounds=config.rounds,
                 cipher=config.cipher,
+                parts=config.slot_blocks,
+                lanes=config.merge_blocks,
             )
             m.submodules[f"sealer{k}"] = sealer
             slot, there = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
@@ -119,7 +121,7 @@ class PageClosing(wiring.Component):
             sealer.key.eq(self.key),
             sealer.put.eq(second | (self.put[0] & one)),
             sealer.slot.eq(Mux(second, self.merging.slots[1], self.merging.slots[0])),
-            sealer.block.eq(Mux(second, self.put_block[1], self.put_block[0])),
+            sealer.row.eq(Mux(second, self.put_row[1], self.put_row[0])),
             sealer.data.eq(Mux(second, self.put_data[1], self.put_data[0])),
         ]
         one = self.hosts[0] & (self.closing.sealers[0] == k)
@@ -136,7 +138,7 @@ class PageClosing(wiring.Component):
         """Whole pages leave in their order."""
         config = self.config
         m.submodules.writes = writes = PageWrites(config)
-        m.submodules.drain = drain = WordDrain(config.bus_bytes, config.page_beats)
+        m.submodules.drain = drain = WordDrain(config.host_bus_bytes, config.page_beats)
         later, page = Signal(), Signal(config.bin_bits)
         source = Signal(range(config.sealers))
         m.d.sync += [later.eq(self.sealed & self.hosts[1]), page.eq(self.pages[1])]

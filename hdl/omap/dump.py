@@ -35,7 +35,6 @@ class Dump(wiring.Component):
 
     def __init__(self, config):
         self.config = config
-        bus = config.bus_bytes
         super().__init__(
             {
                 "start": In(1),
@@ -48,15 +47,15 @@ class Dump(wiring.Component):
                 "moved": Out(1),
                 "read_error": Out(1),
                 "write_error": Out(1),
-                "reads": Out(AXI4(data_bytes=bus, write=False)),
-                "writes": Out(AXI4(data_bytes=bus, read=False)),
+                "reads": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
+                "writes": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        config, bus = self.config, self.config.bus_bytes
-        m.submodules.reader = reader = BurstReader(bus_bytes=bus)
+        config, bus = self.config, self.config.host_bus_bytes
+        m.submodules.reader = reader = BurstReader(bus_bytes=config.bus_bytes)
         m.submodules.sealer = sealer = Sealer(
             bus_bytes=bus,
             chunks=1,
@@ -94,7 +93,7 @@ class Dump(wiring.Component):
             reader.o.ready.eq(lane == lanes - 1),
             sealer.put.eq(reader.o.valid),
             sealer.slot.eq(slot),
-            sealer.block.eq(block),
+            sealer.row.eq(block),
             sealer.data.eq(word.word_select(lane, 128)),
             sealer.key.eq(self.key),
             sealer.i.valid.eq(given),

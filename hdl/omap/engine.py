@@ -7,7 +7,7 @@ from ...models.errors import ErrorCode
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
 from ...models.omap.messages import Status
-from ...models.omap.shell import PORTS, register_map
+from ...models.omap.shell import port_bytes, register_map
 from ..memory import AXI4
 from ..memory.axi import lent_to, shared_by
 from ..shell import engine_members
@@ -36,8 +36,8 @@ class MapEngine(wiring.Component):
 
     def __init__(self, config: OmapConfig, design: int = 0):
         self.config, self.register_map = config, register_map(design)
-        port = AXI4(data_bytes=config.bus_bytes)
-        super().__init__(engine_members(self.register_map, [port] * len(PORTS)))
+        ports = [AXI4(data_bytes=size) for size in port_bytes(config)]
+        super().__init__(engine_members(self.register_map, ports))
 
     def elaborate(self, platform):
         m = Module()
@@ -168,9 +168,9 @@ class MapEngine(wiring.Component):
             back.go.eq(opening.open & closing.room & answers.room),
             back.ticket.eq(closing.ticket),
             self.requests.slot.eq(slot),
-            self.requests.block.eq(back.message),
+            self.requests.row.eq(back.message),
             back.request.eq(self.requests.data),
-            opening.block.eq(back.block),
+            opening.row.eq(back.row),
             opening.released.eq(closing.released),
             closing.merging.eq(back.merging),
             closing.closing.eq(back.closing),
@@ -193,7 +193,7 @@ class MapEngine(wiring.Component):
             ]
         for stage in (opening, closing, answers):
             m.d.comb += stage.taken.eq(back.begun)
-        for name in ("put", "put_block", "put_data", "hosts", "pages", "counters", "used"):
+        for name in ("put", "put_row", "put_data", "hosts", "pages", "counters", "used"):
             for into, out in zip(getattr(closing, name), getattr(back, name), strict=True):
                 m.d.comb += into.eq(out)
         m.d.comb += closing.sealed.eq(back.sealed)

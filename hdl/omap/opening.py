@@ -26,8 +26,8 @@ class PageOpening(wiring.Component):
         They are open.
     taken : In(1)
         They are read from the next cycle on, instead of those before.
-    block : In, page : Out(128), two each
-        Their blocks: data in the next cycle.
+    row : In, page : Out, two each
+        Their rows: data in the next cycle.
     released : In(1)
         The oldest page is written back, and the write is answered.
     forged : Out(1)
@@ -49,15 +49,15 @@ class PageOpening(wiring.Component):
                 "host1": In(1),
                 "open": Out(1),
                 "taken": In(1),
-                "block": In(range(max(config.page_blocks, 2))),
-                "page": Out(128).array(2),
+                "row": In(range(max(config.page_rows, 2))),
+                "page": Out(128 * config.merge_blocks).array(2),
                 "released": In(1),
                 "forged": Out(1),
                 "sent": Out(1),
                 "waits": Out(1),
                 "empty": Out(1),
                 "bus_error": Out(1),
-                "bus": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
+                "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
             }
         )
 
@@ -119,12 +119,14 @@ class PageOpening(wiring.Component):
         """An opener that gets every page whose turn it is."""
         config = self.config
         opener = Opener(
-            bus_bytes=config.bus_bytes,
+            bus_bytes=config.host_bus_bytes,
             chunks=config.chunks,
             blocks=config.chunk_blocks,
             slots=slots,
             rounds=config.rounds,
             cipher=config.cipher,
+            parts=config.slot_blocks,
+            lanes=config.merge_blocks,
         )
         m.submodules[f"opener{k}"] = opener
         m.d.comb += [
@@ -133,7 +135,7 @@ class PageOpening(wiring.Component):
             opener.i.valid.eq(given & (to == k)),
             opener.i_data.payload.eq(reads.data),
             opener.i_data.valid.eq(reads.data_valid & (reads.data_to == k)),
-            opener.block.eq(self.block),
+            opener.row.eq(self.row),
         ]
         return opener
 

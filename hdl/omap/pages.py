@@ -39,14 +39,14 @@ class PageReads(wiring.Component):
                 "base": In(40),
                 "o": Out(stream.Signature(config.bin_bits)),
                 "data_valid": Out(1),
-                "data": Out(8 * config.bus_bytes),
+                "data": Out(8 * config.host_bus_bytes),
                 "data_to": Out(range(config.openers)),
                 "released": In(1),
                 "empty": Out(1),
                 "sent": Out(1),
                 "waits": Out(1),
                 "bus_error": Out(1),
-                "bus": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
+                "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
             }
         )
 
@@ -55,7 +55,7 @@ class PageReads(wiring.Component):
         config = self.config
         m.submodules.queue = queue = Queue(self.i.p.shape(), config.pages_in_flight)
         m.submodules.reader = reader = BurstReader(
-            bus_bytes=config.bus_bytes, commands=config.pages_in_flight
+            bus_bytes=config.host_bus_bytes, commands=config.pages_in_flight
         )
         wiring.connect(m, wiring.flipped(self.i), queue.i)
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))

@@ -30,8 +30,8 @@ class Requests(wiring.Component):
         They are of a load.
     key : In(128)
     head : Out(stream of {operation, key})
-    slot, block : In, data : Out(128)
-        Read port of the texts in the window; data in the next cycle.
+    slot, row : In, data : Out
+        Read port of the texts in the window, a row of a merge; data in the next cycle.
     refused : Out(1)
         A tag does not fit.
     bus_error : Out(1), bus : Out(AXI4(write=False))
@@ -52,11 +52,11 @@ class Requests(wiring.Component):
                 "key": In(128),
                 "head": Out(stream.Signature(head_layout())),
                 "slot": In(range(config.window)),
-                "block": In(range(max(config.message_blocks, 2))),
-                "data": Out(128),
+                "row": In(range(max(config.slot_rows, 2))),
+                "data": Out(128 * config.merge_blocks),
                 "refused": Out(1),
                 "bus_error": Out(1),
-                "bus": Out(AXI4(data_bytes=config.bus_bytes, write=False)),
+                "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
             }
         )
 
@@ -64,7 +64,7 @@ class Requests(wiring.Component):
         m = Module()
         config = self.config
         m.submodules.reader = reader = BurstReader(
-            bus_bytes=config.bus_bytes, commands=config.window
+            bus_bytes=config.host_bus_bytes, commands=config.window
         )
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))
         m.d.comb += [reader.o.ready.eq(1), self.bus_error.eq(reader.error)]
@@ -118,7 +118,7 @@ class Requests(wiring.Component):
                 opener.i_data.valid.eq(reader.o.valid & (filled == k)),
                 opener.i_data.payload.eq(reader.o.p.data),
                 opener.slot.eq(self.slot >> bits),
-                opener.block.eq(self.block),
+                opener.row.eq(self.row),
                 head.o.ready.eq(self.head.ready & (opened == k)),
             ]
             heads.append(head)
@@ -149,12 +149,13 @@ class Requests(wiring.Component):
         """A core, and the heads of what it opened."""
         config = self.config
         opener = Opener(
-            bus_bytes=config.bus_bytes,
+            bus_bytes=config.host_bus_bytes,
             chunks=1,
             blocks=config.message_blocks,
             slots=config.window // config.request_openers,
             rounds=config.rounds,
             cipher=config.cipher,
+            lanes=config.merge_blocks,
         )
         head = Queue(head_layout(), config.window // config.request_openers)
         m.submodules[f"opener{number}"], m.submodules[f"heads{number}"] = opener, head

@@ -15,8 +15,36 @@ def _nonces(m, nonce, chunk):
     return Cat(nonce[:96], chunk, nonce[96 + len(chunk) :])
 
 
+class _Rows:
+    """Where blocks of a text lie in RAM: `lanes` blocks of an item beside one another in a row, the
+    items, of `parts` blocks each, one behind another. The last row of an item may have lanes that
+    hold nothing."""
+
+    def __init__(self, blocks, parts, lanes):
+        self.blocks, self.parts, self.lanes = blocks, parts, lanes
+        self.count = blocks // parts * -(-parts // lanes)
+        self.room = 1 << (max(self.count, 2) - 1).bit_length()
+
+    def walk(self, m, name, moves):
+        """Return the row and the lane of a block, and those of the next cycle. In each cycle in which
+        `moves` is high the next block follows, the first one behind the last."""
+        row = Signal(range(max(self.count, 2)), name=f"{name}_row")
+        part = Signal(range(max(self.parts, 2)), name=f"{name}_part")
+        lane = part[: (self.lanes - 1).bit_length()]
+        following, next_part = Signal.like(row), Signal.like(part)
+        whole, last = part == self.parts - 1, row == self.count - 1
+        m.d.comb += [following.eq(row), next_part.eq(part)]
+        with m.If(moves):
+            m.d.comb += next_part.eq(Mux(whole, 0, part + 1))
+            with m.If(whole | (lane == self.lanes - 1)):
+                m.d.comb += following.eq(Mux(whole & last, 0, row + 1))
+        m.d.sync += [row.eq(following), part.eq(next_part)]
+        return row, lane, following
+
+
 class Opener(wiring.Component):
-    """Opens texts of `chunks` × `blocks` blocks, each chunk with its tag behind it, into RAM.
+    """Opens texts of `chunks` × `blocks` blocks, each chunk with its tag behind it, into RAM: a row
+    has `lanes` blocks of an item of `parts` blocks.
 
     The ciphertext comes in bus words; a word that the text does not fill ends with zeros, which are
     looked at as tags are. Text
@@ -33,13 +61,14 @@ class Opener(wiring.Component):
     i_data : In(stream of bus words)
     ended, fits : Out(1)
         High in the cycle in which the last tag is compared.
-    slot, block : In, data : Out(128)
+    slot, row : In, data : Out
         Read port: data in the next cycle.
     put, put_block, put_data : Out
-        What is written to RAM in this cycle.
+        The block that is written to RAM in this cycle.
     """
 
-    def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, cipher):
+    def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, cipher, parts=None, lanes=1):
+        self.rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
         self.slots, self.rounds, self.cipher = slots, rounds, cipher
         self.lanes = bus_bytes // 16
@@ -52,8 +81,8 @@ class Opener(wiring.Component):
                 "ended": Out(1),
                 "fits": Out(1),
                 "slot": In(range(max(slots, 2))),
-                "block": In(range(max(chunks * blocks, 2))),
-                "data": Out(128),
+                "row": In(range(max(self.rows.count, 2))),
+                "data": Out(128 * lanes),
                 "put": Out(1),
                 "put_block": Out(range(max(chunks * blocks, 2))),
                 "put_data": Out(128),
@@ -68,11 +97,12 @@ class Opener(wiring.Component):
             blocks=self.blocks, rounds=self.rounds, opening=True
         )
         total = self.chunks * self.blocks
-        size = 1 << (max(total, 2) - 1).bit_length()
+        rows = self.rows
         m.submodules.storage = storage = memory.Memory(
-            shape=128, depth=max(self.slots, 2) * size, init=[]
+            shape=128 * rows.lanes, depth=max(self.slots, 2) * rows.room, init=[]
         )
-        read, write = storage.read_port(), storage.write_port()
+        read, write = storage.read_port(), storage.write_port(granularity=128)
+        row, into, _ = rows.walk(m, "put", core.taken)
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, wiring.flipped(self.i_data), words.i)
         lane = Signal(range(max(self.lanes, 2)))
@@ -80,7 +110,7 @@ class Opener(wiring.Component):
         slot = Signal.like(self.slot)
         consume, final = Signal(), Signal()
         m.d.comb += [
-            read.addr.eq(Cat(self.block, self.slot)),
+            read.addr.eq(Cat(self.row, self.slot)),
             self.data.eq(read.data),
             core.key.eq(self.key),
             core.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
@@ -96,9 +126,9 @@ class Opener(wiring.Component):
             texts.o.ready.eq(final),
             self.put.eq(core.taken),
             self.put_data.eq(core.result),
-            write.en.eq(self.put),
-            write.data.eq(self.put_data),
-            write.addr.eq(Cat(self.put_block, slot)),
+            write.en.eq(self.put << into),
+            write.data.eq(self.put_data.replicate(rows.lanes)),
+            write.addr.eq(Cat(row, slot)),
         ]
         used = (self.chunks * (self.blocks + 1) - 1) % self.lanes + 1  # blocks of the last word
         padding = words.o.payload[128 * used :]
@@ -126,17 +156,17 @@ class Opener(wiring.Component):
 
 class Sealer(wiring.Component):
     """Seals texts from RAM into bus words. RAM has two slots, as has the queue of words: text number
-    k lies in slot k modulo 2.
+    k lies in slot k modulo 2. A row of RAM has `lanes` blocks of an item of `parts` blocks.
 
     Timing: see `models.omap.cycles.sealed`.
 
     Members
     -------
     key : In(128)
-    put, slot, block, data : In
+    put, slot, row, data : In
         Write port of RAM.
     i : In(stream of {nonce, used})
-        A text is there; its blocks from `used` on are zeros.
+        A text is there; its rows from `used` on are zeros.
     free : Out(2)
         How many texts may be written to RAM and given, beside those that were given.
     o : Out(stream of bus words)
@@ -146,21 +176,23 @@ class Sealer(wiring.Component):
         High in the cycle in which the last word of a text leaves.
     """
 
-    def __init__(self, *, bus_bytes, chunks, blocks, rounds, cipher):
+    def __init__(self, *, bus_bytes, chunks, blocks, rounds, cipher, parts=None, lanes=1):
+        self.rows = rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
         self.rounds, self.cipher = rounds, cipher
         self.lanes = bus_bytes // 16
         self.beats = -(-chunks * (blocks + 1) // self.lanes)
-        total = chunks * blocks
         super().__init__(
             {
                 "key": In(128),
                 "put": In(1),
                 "slot": In(1),
-                "block": In(range(max(total, 2))),
-                "data": In(128),
+                "row": In(range(max(rows.count, 2))),
+                "data": In(128 * lanes),
                 "i": In(
-                    stream.Signature(data.StructLayout({"nonce": 128, "used": range(total + 1)}))
+                    stream.Signature(
+                        data.StructLayout({"nonce": 128, "used": range(rows.count + 1)})
+                    )
                 ),
                 "ended": Out(1),
                 "o": Out(stream.Signature(8 * bus_bytes)),
@@ -171,20 +203,20 @@ class Sealer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        total = self.chunks * self.blocks
+        rows = self.rows
         m.submodules.texts = texts = Queue(self.i.p.shape(), 2)
         m.submodules.words = words = Queue(8 * self.bus_bytes, 2 * self.beats)
         m.submodules.core = core = CORES[self.cipher](
             blocks=self.blocks, rounds=self.rounds, opening=False
         )
         m.submodules.storage = storage = memory.Memory(
-            shape=128, depth=2 << (max(total, 2) - 1).bit_length(), init=[]
+            shape=128 * rows.lanes, depth=2 * rows.room, init=[]
         )
         write, read = storage.write_port(), storage.read_port()
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, words.o, wiring.flipped(self.o))
-        slot, at = Signal(), Signal.like(self.block)
-        following, next_slot = Signal.like(self.block), Signal()
+        slot, next_slot = Signal(), Signal()
+        row, source, following = rows.walk(m, "at", core.taken)
         lane = Signal(range(max(self.lanes, 2)))
         chunk = Signal(range(max(self.chunks, 2)))
         full, begun = Signal(2), Signal()
@@ -192,16 +224,15 @@ class Sealer(wiring.Component):
         block = Signal(128)
         m.d.comb += [
             write.en.eq(self.put),
-            write.addr.eq(Cat(self.block, self.slot)),
+            write.addr.eq(Cat(self.row, self.slot)),
             write.data.eq(self.data),
-            following.eq(Mux(core.taken, Mux(at == total - 1, 0, at + 1), at)),
             next_slot.eq(slot ^ final),
             read.addr.eq(Cat(following, next_slot)),
             core.key.eq(self.key),
             core.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
             core.start.eq(core.idle & texts.o.valid & (begun | (full != 2))),
             core.valid.eq(1),
-            core.block.eq(Mux(at < texts.o.p.used, read.data, 0)),
+            core.block.eq(Mux(row < texts.o.p.used, read.data.word_select(source, 128), 0)),
             tagged.eq(core.tag_valid),
             core.tag_taken.eq(1),
             final.eq(tagged & (chunk == self.chunks - 1)),
@@ -210,7 +241,7 @@ class Sealer(wiring.Component):
             texts.o.ready.eq(final),
             self.ended.eq(final),
         ]
-        m.d.sync += [at.eq(following), slot.eq(next_slot)]
+        m.d.sync += slot.eq(next_slot)
         with m.If(core.start):
             m.d.sync += begun.eq(1)
         with m.If(final):

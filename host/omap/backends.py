@@ -296,7 +296,7 @@ def open_backend(backend: str | Opens, config: OmapConfig, keys: Keys | None = N
     if backend == "golden":
         return GoldenBackend(config, keys)
     if backend == "model":
-        return ModelBackend(config, FixedLatency(315, config.bus_bytes), keys)
+        return ModelBackend(config, FixedLatency(315, config.host_bus_bytes), keys)
     if backend == "device":
         backend = ModelCarrier
     if isinstance(backend, str):

@@ -26,7 +26,8 @@ class BackSchedule:
     in each of the first `slots` cycles. `due`: from a fetch to the cycle after which its frames are
     used.
 
-    `merge`: from one merge to the next one at least: both sides pass side by side, a block a cycle.
+    `merge`: from one merge to the next one at least: both sides pass side by side, `merge_blocks` of an
+    item a cycle.
     `sealed`: from a merge's begin to the cycle in which its pages are handed on, which is the first
     one of the response and of the item's write to its frame; `answered`: to the response's last
     block. `stored`: from the begin of that write to the cycle in which it is in HBM.
@@ -48,7 +49,7 @@ class BackSchedule:
     def of(cls, config: OmapConfig) -> BackSchedule:
         words = config.slots * config.frame_beats * config.beat_cycles
         merge = max(
-            config.page_blocks, config.message_blocks, config.frame_beats * config.beat_cycles
+            config.page_rows, config.message_blocks, config.frame_beats * config.beat_cycles
         )
         sealed = merge + 3
         stored = 8 + config.slot_blocks * config.beat_cycles + config.deadline

@@ -61,7 +61,11 @@ class OmapConfig:
     beat_cycles
         Cycles that a port of HBM takes for a bus word, in the long run.
     bus_bytes
-        Bytes of a bus word of all ports.
+        Bytes of a bus word of the ports to HBM.
+    host_bus_bytes
+        Bytes of a bus word of the ports to pages, and to requests and responses.
+    merge_blocks
+        Blocks of a page that are merged a cycle: a power of two, no more than a word of HBM has.
     cipher
         What seals pages and messages: one of `ciphers.CIPHERS`. Pairs are drawn with Ascon in any case.
     """
@@ -85,6 +89,8 @@ class OmapConfig:
     deadline: int = 68
     beat_cycles: int = 1
     bus_bytes: int = 32
+    host_bus_bytes: int = 32
+    merge_blocks: int = 1
     cipher: str = "ascon-aead128"
 
     def __post_init__(self) -> None:
@@ -116,8 +122,14 @@ class OmapConfig:
         for name in ("buckets", "window", "openers", "sealers", "responders", "request_openers"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
-        if self.bus_bytes not in (16, 32, 64, 128):
-            raise ValueError(f"bus_bytes must be 16, 32, 64 or 128, not {self.bus_bytes!r}")
+        for name in ("bus_bytes", "host_bus_bytes"):
+            if getattr(self, name) not in (16, 32, 64, 128):
+                raise ValueError(f"{name} must be 16, 32, 64 or 128, not {getattr(self, name)!r}")
+        if self.merge_blocks not in (1, 2, 4, 8) or self.merge_blocks * BLOCK > self.bus_bytes:
+            raise ValueError(
+                f"merge_blocks must be 1, 2, 4 or 8, and at most the {self.bus_bytes // BLOCK} of a "
+                f"word of HBM, not {self.merge_blocks!r}"
+            )
         if self.cipher not in CIPHERS:
             raise ValueError(f"cipher must be one of {', '.join(CIPHERS)}, not {self.cipher!r}")
         if self.rounds not in self.sealing.rounds:
@@ -174,6 +186,16 @@ class OmapConfig:
         return self.slots * self.slot_blocks
 
     @property
+    def slot_rows(self) -> int:
+        """Cycles that an item takes in a merge."""
+        return -(-self.slot_blocks // self.merge_blocks)
+
+    @property
+    def page_rows(self) -> int:
+        """Cycles that the slots of a page take in a merge."""
+        return self.slots * self.slot_rows
+
+    @property
     def chunk_blocks(self) -> int:
         """Blocks of a piece of a page that is sealed apart, without its tag."""
         return self.page_blocks // self.chunks
@@ -181,11 +203,11 @@ class OmapConfig:
     @property
     def page_bytes(self) -> int:
         """Bytes of a page that cross the host's port: ciphertext and tags, in whole bus words."""
-        return _up((self.page_blocks + self.chunks) * BLOCK, self.bus_bytes)
+        return _up((self.page_blocks + self.chunks) * BLOCK, self.host_bus_bytes)
 
     @property
     def page_beats(self) -> int:
-        return self.page_bytes // self.bus_bytes
+        return self.page_bytes // self.host_bus_bytes
 
     @property
     def message_blocks(self) -> int:
@@ -196,11 +218,11 @@ class OmapConfig:
     @property
     def message_bytes(self) -> int:
         """Bytes of a sealed request or response, in whole bus words."""
-        return _up((self.message_blocks + 1) * BLOCK, self.bus_bytes)
+        return _up((self.message_blocks + 1) * BLOCK, self.host_bus_bytes)
 
     @property
     def message_beats(self) -> int:
-        return self.message_bytes // self.bus_bytes
+        return self.message_bytes // self.host_bus_bytes
 
     @property
     def pages_in_flight(self) -> int:

@@ -165,7 +165,8 @@ class _Drain:
     """Whole texts that leave one after another."""
 
     def __init__(self, memory: Memory, config: OmapConfig, beats: int) -> None:
-        self._writer, self._beats, self._ended = Writer(memory, config.bus_bytes), beats, -1
+        self._writer, self._beats = Writer(memory, config.host_bus_bytes), beats
+        self._ended = -1
 
     def write(self, ready: int, address: int) -> tuple[int, int]:
         """Return the cycle of the last word, and the first one in which its answer has been seen."""
@@ -191,7 +192,10 @@ def dumped(
     """Return the cycles of a start that takes a snapshot, with ports of this timing. Addresses are
     the registers'."""
     lanes, stride = config.bus_bytes // BLOCK, piece_bytes(config)
-    reader, drain = Reader(hbm, config.bus_bytes), _Drain(host, config, stride // config.bus_bytes)
+    reader, drain = (
+        Reader(hbm, config.bus_bytes),
+        _Drain(host, config, stride // config.host_bus_bytes),
+    )
     seal = _Seal(1, PIECE // BLOCK, config.sealing_pace)
     free, idle = 1, 0
     for piece in range(config.hbm_bytes // PIECE):
@@ -223,10 +227,10 @@ def run(
     `interval` are the registers'.
     """
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
-    lanes, pace, window = config.bus_bytes // 16, config.sealing_pace, config.window
+    lanes, pace, window = config.host_bus_bytes // BLOCK, config.sealing_pace, config.window
     messages = memory if messages is None else messages
-    requests = Reader(messages, config.bus_bytes, window)
-    reads = Reader(memory, config.bus_bytes, config.pages_in_flight)
+    requests = Reader(messages, config.host_bus_bytes, window)
+    reads = Reader(memory, config.host_bus_bytes, config.pages_in_flight)
     page_drain = _Drain(memory, config, config.page_beats)
     answer_drain = _Drain(messages, config, config.message_beats)
     sealers = [_Seal(config.chunks, config.chunk_blocks, pace) for _ in range(config.sealers)]
@@ -363,7 +367,7 @@ def bound(
 ) -> Bound:
     """Return the bound of a run."""
     count, pages = len(operations), sum(len(operation.pages) for operation in operations)
-    rate = memory.interval(config.bus_bytes)
+    rate = memory.interval(config.host_bus_bytes)
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
     drawn = 2 + 12 // config.rounds  # cycles of a generator's block
     message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1

@@ -47,6 +47,8 @@ _MOST = 1 << 30
 _SHARE = 0.2
 #: what a page and a bucket hold at most
 _SLOTS = 64
+#: bytes of a word of the host's ports, unless they are too few
+_PORT = 32
 #: slots of a bucket that are scanned in no more time than the published system's; entries a bucket, mean, of
 #: which the most is taken that needs no more slots
 _BUCKET, _ENTRIES = 16, (8, 4, 2, 1)
@@ -73,6 +75,7 @@ class _Asked:
     openers: int | None
     sealers: int | None
     cipher: str
+    widest: int
 
 
 def _deadline(memory: Memory, bus_bytes: int) -> int:
@@ -149,6 +152,7 @@ def _config(
         deadline=asked.deadline,
         beat_cycles=asked.beat_cycles,
         bus_bytes=asked.bus_bytes,
+        host_bus_bytes=min(asked.widest, _PORT),
         cipher=asked.cipher,
     )
     frames = min(frames_needed(*frame_statistics(config), _OPERATION), config.frames)
@@ -164,8 +168,28 @@ def _chunked(config: OmapConfig) -> OmapConfig:
     return replace(config, chunks=chunks)
 
 
+def _widened(config: OmapConfig, widest: int) -> OmapConfig:
+    """Return the map with a port for pages and a merge that are as wide as they have to be, not to hold
+    up what cannot be wider. `widest`: bytes of a word of the port, at most."""
+    while True:
+        front, back = FrontSchedule.of(config).interval, BackSchedule.of(config)
+        port = 2 * (1 - config.alpha) * (config.page_beats + 1)
+        most = max(front, back.fetch, back.merge, port)
+        wider = config
+        if most == back.merge and 2 * config.merge_blocks * BLOCK <= config.bus_bytes:
+            wider = replace(config, merge_blocks=2 * config.merge_blocks)
+            if BackSchedule.of(wider).merge == back.merge:
+                return config
+        elif most == port and 2 * config.host_bus_bytes <= widest:
+            wider = replace(config, host_bus_bytes=2 * config.host_bus_bytes)
+        if wider is config:
+            return config
+        config = wider
+
+
 def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     """As many cores and requests in flight as front and back can keep busy."""
+    config = _widened(config, asked.widest)
     chunks = config.chunks
     interval = max(FrontSchedule.of(config).interval, BackSchedule.of(config).interval)
     page = sealed(0, chunks, config.chunk_blocks, config.sealing_pace) + 1
@@ -202,6 +226,7 @@ def plan(
     openers: int | None = None,
     sealers: int | None = None,
     cipher: str = "ascon-aead128",
+    widest: int = _PORT,
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
 
@@ -209,7 +234,8 @@ def plan(
     of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen:
     of `LOADS`, and with `hbm_bytes` of those between them too.
     `trip`: cycles of a page's way to the host and back, from which `window` follows if not given.
-    `cipher`: one of `ciphers.CIPHERS`.
+    `cipher`: one of `ciphers.CIPHERS`. `widest`: bytes of a word of the host's ports, at most; they
+    have more than 32 only where pages hold up everything else.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
@@ -229,6 +255,7 @@ def plan(
         openers=openers,
         sealers=sealers,
         cipher=cipher,
+        widest=widest,
     )
     best: OmapConfig | None = None
     for each in LOADS if load is None else (load,):

@@ -38,7 +38,7 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     kept = front.kept_entries * (8 * KEY_BYTES + place + 2 * config.bin_bits)
     lut += (3 * kept + 4 * front.kept_records * config.bin_bits) * _COMPARE
     # which opener's block a side takes
-    lut += 2 * 128 * config.openers * _SELECT
+    lut += 2 * 128 * config.merge_blocks * config.openers * _SELECT
     ff = (
         cores * (_STATE[config.cipher] + 400)
         + 4 * config.record_bytes * 16
@@ -47,17 +47,18 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     ff += back.items * config.frame_bits + 6_000
     ff += kept + 4 * front.kept_records * config.bin_bits + front.end
     pages = config.pages_in_flight // config.openers
+    row = 128 * config.merge_blocks
     memories = [
-        (128, 2 * config.page_blocks, config.sealers),
-        (8 * config.bus_bytes, 2 * config.page_beats, config.sealers),
-        (8 * config.bus_bytes, pages * config.page_beats, config.openers),
-        (128, pages * config.page_blocks, config.openers),
+        (row, 2 * config.page_rows, config.sealers),
+        (8 * config.host_bus_bytes, 2 * config.page_beats, config.sealers),
+        (8 * config.host_bus_bytes, pages * config.page_beats, config.openers),
+        (row, pages * config.page_rows, config.openers),
         (config.frame_bits, config.frames, front.rings),
         (8 * config.bus_bytes, 2 * config.bucket_beats * front.kept_entries, 1),
         (8 * config.record_bytes, 4 * (front.kept_records + 1), 2),
         (8 * config.bus_bytes, config.window * config.slots * config.frame_beats, 2),
-        (128, back.items * config.slot_blocks, 3),
-        (8 * config.bus_bytes, config.window * config.message_beats, 2),
+        (row, back.items * config.slot_rows, 3),
+        (8 * config.host_bus_bytes, config.window * config.message_beats, 2),
         (2 * config.slots * config.frame_bits, config.window, 1),
         (2 * (2 * config.load_bits + config.bin_bits + 64) + 100, config.window, 1),
     ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ..shell import Counter, EngineRegister, RegisterMap
+from .config import OmapConfig
 from .errors import MapError
 from .messages import Keys
 
-__all__ = ["PORTS", "key_registers", "register_map"]
+__all__ = ["PORTS", "key_registers", "port_bytes", "register_map"]
 
 #: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
 PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames0": 1, "frames1": 1}
@@ -17,6 +18,11 @@ _KEYS = {
     "hash": "the position map's hash",
     "pairs": "the generator of pairs",
 }
+
+
+def port_bytes(config: OmapConfig) -> tuple[int, ...]:
+    """Return the bytes of a bus word of each port."""
+    return tuple(config.bus_bytes if hbm else config.host_bus_bytes for hbm in PORTS.values())
 
 
 def key_registers(keys: Keys, *, zeroed: bool = False) -> dict[str, int]:

@@ -31,7 +31,7 @@ _TAG = 16
 
 def piece_bytes(config: OmapConfig) -> int:
     """Return the bytes from one sealed piece to the next one: whole bus words."""
-    return -(-(PIECE + _TAG) // config.bus_bytes) * config.bus_bytes
+    return -(-(PIECE + _TAG) // config.host_bus_bytes) * config.host_bus_bytes
 
 
 @dataclass(frozen=True)

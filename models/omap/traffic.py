@@ -163,7 +163,7 @@ def _digests(texts: Sequence[bytes]) -> list[int]:
 def bursts(config: OmapConfig, sent: Sequence[Sent], at: int = 0) -> list[tuple[int, int, int]]:
     """Return address, beats and digest of the bursts of pages on the host's port, in order, as
     a machine's trace has them. `at`: where pages begin."""
-    places, texts, bus = [], [], config.bus_bytes
+    places, texts, bus = [], [], config.host_bus_bytes
     for page in sent:
         done = 0
         for address, beats in split(at + page.page * config.page_bytes, config.page_beats, bus):

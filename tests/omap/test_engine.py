@@ -297,6 +297,7 @@ def test_random_configurations(seed):
             cipher=draw.choice(list(CIPHERS)),
             chunks=draw.choice([1, 3]) if seed % 2 else 1,
             bus_bytes=draw.choice([16, 32, 64]),
+            host_bus_bytes=draw.choice([16, 32, 64]),
         )
         if seed % 2 == 0
         else config(
@@ -304,6 +305,8 @@ def test_random_configurations(seed):
             chunks=draw.choice([2, 3, 4]),
             value_bytes=draw.choice([64, 120, 256]),
             bus_bytes=draw.choice([32, 128]),
+            host_bus_bytes=draw.choice([32, 64, 128]),
+            merge_blocks=draw.choice([1, 2]),
             window=8,
             openers=openers,
             rounds=draw.choice([1, 2, 4]),

@@ -257,10 +257,30 @@ def test_ports_that_join_two_channels_of_hbm():
     assert cycles[1] < 0.75 * cycles[0]
 
 
+def test_pages_have_ports_and_merges_as_wide_as_they_have_to_be():
+    """Eighty per cent of 12 GB/s at 64 and 256 bytes, both ways, requests and responses included."""
+    widths = {}
+    for size in (8, 64, 256):
+        made = ps.ObliviousMap(value=ps.bytes(size), capacity=1 << 16, name="m")
+        design = ps.compile(made)
+        config = design.plan
+        widths[size] = (config.host_bus_bytes, config.merge_blocks)
+        assert design.link.bytes_per_cycle == config.host_bus_bytes
+        told = design.run(ops=1000, backend="model")
+        moved = config.bytes_per_operation + config.message_bytes
+        if size > 8:
+            assert moved * 1000 / told.cycles * design.target.clock_mhz * 1e6 > 0.8 * 12e9
+            # a link of half the rate takes a port of half the width
+            narrow = ps.compile(made, link="latency=315,bytes=20")
+            assert narrow.plan.host_bus_bytes == 32
+    assert widths == {8: (32, 1), 64: (64, 2), 256: (64, 2)}
+
+
 @pytest.mark.long
 def test_hardware_whose_ports_join_two_channels_is_the_models():
-    made = ps.ObliviousMap(value=ps.bytes(8), capacity=200, name="m")
+    made = ps.ObliviousMap(value=ps.bytes(64), capacity=200, name="m")
     design = ps.compile(made, channels=2, window=16)
+    assert (design.plan.host_bus_bytes, design.plan.merge_blocks) == (64, 4)
     golden, model, rtl = (design.run(ops=500, backend=b) for b in ("golden", "model", "rtl"))
     assert rtl.cycles == model.cycles and rtl.facts == golden.facts
     assert all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())

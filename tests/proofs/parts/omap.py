@@ -40,6 +40,7 @@ SMALL = OmapConfig(
     rounds=4,
     deadline=4,
     bus_bytes=16,
+    host_bus_bytes=16,
 )
 
 #: registers that the host may know, and how many of their bits are free

@@ -21,7 +21,7 @@ from penstock.models.omap.messages import (
     Status,
     open_response,
 )
-from penstock.models.omap.shell import PORTS, key_registers
+from penstock.models.omap.shell import PORTS, key_registers, port_bytes
 from penstock.models.omap.snapshot import PIECE, piece_bytes
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.sim.machine import Ended
@@ -105,8 +105,8 @@ def compile_map(config: OmapConfig) -> Library:
     """The hardware of a map, for simulation."""
     engine = MapEngine(config)
     ports = [
-        PortSpec(f"m{k}_axi", config.bus_bytes, True, True, space)
-        for k, space in enumerate(PORTS.values())
+        PortSpec(f"m{k}_axi", size, True, True, space)
+        for k, (size, space) in enumerate(zip(port_bytes(config), PORTS.values(), strict=True))
     ]
     verilog = to_verilog(Shell(engine, engine.register_map))
     return build(verilog, ports=ports, register_map=engine.register_map)

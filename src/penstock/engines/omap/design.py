@@ -22,7 +22,7 @@ from penstock.models.omap.cycles import bound, public, run
 from penstock.models.omap.golden import Map, Overflow, Step
 from penstock.models.omap.messages import Keys, Request, Response, open_response
 from penstock.models.omap.resources import estimate
-from penstock.models.omap.shell import PORTS, key_registers, register_map
+from penstock.models.omap.shell import PORTS, key_registers, port_bytes, register_map
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -84,9 +84,10 @@ class MapDesign(Design):
     def bus_ports(self) -> tuple[PortSpec, ...]:
         from penstock.sim.native import PortSpec
 
-        bus = self.plan.bus_bytes
+        sizes = port_bytes(self.plan)
         return tuple(
-            PortSpec(f"m{k}_axi", bus, True, True, space) for k, space in enumerate(PORTS.values())
+            PortSpec(f"m{k}_axi", size, True, True, space)
+            for k, (size, space) in enumerate(zip(sizes, PORTS.values(), strict=True))
         )
 
     def component(self, parts: Parts) -> Any:
@@ -107,7 +108,7 @@ class MapDesign(Design):
     def messages(self, memory: Memory) -> Memory:
         """Return the timing of the channel of the card's memory in which requests and responses lie,
         and nothing else."""
-        return FixedLatency(memory.latency, self.plan.bus_bytes)
+        return FixedLatency(memory.latency, self.plan.host_bus_bytes)
 
     def on_board(self, board: Board) -> Design:
         ports = len(self.bus_ports)

@@ -33,6 +33,8 @@ __all__ = ["MappingEngine"]
 
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
+#: bytes a cycle of the widest port to the host: 512 bits at 250 MHz carry what PCIe's 16 lanes do
+_PORT = {"u55c": 64}
 #: bytes of HBM of targets that have it
 _HBM = {"u55c": 16 << 30}
 
@@ -79,7 +81,7 @@ class MappingEngine(Engine):
         kernel.check()
         timing = timing_of(part.memory if given.memory is None else given.memory, part)
         latency = round(_ROUND_TRIP * part.clock_mhz)
-        link = given.option("link") or f"latency={latency},bytes={part.bus_bytes}"
+        link = _link(given.option("link"))
         channels = _channels(given.option("channels", 1), part, timing)
         bus = channels * max(part.bus_bytes, 16)
         cores = given.option("cores")
@@ -99,6 +101,7 @@ class MappingEngine(Engine):
                 openers=cores,
                 sealers=cores,
                 cipher=given.option("cipher", "ascon-aead128"),
+                widest=_widest(part, link),
             )
         except NoPlan as problem:
             raise error("E471", str(problem), kernel.name_span, hint=problem.hint) from None
@@ -118,7 +121,8 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="give it less capacity, or less of its bins in HBM (--share, --hbm)",
             )
-        return MapDesign(part.name, timing, kernel.name, config, _link(link))
+        link = link or FixedLatency(latency, max(config.host_bus_bytes, part.bus_bytes))
+        return MapDesign(part.name, timing, kernel.name, config, link)
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
         return MapDesign(
@@ -166,7 +170,15 @@ def _channels(count: int, part: Target, timing: Memory) -> int:
     )
 
 
-def _link(text: str | Memory) -> Memory:
+def _widest(part: Target, link: Memory | None) -> int:
+    """Return the bytes of a word of the host's ports, at most: no wider than the link that is given."""
+    widest = _PORT.get(part.name, max(part.bus_bytes, 16))
+    while link is not None and widest > 16 and widest // 2 >= link.bytes_per_cycle:
+        widest //= 2
+    return widest
+
+
+def _link(text: str | Memory | None) -> Memory | None:
     if not isinstance(text, str):
         return text
     try:

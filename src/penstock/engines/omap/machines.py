@@ -35,8 +35,8 @@ def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Opens:
     check_options(backend, options)
 
     def opens(config: OmapConfig, keys: Keys) -> MachineCarrier:
-        bus = config.bus_bytes
-        hbm, link = FixedLatency(config.deadline // 2, bus), FixedLatency(315, bus)
+        hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
+        link = FixedLatency(315, config.host_bus_bytes)
         design = MapDesign(target, hbm, "map", config, link)
         machine = design.machine(backend, MachineCarrier.memory_bytes(config), **options)
         return MachineCarrier(config, machine, keys)
