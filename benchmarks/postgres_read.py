@@ -26,18 +26,18 @@ from penstock.host.sources.postgres import source
 TABLES = {
     "6 numbers": (
         "i::int4 AS id, i * 0.5::float4 AS a, i / 3.0::float8 AS b, (i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
-        600_000,
+        1_200_000,
         "id, a, b, c, d, y",
     ),
     "6 numbers, a tenth NULL": (
         "i::int4 AS id, CASE WHEN i % 10 > 0 THEN i * 0.5::float4 END AS a, CASE WHEN i % 9 > 0 THEN i / 3.0::float8 END AS b, "
         "(i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
-        600_000,
+        1_200_000,
         "id, a, b, c, d, y",
     ),
     "float4[54]": (
         "i::int4 AS id, i * 0.5::float4 AS y, array_fill(i::float4, ARRAY[54]) AS x",
-        150_000,
+        300_000,
         "id, y, x",
     ),
 }
@@ -77,6 +77,11 @@ def best(one: Callable[[], Any], other: Callable[[], Any]) -> tuple[float, float
     return statistics.median(seconds[0]), statistics.median(seconds[1])
 
 
+def seconds(action: Callable[[], Any]) -> float:
+    """Return the median in seconds."""
+    return best(action, lambda: None)[0]
+
+
 def rows(uri: str, options: Options) -> Iterator[list[object]]:
     relation = source.relation
     with psycopg.connect(uri, autocommit=True) as connection:
@@ -108,6 +113,9 @@ def rows(uri: str, options: Options) -> Iterator[list[object]]:
                     source.relation = relation  # type: ignore[attr-defined]
 
             raw = f"COPY (SELECT get_raw_page('measured', 'main', b) FROM generate_series(0::bigint, {pages - 1}) b) TO STDOUT (FORMAT binary)"
+            if connection.execute("SELECT count(*) FROM measured").fetchone() != (count,):
+                raise AssertionError("the table has other rows than were written")
+            counted = seconds(lambda: connection.execute("SELECT count(*) FROM measured"))
             select = f"COPY (SELECT {listed} FROM measured) TO STDOUT (FORMAT binary)"
             for way, bare, ours in (
                 (
@@ -129,6 +137,7 @@ def rows(uri: str, options: Options) -> Iterator[list[object]]:
                     f"{pages:,}",
                     way,
                     ms(alone),
+                    ms(counted) if way != "rows" else "–",
                     ms(read),
                     f"{read / alone:.2f}",
                 ]
@@ -141,7 +150,17 @@ def measured(options: Options) -> str:
         machine()
         + f"; {versions('psycopg', 'numpy')}; medians of {_TIMES}.\n\n"
         + markdown(
-            ["table", "rows", "pages", "way", "transfer alone, ms", "read, ms", "ratio"], found
+            [
+                "table",
+                "rows",
+                "pages",
+                "way",
+                "transfer alone, ms",
+                "count(*) alone, ms",
+                "read, ms",
+                "read / transfer",
+            ],
+            found,
         )
     )
 

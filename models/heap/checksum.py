@@ -57,15 +57,19 @@ def checksum(pages: npt.NDArray[np.uint8], first_block: int = 0) -> npt.NDArray[
     `pd_checksum` now does not matter. New pages (`pd_upper` = 0) carry none: the result for them is 0.
     """
     count, size = pages.shape
-    words = (
-        np.ascontiguousarray(pages).view("<u4").reshape(count, size // 128, 32).astype(np.uint32)
-    )
-    words[:, 0, 2] &= np.uint32(0xFFFF0000)  # pd_checksum itself counts as zero
+    words = np.ascontiguousarray(pages).view("<u4").reshape(count, size // 128, 32)
     new = words[:, 0, 3] >> np.uint32(16) == 0  # pd_upper
-    state = np.broadcast_to(_START, (count, 32)).copy()
-    for step in range(words.shape[1] + 2):  # two more rounds with zero mix the last words
-        mixed = state ^ words[:, step] if step < words.shape[1] else state
-        state = mixed * _PRIME ^ mixed >> np.uint32(17)
+    head = words[:, 0].astype(np.uint32)
+    head[:, 2] &= np.uint32(0xFFFF0000)  # pd_checksum itself counts as zero
+    state = np.bitwise_xor(_START, head)
+    mixed = np.empty_like(state)
+    rounds = words.shape[1] + 2  # the last two, with zero, mix the last words
+    for step in range(1, rounds + 1):
+        np.right_shift(state, np.uint32(17), out=mixed)
+        np.multiply(state, _PRIME, out=state)
+        np.bitwise_xor(state, mixed, out=state)
+        if step < words.shape[1]:
+            np.bitwise_xor(state, words[:, step], out=state)
     folded = np.bitwise_xor.reduce(state, axis=1) ^ np.arange(
         first_block, first_block + count, dtype=np.uint32
     )

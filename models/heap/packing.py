@@ -18,6 +18,7 @@ __all__ = ["Header", "Rows", "stored_value", "write_many"]
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
+_TOGETHER = 1 << 14  # rows whose intermediate values stay in a processor's cache
 
 
 @dataclass
@@ -27,6 +28,9 @@ class Rows:
     column: Column
     values: Any
     null: npt.NDArray[np.bool_]
+
+    def part(self, first: int, last: int) -> Rows:
+        return Rows(self.column, self.values[first:last], self.null[first:last])
 
 
 @dataclass
@@ -96,48 +100,29 @@ def write_many(
     if not count:
         return np.zeros((0, header.page_size), np.uint8)
     held = rows[: int(natts.max())]
-    present = (
-        np.stack([~row.null & (natts > index) for index, row in enumerate(held)], axis=1)
-        if held
-        else np.zeros((count, 0), bool)
-    )
-    has_null = present.sum(axis=1) < natts
-    hoff = p.TUPLE_HEADER_SIZE + np.where(has_null, -(-natts // 8), 0) + p.ALIGN - 1 & -p.ALIGN
-    infomask = np.where(has_null, p.HEAP_HASNULL, 0)
-    at = hoff.copy()
-    places = []
-    for index, row in enumerate(held):
-        value = _Placed.of(row, present[:, index], at, row.column.name in shorts)
-        infomask |= value.infomask
-        places.append(value)
-    length = at
+    laid = [
+        _Laid.of(
+            [row.part(first, first + _TOGETHER) for row in held],
+            natts[first : first + _TOGETHER],
+            shorts,
+        )
+        for first in range(0, count, _TOGETHER)
+    ]
+    length = np.concatenate([part.length for part in laid])
     block, line, start, pages = _places(header, length)
     flat = pages.reshape(-1)
     if isinstance(states, str):
-        tuples = header.tuples(1, 0, 0, 0, VISIBILITY[states]).repeat(count)
-        frozen = np.full(count, states == "frozen")
+        kind, frozen = VISIBILITY[states], np.full(count, states == "frozen")
+        one = header.tuples(1, 0, 0, 0, kind)
+        tuples = lambda here: one.repeat(len(natts[here]))
     else:
         names, state = np.unique(np.asarray(states), return_inverse=True)
-        kinds = [header.tuples(1, 0, 0, 0, VISIBILITY[str(name)]) for name in names]
-        tuples = np.concatenate(kinds)[state]
+        kinds = np.concatenate([header.tuples(1, 0, 0, 0, VISIBILITY[str(n)]) for n in names])
+        tuples = lambda here: kinds[state[here]]
         frozen = (names == "frozen")[state]
-    tuples["t_infomask"] |= infomask.astype(np.uint16)
-    tuples["t_infomask2"] |= natts.astype(np.uint16)
-    tuples["t_hoff"] = hoff
-    number = first_block + block
-    tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = (
-        number >> 16,
-        number & 0xFFFF,
-        line + 1,
-    )
-    _scatter(flat, start, tuples.view(np.uint8).reshape(count, -1))
-    if has_null.any():
-        bits = np.packbits(present, axis=1, bitorder="little")
-        for k in range(bits.shape[1]):
-            some = np.nonzero(has_null & (natts > 8 * k))[0]
-            flat[start[some] + p.TUPLE_BITMAP + k] = bits[some, k]
-    for value in places:
-        value.put(flat, start)
+    for index, part in enumerate(laid):
+        here = slice(index * _TOGETHER, (index + 1) * _TOGETHER)
+        part.put(flat, start[here], tuples(here), first_block + block[here], line[here])
     visible = np.ones(len(pages), bool)
     visible[block[~frozen]] = False
     if header.all_visible is not None:
@@ -157,6 +142,55 @@ def write_many(
     return pages
 
 
+@dataclass
+class _Laid:
+    """Some rows' tuples as they will lie, whatever their pages: `present` says which row has which column's value."""
+
+    natts: Numbers
+    present: npt.NDArray[np.bool_]
+    has_null: npt.NDArray[np.bool_]
+    hoff: Numbers
+    infomask: Numbers
+    places: list[_Placed]
+    length: Numbers
+
+    @classmethod
+    def of(cls, held: list[Rows], natts: Numbers, shorts: set[str]) -> _Laid:
+        present = np.zeros((len(natts), len(held)), bool)
+        for index, row in enumerate(held):
+            present[:, index] = ~row.null & (natts > index)
+        has_null = present.sum(axis=1) < natts
+        hoff = p.TUPLE_HEADER_SIZE + np.where(has_null, -(-natts // 8), 0) + p.ALIGN - 1 & -p.ALIGN
+        infomask = np.where(has_null, p.HEAP_HASNULL, 0)
+        at, places = hoff.copy(), []
+        for index, row in enumerate(held):
+            value = _Placed.of(row, present[:, index], at, row.column.name in shorts)
+            infomask |= value.infomask
+            places.append(value)
+        return cls(natts, present, has_null, hoff, infomask, places, at)
+
+    def put(
+        self, flat: Bytes, start: Numbers, tuples: npt.NDArray[Any], number: Numbers, line: Numbers
+    ) -> None:
+        """Write the tuples, with the headers `tuples`, to `start` on; each is line `line` (from 0) of block `number`."""
+        tuples["t_infomask"] |= self.infomask.astype(np.uint16)
+        tuples["t_infomask2"] |= self.natts.astype(np.uint16)
+        tuples["t_hoff"] = self.hoff
+        tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = (
+            number >> 16,
+            number & 0xFFFF,
+            line + 1,
+        )
+        _scatter(flat, start, tuples.view(np.uint8).reshape(len(tuples), -1))
+        if self.has_null.any():
+            bits = np.packbits(self.present, axis=1, bitorder="little")
+            for k in range(bits.shape[1]):
+                some = np.nonzero(self.has_null & (self.natts > 8 * k))[0]
+                flat[start[some] + p.TUPLE_BITMAP + k] = bits[some, k]
+        for value in self.places:
+            value.put(flat, start)
+
+
 def _places(header: Header, length: Numbers) -> tuple[Numbers, Numbers, Numbers, Bytes]:
     """Return each row's page, line (from 0) and address in the flattened pages, and the empty pages."""
     size, most = header.page_size, p.max_line_pointers(header.page_size)
@@ -168,26 +202,31 @@ def _places(header: Header, length: Numbers) -> tuple[Numbers, Numbers, Numbers,
         firsts.append(first)
         # a full fillfactor still lets one tuple onto an empty page
         last = (
-            int(
-                np.searchsorted(
-                    sums, sums[first] + size - p.PAGE_HEADER_SIZE - reserve, side="right"
+            first
+            + int(
+                sums[first : first + most + 1].searchsorted(
+                    sums[first] + (size - p.PAGE_HEADER_SIZE - reserve), "right"
                 )
             )
             - 1
         )
         first = min(max(last, first + 1), first + most)
-    starts = np.array(firsts)
-    held = np.diff([*firsts, len(length)])
-    block = np.repeat(np.arange(len(firsts)), held)
-    line = np.arange(len(length)) - starts[block]
-    below = sums[1:] - sums[starts][block] - (line + 1) * p.LP_SIZE
-    return block, line, (block + 1) * size - below, np.zeros((len(firsts), size), np.uint8)
+    starts, each = np.array(firsts), np.diff([*firsts, len(length)])
+    blocks, row = np.arange(len(firsts)), np.arange(len(length))
+    # a tuple begins as far below its page's end as the tuples from the page's first row to it are long
+    ends = (blocks + 1) * size + sums[starts] - starts * p.LP_SIZE
+    start = np.repeat(ends, each) - sums[1:] + (row + 1) * p.LP_SIZE
+    pages = np.zeros((len(firsts), size), np.uint8)
+    return np.repeat(blocks, each), row - np.repeat(starts, each), start, pages
 
 
 def _scatter(flat: Bytes, at: Numbers, values: Bytes) -> None:
     """Write row i of `values` to `at[i]` on."""
-    if len(at):
-        np.lib.stride_tricks.sliding_window_view(flat, values.shape[1], writeable=True)[at] = values
+    width = values.shape[1]
+    if width in (2, 4, 8) and not (at & width - 1).any():
+        flat.view(f"<u{width}")[at // width] = values.view(f"<u{width}")[:, 0]
+    elif len(at):  # each byte begins a window of that width
+        np.ndarray((len(flat) - width + 1, width), np.uint8, flat.data, strides=(1, 1))[at] = values
 
 
 @dataclass

@@ -97,9 +97,10 @@ def write_heap(
         slots is None
         and shuffle is None
         and isinstance(visibility, str)
-        and len(np.unique(attributes)) == 1
+        and count > 0
+        and bool((attributes == attributes[0]).all())
     )
-    plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform and count else None
+    plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform else None
     header = Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
     if plan is not None:
         pages = _write_fixed(header, plan, count, str(visibility), first_block)

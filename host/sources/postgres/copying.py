@@ -8,6 +8,7 @@ a row. The trailer is a row of -1 fields.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from ....models.heap.schema import TYPES
 from ....models.heap.values import DTYPES, array_body, varlena
 
-__all__ = ["Values", "concatenated", "fields", "messages"]
+__all__ = ["Values", "concatenated", "fields", "messages", "sent"]
 
 _HEADER, _TRAILER = 19, 2
 _BATCH = 1 << 14  # rows taken apart together, at most
@@ -28,36 +29,40 @@ Batch = tuple[Bytes, npt.NDArray[np.int64]]
 Values = tuple[Any, npt.NDArray[np.bool_]]
 
 
-def messages(connection: Any, statement: Any, most: int = _BATCH) -> Iterator[Batch]:
-    """Yield the rows of a binary COPY, up to `most` together, as they were sent, their numbers of fields included: bytes and lengths."""
+def messages(connection: Any, statement: Any) -> Iterator[Batch]:
+    """Yield the rows of a binary COPY, many together, as they were sent, their numbers of fields included: bytes and lengths."""
+    rows = sent(connection, statement)
+    while True:
+        data, lengths = bytearray(), list[int]()
+        for row in islice(rows, _BATCH):
+            data += row
+            lengths.append(len(row))
+        if not lengths:
+            return
+        yield np.frombuffer(data, np.uint8), np.array(lengths)
+
+
+def sent(connection: Any, statement: Any) -> Iterator[memoryview]:
+    """Yield each row of a binary COPY as the library holds it, its number of fields included."""
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         # what has arrived is taken from the library itself, a row a call; `copy` waits for more, as whoever interrupts us expects
         take = connection.pgconn.get_copy_data
-        data, lengths = bytearray(), list[int]()
         length, row = take(1)
         if not length:
-            row = copy.read()
+            row = memoryview(copy.read())
             length = len(row)
-        row, length = memoryview(row)[_HEADER:], length - _HEADER if length > 0 else length
-        while True:
-            if length <= 0:
-                _check_end(connection)
-                break
-            if length == _TRAILER:
-                while copy.read():
-                    pass
-                break
-            data += row
-            lengths.append(length)
-            if len(lengths) >= most:
-                yield np.frombuffer(data, np.uint8), np.array(lengths)
-                data, lengths = bytearray(), []
+        row, length = memoryview(row)[_HEADER:], length - _HEADER  # both come in one message
+        while length > _TRAILER:
+            yield row
             length, row = take(1)
             if not length:
-                row = copy.read()
+                row = memoryview(copy.read())
                 length = len(row)
-        if lengths:
-            yield np.frombuffer(data, np.uint8), np.array(lengths)
+        if length == _TRAILER:
+            while copy.read():
+                pass
+        else:
+            _check_end(connection)
 
 
 def _check_end(connection: Any) -> None:
@@ -132,20 +137,17 @@ def _matrix(field: Bytes, kind: str) -> npt.NDArray[Any] | None:
 
 def _uneven(data: Bytes, at: npt.NDArray[np.int64], kinds: Sequence[str]) -> list[Values]:
     """Take rows apart whose first field's length lies at `at`."""
-    windows = {
-        width: np.lib.stride_tricks.sliding_window_view(data, width)
-        for width in (1, 2, 4, 8)
-        if width <= len(data)
-    }
-    out: list[Values] = []
+    sizes, out = _anywhere(data, ">i4"), list[Values]()
     for kind in kinds:
-        length = windows[4][at].view(">i4")[:, 0].astype(np.int64)
+        length = sizes[at].astype(np.int64)
         null = length < 0
         at = at + 4
         if kind in DTYPES:
             wanted = DTYPES[kind]
-            values: Any = np.zeros(len(at), wanted)
-            values[~null] = windows[wanted.itemsize][at[~null]].view(wanted.newbyteorder(">"))[:, 0]
+            numbers = _anywhere(data, wanted.newbyteorder(">"))
+            # a NULL's place may lie behind the end; what stands there is not its value
+            values: Any = numbers[np.minimum(at, len(numbers) - 1)].astype(wanted)
+            values[null] = 0
         else:
             cells = [
                 None if size < 0 else data[first : first + size]
@@ -156,8 +158,16 @@ def _uneven(data: Bytes, at: npt.NDArray[np.int64], kinds: Sequence[str]) -> lis
             else:
                 values = _arrays([None if cell is None else cell.tobytes() for cell in cells], kind)
         out.append((values, null))
-        at = at + np.maximum(length, 0)
+        at += np.maximum(length, 0)
     return out
+
+
+def _anywhere(data: Bytes, dtype: Any) -> npt.NDArray[Any]:
+    """Return the number that begins at each byte; zeros stand in where there are too few for one."""
+    dtype = np.dtype(dtype)
+    if len(data) < dtype.itemsize:
+        data = np.zeros(dtype.itemsize, np.uint8)
+    return np.ndarray((len(data) - dtype.itemsize + 1,), dtype, data.data, strides=(1,))
 
 
 def _arrays(cells: Sequence[bytes | None], kind: str) -> Any:

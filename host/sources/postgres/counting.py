@@ -71,6 +71,8 @@ def _count(
             sessions.append(session)
             session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             session.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+            # one process counts as fast as the pages come; more would take processors from them
+            session.execute("SET LOCAL max_parallel_workers_per_gather = 0")
             # whoever waits for a stronger lock waits for the first session: it would wait for us
             session.execute("SET LOCAL lock_timeout = '100ms'")
             row = session.execute(query).fetchone()

@@ -23,6 +23,8 @@ Sources: PostgreSQL 15 `access/heap/README.HOT`, `access/heap/heapam.c`, `access
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,13 +38,15 @@ from ....models.heap.survey import line_words, survey
 from ....models.heap.writer import write_heap
 from ..table import SourceError
 from .catalog import Relation
-from .copying import concatenated, fields, messages
+from .copying import concatenated, fields, messages, sent
 from .counting import counting
 
 __all__ = ["NotDirect", "Pages", "read_pages"]
 
 Bytes = npt.NDArray[np.uint8]
-_BATCH = 512  # pages a query
+_ACROSS = 8  # pages a row, from buffers
+_BATCH = 64  # pages a row, from files
+_FIELDS = 2  # bytes of a row's number of fields
 _RANGES = 64  # ranges of blocks a query
 _TIDS = 10000  # rows fetched by their places with one query
 
@@ -125,15 +129,22 @@ def _from_buffers(connection: Any, relation: Relation, blocks: int) -> Bytes:
 
     full = sql.Literal(sql.Identifier(relation.namespace, relation.name).as_string(connection))
     number = sql.SQL("bigint" if relation.version >= 140000 else "int")
+    # several pages a row: fewer, larger messages
+    listed = sql.SQL(", ").join(
+        sql.SQL("CASE WHEN b + {0} < {1} THEN {2}.get_raw_page({3}, 'main', b + {0}) END").format(
+            sql.Literal(k), sql.Literal(blocks), sql.SQL(relation.pageinspect or ""), full
+        )
+        for k in range(_ACROSS)
+    )
     query = sql.SQL(
-        "COPY (SELECT {}.get_raw_page({}, 'main', b) FROM generate_series(0::{}, {}) b) TO STDOUT (FORMAT binary)"
-    ).format(sql.SQL(relation.pageinspect or ""), full, number, sql.Literal(blocks - 1))
+        "COPY (SELECT {} FROM generate_series(0::{}, {}, {}) b) TO STDOUT (FORMAT binary)"
+    ).format(listed, number, sql.Literal(blocks - 1), sql.Literal(_ACROSS))
     pages, at = np.empty((blocks, relation.page_size), np.uint8), 0
-    for data, lengths in messages(connection, query, _BATCH):
-        pages[at : at + len(lengths)] = data.reshape(len(lengths), -1)[
-            :, 6:
-        ]  # behind the number of fields and the length
-        at += len(lengths)
+    for row in sent(connection, query):
+        count = min(_ACROSS, blocks - at)
+        images = np.frombuffer(row, np.uint8, count * (4 + relation.page_size), _FIELDS)
+        pages[at : at + count] = images.reshape(count, -1)[:, 4:]  # behind each one's length
+        at += count
     return pages
 
 
@@ -143,36 +154,65 @@ def _from_files(connection: Any, relation: Relation, blocks: int) -> Bytes:
         "SELECT pg_relation_filepath(%s), setting::bigint FROM pg_settings WHERE name = 'segment_size'",
         (relation.oid,),
     ).fetchone()
-    pages = np.zeros((blocks, relation.page_size), np.uint8)
-    for first in range(0, blocks, _BATCH):
-        count = min(_BATCH, blocks - first, segment - first % segment)
-        for _ in range(5):
-            batch = _file_part(
-                connection,
-                path if first < segment else f"{path}.{first // segment}",
-                first % segment,
-                count,
-                relation.page_size,
-            )
-            stored = batch.view("<u2")[:, 4]
-            torn = batch.any(axis=1) & (checksum(batch, first) != stored)
-            if not torn.any():
+    pages = np.empty((blocks, relation.page_size), np.uint8)
+    with ThreadPoolExecutor(1) as checker:  # looks at pages while others come
+        looks = []
+        for first in range(0, blocks, segment):
+            count = min(segment, blocks - first)
+            name = path if not first else f"{path}.{first // segment}"
+            at = first
+            for part in _file_parts(connection, name, 0, count, relation.page_size):
+                pages[at : at + len(part)] = part
+                looks.append((at, checker.submit(_torn, pages[at : at + len(part)], at)))
+                at += len(part)
+        torn = [at + int(k) for at, look in looks for k in np.nonzero(look.result())[0]]
+    for block in torn:
+        name = path if block < segment else f"{path}.{block // segment}"
+        for _ in range(4):
+            for part in _file_parts(connection, name, block % segment, 1, relation.page_size):
+                pages[block] = part[0]
+            if not _torn(pages[block : block + 1], block).any():
                 break
         else:
             raise SourceError(
-                f"the checksum of block {first + int(np.argmax(torn))} of {relation.name} is wrong in its file",
+                f"the checksum of block {block} of {relation.name} is wrong in its file",
                 "the file may be damaged: what does `SELECT count(*)` of the table say?",
                 code="E705",
             )
-        pages[first : first + count] = batch
     return pages
 
 
-def _file_part(connection: Any, path: str, first: int, count: int, size: int) -> Bytes:
-    image = connection.execute(
-        "SELECT pg_read_binary_file(%s, %s, %s)", (path, first * size, count * size), binary=True
-    ).fetchone()[0]
-    return np.frombuffer(image, np.uint8).reshape(count, size)
+def _torn(pages: Bytes, first: int) -> npt.NDArray[np.bool_]:
+    """Return which pages, the first of them block `first`, are not what their checksum says. A page of zeros is new."""
+    torn = checksum(pages, first) != pages.view("<u2")[:, 4]
+    torn[torn] = pages[torn].any(axis=1)
+    return torn
+
+
+def _file_parts(connection: Any, path: str, first: int, count: int, size: int) -> Iterator[Bytes]:
+    """Yield pages of a file in order. Raises SourceError where the file ends before them."""
+    from psycopg import sql
+
+    query = sql.SQL(
+        "COPY (SELECT pg_read_binary_file({}, b * {}, least({}, {} - b) * {}) "
+        "FROM generate_series({}::bigint, {}, {}) b) TO STDOUT (FORMAT binary)"
+    ).format(
+        *map(
+            sql.Literal, (path, size, _BATCH, first + count, size, first, first + count - 1, _BATCH)
+        )
+    )
+    got = 0
+    for row in sent(connection, query):
+        image = np.frombuffer(row, np.uint8, offset=_FIELDS + 4)
+        part = image[: len(image) - len(image) % size].reshape(-1, size)
+        got += len(part)
+        yield part
+    if got != count:
+        raise SourceError(
+            f"the file {path} has {got:,} pages where {count:,} were expected",
+            "this must not happen: please report it with the server's version; without --pages the rows come by SELECT",
+            code="E705",
+        )
 
 
 # -- what the snapshot sees ------------------------------------------------------------------------------------------------
