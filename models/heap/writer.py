@@ -1,4 +1,4 @@
-"""Writes heap pages: the bytes that a bulk load followed by VACUUM FREEZE leaves, or any other state that tests need.
+"""Writes heap pages: the bytes that a bulk load followed by VACUUM FREEZE leaves, or another state of its rows.
 
 Order of tuples, padding, hint bits and header lengths follow PostgreSQL 15 (`access/heap/hio.c`, `access/common/heaptuple.c`,
 `storage/page/bufpage.c`); with the options left alone a page equals the server's in all but LSN and transaction ids.
@@ -15,16 +15,14 @@ import numpy.typing as npt
 
 from . import page as p
 from .checksum import checksum
-from .packing import Header, Rows, stored_value, write_many
+from .packing import Header, Rows, write_many
 from .schema import Schema
 from .values import DTYPES, Raw, array_body, scalars, varlena
 from .visibility import VISIBILITY, Visibility
 
-__all__ = ["VISIBILITY", "Visibility", "random_slots", "write_heap"]
+__all__ = ["VISIBILITY", "Visibility", "rows_of", "write_heap"]
 
 Bytes = npt.NDArray[np.uint8]
-#: kinds of line pointers for `slots`
-_SLOTS = ("row", "dead", "unused", "redirect", "dead_stored")
 
 
 def write_heap(
@@ -36,8 +34,6 @@ def write_heap(
     all_visible: bool | None = None,
     natts: int | Sequence[int] | None = None,
     short: bool | Collection[str] = (),
-    slots: Sequence[str] | None = None,
-    shuffle: int | None = None,
     fillfactor: int = 100,
     checksums: bool = False,
     first_block: int = 0,
@@ -63,11 +59,6 @@ def write_heap(
     short
         Which array columns have the one-byte header when they fit (True: all): the server's choice unless the column is STORAGE
         PLAIN. Text always has it when it fits.
-    slots
-        The line pointers in order: "row" for the next row, "dead", "unused", "redirect" (to a row of the same page),
-        "dead_stored" (dead, its tuple still there). Rows left at the end follow.
-    shuffle
-        A seed: tuples lie in random order within their page, as pruning may leave them. None: downwards in row order.
     fillfactor
         Percent of a page to fill, as the table option of that name.
     checksums
@@ -80,7 +71,7 @@ def write_heap(
     ValueError
         For a row that does not fit a page, a value outside its column's type, columns of different lengths, an unknown name.
     """
-    rows = _rows(schema, columns, nulls or {})
+    rows = rows_of(schema, columns, nulls or {})
     count = len(rows[0].values) if rows else 0
     shorts = {c.name for c in schema.columns if c.is_array} if short is True else set(short or ())
     states = visibility if isinstance(visibility, str) else list(visibility)
@@ -94,42 +85,20 @@ def write_heap(
     for state in ({states} if isinstance(states, str) else set(states)) - set(VISIBILITY):
         raise ValueError(f"unknown visibility {state!r}; known are {', '.join(VISIBILITY)}")
     uniform = (
-        slots is None
-        and shuffle is None
-        and isinstance(visibility, str)
-        and count > 0
-        and bool((attributes == attributes[0]).all())
+        isinstance(visibility, str) and count > 0 and bool((attributes == attributes[0]).all())
     )
     plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform else None
     header = Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
     if plan is not None:
         pages = _write_fixed(header, plan, count, str(visibility), first_block)
-    elif slots is None and shuffle is None:
-        pages = write_many(header, rows, states, attributes, shorts, first_block)
     else:
-        each = [states] * count if isinstance(states, str) else states
-        pages = _write_any(header, rows, each, attributes, shorts, slots, shuffle, first_block)
+        pages = write_many(header, rows, states, attributes, shorts, first_block)
     if checksums:
         pages.view("<u2")[:, 4] = checksum(pages, first_block)
     return pages
 
 
-def random_slots(
-    rows: int, seed: int, *, dead: float = 0.1, unused: float = 0.1, redirect: float = 0.1
-) -> list[str]:
-    """Return `slots` for `write_heap` with line pointers of the other kinds strewn among `rows` rows at the given rates."""
-    rng = np.random.default_rng(seed)
-    slots: list[str] = []
-    for _ in range(rows):
-        while (draw := rng.random()) < dead + unused + redirect:
-            slots.append(
-                "dead" if draw < dead else "unused" if draw < dead + unused else "redirect"
-            )
-        slots.append("row")
-    return slots
-
-
-def _rows(
+def rows_of(
     schema: Schema, columns: Mapping[str, Any], nulls: Mapping[str, npt.ArrayLike]
 ) -> list[Rows]:
     """Check and convert the columns, in attribute order."""
@@ -285,131 +254,3 @@ def _write_fixed(header: Header, plan: _Plan, count: int, state: str, first_bloc
     )
     pages[:, : p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(blocks, -1)
     return pages
-
-
-# -- line pointers of other kinds, tuples in random order: one by one---------------------------------------------------------------------------------
-
-
-def _data(rows: list[Rows], index: int, natts: int, shorts: set[str]) -> tuple[bytes, bytes, int]:
-    """Return a tuple's data, its null bitmap (empty without NULLs) and its `t_infomask` as far as values decide it."""
-    data, infomask, bits = bytearray(), 0, []
-    for row in rows[:natts]:
-        bits.append(not row.null[index])
-        if row.null[index]:
-            continue
-        value = stored_value(row, index, shorts)
-        if isinstance(value, Raw):
-            infomask |= p.HEAP_HASVARWIDTH | (p.HEAP_HASEXTERNAL if value.external else 0)
-        if not (isinstance(value, Raw) and value.unaligned):
-            data += bytes(p.align(len(data), row.column.storage.align) - len(data))
-        data += value
-    if all(bits):
-        return bytes(data), b"", infomask
-    return bytes(data), np.packbits(bits, bitorder="little").tobytes(), infomask | p.HEAP_HASNULL
-
-
-class _Page:
-    """One page while it is filled: line pointers by kind, and tuples in row order."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.slots: list[tuple[str, bytes, str]] = []  # kind, tuple, visibility
-        self.used = p.PAGE_HEADER_SIZE
-
-    def fits(self, length: int, reserve: int = 0) -> bool:
-        # a full fillfactor still lets one tuple onto an empty page
-        reserve = reserve if self.slots else 0
-        return self.used + p.LP_SIZE + p.align(length) + reserve <= self.size and len(
-            self.slots
-        ) < p.max_line_pointers(self.size)
-
-    def add(self, kind: str, stored: bytes = b"", state: str = "") -> None:
-        self.slots.append((kind, stored, state))
-        self.used += p.LP_SIZE + p.align(len(stored))
-
-    def image(self, header: Header, block: int, rng: np.random.Generator | None) -> Bytes:
-        out = np.zeros(self.size, np.uint8)
-        stored = [i for i, slot in enumerate(self.slots) if slot[1]]
-        if rng is not None:
-            rng.shuffle(stored)
-        words, upper = [p.line_pointer(0, p.LP_UNUSED, 0)] * len(self.slots), self.size
-        for i in stored:
-            kind, data, _ = self.slots[i]
-            upper -= p.align(len(data))
-            words[i] = p.line_pointer(
-                upper, p.LP_DEAD if kind == "dead_stored" else p.LP_NORMAL, len(data)
-            )
-            head = np.frombuffer(data[: p.TUPLE_HEADER_SIZE], p.TUPLE_HEADER).copy()
-            head["t_ctid_block_high"], head["t_ctid_block_low"], head["t_ctid_line"] = (
-                block >> 16,
-                block & 0xFFFF,
-                i + 1,
-            )
-            out[upper : upper + len(data)] = np.frombuffer(
-                head.tobytes() + data[p.TUPLE_HEADER_SIZE :], np.uint8
-            )
-        targets = [i for i, slot in enumerate(self.slots) if slot[0] == "row"]
-        for i, (kind, _, _) in enumerate(self.slots):
-            if kind == "dead" or (kind == "redirect" and not targets):
-                words[i] = p.line_pointer(0, p.LP_DEAD, 0)
-            elif kind == "redirect":
-                later = [t for t in targets if t > i] or targets
-                words[i] = p.line_pointer(later[0] + 1, p.LP_REDIRECT, 0)
-                if len(targets) > 1:
-                    targets.remove(later[0])
-                at = words[later[0]] & 0x7FFF  # the target of a redirect is a heap-only tuple
-                out[at + 18 : at + 20].view("<u2")[0] |= p.HEAP_ONLY_TUPLE
-                out[at + 20 : at + 22].view("<u2")[0] |= p.HEAP_UPDATED
-        kinds = {slot[0] for slot in self.slots}
-        flags = p.PD_HAS_FREE_LINES if "unused" in kinds else 0
-        frozen = not kinds & {"dead", "dead_stored"} and all(
-            slot[2] == "frozen" for slot in self.slots if slot[0] == "row"
-        )
-        if frozen if header.all_visible is None else header.all_visible:
-            flags |= p.PD_ALL_VISIBLE
-        lower = p.PAGE_HEADER_SIZE + p.LP_SIZE * len(words)
-        out[: p.PAGE_HEADER_SIZE] = header.page(lower, upper, flags, 1).view(np.uint8)
-        out[p.PAGE_HEADER_SIZE : lower] = np.array(words, "<u4").view(np.uint8)
-        return out
-
-
-def _write_any(
-    header: Header,
-    rows: list[Rows],
-    states: list[str],
-    natts: npt.NDArray[np.int64],
-    shorts: set[str],
-    slots: Sequence[str] | None,
-    shuffle: int | None,
-    first_block: int,
-) -> Bytes:
-    size, pages = header.page_size, [_Page(header.page_size)]
-    order = list(slots or ())
-    for kind in set(order) - set(_SLOTS):
-        raise ValueError(f"unknown kind of line pointer {kind!r}; known are {', '.join(_SLOTS)}")
-    if (extra := order.count("row") - len(states)) > 0:
-        raise ValueError(f"slots name {extra} rows more than there are")
-    order += ["row"] * (len(states) - order.count("row"))
-    index = 0
-    for kind in order:
-        stored, state = b"", ""
-        if kind == "row" or (kind == "dead_stored" and states):
-            source = min(
-                index, len(states) - 1
-            )  # a dead tuple with storage holds what the next row does
-            state = states[source]
-            data, bitmap, infomask = _data(rows, source, int(natts[source]), shorts)
-            hoff = p.align(p.TUPLE_HEADER_SIZE + len(bitmap))
-            head = (
-                header.tuples(1, infomask, int(natts[source]), hoff, VISIBILITY[state]).tobytes()
-                + bitmap
-            )
-            stored = head.ljust(hoff, b"\0") + data
-            index += kind == "row"
-        if not pages[-1].fits(len(stored), header.reserve(len(stored))):
-            pages.append(_Page(size))
-        pages[-1].add(kind, stored, state)
-    if not order:
-        return np.zeros((0, size), np.uint8)
-    rng = None if shuffle is None else np.random.default_rng(shuffle)
-    return np.stack([page.image(header, first_block + i, rng) for i, page in enumerate(pages)])

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.models.heap import page as p
-from penstock.models.heap import writer as module
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import NUMERIC, Column, Schema
 from penstock.models.heap.values import DTYPES, Raw, array_body, varlena
-from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
+from penstock.models.heap.writer import VISIBILITY, write_heap
+from testbench.pruned_pages import random_slots, write_pruned
 
 
 def _values(column: Column, rows: int, rng: np.random.Generator, length: int) -> Any:
@@ -67,10 +67,13 @@ def test_round_trip(table: Any, short: bool, strewn: bool, missing: float, shuff
     schema, columns, rng = table
     rows = len(next(iter(columns.values()), []))
     nulls = {name: rng.random(rows) < missing for name in columns} if missing else None
-    slots = random_slots(rows, 3) if strewn else None
-    pages = write_heap(
-        schema, columns, nulls=nulls, short=short, slots=slots, shuffle=9 if shuffled else None
-    )
+    how: dict[str, Any] = {}
+    if strewn:
+        how["slots"] = random_slots(rows, 3)
+    if shuffled:
+        how["shuffle"] = 9
+    write = write_pruned if how else write_heap
+    pages = write(schema, columns, nulls=nulls, short=short, **how)
     got = read_heap(schema, pages)
     assert list(got) == list(columns)
     for name, values in columns.items():
@@ -79,18 +82,17 @@ def test_round_trip(table: Any, short: bool, strewn: bool, missing: float, shuff
 
 @given(tables(), st.booleans(), st.sampled_from([100, 70]))
 @settings(max_examples=40, deadline=None, derandomize=True)
-def test_fast_path_equals_plain_path(table: Any, short: bool, fillfactor: int) -> None:
+def test_rows_of_one_layout(table: Any, short: bool, fillfactor: int) -> None:
+    """Blocks whose number takes more than 16 bits are among them."""
     schema, columns, _ = table
-    options: dict[str, Any] = {
+    how: dict[str, Any] = {
         "short": short,
         "fillfactor": fillfactor,
         "first_block": 65530,
         "visibility": "committed",
     }
-    fast = write_heap(schema, columns, **options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_fixed_plan", lambda *_: None)
-        assert np.array_equal(fast, write_heap(schema, columns, **options))
+    at_once = write_heap(schema, columns, **how)
+    assert np.array_equal(at_once, write_pruned(schema, columns, **how))
 
 
 SCHEMA = Schema(
@@ -137,7 +139,7 @@ def test_missing_attributes_take_the_default() -> None:
 
 def test_line_pointers() -> None:
     slots = ["unused", "row", "dead", "redirect", "row", "dead_stored", "redirect", "row"]
-    page = write_heap(SCHEMA, COLUMNS, slots=slots)[0]
+    page = write_pruned(SCHEMA, COLUMNS, slots=slots)[0]
     words = [p.split_line_pointer(int(word)) for word in page[24 : 24 + 32].view("<u4")]
     assert [flags for _, flags, _ in words] == [0, 1, 3, 2, 1, 3, 2, 1]
     assert words[3] == (5, p.LP_REDIRECT, 0) and words[6] == (8, p.LP_REDIRECT, 0)
@@ -179,7 +181,7 @@ def test_raw_values() -> None:
     assert [mask & p.HEAP_HASEXTERNAL for mask in masks] == [p.HEAP_HASEXTERNAL, 0, 0]
     for row, reason in enumerate(("out of line", "2 dimensions", "NULL elements")):
         slots = ["row" if i == row else "dead" for i in range(3)]
-        one = write_heap(
+        one = write_pruned(
             schema, {"b": [True], "x": [[external, matrix, holed][row]], "i": [1]}, slots=slots
         )
         with pytest.raises(ValueError, match=reason):
@@ -218,12 +220,6 @@ def test_checksums_are_filled_in() -> None:
         ),
         (
             {"id": [1]},
-            {"slots": ["lost"]},
-            "unknown kind of line pointer 'lost'; known are row, dead, unused, redirect, dead_stored",
-        ),
-        ({"id": [1]}, {"slots": ["row"] * 3}, "slots name 2 rows more than there are"),
-        (
-            {"id": [1]},
             {"nulls": {"id": [True, False]}},
             "nulls of column 'id': (2,) entries for 1 rows",
         ),
@@ -244,7 +240,7 @@ def test_no_rows() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_rows_at_once_are_rows_one_by_one(seed: int) -> None:
-    """Rows of any layout are packed column by column; named line pointers take them one by one."""
+    """Rows of any layout are packed column by column, as a writer does that takes them one by one."""
     rng = np.random.default_rng(seed)
     kinds = [
         str(k)
@@ -268,9 +264,7 @@ def test_rows_at_once_are_rows_one_by_one(seed: int) -> None:
         "first_block": seed,
     }
     many = write_heap(schema, values, nulls=nulls, **how)
-    assert np.array_equal(
-        many, write_heap(schema, values, nulls=nulls, slots=["row"] * rows, **how)
-    )
+    assert np.array_equal(many, write_pruned(schema, values, nulls=nulls, **how))
 
 
 @pytest.mark.parametrize("kind", ["text", "float8[]"])

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from penstock.models.heap.schema import TYPES, Column, Schema
-from penstock.models.heap.writer import random_slots, write_heap
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.policy import InputPolicy
 from penstock.models.qr import columns as c
@@ -21,6 +20,7 @@ from penstock.models.strider.costs import analyse
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
+from testbench.pruned_pages import random_slots, write_pruned
 from testbench.qr import SIMULATED, build, fit_pages
 
 NOTHING, PAGES = Segment(), SIMULATED.pages
@@ -84,7 +84,7 @@ class Table:
         states = [
             str(source.choice(["frozen", "committed", "aborted", "deleted"])) for _ in range(rows)
         ]
-        self.pages = write_heap(
+        self.pages = write_pruned(
             self.schema,
             values,
             nulls=nulls,

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from penstock.models.heap.page import max_tuple_size
 from penstock.models.heap.schema import NUMERIC, TYPES, Column, Schema, type_named
 from penstock.models.heap.values import DTYPES, Raw
-from penstock.models.heap.writer import VISIBILITY, random_slots, write_heap
+from penstock.models.heap.writer import VISIBILITY, write_heap
 from penstock.models.numerics.formats import Format
 from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.isa import FIXED_TYPES
 from penstock.models.strider.layout import Source, TupleLayout, place
+from testbench.pruned_pages import random_slots, write_pruned
 
 __all__ = ["Case", "corrupt", "random_case", "regular_case"]
 
@@ -193,7 +194,7 @@ def random_case(
             for _ in range(rows)
         ]
     slots = random_slots(rows, seed) if rng.random() < 0.4 else None
-    pages = write_heap(
+    pages = write_pruned(
         schema,
         values,
         nulls=nulls,
