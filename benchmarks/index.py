@@ -21,12 +21,12 @@ from fit_cpu import planned
 from refit_core import keys_seconds
 
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, golden
-from penstock.host.workloads import KEY_SETS, Kind, Operation, Twitter, Ycsb
 from penstock.models.errors import HardwareError
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.job import Fit, Job
 from penstock.models.target import target
+from testbench.workloads import KEY_SETS, Kind, Operation, Twitter, Ycsb
 
 #: what the modelled engine is: windows of up to 32 bytes, slots, as it is planned for this part
 PART = target("vu9p")

@@ -19,11 +19,11 @@ from sortedcontainers import SortedDict
 
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError, golden
 from penstock.host.learned_index.views import OrderedSet
-from penstock.host.workloads import amazon_keys, random_keys, url_keys
 from penstock.models.errors import HardwareError
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
+from testbench.workloads import amazon_keys, random_keys, url_keys
 
 #: groups so small that everything happens: fits, splits, joins, new windows
 SMALL = Layout(

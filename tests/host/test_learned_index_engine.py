@@ -18,7 +18,6 @@ from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingE
 from penstock.host.learned_index.engine import EngineBackend, Timed
 from penstock.host.learned_index.machines import Room
 from penstock.host.learned_index.slots import Slots
-from penstock.host.workloads import amazon_keys
 from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
@@ -26,6 +25,7 @@ from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.sim.native.machine import NativeMachine
 from testbench.qr import build
+from testbench.workloads import amazon_keys
 
 SMALL = Layout(
     smallest=8,

@@ -15,9 +15,9 @@ import pytest
 
 from penstock.host.learned_index import Layout, LearnedIndex, SnapshotError, Trainer, snapshot
 from penstock.host.learned_index.slots import Slots
-from penstock.host.workloads import amazon_keys, random_keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Bounds, Label, Method, Sums
+from testbench.workloads import amazon_keys, random_keys
 
 SMALL = Layout(
     smallest=8,

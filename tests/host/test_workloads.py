@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from penstock.host.workloads import (
+from testbench.workloads import (
     CLUSTERS,
     CORE,
     KEY_SETS,
@@ -30,7 +30,7 @@ from penstock.host.workloads import (
     read_trace,
     url_keys,
 )
-from penstock.host.workloads.distributions import (
+from testbench.workloads.distributions import (
     SCRAMBLED_ZETA,
     THETA,
     Hotspot,
