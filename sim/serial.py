@@ -8,11 +8,7 @@ import threading
 import tty
 from typing import Protocol
 
-import numpy as np
-
-from ..models.link import Device
-
-__all__ = ["Endpoint", "Faulty", "Golden", "SerialServer"]
+__all__ = ["Endpoint", "SerialServer"]
 
 
 class Endpoint(Protocol):
@@ -24,48 +20,6 @@ class Endpoint(Protocol):
     @property
     def active(self) -> bool:
         """Whether there is something to do without further bytes from the host."""
-
-
-class Golden:
-    """The golden device (`models.link.Device`), which answers at once."""
-
-    active = False
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-
-    def exchange(self, data: bytes) -> bytes:
-        return self.device.receive(data)
-
-
-class Faulty:
-    """A line that, both ways, corrupts, drops or repeats bytes: each with a third of the probability `rate`, by `seed`."""
-
-    def __init__(self, endpoint: Endpoint, rate: float, seed: int) -> None:
-        self.endpoint = endpoint
-        self.rate = rate
-        self.faults = 0
-        self._random = np.random.default_rng(seed)
-
-    @property
-    def active(self) -> bool:
-        return self.endpoint.active
-
-    def exchange(self, data: bytes) -> bytes:
-        return self._spoil(self.endpoint.exchange(self._spoil(data)))
-
-    def _spoil(self, data: bytes) -> bytes:
-        hit = self._random.random(len(data)) < self.rate
-        if not hit.any():
-            return data
-        out = bytearray()
-        for byte, wrong in zip(data, hit, strict=True):
-            self.faults += int(wrong)
-            kind = self._random.integers(3) if wrong else 3
-            out += bytes(
-                [[byte ^ int(self._random.integers(1, 256))], [], [byte, byte], [byte]][kind]
-            )
-        return bytes(out)
 
 
 class SerialServer:

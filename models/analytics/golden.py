@@ -53,13 +53,12 @@ def _pad(values: Codes, axis: int, size: int, neutral: int) -> Codes:
 
 @dataclass(frozen=True)
 class Batch:
-    """The tuples of one batch: `tuples` (n, positions) codes in row order of the groups, `slots` their (group, thread); `ends_epoch`
-    says that the epoch is over after it. A batch may be empty (an epoch without tuples, or one whose last batch was full)."""
+    """The tuples of one batch: `tuples` (n, positions) codes in row order of the groups, `group` and `thread` their places. A
+    batch may be empty (an epoch without tuples, or one whose last batch was full)."""
 
     tuples: Codes
     group: np.ndarray
     thread: np.ndarray
-    ends_epoch: bool
 
 
 @dataclass
@@ -77,7 +76,6 @@ class TrainingResult:
     tuples: int = 0
     left_range: int = 0
     inputs: RowCounts = field(default_factory=RowCounts)
-    history: list[dict[str, Codes]] = field(default_factory=list)
 
 
 def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
@@ -103,7 +101,6 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
                     cursor[port] += 1
             taken += width
             group += 1
-        ends = all(cursor[q] >= len(tuples[q]) for q in range(plan.ports))
         width = plan.layout.beats * plan.lanes
         data = np.array([tuples[q][n] for q, n, _, _ in chosen], dtype=np.int64).reshape(
             len(chosen), width
@@ -112,9 +109,8 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
             data,
             np.array([c[2] for c in chosen], dtype=np.int64),
             np.array([c[3] for c in chosen], dtype=np.int64),
-            ends,
         )
-        if ends:
+        if all(cursor[q] >= len(tuples[q]) for q in range(plan.ports)):
             return
 
 
@@ -212,8 +208,6 @@ def train(
     epochs_of_tuples: Sequence[Codes],
     models: dict[str, Codes],
     runs: Sequence[Codes],
-    *,
-    keep_history: bool = False,
 ) -> TrainingResult:
     """Train as the hardware does.
 
@@ -254,8 +248,6 @@ def train(
             _update(machine, plan, by_region, batch)
             result.batches += 1
             result.tuples += len(batch.tuples)
-            if keep_history:
-                result.history.append(_models(machine, plan))
         result.epochs += 1
         if trained and plan.until is not None:
             for op in by_region["epoch"]:

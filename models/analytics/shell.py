@@ -123,9 +123,6 @@ class Images:
     """What lies in memory besides the pages: the boot image, and how many bytes the result takes."""
 
     boot: np.ndarray
-    program_words: int
-    parameter_codes: int
-    result_codes: int
     result_bytes: int
 
 
@@ -154,7 +151,6 @@ def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Code
     The boot image is the Strider program (32-bit words), filled up to a bus word, then the codes of run constants and models in plan order, row by
     row, each in a container of `format.container` bytes, filled up to a bus word.
     """
-    words, parameters, results = sizes(plan)
     bus, container = plan.bus_bytes, plan.format.container
     program = np.array(plan.program, dtype="<u4").view(np.uint8)
     codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs] + [
@@ -168,7 +164,7 @@ def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Code
     boot = np.zeros(_round(len(program), bus) + _round(len(packed), bus), dtype=np.uint8)
     boot[: len(program)] = program
     boot[_round(len(program), bus) :][: len(packed)] = packed
-    return Images(boot, words, parameters, results, _round(results * container, bus))
+    return Images(boot, image_bytes(plan)[1])
 
 
 def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:

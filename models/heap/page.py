@@ -51,17 +51,12 @@ __all__ = [
     "PAGE_SIZES",
     "PD_ALL_VISIBLE",
     "PD_HAS_FREE_LINES",
-    "PD_PAGE_FULL",
     "TUPLE_BITMAP",
     "TUPLE_HEADER",
     "TUPLE_HEADER_SIZE",
     "VARATT_EXTERNAL",
     "VARATT_EXTERNAL_SIZE",
     "VARATT_SHORT_MAX",
-    "XID_BOOTSTRAP",
-    "XID_FIRST_NORMAL",
-    "XID_FROZEN",
-    "XID_INVALID",
     "align",
     "line_pointer",
     "max_line_pointers",
@@ -95,7 +90,6 @@ PAGE_HEADER = np.dtype(
 PAGE_HEADER_SIZE = 24
 
 PD_HAS_FREE_LINES = 0x0001  #: a hint: some line pointer is unused
-PD_PAGE_FULL = 0x0002  #: a hint: an update found no room
 PD_ALL_VISIBLE = 0x0004  #: every tuple is visible to every transaction
 
 # -- line pointers: offset in bits 0-14, flags in 15-16, length in 17-31 ---------------------------------------------------
@@ -147,11 +141,6 @@ HEAP_XMAX_INVALID = 0x0800  #: no deletion
 HEAP_XMAX_IS_MULTI = 0x1000  #: xmax is a set of transactions
 HEAP_UPDATED = 0x2000  #: this is the newer version of an updated row
 HEAP_MOVED = 0xC000  #: either bit: moved by a VACUUM FULL before 9.0
-
-XID_INVALID = 0
-XID_BOOTSTRAP = 1
-XID_FROZEN = 2
-XID_FIRST_NORMAL = 3
 
 MAX_COLUMNS = 1600  #: MaxHeapAttributeNumber
 

@@ -1,6 +1,6 @@
 """The host link: frames, the golden device, and timing (contract C1: `hdl.link` equals these)."""
 
-from .device import LINK_VERSION, Bus, Device, Identity, Words
+from .device import LINK_VERSION, Bus, Device, Identity
 from .frames import (
     DROPPED,
     MAXIMUM,
@@ -15,7 +15,7 @@ from .frames import (
     decode_request,
     decode_response,
 )
-from .timing import BYTE_BITS, SIMULATED_DIVISOR, byte_cycles, divisor, exchange_seconds
+from .timing import BYTE_BITS, SIMULATED_DIVISOR, byte_cycles, divisor
 
 __all__ = [
     "BYTE_BITS",
@@ -34,10 +34,8 @@ __all__ = [
     "Response",
     "Space",
     "Status",
-    "Words",
     "byte_cycles",
     "decode_request",
     "decode_response",
     "divisor",
-    "exchange_seconds",
 ]

@@ -19,7 +19,7 @@ from .frames import (
     decode_request,
 )
 
-__all__ = ["LINK_VERSION", "Bus", "Device", "Identity", "Words"]
+__all__ = ["LINK_VERSION", "Bus", "Device", "Identity"]
 
 #: of frames and spaces, major in the high half
 LINK_VERSION = 0x10
@@ -82,27 +82,6 @@ class Bus(Protocol):
 
     def write(self, address: int, word: bytes, strobes: int) -> int:
         """Write the bytes of a word whose bits in `strobes` are set; return the response."""
-
-
-class Words:
-    """A memory of `size` bytes from address 0 on; SLVERR beyond, as `hdl.memory.blockram` answers."""
-
-    def __init__(self, size: int, bus_bytes: int) -> None:
-        self.bus_bytes = bus_bytes
-        self.content = bytearray(size)
-
-    def read(self, address: int) -> tuple[bytes, int]:
-        if address >= len(self.content):
-            return bytes(self.bus_bytes), Status.SLVERR
-        return bytes(self.content[address : address + self.bus_bytes]), Status.OKAY
-
-    def write(self, address: int, word: bytes, strobes: int) -> int:
-        if address >= len(self.content):
-            return Status.SLVERR
-        for lane in range(self.bus_bytes):
-            if strobes >> lane & 1:
-                self.content[address + lane] = word[lane]
-        return Status.OKAY
 
 
 class Device:

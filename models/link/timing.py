@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from .frames import Request, Response
-
-__all__ = ["BYTE_BITS", "SIMULATED_DIVISOR", "byte_cycles", "divisor", "exchange_seconds"]
+__all__ = ["BYTE_BITS", "SIMULATED_DIVISOR", "byte_cycles", "divisor"]
 
 #: bits on the wire for a byte
 BYTE_BITS = 10
@@ -30,8 +28,3 @@ def divisor(clock_hz: int, baud: int) -> int:
 def byte_cycles(divisor: int) -> int:
     """Cycles from one byte's start bit to the next one's, back to back."""
     return BYTE_BITS * divisor
-
-
-def exchange_seconds(request: Request, response: Response, baud: int) -> float:
-    """Return an estimate: request and response on the wire, one after the other. What the computer and its USB add is not in it."""
-    return (len(request.encode()) + len(response.encode())) * BYTE_BITS / baud

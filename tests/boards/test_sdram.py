@@ -20,8 +20,9 @@ from penstock.boards.pll import Unreachable
 from penstock.boards.top import clock_setting
 from penstock.hdl.memory import SdramController
 from penstock.hdl.soc import Soc
-from penstock.models.link import Device, Identity, Request, Words
+from penstock.models.link import Device, Identity, Request
 from penstock.models.memory.sdram import CHIP, Command, Sdram
+from testbench.link_cases import Words
 from testbench.toy import CopyEngine
 
 CLOCK_HZ = 60_000_000

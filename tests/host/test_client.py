@@ -19,10 +19,10 @@ import pytest
 from penstock.devices import open_device
 from penstock.host.device import Device, DeviceError, LinkError
 from penstock.models.link import Device as GoldenDevice
-from penstock.models.link import FrameError, Identity, Parser, Words, decode_request
+from penstock.models.link import FrameError, Identity, Parser, decode_request
 from penstock.models.shell import RegisterMap, Status
-from penstock.sim.serial import Faulty, Golden, SerialServer
-from testbench.link_cases import MAP, SIZE, Paced, Registers, Silent, golden
+from penstock.sim.serial import SerialServer
+from testbench.link_cases import MAP, SIZE, Faulty, Golden, Paced, Registers, Silent, Words, golden
 
 KEY = MAP["key"].offset
 

@@ -15,8 +15,8 @@ from penstock.models.errors import HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
 from penstock.models.strider.errors import PageError
-from penstock.sim.serial import Faulty, SerialServer
-from testbench.link_cases import MAP, SIZE, Silent, golden
+from penstock.sim.serial import SerialServer
+from testbench.link_cases import MAP, SIZE, Faulty, Silent, golden
 
 
 def test_what_a_device_says_of_itself() -> None:

@@ -25,7 +25,6 @@ from penstock.models.link import (
     decode_request,
     decode_response,
     divisor,
-    exchange_seconds,
 )
 from penstock.models.link.frames import CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, stuff
 from testbench.pysim import drain, feed
@@ -142,10 +141,6 @@ def test_bit_times() -> None:
         with pytest.raises(ValueError, match="cannot make"):
             divisor(clock, baud)
     assert byte_cycles(12) == 120
-    read, answer = Request(1, 2, 0, 4), Response(1, 4, b"abcd", 0)
-    assert exchange_seconds(read, answer, 1_000_000) == pytest.approx(
-        (len(read.encode()) + len(answer.encode())) * 1e-5
-    )
 
 
 # the hardware

@@ -14,13 +14,14 @@ from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.link import NACK, FrameError, Identity, Parser, Request, Words, decode_response
+from penstock.models.link import NACK, FrameError, Identity, Parser, Request, decode_response
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.memory import block_ram
 from penstock.models.shell import IDENTITY, VERSION, RegisterMap
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
 from penstock.sim.native import BuildError
-from penstock.sim.serial import Faulty, SerialServer
+from penstock.sim.serial import SerialServer
+from testbench.link_cases import Faulty, Words
 from testbench.toy import CopyEngine, copy_cycles
 
 SIZE = 16384

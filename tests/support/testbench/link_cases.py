@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from penstock.models.link import Device as GoldenDevice
-from penstock.models.link import Identity, Words
+from penstock.models.link import Identity
+from penstock.models.link import Status as LinkStatus
 from penstock.models.shell import IDENTITY, VERSION, Counter, EngineRegister, RegisterMap, Status
 from penstock.models.strider.errors import PageError
-from penstock.sim.serial import Golden
+from penstock.sim.serial import Endpoint
 
-__all__ = ["MAP", "SIZE", "Paced", "Registers", "Silent", "golden"]
+__all__ = [
+    "MAP",
+    "SIZE",
+    "Faulty",
+    "Golden",
+    "Paced",
+    "Registers",
+    "Silent",
+    "Words",
+    "golden",
+]
 
 SIZE = 1 << 16
 MAP = RegisterMap(
@@ -19,6 +32,69 @@ MAP = RegisterMap(
     design=0xABCD1234,
     errors=(PageError,),
 )
+
+
+class Words:
+    """A memory of `size` bytes from address 0 on; SLVERR beyond, as `hdl.memory.blockram` answers."""
+
+    def __init__(self, size: int, bus_bytes: int) -> None:
+        self.bus_bytes = bus_bytes
+        self.content = bytearray(size)
+
+    def read(self, address: int) -> tuple[bytes, int]:
+        if address >= len(self.content):
+            return bytes(self.bus_bytes), LinkStatus.SLVERR
+        return bytes(self.content[address : address + self.bus_bytes]), LinkStatus.OKAY
+
+    def write(self, address: int, word: bytes, strobes: int) -> int:
+        if address >= len(self.content):
+            return LinkStatus.SLVERR
+        for lane in range(self.bus_bytes):
+            if strobes >> lane & 1:
+                self.content[address + lane] = word[lane]
+        return LinkStatus.OKAY
+
+
+class Golden:
+    """The golden device (`models.link.Device`), which answers at once."""
+
+    active = False
+
+    def __init__(self, device: GoldenDevice) -> None:
+        self.device = device
+
+    def exchange(self, data: bytes) -> bytes:
+        return self.device.receive(data)
+
+
+class Faulty:
+    """A line that, both ways, corrupts, drops or repeats bytes: each with a third of the probability `rate`, by `seed`."""
+
+    def __init__(self, endpoint: Endpoint, rate: float, seed: int) -> None:
+        self.endpoint = endpoint
+        self.rate = rate
+        self.faults = 0
+        self._random = np.random.default_rng(seed)
+
+    @property
+    def active(self) -> bool:
+        return self.endpoint.active
+
+    def exchange(self, data: bytes) -> bytes:
+        return self._spoil(self.endpoint.exchange(self._spoil(data)))
+
+    def _spoil(self, data: bytes) -> bytes:
+        hit = self._random.random(len(data)) < self.rate
+        if not hit.any():
+            return data
+        out = bytearray()
+        for byte, wrong in zip(data, hit, strict=True):
+            self.faults += int(wrong)
+            kind = self._random.integers(3) if wrong else 3
+            out += bytes(
+                [[byte ^ int(self._random.integers(1, 256))], [], [byte, byte], [byte]][kind]
+            )
+        return bytes(out)
 
 
 class Registers(Words):
