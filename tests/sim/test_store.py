@@ -1,0 +1,104 @@
+"""The cache of finished builds: several processes want the same one, and one of them dies or does not come to an end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.sim.native import store
+from penstock.sim.native.toolchain import build_plain
+
+#: builds the file in argv[1], for a g++ that argv[2] names
+_BUILDS = """
+import sys
+from pathlib import Path
+from penstock.sim.native.toolchain import build_plain
+print(build_plain("sum", Path(sys.argv[1])))
+"""
+#: holds an entry of the cache until it is killed
+_HOLDS = """
+import sys, time
+from pathlib import Path
+from penstock.sim.native.store import alone
+with alone(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def _run(text: str, *arguments: object, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", text, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **variables},
+    )
+
+
+@pytest.fixture
+def holder(tmp_path: Path):
+    """A process that holds the entry `entry`."""
+    process = _run(_HOLDS, tmp_path / "entry")
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_two_processes_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """g++ is a script that notes its calls, and takes its time."""
+    compiler = tmp_path / "bin" / "g++"
+    compiler.parent.mkdir()
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in *--version*) echo g++ of the test;; '
+        f'*) echo call >> {tmp_path}/calls; sleep 1; for last; do :; done; echo made > "$last";; esac\n'
+    )
+    compiler.chmod(0o755)
+    source = tmp_path / "sum.cpp"
+    source.write_text("int sum(int a, int b) { return a + b; }\n")
+    cache = tmp_path / "cache"
+    path = f"{compiler.parent}:{os.environ['PATH']}"
+    both = [_run(_BUILDS, source, PATH=path, PENSTOCK_CACHE=str(cache)) for _ in range(2)]
+    made = {process.communicate(timeout=60)[0] for process in both}
+    assert len(made) == 1 and all(process.returncode == 0 for process in both)
+    assert (tmp_path / "calls").read_text() == "call\n"
+    assert [file.name for file in cache.iterdir()] == [Path(made.pop().strip()).name]
+
+
+def test_a_holder_that_dies(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    begin = time.monotonic()
+    with store.alone(tmp_path / "entry"):
+        assert time.monotonic() - begin < 5
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_holder_that_stays(
+    tmp_path: Path, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has waited long enough makes the file as well, and leaves the lock to its holder."""
+    monkeypatch.setattr(store, "_PATIENCE", 0.3)
+    with store.alone(tmp_path / "entry"):
+        assert holder.poll() is None
+    assert [file.name for file in tmp_path.iterdir()] == [".entry.lock"]
+
+
+def test_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system without them is no reason to stop."""
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+
+    def refuse(*_: object) -> None:
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(store.fcntl, "flock", refuse)
+    source = tmp_path / "sum.cpp"
+    source.write_text("int sum(int a, int b) { return a + b; }\n")
+    assert build_plain("sum", source).exists()
