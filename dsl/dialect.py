@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -137,7 +136,8 @@ class Dialect:
     kinds: of parameters, as text writes them; Python writes them with a capital letter.
     functions: those that the kernel's body may call, by name.
     kernel: the class of its kernels; `python` and `text` are those whose body is a Python function and a text. Without `python`
-        the keyword is no decorator, and kinds are no annotations: Python has another way, which `usage` shows.
+        the keyword is no decorator, and kinds are no annotations: Python has another way, which `usage` shows, with the
+        names in `declares` behind `ps.`.
     options: a function whose keyword-only parameters are those of the decorator, and whose docstring is the decorator's; None
         where there is no decorator.
     usage: how the decorator is called, for messages.
@@ -164,6 +164,7 @@ class Dialect:
     example: tuple[str, str]
     returns: str
     statements: tuple[str, ...] = ()
+    declares: tuple[str, ...] = ()
     one: str = ""
     calls: str = "function"
     does: str = ""
@@ -245,8 +246,7 @@ def owner(name: str, what: str = "functions") -> Dialect | None:
 
 def declared() -> list[str]:
     """Return the names behind `ps.` of what is declared without a decorator, with its types."""
-    shown = " ".join(d.usage for d in dialects().values() if d.python is None)
-    return list(dict.fromkeys(re.findall(r"\bps\.(\w+)", shown)))
+    return list(dict.fromkeys(name for d in dialects().values() for name in d.declares))
 
 
 def names() -> list[str]:

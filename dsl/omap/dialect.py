@@ -22,6 +22,7 @@ DIALECT = Dialect(
     header="key: u64, value: bytes[8]",
     example=("ps.u64", "u64"),
     returns="",
+    declares=("ObliviousMap", "u64", "bytes"),
     one="a map",
     does="holds items whose accesses show nothing",
     purpose="items are held by an oblivious map",
