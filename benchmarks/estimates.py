@@ -26,8 +26,9 @@ from common import kernel, markdown
 
 from penstock import Choices
 from penstock.api import Design, SourceError, compile
-from penstock.boards.board import Board, boards
+from penstock.boards.board import Board
 from penstock.boards.build import elaborate
+from penstock.boards.catalogue import boards
 from penstock.boards.flow import synthesise
 from penstock.boards.tools import run_tool, tool_versions
 from penstock.boards.top import clock_setting

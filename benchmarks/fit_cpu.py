@@ -15,7 +15,7 @@ from common import SEED, Options, Section, machine, main, markdown, random_table
 from refit_core import COMMAND, keys_seconds, table_seconds
 
 from penstock.api import Table, compile
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.boards.clocks import REACH
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text

@@ -15,7 +15,8 @@ from common import markdown
 from estimates import packed
 
 from penstock.api import compile
-from penstock.boards.board import Board, boards
+from penstock.boards.board import Board
+from penstock.boards.catalogue import boards
 from penstock.dsl.core.load import load_kernel
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.table_engine import TableFitEngine

@@ -1,14 +1,21 @@
-"""Penstock's own boards."""
+"""Which boards there are: Penstock's own, and those that other packages offer."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 from ..models.memory import ON_CHIP
+from ..models.target import TARGETS, register
 from .board import Board, Memory
+from .device import DEVICES
 
-__all__ = ["BOARDS"]
+__all__ = ["BOARDS", "GROUP", "boards", "left_out"]
+
+#: entry points under which packages offer boards: each names a `Board`, or a list of them
+GROUP = "penstock.boards"
 
 
 def _on_chip(kind: str, size: int, bus_bytes: int) -> Memory:
@@ -235,3 +242,40 @@ BOARDS: tuple[Board, ...] = (
         status="project folder, unplaced",
     ),
 )
+
+
+@cache
+def _known() -> tuple[dict[str, Board], dict[str, str]]:
+    """Return all boards by name, and why the boards of an entry point are left out. What another package gets wrong breaks no command of this one."""
+    found, left_out = {board.name: board for board in BOARDS}, {}
+    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
+        try:
+            offered = point.load()
+            more = {
+                board.name: board
+                for board in ([offered] if isinstance(offered, Board) else offered)
+            }
+            if unknown := [board.device for board in more.values() if board.device not in DEVICES]:
+                raise LookupError(f"there is no device {unknown[0]}")
+        except Exception as problem:  # whatever a package does when it is imported
+            left_out[point.name] = f"{type(problem).__name__}: {problem}"
+            continue
+        taken = [name for name, board in more.items() if found.get(name, board) != board]
+        if taken:
+            left_out[point.name] = f"there is a board {taken[0]} already"
+        else:
+            found |= more
+    for board in found.values():
+        if board.name not in TARGETS:
+            register(board.target)
+    return found, left_out
+
+
+def boards() -> dict[str, Board]:
+    """Return all boards by name: Penstock's own, then those of installed packages' entry points; each becomes a target."""
+    return _known()[0]
+
+
+def left_out() -> dict[str, str]:
+    """Return the entry points whose boards are not among `boards`, each with the reason: it cannot be loaded, or offers another board of a known name."""
+    return _known()[1]

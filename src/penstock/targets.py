@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.models.memory import FixedLatency, Memory, parse_memory

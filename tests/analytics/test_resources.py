@@ -11,7 +11,7 @@ import pytest
 from penstock import Choices
 from penstock.api import Design, compile, load_kernel
 from penstock.assumed import fitted
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.analytics import storages
 from penstock.models.analytics.resources import estimate, features

@@ -15,10 +15,10 @@ import pytest
 
 import penstock as ps
 import penstock.api as api
-import penstock.boards.board as board_module
-from penstock.boards.board import Board, boards
+import penstock.boards.catalogue as board_module
+from penstock.boards.board import Board
 from penstock.boards.build import _digest
-from penstock.boards.catalogue import BOARDS
+from penstock.boards.catalogue import BOARDS, boards
 from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import Sources
 from penstock.boards.top import clock_setting

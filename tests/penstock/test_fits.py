@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.cli import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel

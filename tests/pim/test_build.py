@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.cli import run
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.resources import resources_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.dsl.core.load import from_text
 from penstock.dsl.qr.plan import lower
 from penstock.models.qr.config import FitPlan

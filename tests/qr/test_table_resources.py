@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.boards.board import boards
+from penstock.boards.catalogue import boards
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.columns import Columns
 from penstock.models.qr.table_config import TableFitPlan, layout

@@ -17,9 +17,10 @@ import penstock as ps
 from penstock import Choices
 from penstock.api import Table, compile
 from penstock.boards.bitstream import device_verilog
-from penstock.boards.board import Board, boards
+from penstock.boards.board import Board
 from penstock.boards.board import Memory as BoardMemory
 from penstock.boards.build import elaborate
+from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME, Sources, place, synthesise
 from penstock.boards.top import BoardTop
 from penstock.hdl.link.uart import UartReceiver, UartTransmitter

@@ -375,8 +375,8 @@ def test_a_board_trains_what_was_built_for_it(
     """`penstock build`'s folder is the design that `simulate --target BOARD --backend board` means, whether the table is random or a file; the tools
     of place and route do nothing here, and the device in simulation stands for the board. tests/penstock/test_fits.py has it for a fit on every run."""
     from penstock.boards import build as building
-    from penstock.boards.board import boards
     from penstock.boards.build import Build
+    from penstock.boards.catalogue import boards
     from penstock.models.resources import Resources
 
     monkeypatch.chdir(tmp_path)

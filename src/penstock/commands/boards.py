@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.boards.board import Board, boards, left_out
+from penstock.boards.board import Board
+from penstock.boards.catalogue import boards, left_out
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict

@@ -101,7 +101,7 @@ def _simulate(state: State, **values: Any) -> int:
 
 def _compiled(job: Job, how: _How) -> Design:
     """Return the design; for a device of a board what `penstock build` makes for it."""
-    from penstock.boards.board import boards
+    from penstock.boards.catalogue import boards
 
     board = boards().get(job.state.asked.target or "") if how.backend == "board" else None
     if board is not None:
@@ -118,7 +118,7 @@ def _compiled(job: Job, how: _How) -> Design:
 
 def _timing(design: Design, how: _How) -> Memory | None:
     """Return the timing of the memory that the run has, None where no model of it is exact."""
-    from penstock.boards.board import boards
+    from penstock.boards.catalogue import boards
 
     if how.backend != "board":
         return design.memory
@@ -129,7 +129,7 @@ def _timing(design: Design, how: _How) -> Memory | None:
 
 
 def _device(design: Design, url: str) -> Device:
-    from penstock.boards.board import boards
+    from penstock.boards.catalogue import boards
     from penstock.devices import open_device
 
     board = boards().get(design.part)

@@ -290,7 +290,7 @@ class Design(ABC):
 
         Raises BuildError where that is more than is simulated, or than the board's SDRAM has.
         """
-        from penstock.boards.board import boards
+        from penstock.boards.catalogue import boards
         from penstock.cache import remembered
         from penstock.host.device import simulated_device
         from penstock.sim.board import generate, generate_with_sdram

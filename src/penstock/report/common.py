@@ -204,7 +204,7 @@ def _resources(outcome: Outcome) -> Iterable[Chart]:
         return
     placed, have, need = None, _capacity(design.target), design.resources
     if outcome.placed is not None:
-        from penstock.boards.board import boards
+        from penstock.boards.catalogue import boards
 
         placed = outcome.placed["resources"]
         if (board := boards().get(outcome.placed["board"])) is not None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.assumed import Assumed, assume
-from penstock.boards.board import Board, boards
+from penstock.boards.board import Board
+from penstock.boards.catalogue import boards
 from penstock.dsl.analytics.kernel import checked_epochs
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Design, Given

@@ -275,7 +275,7 @@ class PimEngine(Engine):
         return summary(outcome)
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
-        from penstock.boards.board import boards
+        from penstock.boards.catalogue import boards
         from penstock.models.pim.config import PimConfig
         from penstock.models.pim.resources import resources_of
 
