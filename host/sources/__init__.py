@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ...models.heap.schema import Schema
+from .errors import SourceError
 from .features import Features
 from .files import open_arrow, open_csv, open_heap, open_npz, open_parquet
 from .in_memory import from_memory
 from .postgres import open_postgres
 from .provenance import Cast, Provenance
-from .synthetic import RandomOptions, random_table
-from .table import SourceError, Table
+from .synthetic import RandomOptions
+from .table import Table
 
 __all__ = [
     "Cast",
@@ -28,7 +29,6 @@ __all__ = [
     "Table",
     "are_stored",
     "open_table",
-    "random_table",
 ]
 
 _FILES = {
@@ -75,7 +75,7 @@ def open_table(
     where `schema` is a design's, its numbers hold.
 
     `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
-    columns say it; see `random_table`. A server's rows are packed as `schema` says where its columns are there; `pages` is for tables of a
+    columns say it; see `Table.random`. A server's rows are packed as `schema` says where its columns are there; `pages` is for tables of a
     server: see `open_postgres`. The other sources look at none of them.
 
     Raises SourceError for everything that is wrong with the source.
@@ -114,7 +114,7 @@ def _open(
                 "give a kernel with this source",
                 code="E701",
             )
-        return random_table(schema, options, labels)
+        return Table.random(schema, options.rows, options.seed, options.task, labels)
     if "://" in src:
         raise SourceError(
             f"unknown data source {src!r}",

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .errors import SourceError
 from .features import NO_FEATURES, Features, number_categories
 from .provenance import Cast, Provenance
-from .table import SourceError, Table, pack
+from .table import Table, pack
 
 __all__ = ["check_names", "pack_arrays", "pack_arrow"]
 

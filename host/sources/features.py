@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from ...models.heap.schema import Schema
-from .table import SourceError
+from .errors import SourceError
 
 __all__ = ["MOST_CATEGORIES", "NO_FEATURES", "Features", "Numbered", "number_categories"]
 

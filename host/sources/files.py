@@ -19,8 +19,9 @@ from ...models.heap.page import LAYOUT_VERSION, PAGE_HEADER, PAGE_HEADER_SIZE, P
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from .arrow import check_names, pack_arrays, pack_arrow
+from .errors import SourceError
 from .features import NO_FEATURES, Features
-from .table import SourceError, Table
+from .table import Table
 
 __all__ = [
     "fill_lengths",

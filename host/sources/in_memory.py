@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from .arrow import check_names, pack_arrays, pack_arrow
+from .errors import SourceError
 from .features import NO_FEATURES, Features
-from .table import SourceError, Table
+from .table import Table
 
 __all__ = ["from_memory"]
 

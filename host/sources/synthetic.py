@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...models.heap.page import PAGE_SIZES
 from ...models.heap.schema import NUMERIC, Schema
 from ...models.heap.values import DTYPES
-from ...models.heap.writer import write_heap
-from .table import SourceError, Table
+from .errors import SourceError
 
-__all__ = ["RandomOptions", "random_table"]
+__all__ = ["RandomOptions", "random_columns"]
 
 MOST_ROWS = 1 << 40
 _TASKS = ("classification", "signed", "regression")
@@ -75,15 +73,15 @@ class RandomOptions:
         return options
 
 
-def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...] = ("y",)) -> Table:
-    """Make a table of this schema: features from the standard normal distribution, the columns in `labels` from a hidden model.
+def random_columns(
+    schema: Schema, options: RandomOptions, labels: tuple[str, ...] = ("y",)
+) -> dict[str, Any]:
+    """Make columns of this schema: features from the standard normal distribution, the columns in `labels` from a hidden model.
 
-    Integer features are whole numbers from -8 to 8, bool features 0 or 1. The same schema and options give the same table. Pages
-    are larger than the schema says where a row needs that. Raises SourceError for an array column without `length` and for rows
-    that fit no page.
+    Integer features are whole numbers from -8 to 8, bool features 0 or 1. Raises SourceError for an array column without `length`.
     """
     rng = np.random.default_rng(options.seed)
-    rows, columns = options.rows, {}
+    rows, columns = options.rows, dict[str, Any]()
     score = np.zeros(rows)
     features = 0
     kept = [c for c in schema.columns if not c.dropped]
@@ -115,17 +113,7 @@ def random_table(schema: Schema, options: RandomOptions, labels: tuple[str, ...]
     score /= max(features, 1) ** 0.5
     for column in (c for c in kept if c.name in labels):
         columns[column.name] = _labels(column.type, column.length, score, options.task, rng, rows)
-    while True:
-        try:
-            return Table(schema, write_heap(schema, columns), schema.table)
-        except ValueError as error:
-            if schema.page_size >= PAGE_SIZES[-1]:
-                raise SourceError(
-                    f"random: {error}",
-                    "use smaller dimensions: a row lies in one page of at most 32 KB",
-                    code="E704",
-                ) from error
-            schema = replace(schema, page_size=2 * schema.page_size)
+    return columns
 
 
 def _labels(

@@ -12,27 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...models.heap.page import LP_NORMAL, LP_SIZE, MAX_COLUMNS, PAGE_HEADER, PAGE_HEADER_SIZE
+from ...models.heap.page import (
+    LP_NORMAL,
+    LP_SIZE,
+    MAX_COLUMNS,
+    PAGE_HEADER,
+    PAGE_HEADER_SIZE,
+    PAGE_SIZES,
+)
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from ...models.heap.writer import write_heap
+from .errors import SourceError
 from .provenance import UNREADABLE, Provenance
+from .synthetic import RandomOptions, random_columns
 
 __all__ = ["SourceError", "Table", "pack"]
-
-
-class SourceError(Exception):
-    """Something about a data source that its user can mend: `message` says what is wrong, `hint` what to do.
-
-    `code` is the diagnostic's: E701 what was typed, E702 the file, E703 its contents, E704 its columns and rows, E705 the server, E706 another
-    table than the design's.
-    """
-
-    def __init__(self, message: str, hint: str, *, code: str = "E703") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.code = code
 
 
 @dataclass(eq=False)
@@ -159,10 +154,23 @@ class Table:
         task: str = "classification",
         labels: tuple[str, ...] = ("y",),
     ) -> Table:
-        """Make a table of random rows with something to learn (see `random_table`)."""
-        from .synthetic import RandomOptions, random_table  # which needs this class
+        """Make a table of random rows with something to learn (see `synthetic.random_columns`). The same schema and options give
+        the same table. Pages are larger than the schema says where a row needs that.
 
-        return random_table(schema, RandomOptions(rows, seed, task), labels)
+        Raises SourceError for an array column without `length` and for rows that fit no page.
+        """
+        columns = random_columns(schema, RandomOptions(rows, seed, task), labels)
+        while True:
+            try:
+                return cls(schema, write_heap(schema, columns), schema.table)
+            except ValueError as error:
+                if schema.page_size >= PAGE_SIZES[-1]:
+                    raise SourceError(
+                        f"random: {error}",
+                        "use smaller dimensions: a row lies in one page of at most 32 KB",
+                        code="E704",
+                    ) from error
+                schema = replace(schema, page_size=2 * schema.page_size)
 
 
 def _integer_type(name: str, values: npt.NDArray[Any]) -> str:

@@ -1,0 +1,17 @@
+"""What is wrong with a data source."""
+
+__all__ = ["SourceError"]
+
+
+class SourceError(Exception):
+    """Something about a data source that its user can mend: `message` says what is wrong, `hint` what to do.
+
+    `code` is the diagnostic's: E701 what was typed, E702 the file, E703 its contents, E704 its columns and rows, E705 the server, E706 another
+    table than the design's.
+    """
+
+    def __init__(self, message: str, hint: str, *, code: str = "E703") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code
