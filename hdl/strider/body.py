@@ -4,9 +4,8 @@ from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
 from ...models.heap import page as p
 from ...models.strider.errors import PageError
-from ...models.strider.isa import FIXED_TYPES, Base, Op
+from ...models.strider.isa import BITMAP_GROUP, FIXED_TYPES, Base, Op
 from ...models.strider.machine import ARRAY_HEADER
-from ...models.strider.program import BITMAP_GROUP
 from .address import Origin
 from .decode import Kind, beat_bits
 from .front import State

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ..heap.page import PAGE_SIZES
 from ..heap.schema import TYPES, Schema
@@ -12,11 +11,9 @@ from ..numerics.convert import may_be_unfit
 from ..numerics.formats import Format
 from ..numerics.latency import convert_latency
 from ..numerics.policy import ERRORS, InputPolicy
+from .fixed import FixedProgram
 from .isa import FIXED_TYPES
 from .layout import Source, TupleLayout
-
-if TYPE_CHECKING:
-    from .fixed import FixedProgram
 
 __all__ = ["PortConfig", "WalkConfig"]
 
@@ -209,11 +206,7 @@ class PortConfig:
     @cached_property
     def fixed(self) -> FixedProgram | None:
         """What the hardware may rely on where it has its program built in."""
-        if self.program is None:
-            return None
-        from .fixed import FixedProgram
-
-        return FixedProgram.of(self)
+        return None if self.program is None else FixedProgram.of(self)
 
     @property
     def credits(self) -> int:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from ..heap.page import TUPLE_BITMAP
 from ..heap.schema import TYPES
-from .config import PortConfig
-from .isa import FIXED_TYPES, Base, Instruction, Op, decode
-from .program import BITMAP_GROUP, short_possible
+from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, decode, short_possible
 
-__all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form", "window_stride"]
+__all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form", "Port", "window_stride"]
 
 #: bytes of an array's header, the long kind
 ARRAY_HEADER = 24
 #: bits of a number of pages beside a built-in program
 FIXED_COUNT_BITS = 20
+
+
+class Port(Protocol):
+    """What of a `config.PortConfig` its program is looked at with."""
+
+    @property
+    def page_size(self) -> int: ...
+    @property
+    def bus_bytes(self) -> int: ...
+    @property
+    def types(self) -> tuple[str, ...]: ...
+    @property
+    def program(self) -> tuple[int, ...] | None: ...
+
+    def elements(self, pgtype: str) -> int: ...
+    def windows(self, pgtype: str) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -54,7 +69,7 @@ class FixedProgram:
     fields: dict[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, config: PortConfig) -> FixedProgram:
+    def of(cls, config: Port) -> FixedProgram:
         """Return what the program of `config` says. Raises ValueError for one that the hardware would refuse."""
         assert config.program is not None
         instructions = tuple(decode(np.array(config.program, dtype=np.uint32)))
@@ -221,7 +236,7 @@ def _granule(body: tuple[Instruction, ...], forms: tuple[Form, ...], bus_bytes: 
 
 
 def _image(
-    config: PortConfig, body: tuple[Instruction, ...], forms: tuple[Form, ...]
+    config: Port, body: tuple[Instruction, ...], forms: tuple[Form, ...]
 ) -> tuple[tuple[int, ...], int, dict[str, tuple[int, ...]]]:
     """Return the words, their width, and the fields."""
     ops = sorted({i.op for i in body})
@@ -287,7 +302,7 @@ def _image(
     )
 
 
-def window_stride(config: PortConfig, name: str) -> int:
+def window_stride(config: Port, name: str) -> int:
     """Return the bytes from a window of a type's values to the next."""
     return (
         config.bus_bytes if config.windows(name) > 1 else config.elements(name) * TYPES[name].length

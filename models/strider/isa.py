@@ -34,7 +34,10 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from ..heap.schema import TYPES
+
 __all__ = [
+    "BITMAP_GROUP",
     "FIXED_TYPES",
     "WORDS",
     "Base",
@@ -44,6 +47,7 @@ __all__ = [
     "decode",
     "disassemble",
     "encode",
+    "short_possible",
 ]
 
 #: fixed-length types in the order of their codes in an instruction word
@@ -51,6 +55,9 @@ FIXED_TYPES = ("bool", "int2", "int4", "int8", "float4", "float8")
 
 #: 32-bit words of one instruction
 WORDS = 3
+
+#: attributes whose null bits one `extrBi` fetches
+BITMAP_GROUP = 32
 
 
 class Op(IntEnum):
@@ -279,3 +286,8 @@ def assemble(text: str) -> list[Instruction]:
         except (ValueError, KeyError) as error:
             raise ValueError(f"line {number}: {error}") from None
     return program
+
+
+def short_possible(element: str, count: int) -> bool:
+    """Whether an array of `count` elements may have a 1-byte varlena header: then its length with that byte is at most 127."""
+    return 21 + count * TYPES[element].length <= 127

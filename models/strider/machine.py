@@ -22,9 +22,8 @@ from ..numerics.policy import InputPolicy, Unfit
 from .config import PortConfig
 from .errors import PageError
 from .golden import PageBytes, Stop, array_header, judge
-from .isa import FIXED_TYPES, Base, Instruction, Op
+from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, short_possible
 from .judge import CODES, verdict
-from .program import BITMAP_GROUP, short_possible
 
 __all__ = ["SETTLED", "Event", "Machine", "Walk"]
 

@@ -19,7 +19,7 @@ from ..heap.values import DTYPES
 from ..numerics.convert import from_pg, unfit
 from ..numerics.policy import Unfit
 from .config import PortConfig, WalkConfig
-from .isa import FIXED_TYPES, Base, Instruction, Op, encode
+from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, encode, short_possible
 
 __all__ = [
     "generate",
@@ -27,11 +27,8 @@ __all__ = [
     "missing_fits",
     "needed",
     "port_config",
-    "short_possible",
 ]
 
-#: attributes whose null bits one `extrBi` fetches
-BITMAP_GROUP = 32
 #: the largest field of an instruction word
 _LIMIT = (1 << 16) - 1
 
@@ -39,11 +36,6 @@ _LIMIT = (1 << 16) - 1
 def needed(walk: WalkConfig) -> int:
     """Attributes up to and with the last used one: beyond it a tuple is not walked."""
     return walk.used[-1] + 1 if walk.used else 0
-
-
-def short_possible(element: str, count: int) -> bool:
-    """Whether an array of `count` elements may have a 1-byte varlena header: then its length with that byte is at most 127."""
-    return 21 + count * TYPES[element].length <= 127
 
 
 def missing_codes(walk: WalkConfig, index: int) -> Any:

@@ -20,9 +20,10 @@ from ..heap.schema import TYPES
 from ..numerics.convert import from_pg, may_be_unfit, unfit
 from .config import WalkConfig
 from .golden import array_header, walk_page
+from .isa import short_possible
 from .judge import RowCounts, count_values, delivery, judge_rows
 from .layout import Source
-from .program import needed, short_possible
+from .program import needed
 
 __all__ = ["Regular", "chunks", "classify", "walk_table"]
 
