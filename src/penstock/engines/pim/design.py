@@ -19,12 +19,12 @@ from penstock.models.pim.resources import resources_of
 from penstock.report.words import plural
 from penstock.sim.native import PortSpec
 
+from .workload import Stepping
+
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.models.resources import Resources
     from penstock.models.target import Target
-
-    from .workload import Stepping
 
 __all__ = ["PimDesign", "recurrent_from"]
 
@@ -137,6 +137,4 @@ class PimDesign(Design):
         )
 
     def workload(self, given: Given) -> Stepping:
-        from .workload import Stepping
-
         return Stepping.of(self, given)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,9 @@ from penstock.models.pim.program import BUS, cycles_of
 from penstock.sim.machine import PAGE, Metered, round_up
 
 from .data import TOKENS, Inputs, policy_of, seed_of
-from .design import PimDesign
+
+if TYPE_CHECKING:
+    from .design import PimDesign
 
 __all__ = ["Stepping"]
 
