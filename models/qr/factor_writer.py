@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 from .config import FitPlan
-
-if TYPE_CHECKING:
-    from .rotations import Context, State
+from .contexts import Context, State
 
 __all__ = ["FactorWriter"]
 

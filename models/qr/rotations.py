@@ -11,11 +11,10 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from enum import Enum, auto
 from functools import partial
 
 from .config import FitPlan
+from .contexts import Context, State
 from .factor_writer import FactorWriter
 from .folding import Folding
 from .schedule import STEP, VECTORING
@@ -34,46 +33,6 @@ ARRIVE = RESULT - 2
 BACK = STEP + 1
 #: from an operation's issue to its first lane's operands from memory
 _READ = VECTORING + 1
-
-
-class State(Enum):
-    """What the right side of a context waits for."""
-
-    SIDE = auto()  # its turn in its column
-    FLIES = auto()  # to arrive in the next one
-    KEEPS = auto()  # the rest of the factor's rows, on their way out before a dropped one is folded
-    LEAVES = auto()  # that the factor has gone out
-    DROPS = auto()  # its column's row of u to be folded into those below
-    BACK = auto()  # the next step of back substitution
-    ENDS = auto()  # its weights
-
-
-@dataclass
-class Context:
-    job: int
-    work: Folding
-    place: int
-    loaded: int
-    free: int  # columns that may be rotated, one bit each
-    state: State = State.SIDE
-    column: int = 0
-    again: bool = False  # the column's row of u has been folded
-    keeps: int = 0
-    back: int = 0
-    entered: int = 0  # rows that left the ring
-    ring: int = 0  # rows in the ring, and those whose place is not free yet
-    held: int = 0
-    ended: bool = False
-    side: bool = False
-    gone: bool = False  # the factor has gone out
-    weights: bool = False
-    waiting: int = 0  # columns before which a row waits
-    room: int = 0  # columns before which there is a place at the tail
-    rows: list[deque[tuple[int, int]]] = field(
-        default_factory=list
-    )  # by column: place and last column of the rows that wait
-    taken: list[int] = field(default_factory=list)
-    tail: list[int] = field(default_factory=list)
 
 
 class Rotations:
