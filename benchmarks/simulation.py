@@ -19,6 +19,7 @@ from penstock.api import Design, Table, compile
 from penstock.host.sources import open_table
 from penstock.models.analytics.job import port_pages
 from penstock.models.analytics.shell import images, unpack_result
+from penstock.sim.native import Session
 
 LABELS = {"svm": "signed", "linear": "regression", "ridge": "regression"}
 #: example, target, format, features, other dimensions, rows, choices
@@ -162,7 +163,8 @@ def speed(options: Options) -> str:
             run = design.run(table, "rtl")
             assert run.cycles is not None
             harness.append(run.cycles / run.seconds)
-            bare.append(run.cycles / library.bare_loop(run.cycles))
+            with Session(library) as session:
+                bare.append(run.cycles / session.bare_loop(run.cycles))
         ratio = statistics.median(harness) / statistics.median(bare)
         beside = random_table(54, 30 if options.quick else 1000)
         times = [cocotb_run(design, beside) for _ in range(1 if options.quick else 3)]

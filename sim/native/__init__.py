@@ -1,18 +1,17 @@
 """The native harness: Verilator's model and a C++ loop in one shared library."""
 
 from ..machine import Ended, Hung
-from .session import (
-    Library,
+from .library import Library, build
+from .results import (
     MonitorState,
     Note,
     PortStatistics,
     ProtocolError,
     RegisterError,
     RunReport,
-    Session,
     Violation,
-    build,
 )
+from .session import Session
 from .toolchain import BuildError, PortSpec, wave_format
 
 __all__ = [

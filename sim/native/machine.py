@@ -13,7 +13,8 @@ from ...models.memory import FixedLatency, Memory
 from ...models.shell import Status
 from ..machine import Closing, Ended, Hung, Progress, Transfer
 from ..windows import Window, Windows
-from .session import Library, Session
+from .library import Library
+from .session import Session
 
 __all__ = ["NativeMachine"]
 

@@ -4,245 +4,31 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from ...hdl.shell.verilog import to_verilog
 from ...models.errors import HardwareError
 from ...models.memory import FixedLatency, Memory
 from ...models.memory.dram import Dram
-from ...models.shell import IDENTITY, Control, Interrupt, RegisterMap, Status
+from ...models.shell import IDENTITY, Control, Interrupt, Status
 from ..machine import Transfer
 from ..memory.parameters import parameters
-from .toolchain import PortSpec, build_library, design_ports
-
-__all__ = [
-    "Library",
-    "MonitorState",
-    "Note",
-    "PortStatistics",
-    "ProtocolError",
-    "RegisterError",
-    "RunReport",
-    "Session",
-    "Violation",
-    "build",
-]
-
-
-class Violation(IntEnum):
-    """What the harness notes about a design's memory traffic. The first two are answered with SLVERR; all others are design errors."""
-
-    OUTSIDE_READ = 0  #: a read burst that is not inside one mapped window
-    OUTSIDE_WRITE = 1  #: the same of a write burst, or a window that is read-only
-    NOT_INCR = 2
-    NOT_FULL_WORD = 3  #: AxSIZE is not the bus's width
-    UNALIGNED = 4
-    CROSSES_4K = 5
-    WLAST_WRONG = 6
-    W_BEFORE_AW = 7
-    UNSTABLE = 8  #: an address that was offered was withdrawn or changed before it was taken
-
-
-@dataclass(frozen=True)
-class Note:
-    """One remark of the harness. `cycle` counts from the session's start."""
-
-    port: int
-    kind: Violation
-    cycle: int
-    address: int
-
-    def __str__(self) -> str:
-        return (
-            f"m{self.port}_axi: {self.kind.name} at address {self.address:#x} in cycle {self.cycle}"
-        )
-
-
-class ProtocolError(Exception):
-    """The design broke a rule of the bus: an internal error."""
-
-
-class RegisterError(Exception):
-    """A register access was answered with an error, or not at all."""
-
-
-@dataclass(frozen=True)
-class PortStatistics:
-    """Traffic of one port since the last `clear_statistics`. `read_blocked`: cycles in which a beat was offered and not taken."""
-
-    bytes_read: int
-    bytes_written: int
-    read_bursts: int
-    write_bursts: int
-    max_reads_open: int
-    max_writes_open: int
-    read_blocked: int
-
-
-@dataclass(frozen=True)
-class MonitorState:
-    """One watched stream when the report was made."""
-
-    name: str
-    valid: bool
-    ready: bool
-    level: int | None
-
-    def __str__(self) -> str:
-        level = "" if self.level is None else f", level {self.level}"
-        state = {
-            (True, True): "moves",
-            (True, False): "is blocked: its consumer is not ready",
-            (False, True): "is starved: its producer offers nothing",
-            (False, False): "is at rest",
-        }[self.valid, self.ready]
-        return f"{self.name} {state}{level}"
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """How a run went.
-
-    `finished` is False when the limit came first: then `status`, `counters` and `monitors` say where it stood.
-    `cycles` are the hardware's own count, `simulated` the clock cycles that the simulation ran for it.
-    """
-
-    finished: bool
-    status: Status
-    error: HardwareError | None
-    cycles: int
-    simulated: int
-    counters: Mapping[str, int]
-    monitors: tuple[MonitorState, ...]
-
-    def __str__(self) -> str:
-        if self.finished:
-            head = (
-                f"failed after {self.cycles} cycles: {self.error}"
-                if self.error
-                else f"done in {self.cycles} cycles"
-            )
-        else:
-            head = f"not finished after {self.simulated} cycles ({self.status!r})"
-        lines = [
-            head,
-            *(f"  {name}: {value}" for name, value in self.counters.items()),
-            *(f"  {monitor}" for monitor in self.monitors),
-        ]
-        return "\n".join(lines)
-
-
-#: a burst as the harness records it
-_RECORD = np.dtype(
-    [("cycle", "<u8"), ("address", "<u8"), ("digest", "<u8"), ("write", "<u4"), ("beats", "<u4")]
+from .library import RECORD, Library, RawNote
+from .results import (
+    MonitorState,
+    Note,
+    PortStatistics,
+    ProtocolError,
+    RegisterError,
+    RunReport,
+    Violation,
 )
 
+__all__ = ["Session"]
 
-class _Note(ctypes.Structure):
-    _fields_ = [
-        ("port", ctypes.c_uint32),
-        ("kind", ctypes.c_uint32),
-        ("cycle", ctypes.c_uint64),
-        ("address", ctypes.c_uint64),
-    ]
-
-
-_U32, _U64, _INT, _PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
-_API = {
-    "open": (_PTR, [_U64]),
-    "close": (None, [_PTR]),
-    "reset": (None, [_PTR]),
-    "map": (None, [_PTR, _U64, _PTR, _U64, _INT, _U32]),
-    "unmap": (None, [_PTR, _U64, _U32]),
-    "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]),
-    "fail": (None, [_PTR, _U32, _INT, _U64]),
-    "write_register": (_INT, [_PTR, _U64, _U32]),
-    "read_register": (_INT, [_PTR, _U64, ctypes.POINTER(_U32)]),
-    "run": (_U64, [_PTR, _U64]),
-    "irq": (_INT, [_PTR]),
-    "cycle": (_U64, [_PTR]),
-    "written": (_U64, [_PTR]),
-    "statistics": (None, [_PTR, _U32, ctypes.POINTER(_U64)]),
-    "dram": (None, [_PTR, _U32, _PTR]),
-    "begin": (None, [_PTR]),
-    "clear_statistics": (None, [_PTR]),
-    "notes": (_U32, [_PTR, ctypes.POINTER(_Note), _U32]),
-    "bare_loop": (None, [_PTR, _U64]),
-    "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64]),
-    "record": (None, [_PTR, _U32, _INT]),
-    "records": (_U64, [_PTR, _U32, _PTR, _U64]),
-    "change": (None, [_PTR, _U32, _U64, _U64, ctypes.c_char_p, _U64]),
-}
-
-
-@dataclass(frozen=True)
-class Library:
-    """A built design. Any number of sessions may run on it."""
-
-    path: Path
-    ports: tuple[PortSpec, ...]
-    register_map: RegisterMap
-    trace: str = ""  #: format of waves that it can write, if any
-
-    def load(self) -> ctypes.CDLL:
-        """The shared library, its functions typed."""
-        library = ctypes.CDLL(str(self.path))
-        for name, (result, arguments) in _API.items():
-            function = getattr(library, f"penstock_{name}")
-            function.restype, function.argtypes = result, arguments
-        return library
-
-    def bare_loop(self, cycles: int) -> float:
-        """Clock a fresh model `cycles` times with nothing attached; return the seconds: the denominator of the harness's overhead."""
-        with Session(self) as session:
-            start = perf_counter()
-            session._api.penstock_bare_loop(session._handle, cycles)
-            return perf_counter() - start
-
-
-def build(
-    design: Any,
-    *,
-    ports: Sequence[PortSpec] | None = None,
-    register_map: RegisterMap | None = None,
-    trace: str = "",
-    random: bool = False,
-    optimise: str = "-O1",
-) -> Library:
-    """Compile a design for simulation.
-
-    Parameters
-    ----------
-    design
-        A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
-    trace
-        Make it able to write waves: "fst" or "vcd" (`wave_format`).
-    random, optimise
-        See `build_library`.
-
-    Raises
-    ------
-    BuildError
-        When a tool is missing or fails.
-    """
-    if isinstance(design, str):
-        if ports is None or register_map is None:
-            raise TypeError("Verilog text needs its ports and its register map")
-        source = design
-    else:
-        source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
-    return Library(
-        build_library(source, ports, trace=trace, random=random, optimise=optimise),
-        tuple(ports),
-        register_map,
-        trace,
-    )
+_U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 
 
 class Session:
@@ -343,7 +129,7 @@ class Session:
     def records(self, port: int) -> list[Transfer]:
         """Return a port's bursts since `record`, in the order of their addresses."""
         count = self._api.penstock_records(self._handle, port, None, 0)
-        room = np.zeros(count, dtype=_RECORD)
+        room = np.zeros(count, dtype=RECORD)
         self._api.penstock_records(self._handle, port, room.ctypes.data, count)
         return [
             Transfer(cycle, "write" if write else "read", address, beats, digest)
@@ -473,6 +259,12 @@ class Session:
         """Hard reset of design and ports; memory keeps its content."""
         self._api.penstock_reset(self._handle)
 
+    def bare_loop(self, cycles: int) -> float:
+        """Clock the model `cycles` times with nothing attached; return the seconds: the denominator of the harness's overhead."""
+        start = perf_counter()
+        self._api.penstock_bare_loop(self._handle, cycles)
+        return perf_counter() - start
+
     def _report(self, finished: bool, simulated: int) -> RunReport:
         status = Status(self.read("status"))
         error = None
@@ -530,7 +322,7 @@ class Session:
 
     def notes(self) -> list[Note]:
         """Out-of-window accesses and violations, the first 64 since `clear_statistics`."""
-        room = (_Note * 64)()
+        room = (RawNote * 64)()
         count = self._api.penstock_notes(self._handle, room, 64)
         return [Note(n.port, Violation(n.kind), n.cycle, n.address) for n in room[:count]]
 

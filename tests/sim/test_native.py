@@ -295,7 +295,8 @@ def test_bad_verilog():
 
 
 def test_bare_loop(one):
-    assert one.bare_loop(1000) > 0
+    with Session(one) as session:
+        assert session.bare_loop(1000) > 0
 
 
 def lz4_block(data: bytes) -> bytes:

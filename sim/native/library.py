@@ -1,0 +1,116 @@
+"""A built design: the functions of its shared library, as the harness has them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...hdl.shell.verilog import to_verilog
+from ...models.shell import RegisterMap
+from .toolchain import PortSpec, build_library, design_ports
+
+__all__ = ["RECORD", "Library", "RawNote", "build"]
+
+#: a burst as the harness records it
+RECORD = np.dtype(
+    [("cycle", "<u8"), ("address", "<u8"), ("digest", "<u8"), ("write", "<u4"), ("beats", "<u4")]
+)
+
+
+class RawNote(ctypes.Structure):
+    _fields_ = [
+        ("port", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32),
+        ("cycle", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+    ]
+
+
+_U32, _U64, _INT, _PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
+_API = {
+    "open": (_PTR, [_U64]),
+    "close": (None, [_PTR]),
+    "reset": (None, [_PTR]),
+    "map": (None, [_PTR, _U64, _PTR, _U64, _INT, _U32]),
+    "unmap": (None, [_PTR, _U64, _U32]),
+    "timing": (None, [_PTR, _U32, _U64, _U64, _U32, _U64]),
+    "fail": (None, [_PTR, _U32, _INT, _U64]),
+    "write_register": (_INT, [_PTR, _U64, _U32]),
+    "read_register": (_INT, [_PTR, _U64, ctypes.POINTER(_U32)]),
+    "run": (_U64, [_PTR, _U64]),
+    "irq": (_INT, [_PTR]),
+    "cycle": (_U64, [_PTR]),
+    "written": (_U64, [_PTR]),
+    "statistics": (None, [_PTR, _U32, ctypes.POINTER(_U64)]),
+    "dram": (None, [_PTR, _U32, _PTR]),
+    "begin": (None, [_PTR]),
+    "clear_statistics": (None, [_PTR]),
+    "notes": (_U32, [_PTR, ctypes.POINTER(RawNote), _U32]),
+    "bare_loop": (None, [_PTR, _U64]),
+    "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64]),
+    "record": (None, [_PTR, _U32, _INT]),
+    "records": (_U64, [_PTR, _U32, _PTR, _U64]),
+    "change": (None, [_PTR, _U32, _U64, _U64, ctypes.c_char_p, _U64]),
+}
+
+
+@dataclass(frozen=True)
+class Library:
+    """A built design. Any number of sessions may run on it."""
+
+    path: Path
+    ports: tuple[PortSpec, ...]
+    register_map: RegisterMap
+    trace: str = ""  #: format of waves that it can write, if any
+
+    def load(self) -> ctypes.CDLL:
+        """The shared library, its functions typed."""
+        library = ctypes.CDLL(str(self.path))
+        for name, (result, arguments) in _API.items():
+            function = getattr(library, f"penstock_{name}")
+            function.restype, function.argtypes = result, arguments
+        return library
+
+
+def build(
+    design: Any,
+    *,
+    ports: Sequence[PortSpec] | None = None,
+    register_map: RegisterMap | None = None,
+    trace: str = "",
+    random: bool = False,
+    optimise: str = "-O1",
+) -> Library:
+    """Compile a design for simulation.
+
+    Parameters
+    ----------
+    design
+        A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
+    trace
+        Make it able to write waves: "fst" or "vcd" (`wave_format`).
+    random, optimise
+        See `build_library`.
+
+    Raises
+    ------
+    BuildError
+        When a tool is missing or fails.
+    """
+    if isinstance(design, str):
+        if ports is None or register_map is None:
+            raise TypeError("Verilog text needs its ports and its register map")
+        source = design
+    else:
+        source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
+    return Library(
+        build_library(source, ports, trace=trace, random=random, optimise=optimise),
+        tuple(ports),
+        register_map,
+        trace,
+    )

@@ -1,0 +1,123 @@
+"""What a run in the native harness gave: its report, its ports' traffic, and what was wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ...models.errors import HardwareError
+from ...models.shell import Status
+
+__all__ = [
+    "MonitorState",
+    "Note",
+    "PortStatistics",
+    "ProtocolError",
+    "RegisterError",
+    "RunReport",
+    "Violation",
+]
+
+
+class Violation(IntEnum):
+    """What the harness notes about a design's memory traffic. The first two are answered with SLVERR; all others are design errors."""
+
+    OUTSIDE_READ = 0  #: a read burst that is not inside one mapped window
+    OUTSIDE_WRITE = 1  #: the same of a write burst, or a window that is read-only
+    NOT_INCR = 2
+    NOT_FULL_WORD = 3  #: AxSIZE is not the bus's width
+    UNALIGNED = 4
+    CROSSES_4K = 5
+    WLAST_WRONG = 6
+    W_BEFORE_AW = 7
+    UNSTABLE = 8  #: an address that was offered was withdrawn or changed before it was taken
+
+
+@dataclass(frozen=True)
+class Note:
+    """One remark of the harness. `cycle` counts from the session's start."""
+
+    port: int
+    kind: Violation
+    cycle: int
+    address: int
+
+    def __str__(self) -> str:
+        return (
+            f"m{self.port}_axi: {self.kind.name} at address {self.address:#x} in cycle {self.cycle}"
+        )
+
+
+class ProtocolError(Exception):
+    """The design broke a rule of the bus: an internal error."""
+
+
+class RegisterError(Exception):
+    """A register access was answered with an error, or not at all."""
+
+
+@dataclass(frozen=True)
+class PortStatistics:
+    """Traffic of one port since the last `clear_statistics`. `read_blocked`: cycles in which a beat was offered and not taken."""
+
+    bytes_read: int
+    bytes_written: int
+    read_bursts: int
+    write_bursts: int
+    max_reads_open: int
+    max_writes_open: int
+    read_blocked: int
+
+
+@dataclass(frozen=True)
+class MonitorState:
+    """One watched stream when the report was made."""
+
+    name: str
+    valid: bool
+    ready: bool
+    level: int | None
+
+    def __str__(self) -> str:
+        level = "" if self.level is None else f", level {self.level}"
+        state = {
+            (True, True): "moves",
+            (True, False): "is blocked: its consumer is not ready",
+            (False, True): "is starved: its producer offers nothing",
+            (False, False): "is at rest",
+        }[self.valid, self.ready]
+        return f"{self.name} {state}{level}"
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """How a run went.
+
+    `finished` is False when the limit came first: then `status`, `counters` and `monitors` say where it stood.
+    `cycles` are the hardware's own count, `simulated` the clock cycles that the simulation ran for it.
+    """
+
+    finished: bool
+    status: Status
+    error: HardwareError | None
+    cycles: int
+    simulated: int
+    counters: Mapping[str, int]
+    monitors: tuple[MonitorState, ...]
+
+    def __str__(self) -> str:
+        if self.finished:
+            head = (
+                f"failed after {self.cycles} cycles: {self.error}"
+                if self.error
+                else f"done in {self.cycles} cycles"
+            )
+        else:
+            head = f"not finished after {self.simulated} cycles ({self.status!r})"
+        lines = [
+            head,
+            *(f"  {name}: {value}" for name, value in self.counters.items()),
+            *(f"  {monitor}" for monitor in self.monitors),
+        ]
+        return "\n".join(lines)
