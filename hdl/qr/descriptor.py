@@ -8,8 +8,8 @@ from ...models.errors import ErrorCode, HardwareCode
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import SPAN_MAX
 from ...models.qr.errors import FitError
-from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Label, Method
+from ...models.qr.memo_image import MAGIC
 from ...models.qr.normal_equations import ROWS_MAX
 
 __all__ = ["JobCheck", "descriptor_shape", "head_shape"]
@@ -35,7 +35,7 @@ descriptor_shape = data.StructLayout(
         "result": 48,
     }
 )
-#: the first 32 bytes of a memo, as `models.qr.image.pack_memo` writes them
+#: the first 32 bytes of a memo, as `models.qr.memo_image.pack_memo` writes them
 head_shape = data.StructLayout(
     {
         "magic": 32,

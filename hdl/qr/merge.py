@@ -13,12 +13,13 @@ __all__ = ["Merge"]
 
 
 class Merge(wiring.Component):
-    """Adds a `NormalEquationAccumulator`'s sums to the words of a memo's parts c and AᵀA, in the layout of `models.qr.image.pack_memo`; without a memo to none.
+    """Adds a `NormalEquationAccumulator`'s sums to the words of a memo's parts c and AᵀA, in the layout of `models.qr.memo_image.pack_memo`;
+    without a memo to none.
 
     A word accepted in cycle t is offered in cycle t + 2; one word a cycle. A job of w words (8 bytes a column, columns (columns + 1) / 2 entries, each part
     in whole words) occupies it w + 1 cycles, the command included. No combinational path from `o.ready` to anything but `i.ready`, `chunk` and `command.ready`.
 
-    Golden: `models.qr.image.pack_memo` of the job's new memo.
+    Golden: `models.qr.memo_image.pack_memo` of the job's new memo.
 
     Parameters
     ----------

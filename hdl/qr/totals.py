@@ -109,7 +109,7 @@ class Totals(wiring.Component):
 
 
 class Refresh(wiring.Component):
-    """A memo's sums brought up to date, one a cycle, in the layout of `models.qr.image.pack_memo`; then the right side for the solver.
+    """A memo's sums brought up to date, one a cycle, in the layout of `models.qr.memo_image.pack_memo`; then the right side for the solver.
 
     A job of n columns occupies it 3 n cycles and a few, n + 2 + CONVERT + DIV + FLOOR before the squares at least. Golden: `models.qr.golden.right_side`, and
     the limits of `models.qr.factor.full_rank`.

@@ -9,7 +9,6 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.image import MAGIC
 from ...models.qr.job import Bounds, Label, Method
 from ...models.qr.layout import (
     HEAD_BYTES,
@@ -24,6 +23,7 @@ from ...models.qr.layout import (
     sums_words,
     words,
 )
+from ...models.qr.memo_image import MAGIC
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape

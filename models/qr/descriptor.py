@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ..errors import ErrorCode, HardwareCode
 from .config import FitPlan
 from .errors import FitError
-from .image import MAGIC
 from .job import Bounds, Label, Method
 from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
+from .memo_image import MAGIC
 from .normal_equations import ROWS_MAX
 
 __all__ = ["SPAN_MAX", "Descriptor", "check_descriptor", "check_head", "unpack_descriptor"]

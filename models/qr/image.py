@@ -1,4 +1,4 @@
-"""A job's data as bytes in memory, as `layout` orders them: what a driver writes and hardware reads, and back.
+"""A job's data but for its memo (`memo_image`) as bytes in memory, as `layout` orders them: what a driver writes and hardware reads, and back.
 
 Everything is little-endian and padded to bus words with zeros. A group's memo lies behind the result of the job that wrote it; the next job reads it there and
 writes result and memo elsewhere, so a job that fails leaves the old ones as they were.
@@ -13,59 +13,42 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import HardwareCode, HardwareError
-from ..numerics.formats import Codes
 from .config import FitPlan
 from .errors import FitError
-from .job import Anchor, Bounds, Fit, Integers, Job, Label, Memo, Method, Rows, Window
+from .job import Fit, Job, Rows
 from .layout import (
     DESCRIPTOR_BYTES,
-    ENTRY_BYTES,
     HEAD_BYTES,
     Places,
     Size,
-    block_words,
-    blocks_together,
-    frame_words,
     memo_words,
     place,
     result_words,
     row_stride,
-    words,
 )
+from .memo_image import LABELS, METHODS, pack_head, pack_memo, padded, unpack_memo
 from .normal_equations import old_ranks
-from .ranks import BLOCK_BITS, block_sums, frames, shifts
+from .ranks import block_sums, frames, shifts
 
 __all__ = [
     "LIVE",
-    "MAGIC",
     "Placed",
     "Places",
     "Record",
     "pack_changes",
     "pack_descriptor",
-    "pack_head",
-    "pack_memo",
     "pack_result",
     "pack_rows",
     "place_jobs",
     "published",
     "unpack_changes",
-    "unpack_memo",
     "unpack_result",
 ]
 
-#: "QRM1", the first word of a memo
-MAGIC = 0x314D5251
 #: bit of a record's labels: the row was or is live
 LIVE = 1 << 31
 #: first bit of a row's block, in its new label
 BLOCK = 23
-_SEGMENT = struct.Struct("<Iiiiii")
-_METHODS, _LABELS = list(Method), list(Label)
-
-
-def _padded(data: bytes, bus_bytes: int) -> bytes:
-    return data + bytes(-len(data) % bus_bytes)
 
 
 def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
@@ -73,7 +56,7 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
     numbers of inserted, buried, removed and moved rows (4 each), addresses of memo, changes, rows, result (6 each).
     """
     size = Size.of(job)
-    flags = size.full | _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2
+    flags = size.full | METHODS.index(config.method) << 1 | LABELS.index(config.target) << 2
     head = struct.pack(
         "<IHBBIIIi4I",
         job.group,
@@ -94,7 +77,7 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
         for address in (places.memo, places.changes, places.rows, places.result)
     )
     assert len(data) == DESCRIPTOR_BYTES
-    return _padded(data, config.bus_bytes)
+    return padded(data, config.bus_bytes)
 
 
 def pack_changes(job: Job, config: FitPlan) -> bytes:
@@ -118,7 +101,7 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
         trend = (
             frames(job, sums).trend if sums is not None and len(sums) == len(found.blocks) else 0
         )
-        first = _padded(
+        first = padded(
             found.blocks.astype("<i2").tobytes() + trend.to_bytes(4, "little", signed=True),
             config.bus_bytes,
         )
@@ -148,8 +131,8 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
         (now(i, int(block)), then(before[i], alive[i]), job.rows[i].tobytes())
         for i, block in zip(moved, blocks[2], strict=True)
     ]
-    return first + _padded(
-        b"".join(_padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records),
+    return first + padded(
+        b"".join(padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records),
         config.bus_bytes,
     )
 
@@ -217,237 +200,8 @@ def pack_rows(job: Job, config: FitPlan) -> bytes:
     bits = np.zeros(size.places, dtype=np.uint8)
     rows[at, : job.window.length] = job.rows
     bits[at] = job.alive
-    return _padded(rows.tobytes(), config.bus_bytes) + _padded(
+    return padded(rows.tobytes(), config.bus_bytes) + padded(
         np.packbits(bits, bitorder="little").tobytes(), config.bus_bytes
-    )
-
-
-def _triangle(n: int) -> tuple[Integers, Integers]:
-    """Rows and columns of the packed upper triangle: entry (i, j) at j (j + 1) / 2 + i."""
-    columns = np.repeat(np.arange(n), np.arange(1, n + 1))
-    return np.arange(len(columns)) - columns * (columns + 1) // 2, columns
-
-
-def _head(
-    config: FitPlan, window: Window, offsets: Rows, epoch: int, rows: int, live: int
-) -> bytes:
-    segments = int(config.bounds is Bounds.WIDENED)
-    kinds = _METHODS.index(config.method), _LABELS.index(config.target)
-    return (
-        struct.pack(
-            "<IBBBBHHIII8x",
-            MAGIC,
-            *kinds,
-            window.length,
-            segments,
-            window.prefix,
-            config.blocks,
-            epoch,
-            rows,
-            live,
-        )
-        + offsets.tobytes()
-    )
-
-
-def pack_head(window: Window, offsets: Rows, config: FitPlan) -> bytes:
-    """What stands at `memo` for a full job: the head of a memo of no rows, and the group's new offsets."""
-    return _padded(_head(config, window, offsets, 0, 0, 0), config.bus_bytes)
-
-
-def pack_memo(memo: Memo, config: FitPlan) -> bytes:
-    """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments 1 (0: none, else their logarithm + 1), prefix 2, blocks 2, epoch 4, rows
-    4, live 4, zero 8) and offsets; sums of blocks; c; the parts that `layout` names.
-    """
-    n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
-    parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
-    if memo.blocks is not None and memo.moved is not None:
-        parts += [memo.moved.astype("<i2").tobytes(), _pack_blocks(memo.blocks, config)]
-    parts.append(memo.right_hand_side.astype("<i8").tobytes())
-    i, j = _triangle(n)
-    if memo.gram is not None:
-        each = bus // ENTRY_BYTES
-        entries = np.zeros((words(len(i), each), each), dtype="<i8")
-        entries.flat[: len(i)] = memo.gram[i, j]
-        whole = np.zeros((len(entries), bus), dtype=np.uint8)
-        whole[:, : each * ENTRY_BYTES] = (
-            entries.view(np.uint8)
-            .reshape(-1, each, 8)[:, :, :ENTRY_BYTES]
-            .reshape(len(entries), -1)
-        )
-        parts.append(whole.tobytes())
-    else:
-        assert memo.d is not None and memo.u is not None
-        parts.append(memo.sums.astype("<i8").tobytes() + memo.squares.astype("<i8").tobytes())
-        i, j = np.triu_indices(n)
-        parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
-    if anchor is not None:
-        parts.append(anchor.weights.astype("<u4").tobytes())
-        numbers = zip(
-            anchor.start,
-            anchor.err_min,
-            anchor.err_max,
-            anchor.shift_min,
-            anchor.shift_max,
-            anchor.least,
-            strict=True,
-        )
-        parts.append(
-            b"".join(
-                _SEGMENT.pack(*map(int, values))
-                + anchor.low[s].tobytes()
-                + anchor.high[s].tobytes()
-                for s, values in enumerate(numbers)
-            )
-        )
-    return b"".join(_padded(part, bus) for part in parts)
-
-
-def _pack_blocks(blocks: Integers, config: FitPlan) -> bytes:
-    """Numbers of `BLOCK_BITS` bits, as `layout` has them."""
-    each, together, n = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config), blocks.shape[1]
-    count = words(n, each)
-    numbers = np.zeros((len(blocks) // together, count * each), dtype=np.int64)
-    for k in range(together):
-        numbers[:, k * config.n_max : k * config.n_max + n] = blocks[k::together]
-    bits = np.zeros((len(numbers) * count, 8 * config.bus_bytes), dtype=np.uint8)
-    bits[:, : each * BLOCK_BITS] = (
-        numbers.reshape(-1, each, 1) >> np.arange(BLOCK_BITS) & 1
-    ).reshape(len(bits), -1)
-    return np.packbits(bits, axis=1, bitorder="little").tobytes()
-
-
-def _unpack_blocks(data: bytes, config: FitPlan, n: int) -> Integers:
-    each, together = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config)
-    bits = np.unpackbits(
-        np.frombuffer(data, dtype=np.uint8).reshape(-1, config.bus_bytes), axis=1, bitorder="little"
-    )[:, : each * BLOCK_BITS].astype(np.int64)
-    numbers = (
-        (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS))
-        .sum(axis=1)
-        .reshape(config.blocks // together, -1)
-    )
-    found: Integers = np.stack(
-        [numbers[:, k * config.n_max : k * config.n_max + n] for k in range(together)], axis=1
-    ).reshape(config.blocks, n)
-    return found - (found >> BLOCK_BITS - 1 << BLOCK_BITS)
-
-
-def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
-    """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
-    if len(data) < HEAD_BYTES:
-        return FitError.QR_MEMO
-    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = (
-        struct.unpack_from("<IBBBBHHIIIQ", data)
-    )
-    if (
-        magic != MAGIC
-        or blocks != config.blocks
-        or end
-        or method >= len(_METHODS)
-        or target >= len(_LABELS)
-    ):
-        return FitError.QR_MEMO
-    if not 2 <= length + 1 <= config.n_max or live > rows:
-        return FitError.QR_MEMO
-    if _METHODS[method] is not config.method or segments != (int(config.bounds is Bounds.WIDENED)):
-        return FitError.QR_MEMO
-    n, at = length + 1, 0
-
-    def take(count: int) -> bytes:
-        nonlocal at
-        part = data[at : at + count]
-        at += -(-count // config.bus_bytes) * config.bus_bytes
-        return part
-
-    i, j = _triangle(n)
-    each = config.bus_bytes // ENTRY_BYTES
-    of_blocks = config.bus_bytes * block_words(Size(n, rows), config)
-    size = (
-        HEAD_BYTES + length,
-        config.bus_bytes * frame_words(config),
-        of_blocks,
-        8 * n,
-        *(
-            (config.bus_bytes * words(len(i), each),)
-            if config.method is Method.GRAM
-            else (16 * n, 4 * len(i))
-        ),
-    )
-    if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
-        return FitError.QR_MEMO
-    offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
-    moved = (
-        np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
-    )
-    sums_of_blocks = _unpack_blocks(take(size[2]), config, n) if blocks else None
-    right_hand_side = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
-    gram, d, u = None, None, None
-    if config.method is Method.GRAM:
-        raw = (
-            np.frombuffer(take(size[4]), dtype=np.uint8)
-            .reshape(-1, config.bus_bytes)[:, : each * ENTRY_BYTES]
-            .reshape(-1, ENTRY_BYTES)
-        )
-        wide = np.zeros((len(i), 8), dtype=np.uint8)
-        wide[:, :ENTRY_BYTES] = raw[: len(i)]
-        shift = 64 - 8 * ENTRY_BYTES
-        gram = np.zeros((n, n), dtype=np.int64)
-        gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
-        sums, squares = gram[0].copy(), np.diagonal(gram).copy()
-    else:
-        both = np.frombuffer(take(size[4]), dtype="<i8").astype(np.int64)
-        sums, squares = both[:n], both[n:]
-        packed = np.frombuffer(take(size[5]), dtype="<u4").astype(np.int64)
-        i, j = np.triu_indices(n)
-        d, u = np.zeros(n, dtype=np.int64), np.zeros((n, n), dtype=np.int64)
-        u[i, j] = packed
-        d[:] = np.diagonal(u)
-        np.fill_diagonal(u, 0)
-    anchor = (
-        _unpack_anchor(
-            take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length
-        )
-        if segments
-        else None
-    )
-    if segments and anchor is None:
-        return FitError.QR_MEMO
-    return Memo(
-        config.method,
-        _LABELS[target],
-        Window(prefix, length),
-        offsets,
-        epoch,
-        rows,
-        live,
-        sums,
-        squares,
-        right_hand_side,
-        gram,
-        d,
-        u,
-        anchor,
-        sums_of_blocks,
-        moved,
-    )
-
-
-def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:
-    step = _SEGMENT.size + 2 * length
-    if len(weights) < 4 * (length + 1) or not data or len(data) % step:
-        return None
-    records = np.frombuffer(data, dtype=np.uint8).reshape(-1, step)
-    numbers = np.array(
-        [_SEGMENT.unpack(record[: _SEGMENT.size].tobytes()) for record in records], dtype=np.int64
-    ).T
-    low, high = (
-        records[:, _SEGMENT.size : _SEGMENT.size + length],
-        records[:, _SEGMENT.size + length :],
-    )
-    codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
-    return Anchor(
-        codes, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], low, high
     )
 
 
@@ -457,14 +211,14 @@ def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> byt
     After an error only the first word is written, with zeros behind the code.
     """
     if isinstance(result, HardwareError):
-        return _padded(struct.pack("<II24x", group, int(result.code)), config.bus_bytes)
+        return padded(struct.pack("<II24x", group, int(result.code)), config.bus_bytes)
     mask = sum(
         1 << int(k) for k in np.flatnonzero(result.mask)
     )  # of 64 columns: beyond what an int64 holds
     head = struct.pack(
         "<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask
     )
-    return _padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
+    return padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
 
 
 def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareCode:

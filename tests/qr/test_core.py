@@ -9,9 +9,10 @@ from amaranth.sim import Simulator
 from penstock.hdl.qr.core import Core
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
+from penstock.models.qr.image import pack_changes, pack_rows
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, row_stride, words
+from penstock.models.qr.memo_image import pack_memo
 from testbench.pysim import drain, feed
 from testbench.qr_cases import jobs_of
 

@@ -14,9 +14,10 @@ from penstock.models.qr.check import check
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
 from penstock.models.qr.errors import FitError
-from penstock.models.qr.image import Places, pack_descriptor, pack_memo
+from penstock.models.qr.image import Places, pack_descriptor
 from penstock.models.qr.job import Bounds, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size
+from penstock.models.qr.memo_image import pack_memo
 from testbench.qr_cases import jobs_of
 
 CONFIG = FitPlan(

@@ -10,9 +10,10 @@ from penstock.hdl.qr.givens_core import GivensCore
 from penstock.host.workloads.groups import keys, mean_offsets
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import pack_changes, pack_memo, pack_rows
+from penstock.models.qr.image import pack_changes, pack_rows
 from penstock.models.qr.job import Bounds, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
+from penstock.models.qr.memo_image import pack_memo
 from testbench.qr_cases import jobs_of
 from testbench.streams import build_streams, run_streams
 

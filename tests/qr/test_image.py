@@ -16,14 +16,13 @@ from penstock.models.qr.image import (
     Places,
     pack_changes,
     pack_descriptor,
-    pack_memo,
     pack_result,
     pack_rows,
-    unpack_memo,
     unpack_result,
 )
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
+from penstock.models.qr.memo_image import pack_memo, unpack_memo
 
 
 def equal(a: object, b: object) -> bool:

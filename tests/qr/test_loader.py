@@ -11,9 +11,9 @@ from penstock.host.workloads.groups import keys, mean_offsets
 from penstock.models.qr.arith import codes, from_integer
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit, right_side
-from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
 from penstock.models.qr.layout import HEAD_BYTES, words
+from penstock.models.qr.memo_image import pack_memo
 from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.schedule import MIDDLE
 from testbench.pysim import drain, feed

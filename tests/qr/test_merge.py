@@ -15,9 +15,10 @@ from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.hdl.qr.records import Records
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import pack_changes, pack_memo
+from penstock.models.qr.image import pack_changes
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
+from penstock.models.qr.memo_image import pack_memo
 from testbench.pysim import drain, feed
 from testbench.qr_cases import jobs_of
 

@@ -14,9 +14,10 @@ from penstock.models.qr.bounds import widen_rank_bounds
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import pack_changes, pack_memo, unpack_changes, unpack_memo
+from penstock.models.qr.image import pack_changes, unpack_changes
 from penstock.models.qr.job import Anchor, Bounds, Fit, Label, Sums
 from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
+from penstock.models.qr.memo_image import pack_memo, unpack_memo
 from penstock.models.qr.normal_equations import design
 from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
 from testbench.qr_runs import crowd

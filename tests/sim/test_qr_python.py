@@ -12,8 +12,8 @@ from penstock.host.workloads import Changes, Refits
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import run
-from penstock.models.qr.image import pack_memo
 from penstock.models.qr.job import Bounds, Fit, Label, Sums
+from penstock.models.qr.memo_image import pack_memo
 from testbench.qr import python_machine, run_jobs
 
 CONFIG = FitPlan(

@@ -18,8 +18,9 @@ from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, float32
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, run
-from penstock.models.qr.image import pack_memo, place_jobs, unpack_result
+from penstock.models.qr.image import place_jobs, unpack_result
 from penstock.models.qr.job import Fit
+from penstock.models.qr.memo_image import pack_memo
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.shell import register_map
 from penstock.models.resources import Resources
