@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from .words import SIZES
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -23,9 +26,13 @@ __all__ = [
     "MUTED",
     "PAPER",
     "WIDTH",
+    "Drawing",
+    "axes_of",
+    "counted",
     "cut",
     "drawing",
     "figure",
+    "nothing",
     "png",
     "svg",
 ]
@@ -36,6 +43,8 @@ WIDTH, FONT = 700, 11.5
 INK, MUTED, GRID, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
 #: Okabe and Ito's, which people with any colour vision tell apart: blue, orange, green, sky, red, purple, yellow
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#cc79a7", "#f0e442")
+#: a chart, and what was left out of it
+Drawing = tuple["Figure", str]
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper"}
 _SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -132,3 +141,29 @@ def _own_ids(text: str) -> str:
 
     text = re.sub(r' id="([^"]*)"', named, text)
     return re.sub(r'(url\(|href=")#([^)"]+)', rf"\1#{mark}-\2", text)
+
+
+def axes_of(chart: Figure, left: float, top: float, right: float, bottom: float) -> Axes:
+    """Return axes with these margins in px."""
+    width, height = (size * 72 for size in chart.get_size_inches())
+    place = (left / width, bottom / height, (width - left - right) / width)
+    return chart.add_axes((*place, (height - top - bottom) / height))
+
+
+def nothing(text: str) -> Drawing:
+    """Return a chart that says why it is empty."""
+    chart = figure(40)
+    chart.text(0.02, 0.5, text, va="center", color=MUTED)
+    return chart, ""
+
+
+def counted(axes: Axes, end: float) -> None:
+    """Write numbers of cycles at the x axis, few enough to have room."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    scale, unit = next((each for each in SIZES if end >= 10 * each[0]), (1, ""))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=scale == 1))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value / scale:,.6g} {unit if value else ''}".rstrip())
+    )
+    axes.grid(True, axis="x", linewidth=0.7)

@@ -9,15 +9,20 @@ from penstock.models.resources import Resources
 from penstock.models.target import Target
 
 __all__ = [
+    "SIZES",
     "amount",
     "byte_rate",
     "plural",
     "rate",
     "resource_text",
     "seconds_text",
+    "short",
     "target_text",
     "values_text",
 ]
+
+#: powers of ten by their letters
+SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def plural(count: int, noun: str) -> str:
@@ -81,3 +86,13 @@ def resource_text(need: Resources, have: Target) -> str:
 def values_text(values: Sequence[float]) -> str:
     """Return the first of some numbers."""
     return " ".join(f"{v:.4g}" for v in values[:6]) + (" …" if len(values) > 6 else "")
+
+
+def short(value: float) -> str:
+    """Return a number in few signs."""
+    if value >= 1e15 or 0 < value < 1e-3:
+        return f"{value:.2g}"
+    if value >= 1e5:
+        size, unit = next(each for each in SIZES if value >= each[0])
+        return f"{value / size:.3g} {unit}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
