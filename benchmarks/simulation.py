@@ -87,7 +87,6 @@ def equality(options: Options) -> str:
                 f"{rtl.cycles:,}",
                 f"{model.cycles:,}",
                 f"{rtl.cycles / model.bound.cycles:.3f}",
-                design.verilog.count("\n"),
             )
         )
     return (
@@ -102,7 +101,6 @@ def equality(options: Options) -> str:
                 "cycles: RTL",
                 "model",
                 "ratio",
-                "lines of Verilog",
             ),
             rows,
         )
