@@ -6,7 +6,6 @@ and reads the results. `models.pim.schedule` places its commands one by one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,9 +22,11 @@ __all__ = [
     "PUBLISHED",
     "Charges",
     "Round",
+    "Terms",
     "round_cycles",
     "rounds_cycles",
     "slots_of",
+    "terms",
 ]
 
 #: rounds that compute
@@ -71,6 +72,47 @@ def slots_of(config: PimConfig, mode: str, drain: bool = True) -> int:
     return config.design.drained if drain else config.design.slots
 
 
+@dataclass(frozen=True)
+class Terms:
+    """The whole numbers of the closed form, for a device and what is counted; a round's own are its slots,
+    REG_WRITEs for each bank and RESULT_READs for each pair."""
+
+    results: int  #: cycles that a RESULT_READ of each pair takes
+    tRP: int
+    late: int  #: what the first REG_WRITE waits for, beyond the results' end
+    written: int  #: cycles that a REG_WRITE of each bank takes, of one bank group
+    activated: int  #: from ACT4 to ACT4
+    further: int  #: bank groups behind the second
+    single: int  #: whether there is one bank group alone: 0 or 1
+    tRCD: int
+    apart: int  #: from COMP to COMP
+    closed: int  #: from the last COMP's end to PRECHARGES
+    tRAS: int
+
+
+@lru_cache(maxsize=64)
+def terms(config: PimConfig, charges: Charges = HARDWARE) -> Terms:
+    """Return the terms of a device. Raises ValueError where bank groups are staggered."""
+    if config.sets > 1:
+        raise ValueError(f"rounds of {config.sets} sets have no closed form")
+    t, step = config.timing, max(config.timing.burst, config.timing.tCCD_L)
+    turning = max(t.tRTW, t.inner_write_to_read) if charges.turnaround else 0
+    apart = max(config.interval, turning)
+    return Terms(
+        results=step * config.groups * config.banks // 2,
+        tRP=t.tRP,
+        late=max(t.burst, t.tRTW) - step - 2,
+        written=step * config.banks,
+        activated=max(t.tRRD, t.tFAW),
+        further=max(config.groups - 2, 0),
+        single=int(config.groups == 1),
+        tRCD=t.tRCD,
+        apart=apart,
+        closed=max(t.tRTP, t.tWR) - apart,
+        tRAS=t.tRAS,
+    )
+
+
 def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -> int:
     """Return the cycles from a round's start to the next one's, of one set in which all rows open and
     close together: what `models.pim.schedule` places, without placing it.
@@ -81,10 +123,10 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
 
     Raises ValueError where bank groups are staggered, and for transfers of rows and seeds.
     """
-    if config.sets > 1 or given.mode not in MODES:
-        raise ValueError(f"a round {given.mode!r} of {config.sets} sets has no closed form")
+    if given.mode not in MODES:
+        raise ValueError(f"a round {given.mode!r} has no closed form")
     slots = slots_of(config, given.mode, charges.drain)
-    return int(_cycles(config, charges, slots, given.registers, given.reads, max))
+    return int(_cycles(terms(config, charges), slots, given.registers, given.reads, max))
 
 
 def rounds_cycles(
@@ -95,57 +137,28 @@ def rounds_cycles(
     charges: Charges = HARDWARE,
 ) -> NDArray[np.int64]:
     """Return `round_cycles` of many rounds at once: arrays that broadcast, of places in `MODES` and of
-    what `Round` says.
+    what `Round` says. `penstock.engines.pim.rounds` has the same, quickly.
 
     Raises ValueError where bank groups are staggered.
     """
-    if config.sets > 1:
-        raise ValueError(f"rounds of {config.sets} sets have no closed form")
-    given = [np.asarray(array) for array in (mode, registers, reads)]
-    ends = len(MODES), *(int(array.max(initial=0)) + 1 for array in given[1:])
-    if max(array.size for array in given) <= 4 * math.prod(ends):
-        return _many(config, charges, *given)
-    # fewer kinds of rounds than rounds
-    place = (given[0] * ends[1] + given[1]) * ends[2] + given[2]
-    return np.asarray(_kinds(config, charges, ends).take(place, mode="clip"))
-
-
-@lru_cache(maxsize=64)
-def _kinds(config: PimConfig, charges: Charges, ends: tuple[int, ...]) -> NDArray[np.int64]:
-    """The cycles of all kinds of rounds below `ends`, the last of which goes fastest."""
-    return _many(config, charges, *np.indices(ends)).ravel()
-
-
-def _many(
-    config: PimConfig, charges: Charges, mode: Any, registers: Any, reads: Any
-) -> NDArray[np.int64]:
     slots = np.array([slots_of(config, name, charges.drain) for name in MODES])
-    return np.asarray(_cycles(config, charges, slots[mode], registers, reads, np.maximum))
+    given = (slots[np.asarray(mode)], np.asarray(registers), np.asarray(reads))
+    return np.asarray(_cycles(terms(config, charges), *given, np.maximum))
 
 
 def _cycles(
-    config: PimConfig,
-    charges: Charges,
-    slots: Any,
-    registers: Any,
-    reads: Any,
-    most: Callable[[Any, Any], Any],
+    t: Terms, slots: Any, registers: Any, reads: Any, most: Callable[[Any, Any], Any]
 ) -> Any:
     """The closed form of numbers or of arrays; `most`: the greater of two."""
-    t, step = config.timing, max(config.timing.burst, config.timing.tCCD_L)
-    results = reads * (step * config.groups * config.banks // 2)
+    results = reads * t.results
     closing = most(results + 1, t.tRP)
-    # the first REG_WRITE may have to wait until the bus turns round behind the last result
-    late = most(results - closing + (1 - step + max(t.burst, t.tRTW) - 3), 0)
     some = registers > 0
-    written = (registers * (step * config.banks) + 2) * some
-    first = written + late * some
-    activated = max(t.tRRD, t.tFAW)
+    written = (registers * t.written + 2) * some
+    # the first REG_WRITE may have to wait until the bus turns round behind the last result
+    first = written + most(results - closing + t.late, 0) * some
     last, opened = first, 0
-    if config.groups > 1:
+    if not t.single:
         last = written
-        opened = most(first, activated) + (config.groups - 2) * most(written, activated)
-    turning = max(t.tRTW, t.inner_write_to_read) if charges.turnaround else 0
-    apart, closed = max(config.interval, turning), max(t.tRTP, t.tWR)
-    worked = most(most(last, t.tRCD) + apart * slots + (closed - apart), t.tRAS)
+        opened = most(first, t.activated) + t.further * most(written, t.activated)
+    worked = most(most(last, t.tRCD) + t.apart * slots + t.closed, t.tRAS)
     return opened + worked + closing + 1

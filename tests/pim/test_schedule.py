@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from penstock.engines.pim import rounds as fast
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.rounds import (
     HARDWARE,
@@ -109,12 +110,27 @@ def test_many_rounds_at_once():
                 round_cycles(config, Round(MODES[m], int(w), reads=int(r)), charges)
                 for m, w, r in zip(mode, registers, reads, strict=True)
             ]
-            for size in (300, 20):  # more and fewer rounds than kinds of them
-                some = [array[:size] for array in (mode, registers, reads)]
-                assert rounds_cycles(config, *some, charges).tolist() == each[:size]
-        assert rounds_cycles(config, 0, [1, 4], 1).tolist() == [
-            round_cycles(config, Round(registers=count)) for count in (1, 4)
-        ]
+            for many_rounds in (rounds_cycles, fast.rounds_cycles):
+                assert many_rounds(config, mode, registers, reads, charges).tolist() == each
+        for many_rounds in (rounds_cycles, fast.rounds_cycles):
+            assert many_rounds(config, 0, [1, 4], 1).tolist() == [
+                round_cycles(config, Round(registers=count)) for count in (1, 4)
+            ]
+            assert many_rounds(config, 1, 2, 3).tolist() == round_cycles(
+                config, Round("score", 2, reads=3)
+            )
+
+
+def test_many_rounds_of_large_numbers():
+    """What 32 bits cannot hold is computed otherwise, and what is no mode is an error."""
+    slow = PimConfig(timing=MX8.timing.with_(tRAS=1 << 20))
+    for config in (MX8, slow):
+        given = [0, 2, 1], [1, 1 << 40, 8192], [8191, 2, 1 << 33]
+        assert (fast.rounds_cycles(config, *given) == rounds_cycles(config, *given)).all()
+        with pytest.raises(IndexError):
+            fast.rounds_cycles(config, [0, 3], 1, 1)
+    with pytest.raises(ValueError, match="no closed form"):
+        fast.rounds_cycles(HALVES, 0, 1, 1)
 
 
 def test_attention_rounds():
