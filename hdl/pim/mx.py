@@ -172,8 +172,8 @@ def floored(value: Value, amount: Value) -> Value:
 
 
 class MxResults(wiring.Component):
-    """Results of 32 columns: sums in, one after another; packed groups out, two ranks after the last sum.
-    Members are `result_members`."""
+    """Results of 32 columns: sums in, in the order of their columns; packed groups out, four ranks after the
+    last sum. Members are `result_members`."""
 
     reads = 1
     sum_shape = signed(28)
@@ -184,65 +184,80 @@ class MxResults(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         pipe = Pipeline(m)
-        magnitude = pipe.wire(Mux(self.i_sum < 0, -self.i_sum, self.i_sum)[:28], name="magnitude")
-        value: Value = magnitude
+        # rank 1: magnitudes without their sign
+        s = pipe.rank(
+            magnitude=Mux(self.i_sum < 0, -self.i_sum, self.i_sum)[:28],
+            sign=self.i_sum < 0,
+            exponent=self.i_exponent,
+            column=self.i_column,
+            valid=self.i_valid,
+        )
+        # rank 2: seven bits from the leading one
+        value: Value = s.magnitude
         zeros: list[Value] = []
         for level in reversed(range(5)):
             step = 1 << level
             none = pipe.wire(~value[28 - step :].any(), name="none")
             zeros.insert(0, none)
             value = pipe.wire(Mux(none, value << step, value)[:28], name="value")
-        cut = value[-7:]
         offset = 2 * BIAS + 2 * (MX8.magnitude_bits - 1) + 2 + GUARD
-        power = pipe.wire(self.i_exponent + 27 - Cat(*zeros) - offset, signed(11), name="power")
-        entry = Cat(self.i_sum < 0, cut, magnitude.any(), power)
+        power = pipe.wire(s.exponent + 27 - Cat(*zeros) - offset, signed(11), name="power")
+        entry = Cat(s.sign, value[-7:], s.magnitude.any(), power)
+        s = pipe.rank(entry=entry, column=s.column, valid=s.valid)
+        # rank 3: kept, with the largest exponent so far of its pair and of its group
         entries = [Signal(len(entry), name=f"entry{n}") for n in range(32)]
-        for n, held in enumerate(entries):
-            with m.If(self.i_valid & (self.i_column == n)):
-                m.d.sync += held.eq(entry)
+        pairs = [Signal(signed(12), name=f"pair{n}") for n in range(16)]
+        tops = [Signal(signed(12), name=f"top{n}") for n in (0, 1)]
+        _, cut, some, power = _fields(s.entry)
+        reach = pipe.wire(Mux(some, power + cut.all(), _LEAST), signed(12), name="reach")
+        for group, per in ((entries, 1), (pairs, 2), (tops, GROUP)):
+            index = s.column[per.bit_length() - 1 :]
+            first = s.column[: per.bit_length() - 1] == 0
+            for n, held in enumerate(group):
+                with m.If(s.valid & (index == n)):
+                    if per == 1:
+                        m.d.sync += held.eq(s.entry)
+                    else:
+                        with m.If(first | (reach > held)):
+                            m.d.sync += held.eq(reach)
+        # rank 4: rounded beside the largest
         codes, lost = [], []
-        for g in (0, 1):
-            code, saturated = self._group(m, pipe, entries[GROUP * g : GROUP * (g + 1)])
+        for g, top in enumerate(tops):
+            own = slice(GROUP * g, GROUP * (g + 1)), slice(GROUP // 2 * g, GROUP // 2 * (g + 1))
+            code, saturated = self._group(pipe, entries[own[0]], pairs[own[1]], top)
             codes.append(code)
             lost.append(saturated)
         m.d.sync += [self.o_code.eq(Cat(*codes)), self.o_saturated.eq(lost[0] + lost[1])]
         return m
 
-    def _group(self, m: Module, pipe: Pipeline, entries: list[Signal]) -> tuple[Value, Value]:
-        sign = [e[0] for e in entries]
-        cut = [e[1:8] for e in entries]
-        some = [e[8] for e in entries]
-        power = [e[9:].as_signed() for e in entries]
-        least = -(1 << 11)
-        reach = [
-            pipe.wire(Mux(s, p + c.all(), least), signed(12), name="reach")
-            for s, p, c in zip(some, power, cut, strict=True)
-        ]
-        nodes = reach
-        pairs: list[Value] = []
-        while len(nodes) > 1:
-            nodes = [
-                pipe.wire(Mux(a > b, a, b), signed(12), name="larger")
-                for a, b in zip(nodes[::2], nodes[1::2], strict=True)
-            ]
-            pairs = pairs or nodes
-        top = nodes[0]
+    def _group(
+        self, pipe: Pipeline, entries: list[Signal], pairs: list[Signal], top: Signal
+    ) -> tuple[Value, Value]:
         biased = pipe.wire(top + BIAS, signed(13), name="biased")
         gone = pipe.wire(biased < 0, name="gone")
         saturated = biased > LARGEST
         micros, magnitudes, signs = [], [], []
-        for pair in range(GROUP // 2):
-            micro = pipe.wire(pairs[pair] < top, name="micro")
+        for pair, reach in enumerate(pairs):
+            micro = pipe.wire(reach < top, name="micro")
             micros.append(micro & ~gone)
-            for lane in (2 * pair, 2 * pair + 1):
-                # how far below: 1 drops the seventh bit
-                shift = pipe.wire(top - micro - power[lane] + 1, signed(14), name="shift")
-                rounded = Value.cast(0)
-                for amount in range(1, 8):
-                    kept = ((cut[lane] + (1 << (amount - 1))) >> amount)[:6]
-                    rounded = Mux(shift == amount, kept, rounded)
-                value = pipe.wire(Mux(some[lane] & ~gone, rounded, 0)[:6], name="m")
+            level = pipe.wire(top - micro, signed(13), name="level")
+            for entry in entries[2 * pair : 2 * pair + 2]:
+                sign, cut, some, power = _fields(entry)
+                # one bit below the last place, which rounds
+                below = pipe.wire((level - power)[:12], name="below")
+                doubled = pipe.wire(mx.shifted_right(cut, below), name="doubled")
+                rounded = (doubled[1:] + doubled[0])[:6]
+                value = pipe.wire(Mux(some & ~gone, rounded, 0)[:6], name="m")
                 magnitudes.append(value)
-                signs.append(sign[lane] & value.any())
+                signs.append(sign & value.any())
         exponent = Mux(gone, 0, Mux(saturated, LARGEST, biased[:8]))[:8]
         return mx.pack(mx.Group(exponent, micros, magnitudes, signs)), saturated
+
+
+#: the exponent of a number that is 0
+_LEAST = -(1 << 11)
+
+
+def _fields(entry: Value) -> tuple[Value, Value, Value, Value]:
+    """Sign, seven bits from the leading one, whether there is one, and its exponent."""
+    return entry[0], entry[1:8], entry[8], entry[9:].as_signed()

@@ -10,12 +10,12 @@ from .program import BUS
 
 __all__ = ["resources_of"]
 
-#: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/pim_area.py`), and for one pair's registers,
-#: random bits and results, which are rough
-_UNIT = {"mx8": (14411, 4368, 96), "float16": (12000, 4900, 48)}
-_PAIR = {"mx8": (6500, 3700, 0), "float16": (5500, 3900, 0)}
-#: the command stream, the timing check and the result path: what synthesis of a device of MX8 has besides
-_CONTROL = (6280, 1660, 0)
+#: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/pim_area.py`; float16's with the multiplexers
+#: of attend), and for one pair's registers, random bits and results
+_UNIT = {"mx8": (14411, 4368, 96), "float16": (11550, 4870, 48)}
+_PAIR = {"mx8": (6900, 4780, 0), "float16": (4720, 4550, 0)}
+#: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/pim.md)
+_CONTROL = (2400, 860, 0)
 
 
 def resources_of(config: PimConfig, part: Target) -> Resources:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import penstock as ps
 from penstock.boards.catalogue import boards
+from penstock.boards.tools import run_tool
 from penstock.cli import run
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.resources import resources_of
 from penstock.outcome import differences
+from penstock.sim.netlist.cells import LINT
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RETNET = str(EXAMPLES / "retnet.psk")
@@ -26,15 +29,42 @@ def test_what_does_not_fit_is_said_with_what_does(capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_one_unit_fits_on_the_large_board():
-    """As Yosys 0.70 counts the whole device of one unit of MX8 on the ULX3S: LUTs within a tenth."""
+@pytest.mark.parametrize(
+    ("format", "lut", "ff", "dsp"), [("mx8", 25_682, 10_908, 96), ("float16", 20_640, 11_181, 48)]
+)
+def test_one_unit_fits_on_the_large_board(format, lut, ff, dsp):
+    """As Yosys 0.70 counts the whole device of one unit on the ULX3S: LUTs and flip-flops within a twentieth."""
     part = boards()["ulx3s-85f"].budget
-    found = resources_of(PimConfig(stochastic=True, groups=1, banks=2, rows=4), part)
+    found = resources_of(PimConfig(format, format == "mx8", groups=1, banks=2, rows=4), part)
     assert found.fits(part) is None
-    assert abs(found.lut / 29_167 - 1) < 0.1 and abs(found.ff / 10_624 - 1) < 0.1
-    assert (found.dsp, found.bram) == (96, 81)
+    assert abs(found.lut / lut - 1) < 0.05 and abs(found.ff / ff - 1) < 0.05
+    assert (found.dsp, found.bram) == (dsp, 81)
+
+
+def test_two_units_do_not_fit_on_the_large_board():
+    part = boards()["ulx3s-85f"].budget
     more = resources_of(PimConfig(groups=1, banks=2, rows=4, design=Design.PER_BANK), part)
     assert more.fits(part) == "dsp"
+
+
+#: Yosys's own cells, before they are mapped to a device's: registers with their enables and resets, memories, arithmetic
+_CELLS = (
+    "proc; flatten; opt; wreduce; memory -nomap; opt_clean -purge; write_verilog -noattr cells.v"
+)
+
+
+def test_a_netlist_in_yosys_cells(tmp_path):
+    """The smallest device of MX8: what Yosys makes of its Verilog gives the same bits in the same cycles."""
+    design = ps.compile(RETNET, dims={"k": 8, "v": 8}, target="ulx3s-85f", heads=1)
+    (tmp_path / "design.v").write_text(design.verilog)
+    run_tool("yosys", ["-q", "-p", f"read_verilog design.v; {_CELLS}"], tmp_path)
+    netlist = replace(design, given_verilog=LINT + (tmp_path / "cells.v").read_text())
+    golden, cells = (
+        one.run("random:seed=1", backend=backend, tokens=2)
+        for one, backend in ((design, "golden"), (netlist, "rtl"))
+    )
+    assert differences(golden, cells) == []
+    assert cells.cycles == design.run("random:seed=1", "model", tokens=2).cycles
 
 
 @pytest.mark.long
