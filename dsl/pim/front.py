@@ -8,8 +8,9 @@ from typing import Any
 from lark import Token
 
 from ..core import text
-from ..core.builder import GraphBuilder
+from ..core.builder import GraphBuilder, Ref
 from ..core.diagnostics import Span
+from ..core.dims import show
 from ..core.python import Traced
 from .kernel import Recurrence, Returned
 
@@ -35,6 +36,14 @@ class PythonRecurrence(Traced, Recurrence):
             )
         plain = [self.plain(builder, v, s) for v, s in zip(values, spans, strict=True)]
         state = plain[0] if len(plain) == 2 else None
+        own = builder.shape(builder.variables[next(p.name for p in self.of_kind("state"))])
+        if len(plain) == 1 and isinstance(plain[0], Ref) and builder.shape(plain[0]) == own:
+            raise self.error(
+                "E461",
+                f"the recurrence {self.name} has no output",
+                spans[0],
+                hint=f"what it returns is {show(own)} like the state: return S, q @ S",
+            )
         return Returned(state, plain[-1], spans[0], spans[-1])
 
 

@@ -174,3 +174,16 @@ def test_python_places():
 
     with pytest.raises(KernelError, match="something else than the new state"):
         wrong.check()
+
+
+def test_python_without_an_output():
+    @ps.recurrence
+    def alone(S: ps.State["k", "v"], a: ps.Input, k: ps.Input["k"], v: ps.Input["v"]):
+        S = a * S + ps.outer(k, v)
+        return S
+
+    with pytest.raises(KernelError) as caught:
+        alone.check()
+    found = caught.value.diagnostic
+    assert found.code == "E461" and found.message == "the recurrence alone has no output"
+    assert found.hint == "what it returns is [k, v] like the state: return S, q @ S"
