@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.models.pim.config import PimConfig
+from penstock.models.pim.error import error_bound
 from penstock.models.pim.layout import Layout, Operands
 from penstock.models.pim.rules import check
 
@@ -40,16 +41,18 @@ def test_results_are_those_of_the_recurrence(mode, format, head, columns, items)
         draw(tokens, items, head) if mode == "update" else None,
         None if mode == "score" else draw(tokens, items, columns),
     )
-    config = replace(SMALL, format=format, sets=2 if head == 64 else 1)
+    stochastic = format == "mx8" and mode == "update" and head == 20
+    config = replace(SMALL, format=format, stochastic=stochastic, sets=2 if head == 64 else 1)
     layout = Layout(config, mode, head, columns, items, tokens)
     made, steps = layout.program(given)
     assert check(made.schedule) == []
     out, saturated = layout.play(made, steps)
     y, state = layout.results(made, out)
     exact, last = reference(mode, given, tokens)
-    # float16 in attend: half a place for each of the sums
-    bound = 0.1 if format == "mx8" else columns * 2**-11 if mode == "attend" else 2e-3
+    bound, last_bound = error_bound(config, mode, given, tokens)
     assert y.shape == exact.shape and not saturated
-    assert np.abs(y - exact).max() < bound * np.abs(exact).max()
+    assert (np.abs(y - exact) <= bound).all()
+    # the bound adds what chance takes from each other
+    assert bound.mean() < {"mx8": 0.5, "float16": 0.05}[format] * np.abs(exact).max()
     if mode == "update":
-        assert np.abs(state - last).max() < bound * np.abs(last).max()
+        assert (np.abs(state - last) <= last_bound).all()

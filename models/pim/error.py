@@ -1,0 +1,189 @@
+"""How far a run may be from float64: a bound for each number of the output and of the last state.
+
+The bound follows from the formats and from `models.pim.unit` step by step; nothing in it is measured. It
+holds where nothing saturates.
+
+MX8. Half of a group's last place is at most 1/63 of its largest number: the exponent is that of the leading one,
+or one more from 63 of 64 on. So each operand is off by 1/63 of its group's largest, and the new state by 1/63, or
+2/63 where it is rounded stochastically. What aligning drops is below a unit of the larger product's exponent, and
+that unit is 2⁻¹⁶ of the product of the two groups' powers of two. Results are rounded once for each pair of slices.
+
+float16. Each operand, product, sum and result is off by 2⁻¹¹ of itself, or by 2⁻¹⁴ where it would be subnormal. The
+output's products are cut 24 bits below the largest one of a slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..numerics.mx import GROUP
+from .config import COLUMNS, PimConfig
+from .layout import Floats, Operands
+
+__all__ = ["error_bound"]
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number in float64, and how far that of the unit may be from it."""
+
+    value: Floats
+    error: Floats
+
+    @property
+    def size(self) -> Floats:
+        """The largest magnitude that the unit's may have."""
+        return np.abs(self.value) + self.error
+
+    def times(self, other: _Number) -> _Number:
+        """The exact product of the unit's numbers."""
+        mine, its = np.abs(self.value), np.abs(other.value)
+        error = mine * other.error + self.error * its + self.error * other.error
+        return _Number(self.value * other.value, error)
+
+    def plus(self, error: Floats) -> _Number:
+        return _Number(self.value, self.error + error)
+
+
+def _largest(size: Floats, axis: int, count: int) -> Floats:
+    """For each number the largest of its group of `count` along an axis."""
+    size = np.moveaxis(size, axis, -1)
+    length = size.shape[-1]
+    padded = np.pad(size, [(0, 0)] * (size.ndim - 1) + [(0, -length % count)])
+    groups = padded.reshape(*padded.shape[:-1], -1, count).max(axis=-1)
+    return np.moveaxis(np.repeat(groups, count, axis=-1)[..., :length], -1, axis)
+
+
+class _Format(Protocol):
+    """What each format does to numbers: `rounded` and `stored` along the axis of its groups (`stored`: by the
+    unit, as the device rounds states), `added` the sum of two products, `read` what a sum over a pair of slices
+    loses, `gathered` what a sum over a round of attend loses."""
+
+    def rounded(self, x: _Number, axis: int) -> _Number: ...
+    def stored(self, x: _Number, axis: int) -> _Number: ...
+    def added(self, a: tuple[_Number, _Number], b: tuple[_Number, _Number]) -> _Number: ...
+    def read(self, state: _Number, q: _Number) -> Floats: ...
+    def gathered(self, values: _Number, weights: _Number) -> Floats: ...
+
+
+class _Mx8:
+    """Arrays are (items, rows, columns); a number of k, d, q has one column, one of v one row."""
+
+    #: half of a last place of a group's largest number; a power of two beside the group that has it
+    half, power = 1 / 63, 32 / 31
+    #: what is left of groups below the range, and a unit of an aligned sum
+    tiny, unit = 2.0**-126, 2.0**-16
+
+    def __init__(self, stochastic: bool) -> None:
+        self.places = 2 if stochastic else 1
+
+    def rounded(self, x: _Number, axis: int) -> _Number:
+        return x.plus(_largest(x.size, axis, GROUP) * self.half + self.tiny)
+
+    def stored(self, x: _Number, axis: int) -> _Number:
+        return x.plus(_largest(x.size, axis, GROUP) * self.half * self.places + self.tiny)
+
+    def _powers(self, a: _Number, b: _Number) -> Floats:
+        """The product of two groups' powers of two: along rows, and of v along columns."""
+        axis = lambda x: 2 if x.value.shape[1] == 1 and x.value.shape[2] > 1 else 1
+        sizes = (_largest(x.size, axis(x), GROUP) for x in (a, b))
+        return np.asarray(next(sizes) * next(sizes) * self.power**2)
+
+    def added(self, a: tuple[_Number, _Number], b: tuple[_Number, _Number]) -> _Number:
+        first, second = a[0].times(a[1]), b[0].times(b[1])
+        lost = np.maximum(self._powers(*a), self._powers(*b)) * self.unit
+        return _Number(first.value + second.value, first.error + second.error + lost)
+
+    def read(self, state: _Number, q: _Number) -> Floats:
+        return np.asarray(3 * self.unit * self._powers(state, q).max(axis=1))
+
+    def gathered(self, values: _Number, weights: _Number) -> Floats:
+        terms = values.times(weights)
+        powers = self._powers(values, weights).max(axis=2)
+        carried = _largest(terms.size.sum(axis=2), 1, GROUP) / 4
+        return np.asarray(2 * terms.value.shape[2] * self.unit * np.maximum(powers, carried))
+
+
+class _Float16:
+    half, tiny = 2.0**-11, 2.0**-14
+    #: where products are cut, and what of each slice's 16 and of their sum
+    cut, slices = 2.0**-24, 2 * 16 + 1
+
+    def rounded(self, x: _Number, axis: int) -> _Number:
+        del axis
+        return x.plus(x.size * self.half + self.tiny)
+
+    stored = rounded
+
+    def added(self, a: tuple[_Number, _Number], b: tuple[_Number, _Number]) -> _Number:
+        first, second = (self.rounded(x.times(y), 1) for x, y in (a, b))
+        return _Number(first.value + second.value, first.error + second.error)
+
+    def read(self, state: _Number, q: _Number) -> Floats:
+        return np.asarray(self.slices * self.cut * state.times(q).size.max(axis=1))
+
+    def gathered(self, values: _Number, weights: _Number) -> Floats:
+        # each product and each sum is rounded, and no sum is above that of all sizes
+        terms = self.rounded(values.times(weights), 2)
+        total, count = terms.size.sum(axis=2), terms.value.shape[2]
+        growth = (1 + self.half) ** count
+        lost = growth * count * (self.half * total + self.tiny)
+        return np.asarray((terms.error - values.times(weights).error).sum(axis=2) + lost)
+
+
+def error_bound(
+    config: PimConfig, mode: str, given: Operands, tokens: int
+) -> tuple[Floats, Floats | None]:
+    """Return how far the output (tokens, items, dim_state; in attend dim_head) and the last state (items,
+    dim_head, dim_state; None for caches) may be from those in float64.
+
+    Parameters: `mode`: "update", "score" or "attend"; `given`: as `models.pim.layout.Layout.program` takes it.
+    """
+    form: _Format = _Mx8(config.stochastic) if config.format == "mx8" else _Float16()
+
+    def exact(x: Floats | None) -> _Number:
+        assert x is not None
+        return _Number(x, np.zeros_like(x))
+
+    def operand(x: Floats | None, token: int, axis: int) -> _Number:
+        """A vector along rows (axis 1) or columns (2)."""
+        assert x is not None
+        return form.rounded(exact(np.expand_dims(x[token], 3 - axis)), axis)
+
+    shape = [x for x in (given.q, given.v) if x is not None]
+    if given.state is None:
+        assert len(shape) == 2
+        start = np.zeros((shape[0].shape[1], shape[0].shape[2], shape[1].shape[2]))
+    else:
+        start = given.state
+    state, out = form.rounded(exact(start), 1), []
+    for token in range(tokens):
+        if mode == "update":
+            d, k = (operand(x, token, 1) for x in (given.d, given.k))
+            state = form.stored(form.added((d, state), (k, operand(given.v, token, 2))), 1)
+        vector = operand(*((given.v, token, 2) if mode == "attend" else (given.q, token, 1)))
+        out.append(_outputs(form, config, mode, state, vector))
+    return np.array(out), state.error if mode == "update" else None
+
+
+def _outputs(
+    form: _Format, config: PimConfig, mode: str, state: _Number, vector: _Number
+) -> Floats:
+    """The error of one token's output: of all sums that the unit makes, each rounded."""
+    axis = 2 if mode == "attend" else 1
+    size = 2 * (COLUMNS if mode == "attend" else config.lanes)
+    lose = form.gathered if mode == "attend" else form.read
+    error: Floats = np.zeros(1)
+    for begin in range(0, state.value.shape[axis], size):
+        part = (slice(None),) * axis + (slice(begin, begin + size),)
+        a, b = (
+            _Number(x.value[part], x.error[part]) if x.value.shape[axis] > 1 else x
+            for x in (state, vector)
+        )
+        terms = a.times(b)
+        total = _Number(terms.value.sum(axis=axis), terms.error.sum(axis=axis) + lose(a, b))
+        error = error + form.rounded(total, 1).error
+    return error
