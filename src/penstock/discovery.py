@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import penstock.engines
+from penstock.engines.design import OPENERS
 from penstock.engines.engine import Engine
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def _found() -> tuple[dict[str, Engine], dict[str, str]]:
             unusable[point.name] = f"{type(problem).__name__}: {problem}"
         else:
             found[engine.name] = engine
+    OPENERS.update({name: engine.open for name, engine in found.items()})
     return found, unusable
 
 

@@ -13,6 +13,7 @@ from penstock.errors import no_option, not_one_of
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
+from penstock.shown import Shown
 from penstock.targets import timing_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Shown):
     """What a run gave.
 
     `result`: what was computed, by name, as float64 arrays (None after an error, and for the model,
@@ -104,11 +105,6 @@ class Run:
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles"
         names = "" if self.result is None else f", result {', '.join(self.result)}"
         return f"<Run on {self.backend}: {how}{cycles}{names}>"
-
-    def _repr_html_(self) -> str:
-        from penstock.report.html import of_run
-
-        return of_run(self)
 
 
 def golden(workload: Workload) -> Run:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from penstock.options import Request, request
+from penstock.commandline import request
+from penstock.options import Request
 
 if TYPE_CHECKING:
     from penstock.failures import Failure

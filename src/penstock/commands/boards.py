@@ -16,10 +16,11 @@ import click
 
 from penstock.boards.board import Board
 from penstock.boards.catalogue import boards, left_out
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
-from penstock.options import DATA, KERNEL, OUTPUT, PLAN, REPORT, Count, Once, parameters
+from penstock.options import Count, Once
 from penstock.report.rows import Column, Grid, Part
 from penstock.state import State
 

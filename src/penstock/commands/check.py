@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.options import DATA, KERNEL, OUTPUT, PLAN, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, parameters
 from penstock.state import State
 
 __all__ = ["COMMANDS"]

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from penstock.options import DATA, KERNEL, OUTPUT, PLAN, Once, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, parameters
+from penstock.options import Once
 from penstock.state import State
 
 __all__ = ["COMMANDS"]

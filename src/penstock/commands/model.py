@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from penstock.options import DATA, KERNEL, OUTPUT, PLAN, REPORT, Count, Once, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
+from penstock.options import Count, Once
 from penstock.state import State
 
 __all__ = ["COMMANDS"]

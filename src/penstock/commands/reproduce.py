@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from penstock.options import Once, check_page
+from penstock.commandline import check_page
+from penstock.options import Once
 from penstock.report.rows import Chart, Facts, Grid, Part
 from penstock.state import State
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
 from penstock.errors import Conflict
-from penstock.options import DATA, KERNEL, OUTPUT, PLAN, REPORT, Once, parameters
+from penstock.options import Once
 from penstock.state import State
 
 if TYPE_CHECKING:

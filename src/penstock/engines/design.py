@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +16,7 @@ from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import TARGETS, Target
+from penstock.shown import Shown
 
 from .workload import Given, Workload
 
@@ -29,11 +31,15 @@ if TYPE_CHECKING:
     from penstock.sim.machine import Machine
     from penstock.sim.native import Library, PortSpec
 
-__all__ = ["Design"]
+__all__ = ["OPENERS", "Design"]
+
+
+#: by the name of an engine what opens a text for its designs; `penstock.discovery` enters them
+OPENERS: dict[str, Callable[[Any, Given], Any]] = {}
 
 
 @dataclass(frozen=True)
-class Design(ABC):
+class Design(Shown, ABC):
     """A compiled kernel: what its engine makes known of it, and what follows from that.
 
     `part`: the target's name; `memory`: timing of the memory ports; `source`: the kernel's text,
@@ -102,11 +108,13 @@ class Design(ABC):
     def opened(self, given: Given) -> Given:
         """Return what `run` was given, a text as the engine opens it. Designs whose workloads open
         texts themselves return it as it is."""
-        from penstock.discovery import engine_named
-
         if not isinstance(given.data, str):
             return given
-        return replace(given, data=engine_named(self.engine_name).open(given.data, given))
+        if (
+            self.engine_name not in OPENERS
+        ):  # as of an unpickled design: nobody has looked for engines
+            import_module("penstock.discovery").engines()
+        return replace(given, data=OPENERS[self.engine_name](given.data, given))
 
     def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
         """Return what computes, from learned models as codes and a table, the score of each row: the
@@ -368,11 +376,6 @@ class Design(ABC):
             f"<Design {self.name}: engine {self.engine_name}, target {self.part}, "
             f"{self.format_name}, digest {self.digest[:8]}>"
         )
-
-    def _repr_html_(self) -> str:
-        from penstock.report.html import of_design
-
-        return of_design(self)
 
 
 #: options of `Design.library`, each with its values

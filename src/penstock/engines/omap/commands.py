@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.options import KERNEL, Count, Once
+from penstock.commandline import KERNEL
+from penstock.options import Count, Once
 from penstock.state import State
 
 if TYPE_CHECKING:
