@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 from ...models.errors import HardwareError
-from ...models.shell import Status
+from ...models.shell import RegisterMap, Status
 
 __all__ = [
     "MonitorState",
@@ -78,6 +78,15 @@ class MonitorState:
     valid: bool
     ready: bool
     level: int | None
+
+    @classmethod
+    def all(cls, register_map: RegisterMap, read: Callable[[str], int]) -> tuple[MonitorState, ...]:
+        """Return the watched streams of an engine; `read`: of a register by its name."""
+        words = [(monitor, read(f"monitor_{monitor.name}")) for monitor in register_map.monitors]
+        return tuple(
+            cls(m.name, bool(word & 1), bool(word & 2), word >> 16 if m.level_bits else None)
+            for m, word in words
+        )
 
     def __str__(self) -> str:
         level = "" if self.level is None else f", level {self.level}"

@@ -282,18 +282,7 @@ class Session:
 
     def monitors(self) -> tuple[MonitorState, ...]:
         """The watched streams now, or at the end of the last run."""
-        states = []
-        for monitor in self.register_map.monitors:
-            word = self.read(f"monitor_{monitor.name}")
-            states.append(
-                MonitorState(
-                    monitor.name,
-                    bool(word & 1),
-                    bool(word & 2),
-                    word >> 16 if monitor.level_bits else None,
-                )
-            )
-        return tuple(states)
+        return MonitorState.all(self.register_map, self.read)
 
     # what was seen
 
