@@ -30,9 +30,9 @@ class _Recent(wiring.Component):
     """Which frames the latest operations put their items into. `wanted`: two frames to look up, of
     which `found` says in the same cycle where their items are.
 
-    Operations come in their order: `begin` forgets the oldest one; `added` adds the one of that
-    `number`, whose `frame` is the second one wanted in that cycle, if it puts an item (`keep`). An
-    item that was there before is forgotten then: a frame has at most one.
+    Operations come in their order: `begin` forgets the oldest one, whose number is `number`; `added`
+    adds `latest`, which puts its item into `frame` if it has one (`keep`). An item that was there before
+    is forgotten then: a frame has at most one.
     """
 
     def __init__(self, config):
@@ -44,6 +44,8 @@ class _Recent(wiring.Component):
                 "added": In(1),
                 "keep": In(1),
                 "number": In(range(self.depth)),
+                "latest": In(range(self.depth)),
+                "frame": In(config.frame_bits),
                 "wanted": In(config.frame_bits).array(2),
                 "found": Out(found_layout(config)).array(2),
             }
@@ -55,9 +57,11 @@ class _Recent(wiring.Component):
         width = self.config.frame_bits
         frames = [Signal(width, name=f"frame{k}", reset_less=True) for k in numbers]
         there = [Signal(name=f"there{k}") for k in numbers]
-        sames = [Signal(self.depth, name=f"same{side}") for side in range(2)]
-        for side, same in enumerate(sames):
-            m.d.comb += same.eq(Cat(there[k] & (frames[k] == self.wanted[side]) for k in numbers))
+        sames = [Signal(self.depth, name=f"same{side}") for side in range(3)]
+        wanted = (*self.wanted, self.frame)
+        for same, frame in zip(sames, wanted, strict=True):
+            m.d.comb += same.eq(Cat(there[k] & (frames[k] == frame) for k in numbers))
+        for side, same in enumerate(sames[:2]):
             bits = len(self.found[side].item)
             m.d.comb += [
                 self.found[side].late.eq(same.any()),
@@ -66,13 +70,12 @@ class _Recent(wiring.Component):
                 ),
             ]
         for k in numbers:
-            mine = self.number == k
-            with m.If(self.begin & mine):
+            with m.If(self.begin & (self.number == k)):
                 m.d.sync += there[k].eq(0)
             with m.If(self.added):
-                with m.If(mine):
-                    m.d.sync += [frames[k].eq(self.wanted[1]), there[k].eq(self.keep)]
-                with m.Elif(self.keep & sames[1][k]):
+                with m.If(self.latest == k):
+                    m.d.sync += [frames[k].eq(self.frame), there[k].eq(self.keep)]
+                with m.Elif(self.keep & sames[2][k]):
                     m.d.sync += there[k].eq(0)
         return m
 
@@ -138,9 +141,14 @@ class Frames(wiring.Component):
             end.eq(step == schedule.fetch - 1),
             queue.o.ready.eq(end),
             recent.begin.eq(begin),
-            recent.added.eq(step == slots + 1),
-            recent.keep.eq(op.keep),
             recent.number.eq(number),
+        ]
+        # an operation's item counts for those behind it
+        m.d.sync += [
+            recent.added.eq(queue.o.valid & end),
+            recent.latest.eq(number),
+            recent.frame.eq(op.frame),
+            recent.keep.eq(op.keep),
         ]
         with m.If(queue.o.valid):
             m.d.sync += step.eq(Mux(end, 0, step + 1))
@@ -148,7 +156,7 @@ class Frames(wiring.Component):
                 m.d.sync += number.eq(number + 1)
         valid = queue.o.valid & (step < slots)
         sides = [
-            self._fetch(m, side, Array([*frames, op.frame])[step], valid, begin, bus)
+            self._fetch(m, side, Array(frames)[step], valid, begin, bus)
             for side, (frames, bus) in enumerate(((op.frames0, self.bus0), (op.frames1, self.bus1)))
         ]
         for side in range(2):

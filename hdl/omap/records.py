@@ -33,7 +33,7 @@ def written_layout(config):
 class Records(wiring.Component):
     """Reads four records an operation, those of the bins that it shows and of its new pair, and writes
     all four of them. Those that the last `kept_records` operations wrote are kept here, as memory may
-    not show them yet.
+    not show them yet: the latest one's in registers, the others in RAM.
 
     Parameters
     ----------
@@ -144,43 +144,55 @@ class Records(wiring.Component):
             m.d.sync += before.eq(Cat(before, self.port.word)[bits:])
         whole = Cat(before, self.port.word) if parts > 1 else self.port.word
 
-        # what the last operations wrote, the latest first
+        # what the last operations wrote, the latest first, whose number is `operation`
         kept = schedule.kept_records
         self.bits = ring_bits(kept)
         self.operation = Signal(self.bits)
         m.submodules.kept = self.store = memory.Memory(shape=size, depth=4 << self.bits, init=[])
-        self.numbers = Signal(data.ArrayLayout(config.bin_bits, 4))  # of the one being settled
-        pending = [Signal(self.numbers.shape(), name=f"pending{k}") for k in range(kept)]
+        shape = data.ArrayLayout(config.bin_bits, 4)
+        pending = [Signal(shape, name=f"pending{k}") for k in range(kept)]
         there = [Signal(name=f"there{k}") for k in range(kept)]
-        with m.If(self.timeline.at(schedule.placed + 2)):
-            following, some = self.numbers, Const(1)
+        self.numbers = pending[0]
+        with m.If(self.timeline.at(schedule.placed + 1)):
+            following, some = self.decision.bins, Const(1)
             for numbers, known in zip(pending, there, strict=True):
                 m.d.sync += [numbers.eq(following), known.eq(some)]
                 following, some = numbers, known
+            m.d.sync += self.operation.eq(self.operation + 1)
         with m.Elif(self.clear):
             m.d.sync += [known.eq(0) for known in there]
         read = self.store.read_port()
         number = Signal(config.bin_bits)
-        found, at = Signal(), Signal(self.bits + 2)
+        found, latest, at = Signal(), Signal(), Signal(self.bits + 2)
         m.d.comb += [number.eq(self.decision.bins[which]), read.addr.eq(at)]
         for distance, (numbers, known) in reversed(
             list(enumerate(zip(pending, there, strict=True)))
         ):
             for k in range(4):  # the records of the new pair are written last
                 with m.If(known & (numbers[k] == number)):
-                    place = (self.operation - 1 - distance)[: self.bits]
-                    m.d.comb += [found.eq(1), at.eq(Cat(Const(k, 2), place))]
+                    place = (self.operation - distance)[: self.bits]
+                    m.d.comb += [
+                        found.eq(1),
+                        latest.eq(distance == 0),
+                        at.eq(Cat(Const(k, 2), place)),
+                    ]
+        self.updated = [Signal(record_layout(config), name=f"updated{k}") for k in range(4)]
+        updated = Array(record.as_value() for record in self.updated)
         whole_q, found_q, which_q, last_q = Signal(size), Signal(), Signal(2), Signal()
+        latest_q, at_q = Signal(), Signal(2)
+        kept_record = Mux(latest_q, updated[at_q], read.data)
         m.d.sync += [
             whole_q.eq(whole[:size]),
             found_q.eq(found),
+            latest_q.eq(latest),
+            at_q.eq(at[:2]),
             which_q.eq(which),
             last_q.eq(last),
         ]
         self.old = [Signal(record_layout(config), name=f"old{k}") for k in range(4)]
         for k, record in enumerate(self.old):
             with m.If(last_q & (which_q == k)):
-                m.d.sync += record.eq(Mux(found_q, read.data, whole_q))
+                m.d.sync += record.eq(Mux(found_q, kept_record, whole_q))
 
     def _leave(self, m):
         """Cycle `placed`: the records without the item, the new pair's as far as it is the same bin."""
@@ -248,7 +260,6 @@ class Records(wiring.Component):
         freed.append((self.own, self.own_frame))
         for k, (there, frame) in enumerate(freed):
             m.d.comb += [frames.there[k].eq(there), frames.freed[k].eq(frame)]
-        self.updated = [Signal(record_layout(config), name=f"updated{k}") for k in range(4)]
         self.written = Signal(written_layout(config))
         for k in range(2):
             record = Signal(record_layout(config), name=f"with_item{k}")
@@ -263,8 +274,6 @@ class Records(wiring.Component):
             with m.If(settle):
                 m.d.sync += [self.updated[k].eq(self.shown[k]), self.updated[2 + k].eq(record)]
         self._tell(m, settle, second, frames.frame)
-        with m.If(settle):
-            m.d.sync += self.numbers.eq(decision.bins)
 
     def _tell(self, m, settle, second, frame):
         """What is handed on, and the entry."""
@@ -344,7 +353,5 @@ class Records(wiring.Component):
             self.port.data.p.word.eq(full.word_select(word % parts, bits)),
             self.port.data.p.strobe.eq(Const(-1, config.bus_bytes)),
         ]
-        with m.If(giving & (number == 3)):
-            m.d.sync += self.operation.eq(self.operation + 1)
         with m.If(self.timeline.at(first)):
             m.d.sync += self.moved_number.eq(self.moved_number + 1)

@@ -54,7 +54,7 @@ class BackSchedule:
         sealed = merge + 3
         stored = 8 + config.slot_blocks * config.beat_cycles + config.deadline
         return cls(
-            fetch=max(words, config.slots + 2),
+            fetch=words,
             due=4 + config.deadline + words,
             merge=merge,
             sealed=sealed,

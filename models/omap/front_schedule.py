@@ -14,7 +14,7 @@ from .config import OmapConfig
 __all__ = ["FrontSchedule"]
 
 #: the cycle in which the key's hash is there, and the first command to a bucket is given
-HASHED = 9
+HASHED = 5
 #: from a command to its first word, beside HBM's own latency: two queues and the address
 _WORD = 3
 #: frames that are freed a cycle, at most
@@ -35,7 +35,8 @@ class FrontSchedule:
 
     `interval`: from an operation to the next one at least; `rings`: frames that are freed a cycle.
     `kept_entries`, `kept_records`: how many
-    operations before it may have written something that its reads do not see.
+    operations before it may have written something that its reads do not see. Of records, the latest
+    one's are taken as they are written, those of the others from RAM.
 
     Pages are handed on in `ask` and `ask` + 1, how often they were written in `placed` + 2 and + 3,
     and the operation in `placed` + 3.
@@ -65,10 +66,10 @@ class FrontSchedule:
         entry_seen = placed + 2 + _ANSWER + config.deadline
         records_seen = placed + 2 + 4 * record - 1 + _ANSWER + config.deadline
         interval = max(
-            HASHED + 3,  # the hash unit
+            HASHED + 1,  # the hash unit
             buckets + 2,  # a scan and its decision
-            3 * record + 8,  # an operation's records before the next one looks for them
-            4 * record + 1,
+            4 * record + 3,  # an operation's records are settled before the next ones are looked for
+            -(-(3 * record + 8) // 2),  # and in RAM before those behind that
             config.beat_cycles * max(buckets, 4 * record),  # HBM's ports
         )
         frames = 2 * config.slots + 1

@@ -47,7 +47,8 @@ def test_an_item_is_found_where_it_was_put_last(seed):
                         assert ctx.get(unit.found[side].item) == latest[-1] % depth
                 await ctx.tick()
             frame, keep = draw.randrange(shape.frames), draw.random() < 0.7
-            ctx.set(unit.wanted[1], frame)
+            ctx.set(unit.frame, frame)
+            ctx.set(unit.latest, number % depth)
             ctx.set(unit.keep, keep)
             ctx.set(unit.added, 1)
             await ctx.tick()

@@ -82,10 +82,10 @@ class MappingEngine(Engine):
         timing = timing_of(part.memory if given.memory is None else given.memory, part)
         latency = round(_ROUND_TRIP * part.clock_mhz)
         link = _link(given.option("link"))
+        _check_powers(given)
         channels = _channels(given.option("channels", 1), part, timing)
         bus = channels * max(part.bus_bytes, 16)
         cores = given.option("cores")
-        _check_powers(given)
         try:
             config = plan(
                 kernel.capacity,
@@ -142,11 +142,11 @@ class MappingEngine(Engine):
 
 def _check_powers(given: Given) -> None:
     """Raise KernelError (E471) for options that are no powers of two."""
-    for name in ("window", "cores", "rounds"):
+    for name in ("window", "cores", "rounds", "channels"):
         value = given.option(name)
         if value is not None and value & (value - 1):
             lower = 1 << value.bit_length() - 1
-            near = str(lower) if name == "rounds" else f"{lower} or {2 * lower}"
+            near = str(lower) if name in ("rounds", "channels") else f"{lower} or {2 * lower}"
             raise error(
                 "E471",
                 f"--{name} is a power of two, not {value}",

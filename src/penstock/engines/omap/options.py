@@ -81,9 +81,9 @@ _PLAN = (
     Option(
         "--channels",
         "channels",
-        click.IntRange(1, 2),
+        click.IntRange(1, 4),
         "N",
-        "Channels of HBM that each of a map's ports joins: 1 or 2.  [default: 1]",
+        "Channels of HBM that each of a map's ports joins: 1, 2 or 4.  [default: 1]",
         plans=True,
     ),
     Option(
