@@ -123,8 +123,23 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 
 def _plan(capacity: int, value_bytes: int = 8, memory: Memory = _HBM, **given: float) -> OmapConfig:
-    given = {"rounds": 2, "widest": _WIDEST, **given}  # the engine's default
-    return plan(capacity, value_bytes, memory=memory, bus_bytes=_PART.bus_bytes, **given)  # type: ignore[arg-type]
+    bus = _PART.bus_bytes
+    given = {"rounds": 2, "widest": _WIDEST, "bus_bytes": bus, **given}  # the engine's default
+    return plan(capacity, value_bytes, memory=memory, **given)  # type: ignore[arg-type]
+
+
+def _joined(capacity: int, options: Options) -> str:
+    """Maps whose ports join channels of HBM, with more rounds of a cipher core a cycle."""
+    rows = []
+    for channels, rounds in ((1, 2), (1, 4), (2, 2), (4, 2), (4, 4)):
+        bus = channels * _PART.bus_bytes
+        config = _plan(
+            capacity, memory=FixedLatency(_HBM.latency, bus), bus_bytes=bus, rounds=rounds
+        )
+        row = _measured(config, options, 10_000)
+        cores = f"{config.openers}, {config.sealers}"
+        rows.append((str(channels), str(rounds), cores, *_cells(row)[4:-1]))
+    return markdown(("channels", "rounds a cycle", "openers, sealers", *_HEAD[4:-1]), rows)
 
 
 def _table(configs: Iterable[OmapConfig], options: Options) -> str:
@@ -165,6 +180,8 @@ def _model(options: Options) -> str:
         _table(values, options),
         "The published mean load, and its shares in HBM (its batch took 4.96, 4.57 and 3.73 µs an operation, one in flight, without encryption):",
         _table(published, options),
+        "Channels of HBM that each port joins, and rounds of a cipher core a cycle, over 10,000 operations:",
+        _joined(million, options),
         "Requests in flight:",
         _table(windows, options),
         f"HBM with the timing of DRAM ({_PART.dram}): the deadline of an access, with a refresh "

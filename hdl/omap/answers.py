@@ -13,7 +13,8 @@ __all__ = ["Answers"]
 
 
 class Answers(wiring.Component):
-    """Seals each response in the next sealer, and writes them one behind another.
+    """Seals each response in the next sealer, and writes them one behind another. A sealer begins when a
+    place in it is taken, before the response is there: its nonce is known.
 
     Members
     -------
@@ -65,23 +66,24 @@ class Answers(wiring.Component):
         texts = []
         for k, sealer in enumerate(sealers):
             slot, there = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
-            given = self.given & (filled == k)
+            given, takes = self.given & (filled == k), self.taken & (next_ == k)
             m.d.comb += [
                 sealer.put.eq(self.put & (filled == k)),
                 sealer.slot.eq(slot),
-                sealer.i.valid.eq(given),
+                sealer.i.valid.eq(takes),
                 sealer.i.p.nonce.eq(Cat(nonce, Const(high, 64))),
                 sealer.o.ready.eq(drain.moved & (source == k)),
                 sealer.taken.eq(drain.ended & (source == k)),
             ]
             m.d.sync += [
-                there.eq(there + (self.taken & (next_ == k)) - sealer.ended),
+                there.eq(there + takes - sealer.ended),
                 slot.eq(slot ^ given),
             ]
             texts.append(there)
         m.d.comb += [
             self.room.eq(Array(texts)[next_] != 2),
             drain.valid.eq(1),
+            drain.coming.eq(Array(s.coming for s in sealers)[source]),
             drain.whole.eq(Array(s.whole for s in sealers)[source]),
             drain.word.eq(Array(s.o.payload for s in sealers)[source]),
             drain.address.eq(address),
@@ -96,7 +98,7 @@ class Answers(wiring.Component):
         with m.If(self.start):
             m.d.sync += [address.eq(self.base), nonce.eq(self.number), self.answered.eq(0)]
         with m.Else():
-            m.d.sync += nonce.eq(nonce + self.given)
+            m.d.sync += nonce.eq(nonce + self.taken)
             with m.If(drain.ended):
                 m.d.sync += [
                     address.eq(address + config.message_bytes),
@@ -113,6 +115,7 @@ class Answers(wiring.Component):
             blocks=config.message_blocks,
             rounds=config.rounds,
             cipher=config.cipher,
+            early=True,
         )
         m.submodules[f"sealer{k}"] = sealer
         m.d.comb += [

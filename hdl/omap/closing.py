@@ -150,6 +150,7 @@ class PageClosing(wiring.Component):
             writes.o.ready.eq(drain.ended),
             writes.begun.eq(drain.begun),
             writes.answered.eq(drain.bus.bvalid),
+            drain.coming.eq(Array(s.coming for s in sealers)[source]),
             drain.whole.eq(Array(s.whole for s in sealers)[source]),
             drain.word.eq(Array(s.o.payload for s in sealers)[source]),
             drain.address.eq(writes.o.payload),

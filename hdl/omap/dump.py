@@ -120,6 +120,7 @@ class Dump(wiring.Component):
             sealer.o.ready.eq(drain.moved),
             sealer.taken.eq(drain.ended),
             drain.valid.eq(1),
+            drain.coming.eq(sealer.coming),
             drain.whole.eq(sealer.whole),
             drain.word.eq(sealer.o.payload),
             drain.address.eq(target),

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.omap.back import BackSchedule
 from ..memory import AXI4
 from ..stream.queue import Queue
 from .pages import PageReads
@@ -23,7 +24,8 @@ class PageOpening(wiring.Component):
     host0, host1 : In(1)
         Whether the next operation has pages: the two oldest ones, in this order.
     open : Out(1)
-        They are open.
+        They are open, or will be by the time when their rows are read one a cycle. Their tags may not
+        be compared yet.
     taken : In(1)
         They are read from the next cycle on, instead of those before.
     row : In, page : Out, two each
@@ -95,7 +97,7 @@ class PageOpening(wiring.Component):
             m.d.comb += [
                 takes.eq(self.taken & ((self.host0 & (first == k)) | (self.host1 & (second == k)))),
             ]
-            m.d.sync += there.eq(there + opener.ended - takes)
+            m.d.sync += there.eq(there + opener.near - takes)
             with m.If(takes):
                 m.d.sync += [
                     opener.slot.eq(oldest),
@@ -127,6 +129,7 @@ class PageOpening(wiring.Component):
             cipher=config.cipher,
             parts=config.slot_blocks,
             lanes=config.merge_blocks,
+            ahead=BackSchedule.of(config).ahead,
         )
         m.submodules[f"opener{k}"] = opener
         m.d.comb += [

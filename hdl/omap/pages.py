@@ -149,12 +149,13 @@ class PageWrites(wiring.Component):
 
 
 class WordDrain(wiring.Component):
-    """Writes whole texts of `beats` bus words: a command when a text is whole, then its words.
+    """Writes whole texts of `beats` bus words: a command when a text is known to come, and its words
+    when it is whole.
 
     Members
     -------
-    valid, whole : In(1)
-        There is an address, and the words of a text.
+    valid, coming, whole : In(1)
+        There is an address; the words of a text will come, and are there.
     address : In(40), word : In
     begun, moved, ended : Out(1)
         The command is accepted; a word leaves; the last one does.
@@ -167,6 +168,7 @@ class WordDrain(wiring.Component):
         super().__init__(
             {
                 "valid": In(1),
+                "coming": In(1),
                 "whole": In(1),
                 "address": In(40),
                 "word": In(8 * bus_bytes),
@@ -185,13 +187,13 @@ class WordDrain(wiring.Component):
         wiring.connect(m, writer.bus, wiring.flipped(self.bus))
         passing, left = Signal(), Signal(range(self.beats))
         m.d.comb += [
-            writer.i.valid.eq(~passing & self.valid & self.whole),
+            writer.i.valid.eq(~passing & self.valid & self.coming),
             writer.i.p.address.eq(self.address),
             writer.i.p.beats.eq(self.beats),
-            writer.i_data.valid.eq(passing),
+            writer.i_data.valid.eq(passing & self.whole),
             writer.i_data.payload.eq(self.word),
             self.begun.eq(writer.i.valid & writer.i.ready),
-            self.moved.eq(passing & writer.i_data.ready),
+            self.moved.eq(passing & self.whole & writer.i_data.ready),
             self.ended.eq(self.moved & (left == 0)),
             self.idle.eq(writer.idle & ~passing),
             self.error.eq(writer.error),

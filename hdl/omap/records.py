@@ -49,7 +49,7 @@ class Records(wiring.Component):
     base : In(40)
     o : Out(stream of operations), o_pages : Out(stream of page numbers)
     o_counters : Out(stream of how often these pages were written)
-        All must have room. Pages come as soon as they are known: from cycle `ask` on.
+        All must have room. Pages come as soon as they are known: in cycles `ask` - 1 and `ask`.
     o_entry : Out(stream of entries to write)
         In cycle `placed` + 2.
     error : Out(1), code : Out(8), bus_error : Out(1)
@@ -123,8 +123,14 @@ class Records(wiring.Component):
             self.port.read.valid.eq(asking),
             self.port.read.p.address.eq(self._address(bins[number])),
             self.port.read.p.beats.eq(self.config.record_beats),
-            self.o_pages.valid.eq(asking & (number < 2) & (bins[number] >= self.config.hbm_bins)),
-            self.o_pages.payload.eq(bins[number] - self.config.hbm_bins),
+        ]
+        # the first page in the cycle in which it is known, the second one in the next
+        shown = Mux(self.i.valid, self.i.p.bins[0], bins[1])
+        m.d.comb += [
+            self.o_pages.valid.eq(
+                (self.i.valid | (asking & (number == 0))) & (shown >= self.config.hbm_bins)
+            ),
+            self.o_pages.payload.eq(shown - self.config.hbm_bins),
         ]
 
     def _take(self, m):

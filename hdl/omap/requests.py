@@ -14,7 +14,9 @@ __all__ = ["Requests"]
 
 
 class Requests(wiring.Component):
-    """Fetches `count` requests, as many as the window has room for at once, and hands on their heads.
+    """Fetches `count` requests, as many as the window has room for at once, and hands on their heads as
+    soon as they are opened. Their tags are compared some cycles later, long before anything is done
+    that can be seen.
 
     Members
     -------
@@ -160,16 +162,15 @@ class Requests(wiring.Component):
         head = Queue(head_layout(), config.window // config.request_openers)
         m.submodules[f"opener{number}"], m.submodules[f"heads{number}"] = opener, head
         place = KEY_BYTES + config.value_bytes
-        operation = Signal(8, name=f"operation{number}")
         key = Signal(8 * KEY_BYTES, name=f"key{number}")
         with m.If(opener.put):
             with m.If(opener.put_block == 0):
                 m.d.sync += key.eq(opener.put_data[: 8 * KEY_BYTES])
-            with m.If(opener.put_block == place // BLOCK):
-                m.d.sync += operation.eq(opener.put_data[8 * (place % BLOCK) :][:8])
+        # the operation is in the last block
+        assert place // BLOCK == config.message_blocks - 1 > 0
         m.d.comb += [
-            head.i.valid.eq(opener.ended & opener.fits),
+            head.i.valid.eq(opener.near),
             head.i.p.key.eq(key),
-            head.i.p.operation.eq(operation),
+            head.i.p.operation.eq(opener.put_data[8 * (place % BLOCK) :][:8]),
         ]
         return opener, head

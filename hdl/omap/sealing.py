@@ -59,6 +59,9 @@ class Opener(wiring.Component):
     i : In(stream of {nonce, blank})
         A text to come. `blank`: whatever its bytes, it is taken.
     i_data : In(stream of bus words)
+    near : Out(1)
+        High in the first cycle in which a block is opened and at most `ahead` blocks are left, whose
+        words are there: they are opened `pace.block` cycles apart from now on.
     ended, fits : Out(1)
         High in the cycle in which the last tag is compared.
     slot, row : In, data : Out
@@ -67,7 +70,10 @@ class Opener(wiring.Component):
         The block that is written to RAM in this cycle.
     """
 
-    def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, cipher, parts=None, lanes=1):
+    def __init__(
+        self, *, bus_bytes, chunks, blocks, slots, rounds, cipher, parts=None, lanes=1, ahead=0
+    ):
+        self.ahead = ahead
         self.rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
         self.slots, self.rounds, self.cipher = slots, rounds, cipher
@@ -78,6 +84,7 @@ class Opener(wiring.Component):
                 "key": In(128),
                 "i": In(stream.Signature(data.StructLayout({"nonce": 128, "blank": 1}))),
                 "i_data": In(stream.Signature(8 * bus_bytes)),
+                "near": Out(1),
                 "ended": Out(1),
                 "fits": Out(1),
                 "slot": In(range(max(slots, 2))),
@@ -133,6 +140,7 @@ class Opener(wiring.Component):
         used = (self.chunks * (self.blocks + 1) - 1) % self.lanes + 1  # blocks of the last word
         padding = words.o.payload[128 * used :]
         self._judge(m, texts, core, words.o.valid, final, chunk, padding)
+        self._near(m, core.taken, lane, words.level, chunk == self.chunks - 1)
         with m.If(consume):
             m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
         with m.If(core.taken):
@@ -140,6 +148,18 @@ class Opener(wiring.Component):
         with m.If(final):
             m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
         return m
+
+    def _near(self, m, taken, lane, level, last):
+        """`near`, of the last chunk."""
+        left, told = Signal(range(self.blocks), init=self.blocks - 1), Signal()
+        m.d.comb += self.near.eq(
+            taken & last & ~told & (left <= self.ahead) & (level * self.lanes > lane + left)
+        )
+        with m.If(taken):
+            m.d.sync += [
+                left.eq(Mux(left == 0, self.blocks - 1, left - 1)),
+                told.eq((told | self.near) & (left != 0)),
+            ]
 
     def _judge(self, m, texts, core, there, final, chunk, padding):
         """Whether all tags of a text fit, and zeros follow."""
@@ -156,7 +176,8 @@ class Opener(wiring.Component):
 
 class Sealer(wiring.Component):
     """Seals texts from RAM into bus words. RAM has two slots, as has the queue of words: text number
-    k lies in slot k modulo 2. A row of RAM has `lanes` blocks of an item of `parts` blocks.
+    k lies in slot k modulo 2. A row of RAM has `lanes` blocks of an item of `parts` blocks. With `early`
+    a text is given before its blocks, and each of them is sealed as soon as it is there.
 
     Timing: see `models.omap.cycles.sealed`.
 
@@ -167,16 +188,19 @@ class Sealer(wiring.Component):
         Write port of RAM.
     i : In(stream of {nonce, used})
         A text is there; its rows from `used` on are zeros.
-    free : Out(2)
-        How many texts may be written to RAM and given, beside those that were given.
+    ended : Out(1)
+        The last tag of a text is there: one more may be written to RAM and given, of two.
     o : Out(stream of bus words)
-    whole : Out(1)
-        A whole text is in the queue of words.
+    coming, whole : Out(1)
+        The next text is being sealed, or is there; it is in the queue of words whole.
     taken : In(1)
         High in the cycle in which the last word of a text leaves.
     """
 
-    def __init__(self, *, bus_bytes, chunks, blocks, rounds, cipher, parts=None, lanes=1):
+    def __init__(
+        self, *, bus_bytes, chunks, blocks, rounds, cipher, parts=None, lanes=1, early=False
+    ):
+        self.early = early
         self.rows = rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
         self.rounds, self.cipher = rounds, cipher
@@ -196,6 +220,7 @@ class Sealer(wiring.Component):
                 ),
                 "ended": Out(1),
                 "o": Out(stream.Signature(8 * bus_bytes)),
+                "coming": Out(1),
                 "whole": Out(1),
                 "taken": In(1),
             }
@@ -212,7 +237,8 @@ class Sealer(wiring.Component):
         m.submodules.storage = storage = memory.Memory(
             shape=128 * rows.lanes, depth=2 * rows.room, init=[]
         )
-        write, read = storage.write_port(), storage.read_port()
+        write = storage.write_port()
+        read = storage.read_port(transparent_for=(write,) if self.early else ())
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, words.o, wiring.flipped(self.o))
         slot, next_slot = Signal(), Signal()
@@ -231,7 +257,7 @@ class Sealer(wiring.Component):
             core.key.eq(self.key),
             core.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
             core.start.eq(core.idle & texts.o.valid & (begun | (full != 2))),
-            core.valid.eq(1),
+            core.valid.eq(self._there(m, row, slot, final) if self.early else 1),
             core.block.eq(Mux(row < texts.o.p.used, read.data.word_select(source, 128), 0)),
             tagged.eq(core.tag_valid),
             core.tag_taken.eq(1),
@@ -252,13 +278,23 @@ class Sealer(wiring.Component):
         self._pack(m, words, lane, emit, block, final)
         return m
 
+    def _there(self, m, row, slot, final):
+        """Whether a row of the text in this slot is in RAM."""
+        rows = [Signal(range(self.rows.count + 1), name=f"rows{k}") for k in range(2)]
+        for k, count in enumerate(rows):
+            with m.If(final & (slot == k)):
+                m.d.sync += count.eq(0)
+            with m.If(self.put & (self.slot == k)):
+                m.d.sync += count.eq(self.row + 1)
+        return row < Array(rows)[slot]
+
     def _count(self, m, full, begins, final):
         """How many texts are in the queue of words."""
         # `full` counts texts whose words lie in the queue or are being made
         m.d.sync += full.eq(full + (begins) - self.taken)
         there = Signal(2)
         m.d.sync += there.eq(there + final - self.taken)
-        m.d.comb += self.whole.eq(there != 0)
+        m.d.comb += [self.whole.eq(there != 0), self.coming.eq(full != 0)]
 
     def _pack(self, m, words, lane, emit, block, final):
         """Blocks into bus words."""

@@ -28,7 +28,8 @@ class BackSchedule:
 
     `merge`: from one merge to the next one at least: both sides pass side by side, `merge_blocks` of an
     item a cycle.
-    `sealed`: from a merge's begin to the cycle in which its pages are handed on, which is the first
+    `ahead`: so many blocks of a page may still be on their way through the opener when its merge begins:
+    they are there in time. `sealed`: from a merge's begin to the cycle in which its pages are handed on, which is the first
     one of the response and of the item's write to its frame; `answered`: to the response's last
     block. `stored`: from the begin of that write to the cycle in which it is in HBM.
 
@@ -40,6 +41,7 @@ class BackSchedule:
     fetch: int
     due: int
     merge: int
+    ahead: int
     sealed: int
     answered: int
     stored: int
@@ -57,6 +59,7 @@ class BackSchedule:
             fetch=words,
             due=4 + config.deadline + words,
             merge=merge,
+            ahead=min(config.page_rows // config.sealing_pace.block, config.chunk_blocks - 1),
             sealed=sealed,
             answered=sealed + config.message_blocks - 1,
             stored=stored,

@@ -92,28 +92,39 @@ class PairTimes:
         self._taken.append(cycle)
 
 
-def opened(start: int, words: Sequence[int], chunks: int, blocks: int, pace: Pace) -> int:
-    """Return the cycle in which `hdl.omap.sealing.Opener` compares a text's last tag.
+def opened(
+    start: int, words: Sequence[int], chunks: int, blocks: int, pace: Pace, ahead: int = 0
+) -> tuple[int, int]:
+    """Return when `hdl.omap.sealing.Opener` opens a text: the first cycle in which it opens a block
+    and all but `ahead` blocks are opened, whose words are there; and that in which it compares the
+    last tag.
 
     Parameters: `start`: when its core starts; `words`: for each block, tags included, the cycle
     from which on its bus word is there.
     """
-    at, position = start, 0
-    for _ in range(chunks):
+    at = start
+    position = 0
+    known = -1
+    for chunk in range(chunks):
         at += pace.first
-        for _ in range(blocks):
-            at = max(at, words[position]) + pace.block
+        for left in reversed(range(blocks)):
+            taken = max(at, words[position])
+            near = left <= ahead and chunk == chunks - 1
+            if near and known < 0 and words[position + left] <= taken:
+                known = taken
+            at = taken + pace.block
             position += 1
         at = max(at - pace.block + pace.tag, words[position])
         position += 1
         at += 1  # the next chunk's start
-    return at - 1
+    return known, at - 1
 
 
-def sealed(start: int, chunks: int, blocks: int, pace: Pace) -> int:
-    """Return the cycle in which `hdl.omap.sealing.Sealer` appends a text's last tag."""
+def sealed(start: int, chunks: int, blocks: int, pace: Pace, there: int = 0) -> int:
+    """Return the cycle in which `hdl.omap.sealing.Sealer` appends a text's last tag. `there`: the cycle
+    from which on the first block can be read, the others one a cycle behind it."""
     each = pace.first + (blocks - 1) * pace.block + pace.tag
-    return start + chunks * (each + 1) - 1
+    return max(start, there - pace.first) + chunks * (each + 1) - 1
 
 
 @dataclass
@@ -143,6 +154,7 @@ class _Seal:
 
     def __init__(self, chunks: int, blocks: int, pace: Pace) -> None:
         self._shape = (chunks, blocks, pace)
+        self.starts: list[int] = []
         self.ends: list[int] = []
         self.left: list[int] = []
 
@@ -151,27 +163,30 @@ class _Seal:
         """The cycle from which on another text may be written to RAM."""
         return self.ends[-2] + 1 if len(self.ends) > 1 else 0
 
-    def give(self, cycle: int) -> int:
+    def give(self, cycle: int, there: int = 0) -> int:
+        """Return the cycle of the last tag. `there`: as of `sealed`."""
         start = cycle + 1
         if self.ends:
             start = max(start, self.ends[-1] + 1)
         if len(self.left) > 1:
             start = max(start, self.left[-2] + 1)
-        self.ends.append(sealed(start, *self._shape))
+        self.starts.append(start)
+        self.ends.append(sealed(start, *self._shape, there))
         return self.ends[-1]
 
 
 class _Drain:
-    """Whole texts that leave one after another."""
+    """Whole texts that leave one after another; a text's command is given while it is sealed."""
 
     def __init__(self, memory: Memory, config: OmapConfig, beats: int) -> None:
         self._writer, self._beats = Writer(memory, config.host_bus_bytes), beats
         self._ended = -1
 
-    def write(self, ready: int, address: int) -> tuple[int, int]:
-        """Return the cycle of the last word, and the first one in which its answer has been seen."""
-        valid = max(ready, self._ended + 1)
-        _, beats, idle = self._writer.write(valid, address, self._beats, lambda previous: 0)
+    def write(self, coming: int, whole: int, address: int) -> tuple[int, int]:
+        """Return the cycle of the last word, and the first one in which its answer has been seen.
+        `coming`, `whole`: the cycles from which on the text is known to come, and is there."""
+        valid = max(coming, self._ended + 1)
+        _, beats, idle = self._writer.write(valid, address, self._beats, lambda previous: whole)
         self._ended = beats[-1]
         return self._ended, idle
 
@@ -204,7 +219,8 @@ def dumped(
         for _ in range(beats):
             put = reader.accept(max(reader.offer(), put + 1) + lanes - 1)
         free = put + 2
-        last, idle = drain.write(seal.give(put + 1) + 1, image_at + piece * stride)
+        end = seal.give(put + 1)
+        last, idle = drain.write(seal.starts[-1] + 1, end + 1, image_at + piece * stride)
         seal.left.append(last)
     return idle
 
@@ -240,7 +256,7 @@ def run(
     page_words = config.chunks * (config.chunk_blocks + 1)
     told = Schedule()
     begin = -front.interval
-    request_ends = [-1] * config.request_openers
+    request_ends = [-1] * config.request_openers  # of their tags
     fetch_free = merge_free = 0
     opener_ends = [-1] * config.openers
     retired: list[int] = []
@@ -263,10 +279,10 @@ def run(
         words_there = words[-1]
         core = number % config.request_openers
         start = max(asked + 1, request_ends[core] + 1)
-        request_ends[core] = opened(start, words, 1, config.message_blocks, pace)
+        plain, request_ends[core] = opened(start, words, 1, config.message_blocks, pace)
 
         begin = max(
-            request_ends[core] + 1,
+            plain + 1,
             pairs.ready(operation.pair_blocks),
             begin + front.interval,
         )
@@ -277,11 +293,11 @@ def run(
         fetch_free = fetch + back.fetch
         ready = max(fetch + back.due + 1, merge_free)
         given = []
-        known = fetched = open_ = begin + front.ask + 1
+        known = fetched = open_ = begin + front.ask
         for side, page in enumerate(operation.pages):
             # a lone page of the second bin is handed on a cycle later
             later = side or not operation.first_side
-            head = max(begin + front.ask + (2 if later else 1), command + 1)
+            head = max(begin + front.ask + (1 if later else 0), command + 1)
             told.conflicts += max(latest[page] - head, 0)
             index = len(told.pages)
             valid = max(head, latest[page])
@@ -294,10 +310,11 @@ def run(
             counted = begin + front.placed + (3 if later else 2)
             joined = max(joined, command, counted) + 1
             start = max(joined + 1, opener_ends[opener] + 1)
-            opener_ends[opener] = opened(start, words, config.chunks, config.chunk_blocks, pace)
+            shape = (config.chunks, config.chunk_blocks, pace, back.ahead)
+            plain_page, opener_ends[opener] = opened(start, words, *shape)
             fetched = max(fetched, words[-1])
-            open_ = max(open_, opener_ends[opener] + 1)
-            ready = max(ready, opener_ends[opener] + 1, sealers[index % config.sealers].room)
+            open_ = max(open_, plain_page + 1)
+            ready = max(ready, plain_page + 1, sealers[index % config.sealers].room)
             told.pages.append(command)
             given.append((index, page, bool(later)))
         responder = responders[number % config.responders]
@@ -310,19 +327,21 @@ def run(
             sealer = sealers[index % config.sealers]
             end = sealer.give(done)
             at = pages_at + page * config.page_bytes
-            last, idle = page_drain.write(max(end + 1, done + 1 + later), at)
+            coming = max(sealer.starts[-1] + 1, done + 1 + later)
+            last, idle = page_drain.write(coming, end + 1, at)
             sealer.left.append(last)
             released.append(idle)
             latest[page] = idle
             told.total = max(told.total, idle)
-        end = responder.give(ready + back.answered)
-        last, idle = answer_drain.write(end + 1, responses_at + number * config.message_bytes)
+        end = responder.give(ready, there=ready + back.sealed + 1)
+        at = responses_at + number * config.message_bytes
+        last, idle = answer_drain.write(responder.starts[-1] + 1, end + 1, at)
         responder.left.append(last)
         steps = (
             arrival,
             asked,
             words_there,
-            request_ends[core] + 1,
+            plain + 1,
             begin,
             known,
             fetched,

@@ -38,7 +38,7 @@ class FrontSchedule:
     operations before it may have written something that its reads do not see. Of records, the latest
     one's are taken as they are written, those of the others from RAM.
 
-    Pages are handed on in `ask` and `ask` + 1, how often they were written in `placed` + 2 and + 3,
+    Pages are handed on in `ask` - 1 and `ask`, how often they were written in `placed` + 2 and + 3,
     and the operation in `placed` + 3.
     """
 
@@ -68,7 +68,8 @@ class FrontSchedule:
         interval = max(
             HASHED + 1,  # the hash unit
             buckets + 2,  # a scan and its decision
-            4 * record + 3,  # an operation's records are settled before the next ones are looked for
+            4 * record
+            + 3,  # an operation's records are settled before the next ones are looked for
             -(-(3 * record + 8) // 2),  # and in RAM before those behind that
             config.beat_cycles * max(buckets, 4 * record),  # HBM's ports
         )

@@ -29,9 +29,9 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
         + config.generators * config.rounds * _ROUND
         + _CONTROL
     )
-    # pages that are not written yet, and the frames of the latest operations, which three read
+    # pages that are not written yet, and the frames of the latest operations: two are looked up, and one put
     lut += PENDING * config.window * config.bin_bits * _COMPARE
-    lut += 2 * back.items * config.frame_bits * _COMPARE
+    lut += 3 * back.items * config.frame_bits * _COMPARE
     lut += 4 * config.record_bytes * 8 * 2 + 2 * config.slots * config.frame_bits * 4
     # entries and records that HBM may not show yet: keys, buckets and slots; bins
     place = (config.buckets - 1).bit_length() + (config.bucket_slots - 1).bit_length()

@@ -31,8 +31,8 @@ _HBM = FixedLatency(20, 128)
 
 @pytest.fixture(scope="module")
 def small():
-    """A small map and its compiled hardware."""
-    shape = config()
+    """A small map and its compiled hardware, whose words are wider to the host than to HBM."""
+    shape = config(host_bus_bytes=64)
     return shape, compile_map(shape)
 
 

@@ -19,7 +19,9 @@ from penstock.host.omap import MapStopped, ObliviousMap
 from penstock.host.omap.backends import GoldenBackend
 from penstock.host.omap.operations import draw_operations
 from penstock.models.memory import FixedLatency
+from penstock.models.omap.back import BackSchedule
 from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.front_schedule import FrontSchedule
 from penstock.models.omap.planner import NoPlan, plan
 from penstock.models.omap.tails import BUDGET, failures, total
 from testbench.omap import config
@@ -209,6 +211,7 @@ def test_text_and_python_declare_one_map(kernel, tmp_path):
     [
         (["model", "--cores", 3], "E471", "--cores is a power of two, not 3"),
         (["model", "--rounds", 3], "E471", "--rounds is a power of two, not 3"),
+        (["model", "--channels", 3], "E471", "--channels is a power of two, not 3"),
         (["model", "--channels", 2, "--memory", "dram"], "E471", "answer after a fixed latency"),
         (["model", "--channels", 2, "--target", "vu9p"], "E471", "for a target that has HBM"),
         (["model", "--data", "none.txt"], "E472", "the file cannot be read: No such file"),
@@ -255,6 +258,8 @@ def test_ports_that_join_two_channels_of_hbm():
     assert two.memories(two.memory)["m2"] == FixedLatency(60, 64)
     cycles = [design.run(ops=400, backend="model").cycles for design in (one, two)]
     assert cycles[1] < 0.75 * cycles[0]
+    four = ps.compile(made, channels=4).plan
+    assert FrontSchedule.of(four).interval == BackSchedule.of(four).interval == 7
 
 
 def test_pages_have_ports_and_merges_as_wide_as_they_have_to_be():
