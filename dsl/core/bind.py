@@ -98,6 +98,7 @@ class _Binder:
         self.rest()
         counts = self.counts()
         self.resolve_models()
+        self.defaults(counts)
         fields = {
             p.name: tuple(Source(i, 0, counts[i]) for i in self.takes[p.name].columns)
             for p in self.variables
@@ -224,6 +225,21 @@ class _Binder:
                 raise self.stuck(left[0], counts)
             waiting = left
         return counts
+
+    def defaults(self, counts: dict[int, int]) -> None:
+        """Raise KernelError where rows older than an array column have arrays of another length there."""
+        for index, count in counts.items():
+            column = self.schema.columns[index]
+            if isinstance(column.missing, list) and len(column.missing) != count:
+                parameter = self.owner[index]
+                self.refuse(parameter, column.name)
+                raise self.error(
+                    "E614",
+                    f"{parameter.name} takes {_elements(count)} of the column {column.name}, "
+                    f"but its default for older rows has {len(column.missing)}",
+                    parameter.span,
+                    hint="UPDATE these rows, or take a table whose arrays have one length",
+                )
 
     def length(self, column: Column) -> int | None:
         return column.length if column.is_array else 1

@@ -138,10 +138,23 @@ class _Packing:
         """Take up one column. Raises SourceError."""
         import pyarrow as pa
 
+        try:
+            self._add(name, column)
+        except pa.ArrowException as problem:
+            reason = str(problem).splitlines()[0]
+            raise SourceError(
+                f"column {name!r} of {self.path} cannot be packed: {reason}",
+                "leave the column out",
+                code="E704",
+            ) from problem
+
+    def _add(self, name: str, column: Any) -> None:
+        import pyarrow as pa
+
         if isinstance(column, pa.ChunkedArray):
-            column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # what cannot be one array
-            column = pa.concat_arrays(column.chunks)
+            # without empty chunks, which have no buffers: PyArrow 26 cannot join those with others
+            chunks = [chunk for chunk in column.chunks if len(chunk)]
+            column = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
         own_order = None
@@ -161,11 +174,17 @@ class _Packing:
             self.columns[name] = self._numbers(column)
         elif pa.types.is_decimal(kind):
             self._cast(name, kind, column, "float8", _ROUNDED, _decimals(column))
+        elif pa.types.is_duration(kind) and asked:
+            raise SourceError(
+                f"column {name!r} of {self.path} has the type {kind}, which cannot become a number",
+                "divide it by a unit of time: its seconds are a number",
+                code="E704",
+            )
         elif not asked and (not _is_text(kind) and not (self.narrow and pa.types.is_date(kind))):
             self.left_out.append((name, str(kind)))
         elif not asked:
             self.columns[name] = np.array(self._texts(name, column), object)
-        elif pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+        elif pa.types.is_temporal(kind):
             self._cast(name, kind, column, *_since(column))
         elif self.narrow and (moments := _moments(column)) is not None:
             self._cast(name, moments.type, moments, *_since(moments))

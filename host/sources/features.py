@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_plus
 
 import numpy as np
 
 from ...models.heap.schema import Schema
 from .errors import SourceError
 
-__all__ = ["MOST_CATEGORIES", "NO_FEATURES", "Features", "Numbered", "number_categories"]
+__all__ = [
+    "MOST_CATEGORIES",
+    "NO_FEATURES",
+    "Features",
+    "Numbered",
+    "asked",
+    "number_categories",
+    "pairs",
+]
 
 #: categories of one column, at most
 MOST_CATEGORIES = 4096
+
+
+def pairs(query: str) -> list[tuple[str, str]]:
+    """Take the query of an address apart into keys and values, as they stand there. An & that no KEY= follows is part of a value."""
+    parts = re.split(r"&(?=[A-Za-z_]\w*=)", query)
+    cut = [part.strip("&").partition("=") for part in parts]
+    return [(key, value) for key, _, value in cut if key]
+
+
+def asked(value: str) -> str:
+    """Return what a value of ours means: what has white space, which no encoded text has, is taken as it was typed."""
+    return value if re.search(r"\s", value) else unquote_plus(value)
 
 
 @dataclass(frozen=True)
@@ -34,13 +55,13 @@ class Features:
     @classmethod
     def parse(cls, query: str, like: Schema | None = None) -> Features:
         """Take `features=` and `onehot=` out of the query of an address. Other keys are passed over."""
-        pairs = parse_qsl(query, keep_blank_values=True)
+        said = pairs(query)
         named, one_hot = (
             tuple(
                 name.strip()
-                for key, value in pairs
+                for key, value in said
                 if key == wanted
-                for name in value.split(",")
+                for name in asked(value).split(",")
                 if name.strip()
             )
             for wanted in ("features", "onehot")

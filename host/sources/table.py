@@ -218,11 +218,15 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     null = np.ma.getmaskarray(values).copy() if isinstance(values, np.ma.MaskedArray) else None
     array = np.ma.getdata(values)
     if array.dtype.kind in "US":
-        return (
-            Column(name, "text"),
-            [v.decode() if isinstance(v, bytes) else str(v) for v in array.tolist()],
-            null,
-        )
+        try:
+            texts = [v.decode() if isinstance(v, bytes) else str(v) for v in array.tolist()]
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"column {name!r} holds bytes that are no text in UTF-8",
+                "leave the column out",
+                code="E704",
+            ) from error
+        return Column(name, "text"), texts, null
     if array.dtype.kind == "O" and all(v is None or isinstance(v, str) for v in array.flat):
         return Column(name, "text"), array.tolist(), null
     if array.dtype.kind == "O":

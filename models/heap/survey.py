@@ -20,7 +20,8 @@ class Survey:
     """The tuples that NORMAL line pointers lead to, in page and line pointer order.
 
     `packed`: the tuple has a compressed or out-of-line value in an array column that a kernel can use. `lengths`: elements of each such
-    column's arrays where all are alike, one-dimensional and plain; a column that is not in it has others, or none.
+    column's arrays where all are alike, one-dimensional and plain, the default of tuples older than the column among them; a column that is not in it
+    has others, or none.
     """
 
     block: npt.NDArray[np.int64]
@@ -107,7 +108,10 @@ def survey(schema: Schema, pages: Bytes) -> Survey:
             plain = there & ~away
             body = np.minimum(place + np.where(short, 1, 4), last - 16)[plain]
             dims, count = (quads[body + k].view("<i4")[:, 0] for k in (0, 12))
-            if len(body) and (dims == 1).all() and count.min() == count.max():
-                lengths[column.name] = int(count[0])
+            alike = np.unique(count[dims == 1]).tolist() if (dims == 1).all() else [0, 0]
+            if isinstance(column.missing, list) and (natts <= index).any():
+                alike = list({*alike, len(column.missing)})
+            if len(alike) == 1:
+                lengths[column.name] = int(alike[0])
         at = np.where(there, place + size, at)
     return Survey(block, line + 1, packed, lengths)

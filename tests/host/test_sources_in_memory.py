@@ -122,3 +122,40 @@ def test_fits_over_columns(tmp_path: Path) -> None:
     assert design.digest == ps.compile(tmp_path / "k.psk", table=str(file)).digest
     with pytest.raises(SourceError, match=r"^a table is not made of a float$"):
         ps.compile(tmp_path / "k.psk", table=3.5)
+
+
+def test_empty_chunks() -> None:
+    """A filtered dataset has chunks without rows; they change nothing."""
+    none = pa.array([], pa.int64())
+    chunks = pa.chunked_array([none, [1, 2], none, [None, 4], none])
+    words = pa.chunked_array([pa.array([], pa.string()), ["b", "a"], ["b", None]])
+    for data in (pa.table({"x": chunks, "s": words}), {"x": chunks, "s": words}):
+        read = open_table(data, features=["s"]).columns()
+        assert read["x"].tolist() == [1, 2, None, 4] and read["s"].tolist() == [1, 0, 1, None]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            pa.array([0, 1], pa.date64()),
+            "column 'x' of table cannot be packed: Casting from date64[ms] to date32[day] would lose data: 1",
+        ),
+        (
+            pa.array([9, 10], pa.duration("s")),
+            "column 'x' of table has the type duration[s], which cannot become a number",
+        ),
+        (np.array([b"a", b"\xff"]), "column 'x' of table cannot be packed: 'utf-8' codec"),
+    ],
+    ids=["date64", "duration", "bytes"],
+)
+def test_columns_that_are_no_features(column: Any, message: str) -> None:
+    """Numbers that would mean nothing are none: durations in the order of their texts, for one."""
+    with pytest.raises(SourceError) as caught:
+        open_table({"x": column, "y": [1, 2]}, features=["x"])
+    assert caught.value.message.startswith(message) and caught.value.code == "E704"
+
+
+def test_bytes_that_are_no_text() -> None:
+    with pytest.raises(SourceError, match=r"^column 'x' holds bytes that are no text in UTF-8$"):
+        open_table({"x": np.array([b"a", b"\xff"]), "y": [1, 2]})

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import numpy as np
 import psycopg
@@ -69,7 +69,7 @@ def test_catalog_and_pages(postgres: str, connection: psycopg.Connection) -> Non
         Column("price", "float8", missing=1.5),
         Column("ok", "bool", missing=True),
         Column("tag", "text", missing="n'one"),
-        Column("z", "float8[]", missing=[1.0, 2.0]),
+        Column("z", "float8[]", length=2, missing=[1.0, 2.0]),
         Column("n", "int2"),
     )
     got = table.columns()
@@ -228,6 +228,36 @@ def test_queries(postgres: str, connection: psycopg.Connection) -> None:
         "postgresql://penstock@/postgres says both a table and a query",
     )
     fails(f"{postgres}&query={quote('SELECT 1')}", "a query has no pages of its own", pages=True)
+
+
+def test_queries_as_they_are_typed(postgres: str, connection: psycopg.Connection) -> None:
+    """No sign of SQL that means something in an address changes what a query says."""
+    connection.execute(
+        "DROP TABLE IF EXISTS typed; "
+        "CREATE TABLE typed AS SELECT i AS a, 10 * i AS b FROM generate_series(1, 30) i"
+    )
+    for query in (
+        "SELECT a+b, b FROM typed",
+        "SELECT a, b FROM typed -- not all\nWHERE a > 3",
+        "SELECT a\n,\tb\nFROM typed\t;\r\n",
+        "SELECT a # 1 AS a, b FROM typed WHERE a > 3 # 7",
+        "SELECT a%20 AS a, b FROM typed",
+        "SELECT a & 6 AS a, b FROM typed WHERE a&1 = 1",
+        "SELECT a, b FROM typed WHERE '?' || a LIKE '?%25'",
+    ):
+        expected = connection.execute(query.rstrip("; \t\r\n").encode()).fetchall()
+        for address in (f"&query={query}", f"&query={quote(query)}", f"&query={quote_plus(query)}"):
+            columns = list(open_table(postgres + address).columns().values())
+            assert list(zip(*columns, strict=True)) == expected, address
+    asked = open_table(f"{postgres}&query=SELECT a+b AS \"a+b\", 'k' AS k FROM typed&features=k")
+    assert asked.columns()["a+b"].tolist()[:2] == [11, 22] and "k" in asked.columns()
+    connection.execute('DROP TABLE IF EXISTS "odd#1+2"; CREATE TABLE "odd#1+2" AS SELECT 7 AS a')
+    assert open_table(f"{postgres}&table={quote('odd#1+2')}").columns()["a"].tolist() == [7]
+    fails(f"{postgres}&table=typed#1", "the server has no table typed#1")
+    fails(
+        "postgresql://me:a#b/c@nowhere/shop",
+        "postgresql://me@nowhere/shop does not say which table",
+    )
 
 
 def test_what_is_no_table(postgres: str, connection: psycopg.Connection) -> None:
@@ -574,3 +604,35 @@ def test_a_design_keeps_the_numbers_of_categories(
     with pytest.raises(SourceError) as caught:
         open_table(f"{postgres}&table=later", design)
     assert caught.value.message == fails_on and caught.value.code == "E706"
+
+
+def test_defaults_of_added_arrays(postgres: str, connection: psycopg.Connection) -> None:
+    """What an array column's default holds counts as what the rows hold, for as long as rows hold it."""
+    connection.execute(
+        "DROP TABLE IF EXISTS grown; CREATE TABLE grown AS SELECT generate_series(1, 3) AS a; "
+        "ALTER TABLE grown ADD COLUMN v float8[] DEFAULT '{1,2}'"
+    )
+    address = f"{postgres}&table=grown"
+    older = open_table(address)
+    assert way(older)[0] == "buffers" and older.schema.column("v").length == 2
+    assert older.columns()["v"].tolist() == [[1, 2]] * 3
+    # a design for these rows takes them by SELECT as well, and tables where the default is another
+    like = open_table(address, schema=older.schema, pages=False)
+    assert like.schema.columns == older.schema.columns
+    connection.execute(
+        "DROP TABLE IF EXISTS other; CREATE TABLE other AS SELECT 1 AS a; "
+        "ALTER TABLE other ADD COLUMN v float8[] DEFAULT '{5,6}'"
+    )
+    other = open_table(f"{postgres}&table=other", schema=older.schema)
+    assert way(other) == ("rows", "the design has these columns in another layout")
+    assert other.columns()["v"].tolist() == [[5, 6]]
+    connection.execute("INSERT INTO grown VALUES (4, '{1,2,3}')")
+    mixed = open_table(address)
+    assert mixed.schema.column("v").length is None
+    assert mixed.unusable("v") == (
+        "has arrays of 2 to 3 elements",
+        "every row of an array column must have the same length; a query can cut them: ?query=SELECT …",
+    )
+    connection.execute("UPDATE grown SET v = '{7,8,9}' WHERE a < 4")
+    newer = open_table(address).schema.column("v")
+    assert newer.length == 3 and newer.missing is None

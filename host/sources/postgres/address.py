@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
-from ..features import NO_FEATURES, Features
+from ..features import NO_FEATURES, Features, asked, pairs
 from ..table import SourceError
 
 __all__ = ["Address", "parse", "public"]
@@ -33,32 +34,36 @@ class Address:
 
 def parse(uri: str) -> Address:
     """Take `table=`, `query=`, `features=` and `onehot=` out of the URI's query. Raises SourceError."""
+    head, _, said = uri.partition("?")
     try:
-        parts = urlsplit(uri)
+        urlsplit(head)
     except ValueError as error:  # such as a bracket that is never closed
         raise SourceError(f"this is no address of a server: {error}", _FORM, code="E701") from error
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
     tables, queries = (
-        [value.strip() for key, value in pairs if key == wanted and value.strip()]
+        [asked(value).strip() for key, value in pairs(said) if key == wanted and value.strip()]
         for wanted in ("table", "query")
     )
     if len(tables) + len(queries) != 1:
         what = "says both a table and a query" if tables and queries else "does not say which table"
         raise SourceError(f"{public(uri)} {what}", _FORM, code="E701")
+    # what is not ours is written as the server's library has it, where a plus is a plus
     rest = "&".join(
-        f"{quote(key)}={quote(value, safe='')}" for key, value in pairs if key not in _OURS
+        f"{quote(key)}={quote(unquote(value), safe='')}"
+        for key, value in pairs(said)
+        if key not in _OURS
     )
-    server = f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
     return Address(
-        server,
+        f"{head}{'?' if rest else ''}{rest}",
         tables[0] if tables else None,
-        queries[0].rstrip("; \n") if queries else None,
-        Features.parse(parts.query),
+        queries[0].rstrip("; \t\r\n") if queries else None,
+        Features.parse(said),
     )
 
 
 def public(uri: str) -> str:
-    """Return the URI without password and query."""
-    parts = urlsplit(uri)
-    user, at, host = parts.netloc.rpartition("@")
-    return f"{parts.scheme}://{user.partition(':')[0]}{at}{host}{unquote(parts.path)}"
+    """Return the address without password and query."""
+    if "://" not in uri:  # keys and values, as the server's library takes them too
+        return re.sub(r"(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", r"\1***", uri)
+    scheme, mark, rest = uri.partition("?")[0].partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}{mark}{user.partition(':')[0]}{at}{unquote(place)}"

@@ -23,7 +23,7 @@ Sources: PostgreSQL 15 `access/heap/README.HOT`, `access/heap/heapam.c`, `access
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from ....models.heap import page as p
 from ....models.heap.checksum import checksum
-from ....models.heap.schema import Schema
+from ....models.heap.schema import Column, Schema
 from ....models.heap.survey import line_words, survey
 from ....models.heap.writer import write_heap
 from ..table import SourceError
@@ -346,10 +346,16 @@ def _plain(
             name: n for name, n in (theirs if alone else lengths).items() if theirs.get(name) == n
         }
     columns = tuple(
-        replace(c, length=lengths.get(c.name)) if c.is_array and c.is_numeric else c
-        for c in schema.columns
+        _sized(c, lengths) if c.is_array and c.is_numeric else c for c in schema.columns
     )
     return pages, replace(schema, columns=columns), moved
+
+
+def _sized(column: Column, lengths: Mapping[str, int]) -> Column:
+    """Return an array column with the length of its arrays, without a default that no row holds any more."""
+    length, missing = lengths.get(column.name), column.missing
+    stale = length is not None and missing is not None and len(missing) != length
+    return replace(column, length=length, missing=None if stale else missing)
 
 
 def _rebuilt(

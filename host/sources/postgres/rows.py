@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,10 @@ def read_rows(
         values = {c.name: values[c.name] for c in like.columns if c.is_numeric}
         nulls = {n: nulls[n] for n in values}
         columns_there = tuple(
-            c if not c.is_numeric or c.length is not None else known[c.name] for c in like.columns
+            c
+            if not c.is_numeric or c.length is not None
+            else replace(known[c.name], missing=c.missing)
+            for c in like.columns
         )
         schema = Schema(name, columns_there, like.page_size)
         natts = max(i for i, c in enumerate(like.columns) if c.is_numeric) + 1

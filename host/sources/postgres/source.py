@@ -101,7 +101,11 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
 
 
 def _stored_alike(one: Schema, other: Schema) -> bool:
-    shapes = [(s.page_size, [(c.type, c.dropped) for c in s.columns]) for s in (one, other)]
+    """Whether pages of one table are read as those of the other, the defaults of rows older than a column included."""
+    shapes = [
+        (s.page_size, [(c.type, c.dropped, c.missing if c.is_numeric else None) for c in s.columns])
+        for s in (one, other)
+    ]
     return shapes[0] == shapes[1]
 
 

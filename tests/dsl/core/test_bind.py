@@ -250,6 +250,19 @@ def test_rows_that_do_not_come_out_even() -> None:
     )
 
 
+def test_default_of_another_length() -> None:
+    """Rows older than an array column have its default, which may be longer or shorter than the others."""
+    text = "kernel f(a: input[d], w: model[d])\n w <- w - a"
+    for length in (None, 3):
+        column = Column("a", "float4[]", length=length, missing=[1.0, 2.0])
+        shown = message(text, Schema("t", (column,)), dims={"d": 3})
+        assert shown == (
+            "error[E614]: a takes 3 elements of the column a, but its default for older rows has 2\n --> f.psk:1:10\n  |\n"
+            "1 | kernel f(a: input[d], w: model[d])\n  |          ^^^^^^^^^^^\n"
+            "hint: UPDATE these rows, or take a table whose arrays have one length"
+        )
+
+
 def test_dimension_of_the_model_alone() -> None:
     text = "kernel f(x: input[d], A: model[h, d])\n A <- A - x"
     expected = "error[E505]: the size of dimension h is not known\n --> f.psk:1:23\n"
