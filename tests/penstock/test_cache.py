@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,21 @@ def test_an_engine_of_another_package_is_in_the_key(
         cache.generator.cache_clear()
         keys.append(cache.generator("some_engine"))
     assert keys[0] != keys[1] != cache.generator()
+
+
+def test_of_several_that_want_the_same_one_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another text is not waited for, not even inside."""
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    made: list[str] = []
+
+    def make() -> str:
+        time.sleep(0.3)
+        made.append(cache.kept("inner", lambda: "wire w;\n"))
+        return "module m; endmodule\n"
+
+    with ThreadPoolExecutor(3) as workers:
+        texts = list(workers.map(lambda _: cache.kept("outer", make), range(3)))
+    assert texts == ["module m; endmodule\n"] * 3 and made == ["wire w;\n"]
+    assert [file.suffix for file in tmp_path.iterdir()] == [".v", ".v"]
