@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..models.resources import Resources
+from ..sim.native.store import alone
 from . import flow as steps
 from .board import Board
 from .flow import FLOWS, NAME, Endless, Sources, place, synthesise
@@ -166,26 +167,54 @@ def build(
 ) -> Build:
     """Make a bitstream; the best of the seeds is taken (the highest Fmax; among equal ones the first).
 
-    Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs; `limit`: seconds after
-    which the tools are ended; `progress`: gets the placers' lines.
+    Parameters: `jobs`: placements at a time; `cache`: folder that keeps finished builds by the digest of their inputs; where another process
+    builds the same, its build is waited for; `limit`: seconds after which the tools are ended; `progress`: gets the placers' lines.
 
     Raises tools.ToolMissing, tools.ToolError, flow.Unfit, flow.Endless; Slow where no seed meets `clock_mhz`.
     """
     begin = perf_counter()
-    flow = FLOWS[board.part.family]
-    versions = tool_versions(flow.tools)
+    versions = tool_versions(FLOWS[board.part.family].tools)
     digest = _digest(sources, board, clock_mhz, seeds, versions)
-    kept = None if cache is None else cache / f"board-{digest[:32]}"
-    if kept is not None and (found := _kept(kept)) is not None:
+    left = lambda: None if limit is None else limit - (perf_counter() - begin)
+    make = lambda: _build(
+        sources, board, clock_mhz, seeds, jobs, versions, digest, limit, left, progress
+    )
+    if cache is None:
+        return make()
+    kept = cache / f"board-{digest[:32]}"
+    if (found := _kept(kept)) is not None:
         return found
+    with suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+    with alone(kept, limit):
+        made = _kept(kept)  # another process may have made it meanwhile
+        if made is None:
+            made = make()
+            _keep(kept, made)
+    return made
+
+
+def _build(
+    sources: Sources,
+    board: Board,
+    clock_mhz: float,
+    seeds: Sequence[int],
+    jobs: int,
+    versions: dict[str, str],
+    digest: str,
+    limit: float | None,
+    left: Callable[[], float | None],
+    progress: Callable[[str], None] | None,
+) -> Build:
+    """Make it anew; `left`: what is left of the limit."""
+    begin, flow = perf_counter(), FLOWS[board.part.family]
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         folder = Path(temporary)
         try:
-            cells = synthesise(board, sources, folder, limit)
+            cells = synthesise(board, sources, folder, left())
         except Overdue as problem:
             raise Endless(problem.tool, (limit or 0.0) / 60, problem.line) from None
-        left = None if limit is None else limit - (perf_counter() - begin)
-        placed = place(board, folder, cells, clock_mhz, seeds, jobs, progress, left)
+        placed = place(board, folder, cells, clock_mhz, seeds, jobs, progress, left())
         best = max(placed, key=lambda p: (p.timing.fmax_mhz or 0.0, -p.seed))
         fmax, path, advice = best.timing.fmax_mhz, best.timing.path, best.timing.advice
         if fmax is not None and fmax < clock_mhz:
@@ -194,7 +223,7 @@ def build(
             f"{NAME}.{flow.suffix}": best.bitstream,
             "netlist.v": _plain((folder / "netlist.v").read_bytes()),
         }
-    made = Build(
+    return Build(
         board.name,
         clock_mhz,
         fmax,
@@ -209,9 +238,6 @@ def build(
         digest,
         files,
     )
-    if kept is not None:
-        _keep(kept, made)
-    return made
 
 
 def _plain(netlist: bytes) -> bytes:

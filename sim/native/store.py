@@ -61,15 +61,15 @@ def text_of(path: Path) -> str | None:
 
 
 @contextmanager
-def alone(target: Path) -> Iterator[None]:
+def alone(target: Path, patience: float | None = None) -> Iterator[None]:
     """Hold a file that is to be made against other processes and threads, which wait here. Whoever
-    comes in looks first whether the file is there by now.
+    comes in looks first whether the file is there by now. `patience`: seconds to wait at the most.
 
     The system takes the lock from a process that dies. A file system without locks, and a holder
     that does not come to an end, are no reason not to go on: the file is then made twice.
     """
     lock = target.with_name(f".{target.name}.lock")
-    handle = _locked(lock, monotonic() + _PATIENCE)
+    handle = _locked(lock, monotonic() + (_PATIENCE if patience is None else patience))
     try:
         yield
     finally:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -170,7 +172,7 @@ def test_it_does_not_fit(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     [
         ({"LUT4": 49_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"], []),
         ({"LUT4": 24_700, "CCU2C": 100, "TRELLIS_DPR16X4": 30}, ["static"], ["router2"]),
-        ({"LUT4": 24_700}, [], []),
+        ({"LUT4": 14_700}, [], []),
     ],
 )
 def test_large_designs_have_their_own_placer(
@@ -322,3 +324,22 @@ def test_a_limit_ends_the_build(
         and "its last line: 900 wires left" in said
     )
     assert not Path("out").exists()
+
+
+def test_of_several_that_want_the_same_build_one_makes_it(
+    fake: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[int] = []
+    placer = _placer({1: 80.0})
+
+    def place(*args: Any, **options: Any) -> Placed:
+        begun.append(1)
+        time.sleep(0.3)
+        return placer(*args, **options)
+
+    fake.setattr(flow, "_place", place)
+    board = boards()["ulx3s-25f"]
+    make = lambda _: build(SOURCES, board, clock_mhz=50.0, cache=tmp_path / "cache", limit=60)
+    with ThreadPoolExecutor(2) as workers:
+        one, other = workers.map(make, range(2))
+    assert one.files == other.files and begun == [1]
