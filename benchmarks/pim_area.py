@@ -1,8 +1,8 @@
 """Area of a unit's datapath from synthesis: for each format, ECP5 cells and Yosys' generic cells.
 
 The datapath takes a sub-chunk of 32 bytes each iteration: both products, the sum, rounding, the output's products and
-their sum. Float16's is the sum of its parts, which are alike for all 16 numbers; MX8's is one. Registers, results and
-banks are not in it. Needs pyosys:  pip install pyosys
+their sum. Float16's is the sum of its parts, which are alike for all 16 numbers; MX8's is one, with stochastic
+rounding and without. Registers, results and banks are not in it. Needs pyosys:  pip install pyosys
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from amaranth.back import verilog
 from amaranth.hdl import Module
+from amaranth.lib.wiring import Out
 from common import Options, Section, main, markdown, versions
 
 from penstock.hdl.arith.unit import unit
@@ -38,6 +39,19 @@ class Output(Float16Lane):
         return m
 
 
+class Nearest(MxLane):
+    """Rounded to nearest alone."""
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.lane = lane = MxLane()
+        for name, member in self.signature.members.items():
+            outer, inner = getattr(self, name), getattr(lane, name)
+            fixed = name in ("i_stochastic", "i_random")
+            m.d.comb += outer.eq(inner) if member.flow is Out else inner.eq(0 if fixed else outer)
+        return m
+
+
 #: for each format: numbers of a sub-chunk, and (how many, of what)
 FORMATS: dict[str, tuple[int, list[tuple[int, Callable[[], Any]]]]] = {
     "float16": (
@@ -48,7 +62,8 @@ FORMATS: dict[str, tuple[int, list[tuple[int, Callable[[], Any]]]]] = {
             (1, Output),
         ],
     ),
-    "MX8": (32, [(1, MxLane)]),
+    "MX8": (32, [(1, Nearest)]),
+    "MX8, stochastic": (32, [(1, MxLane)]),
 }
 
 

@@ -54,8 +54,9 @@ _CELLS = (
 
 
 def test_a_netlist_in_yosys_cells(tmp_path):
-    """The smallest device of MX8: what Yosys makes of its Verilog gives the same bits in the same cycles."""
-    design = ps.compile(RETNET, dims={"k": 8, "v": 8}, target="ulx3s-85f", heads=1)
+    """The smallest device of MX8, all lanes and results of which are used: what Yosys makes of its Verilog gives the
+    same bits in the same cycles."""
+    design = ps.compile(RETNET, dims={"k": 64, "v": 32}, target="ulx3s-85f", heads=1)
     (tmp_path / "design.v").write_text(design.verilog)
     run_tool("yosys", ["-q", "-p", f"read_verilog design.v; {_CELLS}"], tmp_path)
     netlist = replace(design, given_verilog=LINT + (tmp_path / "cells.v").read_text())
@@ -69,7 +70,7 @@ def test_a_netlist_in_yosys_cells(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("format", "sizes"), [("float16", {"k": 8, "v": 8}), ("mx8", {"k": 40, "v": 33})]
+    ("format", "sizes"), [("float16", {"k": 32, "v": 32}), ("mx8", {"k": 64, "v": 33})]
 )
 def test_a_netlist_of_an_ecp5(format, sizes):
     """The smallest device: one unit, two banks, one head."""

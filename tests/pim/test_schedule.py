@@ -102,7 +102,7 @@ def test_rounds_are_those_of_the_closed_form():
 
 def test_many_rounds_at_once():
     rng = np.random.default_rng(9)
-    for groups in (1, 2, 4):
+    for groups in (1, 2, 4) * 6:
         config = PimConfig(groups=groups, timing=drawn(rng))
         mode, registers, reads = (rng.integers(0, n, 300) for n in (3, 6, 3))
         for charges in (PUBLISHED, HARDWARE, Charges(turnaround=True)):
