@@ -50,8 +50,8 @@ class PimDesign(Design):
     heads: int
     on_overflow: str = "error"  #: of the data, unless a run says otherwise
     engine_name = "pim"
-    #: four fifths of what the first placement reached (docs/pim.md), as PLLs make it; grade 8 is a guess
-    clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 15.0, ("ecp5", "8"): 20.0}
+    #: two thirds of what placements reached (docs/pim.md), the board's own oscillator; grade 8 is a guess
+    clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 25.0, ("ecp5", "8"): 30.0}
     arguments = frozenset({"tokens", "batch", "heads", "on_nan", "on_overflow"})
 
     @property
