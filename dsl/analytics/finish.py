@@ -189,6 +189,23 @@ def _warnings(graph: Graph) -> list[Diagnostic]:
     return [*out, *_divided_merges(graph)]
 
 
+def _summed_factors(graph: Graph, index: int) -> Iterator[Node]:
+    """Yield the sums over a batch that a value is a multiple of: `merge(v, n)` itself, and in `rate * merge(v, n)`."""
+    seen, todo = set[int](), [index]
+    while todo:
+        index = todo.pop()
+        node = graph.nodes[index]
+        if index in seen:
+            continue
+        seen.add(index)
+        if node.op == "merge" and node.attrs["op"] == "add":
+            yield node
+        if node.op == "div" and not graph.nodes[node.inputs[1]].attrs.get("counts"):  # no mean
+            todo.append(node.inputs[0])
+        elif node.op in ("mul", "neg"):
+            todo += node.inputs
+
+
 def _divided_merges(graph: Graph) -> Iterator[Diagnostic]:
     """Yield a warning for each sum over a batch that is divided by the most tuples that a batch has."""
     nodes = graph.nodes
@@ -196,12 +213,13 @@ def _divided_merges(graph: Graph) -> Iterator[Diagnostic]:
         if node.op not in ("div", "mul"):
             continue
         pairs = [node.inputs, node.inputs[::-1]] if node.op == "mul" else [node.inputs]
-        for merged, by in ((nodes[a], nodes[b]) for a, b in pairs):
-            count = merged.attrs.get("count", 0)
-            if merged.op != "merge" or merged.attrs["op"] != "add" or count < 2 or by.op != "const":
+        for of, by in ((a, nodes[b]) for a, b in pairs):
+            if by.op != "const" or np.ndim(number := by.attrs["value"]) != 0:
                 continue
-            number = by.attrs["value"]
-            if np.ndim(number) == 0 and number == (count if node.op == "div" else 1 / count):
+            for merged in _summed_factors(graph, of):
+                count = merged.attrs["count"]
+                if count < 2 or number != (count if node.op == "div" else 1 / count):
+                    continue
                 yield Diagnostic(
                     "W104",
                     f"a sum over at most {count} tuples is divided by {count}, "

@@ -237,12 +237,23 @@ def test_means_over_an_epoch() -> None:
 
 
 def test_a_sum_divided_by_its_batch() -> None:
-    for text in ("merge(w - x, 16) / 16", "0.0625 * merge(w - x, 16)"):
+    for text in (
+        "merge(w - x, 16) / 16",
+        "0.0625 * merge(w - x, 16)",
+        "w - 0.5 * merge(w - x, 16) / 16",
+        "w - -merge(w - x, 16) * w * 0.0625",
+    ):
         kernel = _written(f"kernel f(x: input, w: model)\n w <- {text}")
         kernel.check()
         assert [warning.code for warning in kernel.warnings] == ["W104"]
         assert kernel.warnings[0].hint == "mean(v, 16) divides by as many tuples as there are"
-    for text in ("merge(w - x, 16) / 8", "mean(w - x, 16)", 'merge(w - x, 16, "max") / 16'):
+    for text in (
+        "merge(w - x, 16) / 8",
+        "mean(w - x, 16)",
+        "mean(w - x, 16) / 16",
+        "w / merge(x, 16) / 16",
+        'merge(w - x, 16, "max") / 16',
+    ):
         kernel = _written(f"kernel f(x: input, w: model)\n w <- {text}")
         kernel.check()
         assert kernel.warnings == []
