@@ -12,6 +12,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+from penstock import hooks
+
 #: names that are no part of the kernel language, and where they are
 _API = {
     **{
@@ -59,3 +61,19 @@ def __dir__() -> list[str]:
     from penstock.dsl.core.library import offered
 
     return sorted({*offered(), *_API, *engine_names(), "__version__"})
+
+
+def _page(shown: Any) -> str:
+    from penstock.engines.design import Design
+    from penstock.report.html import of_design, of_run
+
+    return of_design(shown) if isinstance(shown, Design) else of_run(shown)
+
+
+def _opened(engine: str, source: Any, given: Any) -> Any:
+    from penstock.discovery import engine_named
+
+    return engine_named(engine).open(source, given)
+
+
+hooks.page, hooks.opened = _page, _opened

@@ -20,7 +20,6 @@ from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
 from penstock.run import BACKENDS, Run
-from penstock.shown import Shown
 from penstock.targets import target_named
 
 __all__ = [
@@ -36,15 +35,6 @@ __all__ = [
     "load",
     "open_table",
 ]
-
-
-def _page(shown: Design | Run) -> str:
-    from penstock.report.html import of_design, of_run
-
-    return of_design(shown) if isinstance(shown, Design) else of_run(shown)
-
-
-Shown.by(_page)
 
 
 def from_manifest(manifest: Mapping[str, Any], verilog: str | None) -> Design:

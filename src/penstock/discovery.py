@@ -10,7 +10,6 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import penstock.engines
-from penstock.engines.design import OPENERS
 from penstock.engines.engine import Engine
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def _found() -> tuple[dict[str, Engine], dict[str, str]]:
             unusable[point.name] = f"{type(problem).__name__}: {problem}"
         else:
             found[engine.name] = engine
-    OPENERS.update({name: engine.open for name, engine in found.items()})
     return found, unusable
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engines.workload import Bound, Given, Workload
 from penstock.errors import no_option, not_one_of
+from penstock.hooks import Shown
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
-from penstock.shown import Shown
 from penstock.targets import timing_of
 
 if TYPE_CHECKING:

@@ -6,17 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock import hooks
 from penstock.errors import no_option, not_one_of
 from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import TARGETS, Target
-from penstock.shown import Shown
 
 from .workload import Given, Workload
 
@@ -31,15 +30,11 @@ if TYPE_CHECKING:
     from penstock.sim.machine import Machine
     from penstock.sim.native import Library, PortSpec
 
-__all__ = ["OPENERS", "Design"]
-
-
-#: by the name of an engine what opens a text for its designs; `penstock.discovery` enters them
-OPENERS: dict[str, Callable[[Any, Given], Any]] = {}
+__all__ = ["Design"]
 
 
 @dataclass(frozen=True)
-class Design(Shown, ABC):
+class Design(hooks.Shown, ABC):
     """A compiled kernel: what its engine makes known of it, and what follows from that.
 
     `part`: the target's name; `memory`: timing of the memory ports; `source`: the kernel's text,
@@ -110,11 +105,7 @@ class Design(Shown, ABC):
         texts themselves return it as it is."""
         if not isinstance(given.data, str):
             return given
-        if (
-            self.engine_name not in OPENERS
-        ):  # as of an unpickled design: nobody has looked for engines
-            import_module("penstock.discovery").engines()
-        return replace(given, data=OPENERS[self.engine_name](given.data, given))
+        return replace(given, data=hooks.opened(self.engine_name, given.data, given))
 
     def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
         """Return what computes, from learned models as codes and a table, the score of each row: the

@@ -1,0 +1,21 @@
+"""What designs and runs need of modules above them. The package sets both when it is imported, so
+that what runs designs knows neither reports nor which engines there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Shown", "opened", "page"]
+
+#: returns a design or a run as an HTML element
+page: Callable[[Any], str] = str
+#: returns what a source holds, by the engine's name, the source and the rest of what was given
+opened: Callable[[str, Any, Any], Any] = lambda engine, source, given: source
+
+
+class Shown:
+    """What a notebook shows as a page."""
+
+    def _repr_html_(self) -> str:
+        return page(self)
