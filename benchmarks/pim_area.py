@@ -62,7 +62,7 @@ FORMATS: dict[str, tuple[int, list[tuple[int, Callable[[], Any]]]]] = {
             (1, Output),
         ],
     ),
-    "MX8": (32, [(1, Nearest)]),
+    "MX8, to nearest": (32, [(1, Nearest)]),
     "MX8, stochastic": (32, [(1, MxLane)]),
 }
 
