@@ -52,7 +52,5 @@ def test_results_are_those_of_the_recurrence(mode, format, head, columns, items)
     bound, last_bound = error_bound(config, mode, given, tokens)
     assert y.shape == exact.shape and not saturated
     assert (np.abs(y - exact) <= bound).all()
-    # the bound adds what chance takes from each other
-    assert bound.mean() < {"mx8": 0.5, "float16": 0.05}[format] * np.abs(exact).max()
     if mode == "update":
         assert (np.abs(state - last) <= last_bound).all()
