@@ -636,3 +636,16 @@ def test_defaults_of_added_arrays(postgres: str, connection: psycopg.Connection)
     connection.execute("UPDATE grown SET v = '{7,8,9}' WHERE a < 4")
     newer = open_table(address).schema.column("v")
     assert newer.length == 3 and newer.missing is None
+
+
+def test_stored_generated_columns_are_in_pages(
+    postgres: str, connection: psycopg.Connection
+) -> None:
+    connection.execute("DROP TABLE IF EXISTS made CASCADE")
+    connection.execute(
+        "CREATE TABLE made (x float8, twice float8 GENERATED ALWAYS AS (2 * x) STORED)"
+    )
+    connection.execute("INSERT INTO made SELECT i FROM generate_series(1, 9) i")
+    table = open_table(f"{postgres}&table=made")
+    assert way(table)[0] != "rows"
+    assert table.columns()["twice"].tolist() == [2.0 * i for i in range(1, 10)]

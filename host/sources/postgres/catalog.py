@@ -32,7 +32,7 @@ _FIND = (
 _RELATION = """
 SELECT c.oid, c.relkind::text, a.amname, n.nspname, c.relname, c.relpersistence::text, current_setting('block_size')::int,
        EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), row_security_active(c.oid), pg_is_in_recovery(),
-       current_setting('data_checksums') = 'on', current_setting('server_version_num')::int, pg_current_snapshot()::text,
+       current_setting('data_checksums') = 'on', current_setting('server_version_num')::int, txid_current_snapshot()::text,
        (SELECT e.extnamespace::regnamespace::text FROM pg_extension e WHERE e.extname = 'pageinspect')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_am a ON a.oid = c.relam
 WHERE c.oid = %s::regclass
@@ -45,7 +45,7 @@ WITH RECURSIVE base AS (
     SELECT base.attnum, t.typbasetype FROM base JOIN pg_type t ON t.oid = base.oid WHERE t.typtype = 'd')
 SELECT a.attname, t.oid, t.typname, t.typtype::text, a.attlen, a.attalign::text, a.attnotnull, a.attisdropped,
        CASE WHEN a.atthasmissing AND t.oid = ANY (%(usable)s) THEN a.attmissingval END, format_type(a.atttypid, a.atttypmod),
-       has_column_privilege(a.attrelid, a.attnum, 'SELECT')
+       has_column_privilege(a.attrelid, a.attnum, 'SELECT'), a.attgenerated = 'v'
 FROM pg_attribute a
      LEFT JOIN base ON base.attnum = a.attnum AND NOT EXISTS
          (SELECT FROM pg_type d WHERE d.oid = base.oid AND d.typtype = 'd')
@@ -101,7 +101,8 @@ class Attribute:
     """A column at the server.
 
     `type` is its name in a schema (a domain's base type; None for a dropped column), `written` how SQL writes it, `kind` pg_type's
-    typtype. `missing` is the binary form of an array with the default of older rows.
+    typtype. `missing` is the binary form of an array with the default of older rows. `virtual`: a generated
+    column that is computed when it is read; tuples hold NULL in its place (from version 18 on).
     """
 
     name: str
@@ -115,6 +116,7 @@ class Attribute:
     missing: bytes | None = None
     readable: bool = True
     oid: int = 0
+    virtual: bool = False
 
 
 def find(connection: Any, name: str) -> str | None:
@@ -149,6 +151,7 @@ def attributes(connection: Any, oid: int) -> list[Attribute]:
         missing,
         written,
         readable,
+        virtual,
     ) in connection.execute(_ATTRIBUTES, {"oid": oid, "usable": _DEFAULTS}, binary=True):
         named = None if dropped else _type(type_oid, type_name, length, _ALIGN[align])
         found.append(
@@ -164,6 +167,7 @@ def attributes(connection: Any, oid: int) -> list[Attribute]:
                 missing,
                 bool(readable),
                 type_oid or 0,
+                bool(virtual),
             )
         )
     return found

@@ -201,6 +201,8 @@ class _Reading:
             return "row-level security applies"
         if found.persistence == "t":
             return "it is a temporary table"
+        if virtual := [a.name for a in columns if a.virtual and not a.dropped]:
+            return f"its generated column {virtual[0]!r} is virtual: pages hold NULL in its place"
         if self.pages:
             return None
         if self.pages is False:
@@ -254,7 +256,7 @@ class _Reading:
             )
         self._transaction()
         origin = sql.SQL("({}\n)").format(sql.SQL(query))  # a comment may end the query
-        snapshot = self.connection.execute("SELECT pg_current_snapshot()::text").fetchone()[0]
+        snapshot = self.connection.execute("SELECT txid_current_snapshot()::text").fetchone()[0]
         description = self.connection.execute(
             sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(origin)
         ).description
