@@ -75,7 +75,9 @@ def main() -> None:
     parser.add_argument("--capacity", type=int, default=1 << 16)
     parser.add_argument("--ops", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--channels", type=int, default=1, help="of HBM that a port joins")
+    parser.add_argument(
+        "--channels", type=int, help="of HBM that a port joins; planned unless given"
+    )
     parser.add_argument("--port", type=int, help="bytes a cycle of the link")
     parser.add_argument("--rtl", action="store_true", help="simulate the hardware as well")
     given = parser.parse_args()

@@ -23,7 +23,7 @@ from penstock.models.memory import FixedLatency, Memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import Public, bound, run
 from penstock.models.omap.pairs import PairSource
-from penstock.models.omap.planner import plan
+from penstock.models.omap.planner import plan, quickest
 from penstock.models.omap.resources import estimate
 from penstock.models.omap.tails import total
 from penstock.models.target import TARGETS
@@ -90,6 +90,7 @@ _HEAD = (
     "value, bytes",
     "items a bin",
     "in HBM",
+    "channels",
     "window",
     "host bytes an operation",
     "million operations/s",
@@ -110,6 +111,7 @@ def _cells(row: _Row) -> tuple[str, ...]:
         str(config.value_bytes),
         f"{config.load:.1f}",
         f"{config.alpha:.2f}",
+        str(config.bus_bytes // _PART.bus_bytes),
         str(config.window),
         f"{moved:.0f}",
         f"{row.rate / 1e6:.3f}",
@@ -123,23 +125,34 @@ def _cells(row: _Row) -> tuple[str, ...]:
 
 
 def _plan(capacity: int, value_bytes: int = 8, memory: Memory = _HBM, **given: float) -> OmapConfig:
-    bus = _PART.bus_bytes
-    given = {"rounds": 2, "widest": _WIDEST, "bus_bytes": bus, **given}  # the engine's default
-    return plan(capacity, value_bytes, memory=memory, **given)  # type: ignore[arg-type]
+    """Return the engine's plan: with a fixed latency it chooses how many channels a port joins, unless they are given."""
+    few = (given.pop("channels"),) if "channels" in given else (1, 2, 4)
+    given = {"rounds": 2, "widest": _WIDEST, **given}  # the engine's default
+    if not isinstance(memory, FixedLatency):
+        return plan(capacity, value_bytes, memory=memory, bus_bytes=_PART.bus_bytes, **given)  # type: ignore[arg-type]
+    return quickest(
+        [
+            plan(
+                capacity,
+                value_bytes,
+                memory=FixedLatency(memory.latency, int(channels) * _PART.bus_bytes),
+                bus_bytes=int(channels) * _PART.bus_bytes,
+                **given,  # type: ignore[arg-type]
+            )
+            for channels in few
+        ]
+    )
 
 
 def _joined(capacity: int, options: Options) -> str:
     """Maps whose ports join channels of HBM, with more rounds of a cipher core a cycle."""
     rows = []
     for channels, rounds in ((1, 2), (1, 4), (2, 2), (4, 2), (4, 4)):
-        bus = channels * _PART.bus_bytes
-        config = _plan(
-            capacity, memory=FixedLatency(_HBM.latency, bus), bus_bytes=bus, rounds=rounds
-        )
+        config = _plan(capacity, channels=channels, rounds=rounds)
         row = _measured(config, options, 10_000)
         cores = f"{config.openers}, {config.sealers}"
-        rows.append((str(channels), str(rounds), cores, *_cells(row)[4:-1]))
-    return markdown(("channels", "rounds a cycle", "openers, sealers", *_HEAD[4:-1]), rows)
+        rows.append((str(channels), str(rounds), cores, *_cells(row)[5:-1]))
+    return markdown(("channels", "rounds a cycle", "openers, sealers", *_HEAD[5:-1]), rows)
 
 
 def _table(configs: Iterable[OmapConfig], options: Options) -> str:

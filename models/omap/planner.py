@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -27,7 +28,7 @@ from .tails import (
     two_choice_tail,
 )
 
-__all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published"]
+__all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published", "quickest"]
 
 #: mean loads that are tried
 LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
@@ -173,7 +174,7 @@ def _widened(config: OmapConfig, widest: int) -> OmapConfig:
     up what cannot be wider. `widest`: bytes of a word of the port, at most."""
     while True:
         front, back = FrontSchedule.of(config).interval, BackSchedule.of(config)
-        port = 2 * (1 - config.alpha) * (config.page_beats + 1)
+        port = _port(config)
         most = max(front, back.fetch, back.merge, port)
         wider = config
         if most == back.merge and 2 * config.merge_blocks * BLOCK <= config.bus_bytes:
@@ -273,6 +274,23 @@ def plan(
             else "give it less capacity",
         )
     return _cores(best, asked)
+
+
+def quickest(plans: Sequence[OmapConfig]) -> OmapConfig:
+    """Return the plan whose operations follow each other soonest; of those that are within a
+    sixteenth of it the first."""
+
+    def interval(config: OmapConfig) -> float:
+        back = BackSchedule.of(config)
+        return max(FrontSchedule.of(config).interval, back.interval, _port(config))
+
+    least = min(map(interval, plans))
+    return next(config for config in plans if interval(config) <= least * 17 / 16)
+
+
+def _port(config: OmapConfig) -> float:
+    """Return the cycles in which an operation's pages pass the port one way."""
+    return 2 * (1 - config.alpha) * (config.page_beats + 1)
 
 
 def _better(

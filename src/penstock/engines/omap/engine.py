@@ -12,7 +12,7 @@ from penstock.errors import Conflict
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.planner import NoPlan, plan
+from penstock.models.omap.planner import NoPlan, plan, quickest
 from penstock.targets import timing_of
 
 from .commands import COMMANDS
@@ -83,26 +83,29 @@ class MappingEngine(Engine):
         latency = round(_ROUND_TRIP * part.clock_mhz)
         link = _link(given.option("link"))
         _check_powers(given)
-        channels = _channels(given.option("channels", 1), part, timing)
-        bus = channels * max(part.bus_bytes, 16)
+        few = _channels(given.option("channels"), part, timing)
         cores = given.option("cores")
         try:
-            config = plan(
-                kernel.capacity,
-                kernel.value_bytes,
-                memory=joined(timing, channels),
-                bus_bytes=bus,
-                hbm_bytes=given.option("hbm"),
-                load=given.option("load"),
-                share=given.option("share"),
-                window=given.option("window"),
-                trip=latency,
-                rounds=given.option("rounds", 2),
-                openers=cores,
-                sealers=cores,
-                cipher=given.option("cipher", "ascon-aead128"),
-                widest=_widest(part, link),
-            )
+            plans = [
+                plan(
+                    kernel.capacity,
+                    kernel.value_bytes,
+                    memory=joined(timing, channels),
+                    bus_bytes=channels * max(part.bus_bytes, 16),
+                    hbm_bytes=given.option("hbm"),
+                    load=given.option("load"),
+                    share=given.option("share"),
+                    window=given.option("window"),
+                    trip=latency,
+                    rounds=given.option("rounds", 2),
+                    openers=cores,
+                    sealers=cores,
+                    cipher=given.option("cipher", "ascon-aead128"),
+                    widest=_widest(part, link),
+                )
+                for channels in few
+            ]
+            config = quickest(plans)
         except NoPlan as problem:
             raise error("E471", str(problem), kernel.name_span, hint=problem.hint) from None
         except ValueError as problem:
@@ -155,10 +158,13 @@ def _check_powers(given: Given) -> None:
             )
 
 
-def _channels(count: int, part: Target, timing: Memory) -> int:
-    """Return how many channels a port joins. Raises KernelError (E471)."""
-    if count == 1 or (part.name in _HBM and isinstance(timing, FixedLatency)):
-        return count
+def _channels(count: int | None, part: Target, timing: Memory) -> tuple[int, ...]:
+    """Return how many channels a port may join. Raises KernelError (E471)."""
+    able = part.name in _HBM and isinstance(timing, FixedLatency)
+    if count is None:
+        return (1, 2, 4) if able else (1,)
+    if count == 1 or able:
+        return (count,)
     what = (
         "that has HBM" if part.name not in _HBM else "whose channels answer after a fixed latency"
     )

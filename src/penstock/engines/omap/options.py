@@ -83,7 +83,7 @@ _PLAN = (
         "channels",
         click.IntRange(1, 4),
         "N",
-        "Channels of HBM that each of a map's ports joins: 1, 2 or 4.  [default: 1]",
+        "Channels of HBM that each of a map's ports joins: 1, 2 or 4.  [default: planned]",
         plans=True,
     ),
     Option(
