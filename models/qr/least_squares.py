@@ -42,7 +42,7 @@ class Rounding:
     """How far the rounded values of features and label are from the table's, in units of the format.
 
     `most`: the largest distance in each column, float64 (k + 1,); `norms`: the square root of the
-    sum of its squares.
+    sum of squares of the signed distances less a constant, which the bias takes.
     """
 
     most: NDArray[np.float64]
@@ -53,7 +53,7 @@ class Rounding:
         return not self.most.any()
 
     def lengths(self, rows: int) -> NDArray[np.float64]:
-        """Return what the norms are at most in so many of the rows."""
+        """Return what the norms are at most in so many of the rows, less their means."""
         return np.minimum(self.norms, self.most * math.sqrt(rows))
 
 
@@ -144,7 +144,7 @@ class ExactFit:
         found = np.finfo(np.float64).eps * np.abs(self.weights)
         if rounding.exact or not self.rows:
             return found, 0.0
-        weights, lengths = np.abs(self.weights[kept]), self._lengths / math.sqrt(self.rows)
+        weights, lengths = np.abs(self.weights[kept]), self.spreads[kept]
         away, most = rounding.lengths(self.rows), rounding.most[kept]
         moved = float(np.linalg.norm(away[kept] / lengths))
         least = math.sqrt(self._least) / _SLACK - moved if kept else 1.0
@@ -157,6 +157,22 @@ class ExactFit:
         means = np.abs(np.array([float(self.means[k]) for k in kept]))
         bias = rounding.most[-1] + weights @ most + found[kept] @ (means + most)
         return found, float(_SLACK * bias)
+
+    @cached_property
+    def spreads(self) -> NDArray[np.float64]:
+        """The length of each column less its mean, in units of the format; the label's is the last."""
+        squares = np.diagonal(self.gram)
+        return np.array([math.sqrt(Fraction(int(s), self.rows)) for s in squares])
+
+    def shares(self, rounding: Rounding) -> NDArray[np.float64]:
+        """Return how much each column's rounding adds to the bounds of the weights, about; the
+        label's is the last. 0 for a column that others determine."""
+        kept, found = list(self.kept), np.zeros(len(self.spreads))
+        away, least = rounding.lengths(self.rows), math.sqrt(self._least) if kept else 1.0
+        found[kept] = away[kept] * np.abs(self.weights[kept]) / least
+        found[kept] += away[kept] / self.spreads[kept] * self.residual / least**2
+        found[-1] = away[-1] / least
+        return found
 
     @cached_property
     def residual(self) -> float:

@@ -177,6 +177,95 @@ def test_a_column_that_is_rounded_too_coarsely() -> None:
         fitted(columns)
 
 
+def far_away() -> dict[str, np.ndarray]:
+    x = np.random.default_rng(16).standard_normal((250, 3))
+    x[:, 0] += 1e9
+    return {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": (x - [1e9, 0, 0]) @ [1.0, 2.0, 3.0]}
+
+
+def nearly_equal() -> dict[str, np.ndarray]:
+    source = np.random.default_rng(17)
+    a = source.standard_normal(250)
+    return {"a": a, "b": a + 7e-5 * source.standard_normal(250), "y": a}
+
+
+def few_units() -> dict[str, np.ndarray]:
+    x = np.random.default_rng(18).standard_normal((40, 2))
+    return {"a": 1e4 * x[:, 0], "b": 1e4 * x[:, 1], "y": x @ [0.1, 0.2]}
+
+
+VAGUE = {
+    "far": (far_away, "c", ", which column a sets, which reaches 1e+09;"),
+    "near": (nearly_equal, "a", "; its values span "),
+    "label": (few_units, "y", ", which column a sets, which spans "),
+}
+
+
+@pytest.mark.parametrize("name", VAGUE)
+def test_weights_that_rounding_leaves_open(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They were a result once, beside a bound larger than themselves."""
+    make, worst, why = VAGUE[name]
+    columns = make()
+    with pytest.raises(ps.KernelError) as caught:
+        fitted(columns)
+    said = caught.value.diagnostic
+    assert said.code == "E845" and why in said.message
+    assert said.hint.startswith("subtract a constant from column a, " if name == "far" else "scale")
+    assert f"column {worst} is rounded too coarsely to tell the weights" in said.message
+    made = fitted(columns, on_singular="drop")
+    check(made, columns)
+    found = made.details["solution"]
+    assert not found["determined"] and found["not_told_from_zero"]
+    np.savez("t.npz", **columns)
+    line = "simulate f.psk --data t.npz --target kcu105 --backend golden --on-singular drop"
+    assert run(line.split()) == 0
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "the weights are not determined" in text and "not told from 0" in text
+
+
+def test_weights_of_any_scale_are_determined() -> None:
+    """A weight may be small, and its bound large beside it, where its column has large numbers."""
+    x = np.random.default_rng(19).standard_normal((250, 2))
+    columns = {"a": 2000 * x[:, 0], "b": 3 * x[:, 1], "y": x @ [3.0, 1.0]}
+    made = fitted(columns)
+    check(made, columns)
+    assert made.details["solution"]["determined"]
+    least = 1e-3 * x[:, 1] + x[:, 0]  # the weight of b is about 0, which is all there is to say
+    made = fitted({"a": x[:, 0], "b": 9 * x[:, 1], "y": least - 1e-3 * x[:, 1]})
+    assert made.details["solution"]["not_told_from_zero"] == ["b"]
+    assert made.details["solution"]["determined"]
+
+
+def test_a_label_that_has_nothing_to_do_with_the_columns() -> None:
+    """Weights of 0 are a result where they are right."""
+    signs = np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]] * 10, dtype=float)
+    columns = {"a": 0.1 * signs[:, 0], "b": 0.3 * signs[:, 1], "y": 0.7 * signs.prod(axis=1)}
+    made = fitted(columns)
+    check(made, columns)
+    assert made.result is not None and np.abs(made.result["weights"]).max() < 1e-3
+    for constant in (0.1, 7.0, 0.0):
+        columns["y"] = np.full(40, constant)
+        made = fitted(columns)
+        check(made, columns)
+        assert made.result is not None and not made.result["weights"].any()
+
+
+@pytest.mark.parametrize("far", [0, 5])
+@pytest.mark.parametrize("policy", ["error", "drop", "minimum-norm"])
+def test_a_label_smaller_than_the_unit(far: float, policy: str) -> None:
+    """All weights were 0."""
+    x = np.random.default_rng(20).standard_normal((250, 3))
+    columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": far + 1e-12 * (x @ [1.0, 2.0, 3.0])}
+    with pytest.raises(ps.KernelError) as caught:
+        fitted(columns, on_singular=policy)
+    said = caught.value.diagnostic
+    assert said.code == "E844" and "scale the label" in said.hint
+    span = float(np.ptp(columns["y"]))
+    format = "fixed:18,14" if far else "fixed:3,14"
+    constant = f"column y, the label, is constant in {format}: its values span {span:.6g}"
+    assert constant in said.message
+
+
 def test_reports_name_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     np.savez("t.npz", **(table(5) | DEPENDENT["sum"][0]))
     line = "simulate f.psk --data t.npz --backend golden --on-singular drop --json r.json"

@@ -75,8 +75,14 @@ class Values:
         with np.errstate(over="ignore"):
             units = self.rows[whole] * 2.0**format.fraction_bits
         units = np.clip(units, -format.top - 1, format.top)
-        left = np.abs(units - np.rint(units))
-        return Rounding(left.max(axis=0, initial=0.0), np.linalg.norm(left, axis=0))
+        left = units - np.rint(units)
+        norms = np.linalg.norm(left, axis=0)
+        if len(left):
+            # less any constant, the norm is a bound as well: the nearest to the least one, 0 for equal ones
+            same = left.max(axis=0) == left.min(axis=0)
+            constant = np.where(same, left[0], left.mean(axis=0))
+            norms = np.minimum(norms, np.linalg.norm(left - constant, axis=0))
+        return Rounding(np.abs(left).max(axis=0, initial=0.0), norms)
 
 
 def values_of(table: Table, walk: WalkConfig) -> Values:

@@ -126,7 +126,11 @@ def _solution_rows(outcome: Outcome) -> Iterable[Row]:
         text += f"; at most {max(within, default=0.0):.2g} from the weights of unrounded values"
     else:
         text += "; no bound on what rounding the values did"
+    if not found["determined"]:
+        text += ": the weights are not determined"
     yield Row("solved", text)
+    if unsure := found["not_told_from_zero"]:
+        yield Row("not told from 0", ", ".join(unsure))
     independent = f"{found['rank']} of {plural(found['features'], 'column')} independent"
     yield Row(
         "condition",
