@@ -40,7 +40,8 @@ def check_names(names: list[str], path: Path) -> None:
 
 def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_FEATURES) -> Table:
     """Pack arrays by name, as `Table.from_columns` does, with what was asked for of them. Columns
-    of texts and dates go through Arrow where they become numbers.
+    of frames, and lists with None, are packed as those of frames are; columns of texts and dates
+    go through Arrow where they become numbers.
 
     Raises SourceError.
     """
@@ -52,28 +53,41 @@ def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_
         if isinstance(values, (pa.Array, pa.ChunkedArray)):
             packing.add(name, values)
             continue
-        array = values if isinstance(values, np.ndarray) else np.asarray(values)
-        dated = array.dtype.kind in "Mm"
-        if array.ndim == 1 and (dated or (array.dtype.kind in "USO" and features.asked(name))):
-            try:
-                packing.add(name, _as_arrow(values, array))
-            except (pa.ArrowException, UnicodeDecodeError) as problem:
-                raise SourceError(
-                    f"column {name!r} of {path} cannot be packed: {problem}",
-                    "convert it to numbers or texts",
-                    code="E704",
-                ) from problem
-        else:
+        try:
+            column = _as_arrow(values, features.asked(name))
+        except (pa.ArrowException, UnicodeDecodeError, ValueError, TypeError) as problem:
+            raise SourceError(
+                f"column {name!r} of {path} cannot be packed: {str(problem).splitlines()[0]}",
+                "convert it to numbers or texts, every row of an array column of the same length",
+                code="E704",
+            ) from problem
+        if column is None:
             packing.columns[name] = values
+        else:
+            packing.add(name, column)
     return packing.table()
 
 
-def _as_arrow(values: Any, array: npt.NDArray[Any]) -> Any:
-    """Return dates, times or texts as an Arrow array; `array`: the values as NumPy has them."""
+def _as_arrow(values: Any, asked: bool) -> Any:
+    """Return a column as an Arrow array: one of a frame, which knows more than its array, one of
+    Python objects with None, one of dates or times, and if `asked` one of texts. None for others."""
     import pyarrow as pa
 
-    if hasattr(values, "__arrow_c_stream__"):  # a frame's column, which knows more than its array
+    if type(values).__module__.partition(".")[0] == "pandas":
+        return pa.array(values, from_pandas=True)  # where NaN is NULL, as in a frame
+    if hasattr(values, "__arrow_c_stream__"):
         return pa.chunked_array(values)
+    try:
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    except ValueError:  # arrays of different lengths, or None among them
+        return pa.array(values)
+    if array.ndim != 1 or array.dtype.kind not in "MmUSO":
+        return None
+    if array.dtype.kind == "O" and not asked:
+        found = array.tolist()
+        return pa.array(found) if any(value is None for value in found) else None
+    if array.dtype.kind in "US" and not asked:
+        return None
     null = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
     plain = np.ma.getdata(array)
     if plain.dtype.kind == "S":
@@ -151,16 +165,16 @@ class _Packing:
     def _add(self, name: str, column: Any) -> None:
         import pyarrow as pa
 
+        own_order = None
+        if pa.types.is_dictionary(column.type) and column.type.ordered:
+            own_order = self._own_order(name, column), "in the type's order"
         if isinstance(column, pa.ChunkedArray):
             # without empty chunks, which have no buffers: PyArrow 26 cannot join those with others
             chunks = [chunk for chunk in column.chunks if len(chunk)]
             column = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
-        own_order = None
         if pa.types.is_dictionary(column.type):
-            if column.type.ordered:
-                own_order = column.dictionary.cast(pa.string()).to_pylist(), "in the type's order"
             values = column.dictionary
             if pa.types.is_string_view(values.type):  # which Arrow cannot take by number yet
                 values = values.cast(pa.string())
@@ -190,6 +204,30 @@ class _Packing:
             self._cast(name, moments.type, moments, *_since(moments))
         else:
             self._categories(name, kind, self._texts(name, column), own_order)
+
+    def _own_order(self, name: str, column: Any) -> list[str]:
+        """Return the categories of an ordered dictionary: those of the chunk that has all of the
+        others' in their order. Raises SourceError where none has, and the order is needed."""
+        import pyarrow as pa
+
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        orders = {
+            tuple(chunk.dictionary.cast(pa.string()).to_pylist()): None
+            for chunk in chunks
+            if len(chunk)
+        }
+        longest = max(orders, key=len, default=())
+        needed = self.features.asked(name) and self.features.labels(name) is None
+        for order in orders if needed else ():
+            rest = iter(longest)
+            if not all(label in rest for label in order):  # each behind the one before
+                raise SourceError(
+                    f"column {name!r} of {self.path} has chunks whose categories do not tell one order: "
+                    f"{', '.join(map(str, longest))[:100]} and {', '.join(map(str, order))[:100]}",
+                    "give all chunks the dictionary of all categories in their order",
+                    code="E704",
+                )
+        return list(longest)
 
     def _numbers(self, column: Any) -> Any:
         import pyarrow as pa

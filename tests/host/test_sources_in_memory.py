@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -134,6 +136,87 @@ def test_empty_chunks() -> None:
         assert read["x"].tolist() == [1, 2, None, 4] and read["s"].tolist() == [1, 0, 1, None]
 
 
+def ordered(*chunks: list[str]) -> pa.ChunkedArray:
+    """Chunks of an ordered dictionary, each with a dictionary of its own and one row a category."""
+    kind = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    return pa.chunked_array(
+        [
+            pa.DictionaryArray.from_arrays(
+                pa.array(range(len(labels)), pa.int8()), labels, ordered=True
+            )
+            for labels in chunks
+        ],
+        kind,
+    )
+
+
+LO, LONG = ["lo", "hi"], ["lo", "mid", "hi"]
+
+
+@pytest.mark.parametrize("chunks", [(LO, LONG), (LONG, LO), (["mid"], LONG, ["hi"])])
+def test_an_order_in_several_chunks(chunks: tuple[list[str], ...]) -> None:
+    """The categories of the first chunk came first once, and "the type's order" was theirs."""
+    table = open_table(pa.table({"x": ordered(*chunks)}), features=["x"])
+    assert table.schema.columns[0].labels == tuple(LONG)
+    wanted = [LONG.index(label) for labels in chunks for label in labels]
+    assert table.columns()["x"].tolist() == wanted
+    assert table.provenance is not None and "in the type's order" in table.provenance.casts[0].how
+
+
+def test_chunks_that_tell_no_order() -> None:
+    for chunks in ((LO, ["hi", "lo"]), (["lo", "mid"], LO), (["hi", "lo"], LONG)):
+        data = pa.table({"x": ordered(*chunks), "y": range(sum(map(len, chunks)))})
+        with pytest.raises(SourceError, match="whose categories do not tell one order: ") as caught:
+            open_table(data, features=["x"])
+        assert caught.value.code == "E704"
+        assert open_table(data).rows == data.num_rows  # the order is of no use there
+
+
+FRAME = {
+    "i": pd.array([1, None, 3], "Int64"),
+    "s": pd.array([1, None, 3], "Int16"),
+    "b": pd.array([True, None, False], "boolean"),
+    "f": pd.array([1.5, None, 2.5], "Float64"),
+    "n": np.array([1.5, np.nan, 2.5]),
+    "t": pd.array(["a", None, "c"], "string"),
+    "c": pd.Categorical(["lo", None, "hi"], ["lo", "mid", "hi"], ordered=True),
+    "d": np.array(["2020-01-01", "NaT", "2021-01-01"], "M8[ns]"),
+}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_dict_of_a_frames_columns(library: str) -> None:
+    """They are packed as the frame is: with NULL, which their arrays cannot say."""
+    frame: Any = pd.DataFrame(FRAME)
+    features = ["c", "d"]
+    if library == "polars":
+        frame = pl.from_arrow(pa.Table.from_pandas(frame, preserve_index=False))
+    columns = {name: frame[name] for name in frame.columns}
+    one, other = (open_table(data, features=features) for data in (columns, frame))
+    assert one.digest == other.digest and one.provenance == other.provenance
+    read = one.columns()
+    assert [one.schema.columns[k].type for k in range(4)] == ["int8", "int2", "bool", "float8"]
+    for name, wanted in (("i", [1, None, 3]), ("b", [True, None, False])):
+        assert read[name].tolist() == wanted
+    # of an ordered Categorical polars makes one without an order
+    assert read["c"].tolist() == ([0, None, 2] if library == "pandas" else [1, None, 0])
+
+
+def test_lists_with_none() -> None:
+    cells: dict[str, list[Any]] = {
+        "i": [1, None, 3],
+        "f": [None, 0.5, 2],
+        "b": [True, False, None],
+        "t": ["a", None, "c"],
+        "none": [None, None, None],
+    }
+    for data in (cells, {name: np.array(values, object) for name, values in cells.items()}):
+        table = open_table(data)
+        assert table.digest == open_table(pa.table(cells)).digest
+        assert table.columns()["i"].tolist() == [1, None, 3]
+        assert [c.type for c in table.schema.columns[:4]] == ["int8", "float8", "bool", "text"]
+
+
 @pytest.mark.parametrize(
     ("column", "message"),
     [
@@ -146,8 +229,11 @@ def test_empty_chunks() -> None:
             "column 'x' of table has the type duration[s], which cannot become a number",
         ),
         (np.array([b"a", b"\xff"]), "column 'x' of table cannot be packed: 'utf-8' codec"),
+        ([[1, 2], [3]], "the arrays in column 'x' of table have from 1 to 2 elements"),
+        ([[1, 2], None], "array column 'x' of table has rows without an array"),
+        ([None, object()], "column 'x' of table cannot be packed: "),
     ],
-    ids=["date64", "duration", "bytes"],
+    ids=["date64", "duration", "bytes", "ragged", "no array", "object"],
 )
 def test_columns_that_are_no_features(column: Any, message: str) -> None:
     """Numbers that would mean nothing are none: durations in the order of their texts, for one."""
