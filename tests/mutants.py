@@ -43,10 +43,17 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.BitOr: ast.BitAnd,
 }
 
+#: where an expression is a type
+_TYPES = ("annotation", "returns")
+
 
 def mutants(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-    """Yield (expression, what takes its place) of every mutant."""
+    """Yield (expression, what takes its place) of every mutant. Types that are written down do nothing."""
+    written = [getattr(node, name, None) for node in ast.walk(tree) for name in _TYPES]
+    types = {id(part) for one in written if one is not None for part in ast.walk(one)}
     for node in ast.walk(tree):
+        if id(node) in types:
+            continue
         if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
             kept, node.op = node.op, SWAPS[type(node.op)]()  # type: ignore[assignment]
             yield node, f"({ast.unparse(node)})"
