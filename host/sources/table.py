@@ -111,6 +111,14 @@ class Table:
         if page_size == self.schema.page_size:
             return self
         columns, schema = self.columns(), replace(self.schema, page_size=page_size)
+        for name, values in columns.items():
+            if _irregular(values):
+                raise SourceError(
+                    f"{self.name}: array column {name!r} has NULL elements or several dimensions, "
+                    f"which pages of {page_size} bytes are not written with",
+                    "leave the column out: ?query=SELECT …",
+                    code="E704",
+                )
         nulls = {
             name: np.ma.getmaskarray(values)
             for name, values in columns.items()
@@ -171,6 +179,16 @@ class Table:
                         code="E704",
                     ) from error
                 schema = replace(schema, page_size=2 * schema.page_size)
+
+
+def _irregular(values: Any) -> bool:
+    """Whether some array among a column's values has several dimensions or NULL elements."""
+    cells, most = (values, 1) if isinstance(values, list) else ([values], 2)
+    return any(
+        isinstance(cell, np.ndarray)
+        and (cell.ndim > most or (cell.ndim == most and isinstance(cell, np.ma.MaskedArray)))
+        for cell in cells
+    )
 
 
 def _integer_type(name: str, values: npt.NDArray[Any]) -> str:

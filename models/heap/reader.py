@@ -6,6 +6,7 @@ does not decide is an error here, as it is for the hardware.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .values import DTYPES, Raw, dtype_of
 __all__ = ["read_heap"]
 
 #: types that are given as `str`
+_MOST_DIMENSIONS = 6  #: MAXDIM of PostgreSQL
 _TEXTS = ("text", "varchar", "bpchar", "json", "xml")
 
 
@@ -25,12 +27,13 @@ def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
     """Return the visible rows in page and line pointer order, by column name; dropped columns are left out.
 
     Numbers are an array of the column's type (masked where a row has NULL). An array column is a matrix, or, where its rows
-    differ in length or some are NULL, a list of arrays and None. Text is a list of `str` and None, and any other type that no kernel
+    differ in length or some are NULL, a list of arrays and None; arrays of more dimensions have these, and NULL elements are
+    masked. Text is a list of `str` and None, and any other type that no kernel
     can use a list of the `bytes` stored (of a varlena without its header) and None; a value of these types that is compressed or
     out of line comes as it is stored, as `Raw`.
 
-    Raises ValueError for a page of another size or version, a row whose visibility the page does not decide, a value that is
-    stored compressed or out of line in a column that a kernel can use, and an array with NULL elements or more than one dimension.
+    Raises ValueError for a page of another size or version, a row whose visibility the page does not decide, and a value that is
+    stored compressed or out of line in a column that a kernel can use.
     """
     if pages.ndim != 2 or pages.shape[1] != schema.page_size:
         raise ValueError(
@@ -63,8 +66,9 @@ def _column(column: Column, values: list[Any]) -> Any:
     if column.is_array and not any(null):
         if not values:
             return np.zeros((0, column.length or 0), DTYPES[column.storage.element or ""])
-        if len({len(value) for value in values}) == 1:
-            return np.stack(values)
+        if len({value.shape for value in values}) == 1:
+            holed = any(isinstance(value, np.ma.MaskedArray) for value in values)
+            return np.ma.stack(values) if holed else np.stack(values)
     return values
 
 
@@ -207,17 +211,25 @@ def _held(data: bytes, start: int, end: int) -> tuple[bytes, int]:
 def _array(column: Column, body: bytes) -> npt.NDArray[Any]:
     element = TYPES[column.storage.element or ""]
     ndim, offset, oid = (int(v) for v in np.frombuffer(body, "<i4", 3))
-    if oid != element.oid or offset or ndim > 1:
+    if oid != element.oid or not 0 <= ndim <= _MOST_DIMENSIONS:
         raise ValueError(
-            f"column {column.name!r} holds an array of {ndim} dimensions, element type {oid}"
-            f"{', with NULL elements' if offset else ''}; only one dimension of {element.name} without NULL is read"
+            f"column {column.name!r} holds an array of {ndim} dimensions, element type {oid}; only {element.name} is read"
         )
     if ndim == 0:
         return np.zeros(0, DTYPES[element.name])
-    count = int(np.frombuffer(body, "<i4", 1, 12)[0])
-    if count < 0:
-        raise ValueError(f"column {column.name!r} holds an array of {count} elements")
-    return np.frombuffer(body, DTYPES[element.name], count, p.ARRAY_DATA)
+    sizes = np.frombuffer(body, "<i4", ndim, 12).tolist()
+    count, bounds = math.prod(sizes), 12 + 8 * ndim
+    if min(sizes) < 0 or count > 8 * len(body):
+        listed = " × ".join(map(str, sizes))
+        raise ValueError(f"column {column.name!r} holds an array of {listed} elements")
+    if not offset:
+        return np.frombuffer(body, DTYPES[element.name], count, bounds).reshape(sizes)
+    # a bit for each element, 1 where there is one; those that are NULL take no room. `offset` counts from the varlena's header on
+    bitmap = np.frombuffer(body, np.uint8, -(-count // 8), bounds)
+    there = np.unpackbits(bitmap, count=count, bitorder="little").astype(bool)
+    numbers = np.zeros(count, DTYPES[element.name])
+    numbers[there] = np.frombuffer(body, numbers.dtype, int(there.sum()), offset - 4)
+    return np.ma.masked_array(numbers.reshape(sizes), ~there.reshape(sizes))
 
 
 def _read_uniform(
@@ -284,6 +296,8 @@ def _read_uniform(
             values = _array(column, body)
         except (IndexError, ValueError):
             return None  # the other path says which row it is
+        if values.ndim != 1 or isinstance(values, np.ma.MaskedArray):
+            return None
         data = at - values.nbytes
         # padding and headers of all rows must be those of the first
         if len(body) != p.ARRAY_DATA + values.nbytes or np.any(

@@ -179,13 +179,42 @@ def test_raw_values() -> None:
         for word in pages[0, 24:36].view("<u4")
     ]
     assert [mask & p.HEAP_HASEXTERNAL for mask in masks] == [p.HEAP_HASEXTERNAL, 0, 0]
-    for row, reason in enumerate(("out of line", "2 dimensions", "NULL elements")):
-        slots = ["row" if i == row else "dead" for i in range(3)]
-        one = write_pruned(
-            schema, {"b": [True], "x": [[external, matrix, holed][row]], "i": [1]}, slots=slots
-        )
-        with pytest.raises(ValueError, match=reason):
-            read_heap(schema, one)
+    one = write_pruned(
+        schema, {"b": [True], "x": [external], "i": [1]}, slots=["row", "dead", "dead"]
+    )
+    with pytest.raises(ValueError, match="out of line"):
+        read_heap(schema, one)
+
+
+ARRAYS: list[list[Any]] = [
+    [[[1, 2], [3, 4]], [[5, 6], [7, 8]]],
+    [[[1, None], [3, 4]], [[None, 6], [7, 8]]],
+    [[1, None, 3]],
+    [[None] * 9, [1, 2, 3, 4, 5, 6, 7, 8, None]],
+    [[1], [[1, 2]], [None], None, [], [[[[1, 2]], [[None, 4]]]]],
+]
+
+
+@pytest.mark.parametrize("kind", ["float4", "float8"])
+@pytest.mark.parametrize("rows", ARRAYS)
+def test_arrays_of_any_shape_are_read(rows: list[Any], kind: str) -> None:
+    """No kernel can use them, but they may stand in a table."""
+    schema = Schema("t", (Column("b", "bool"), Column("x", f"{kind}[]"), Column("i", "int4")))
+    values = [None if v is None else varlena(array_body(v, kind), short=False) for v in rows]
+    count = range(len(rows))
+    read = read_heap(schema, write_heap(schema, {"b": [True] * len(rows), "x": values, "i": count}))
+    assert read["i"].tolist() == list(count)
+    assert [None if v is None else v.tolist() for v in read["x"]] == rows
+    assert isinstance(read["x"], np.ndarray) == (len({np.shape(v) for v in rows}) == 1)
+
+
+def test_arrays_that_are_none() -> None:
+    schema = Schema("t", (Column("x", "float4[]"),))
+    for sizes in ([-1], [1 << 30] * 6, [1] * 7):
+        header = np.array([len(sizes), 0, 700, *sizes, *[1] * len(sizes)], "<i4").tobytes()
+        pages = write_heap(schema, {"x": [varlena(header + bytes(8), short=False)]})
+        with pytest.raises(ValueError, match="column 'x' holds an array of "):
+            read_heap(schema, pages)
 
 
 def test_checksums_are_filled_in() -> None:

@@ -649,3 +649,29 @@ def test_stored_generated_columns_are_in_pages(
     table = open_table(f"{postgres}&table=made")
     assert way(table)[0] != "rows"
     assert table.columns()["twice"].tolist() == [2.0 * i for i in range(1, 10)]
+
+
+def test_unused_arrays_of_any_shape(postgres: str, connection: psycopg.Connection) -> None:
+    connection.execute("DROP TABLE IF EXISTS shapes CASCADE")
+    connection.execute("CREATE TABLE shapes (y float8, m float8[], h float4[], x float4[])")
+    connection.execute(
+        "INSERT INTO shapes SELECT i, ARRAY[[1, i], [3, 4]], ARRAY[i, NULL, 3], ARRAY[i, 2] FROM generate_series(1, 9) i"
+    )
+    table = open_table(f"{postgres}&table=shapes")
+    assert way(table)[0] != "rows"
+    read = table.columns()
+    assert read["m"].tolist() == [[[1, i], [3, 4]] for i in range(1, 10)]
+    assert read["h"].tolist() == [[i, None, 3] for i in range(1, 10)]
+    assert read["x"].tolist() == [[i, 2] for i in range(1, 10)]
+    assert table.paged(8192) is table
+    with pytest.raises(
+        SourceError, match="array column 'm' has NULL elements or several dimensions"
+    ):
+        table.paged(16384)
+    connection.execute("ALTER TABLE shapes DROP COLUMN m")
+    with pytest.raises(
+        SourceError, match="array column 'h' has NULL elements or several dimensions"
+    ):
+        open_table(f"{postgres}&table=shapes").paged(16384)
+    connection.execute("ALTER TABLE shapes DROP COLUMN h")
+    assert open_table(f"{postgres}&table=shapes").paged(16384).columns()["x"].shape == (9, 2)
