@@ -25,6 +25,7 @@ from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design
 from penstock.host.sources import Table
 from penstock.run import Run
+from penstock.tables import RowError
 
 __all__ = ["Estimator"]
 
@@ -144,7 +145,10 @@ class Estimator(BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         assert self.run_.codes is not None
-        return self._scorer(self.run_.codes, self._table(None, X, np.zeros(len(X))))
+        try:
+            return self._scorer(self.run_.codes, self._table(None, X, np.zeros(len(X))))
+        except RowError as problem:
+            raise problem.called(getattr(self, "feature_names_in_", ())) from None
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores of rows, for classification the classes."""

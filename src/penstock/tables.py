@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.failures import Failure, hardware_failure
@@ -10,7 +11,40 @@ from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Schema
 from penstock.models.strider.config import WalkConfig
 
-__all__ = ["open_source", "packed_here", "table_failure", "table_on"]
+__all__ = ["RowError", "open_source", "packed_here", "table_failure", "table_on"]
+
+
+class RowError(ValueError):
+    """A row that cannot be scored. `row`, from 1 on; `column`: what it is called; `element`: which
+    of its array, from 0 on, None for one that is no array; both None where it is no value's fault."""
+
+    def __init__(
+        self, row: int, found: HardwareError, column: str | None, element: int | None
+    ) -> None:
+        super().__init__(row, found, column, element)
+        self.row, self.found, self.column, self.element = row, found, column, element
+
+    @classmethod
+    def at(cls, row: int, found: HardwareError, walk: WalkConfig) -> RowError:
+        """Return the error that a walk ended with."""
+        place = walk.value_at(found.item) if found.item else None
+        if place is None:
+            return cls(row, found, None, None)
+        column = walk.schema.columns[place[0]]
+        return cls(row, found, column.name, place[1] if column.is_array else None)
+
+    def called(self, names: Sequence[str]) -> RowError:
+        """Return the error with the names that the elements of the array have for the caller."""
+        if self.element is None or not len(names):
+            return self
+        return RowError(self.row, self.found, str(names[self.element]), None)
+
+    def __str__(self) -> str:
+        column = "" if self.column is None else f", column {self.column}"
+        if self.element is not None:
+            column += f"[{self.element + 1}]"
+        code = self.found.code
+        return f"row {self.row:,}{column} cannot be scored: {code.name}: {code.meaning}"
 
 
 def table_failure(

@@ -141,6 +141,22 @@ def test_scikit_learns_own_checks(kernel: Any, task: str) -> None:
     assert len(results) > 45
 
 
+def test_a_value_that_the_format_does_not_hold(kernel: Any) -> None:
+    """It names the column, as the caller counts or calls it."""
+    import pandas as pd
+
+    X, y = rows()
+    made = ps.Estimator(kernel(LINEAR), "small").fit(X, y)
+    message = r"^row 2, column x\[3\] cannot be scored: VALUE_OVERFLOW: a value lies beyond the range of the number format$"
+    with pytest.raises(ValueError, match=message):
+        made.predict([[1, 2, 3], [1, 2, 1e300]])
+    frame = pd.DataFrame(X, columns=["rooms", "area", "age"])
+    made = ps.Estimator(kernel(LINEAR), "small").fit(frame, y)
+    frame.loc[70, "area"] = -1e300
+    with pytest.raises(ValueError, match=r"^row 71, column area cannot be scored: VALUE_OVERFLOW"):
+        made.predict(frame)
+
+
 # models go back to a table
 
 

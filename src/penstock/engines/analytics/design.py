@@ -26,7 +26,7 @@ from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.strider.table import walk_table
 from penstock.models.target import Target
-from penstock.tables import table_on
+from penstock.tables import RowError, table_on
 
 from .workload import Assumption, Training
 
@@ -51,7 +51,7 @@ class _Scorer:
         pages = table.paged(plan.schema.page_size).pages
         codes, _, _, error = walk_table(pages, plan.walk)
         if error is not None:
-            raise ValueError(f"row {len(codes) + 1:,} cannot be scored: {error}")
+            raise RowError.at(len(codes) + 1, error, plan.walk)
         found = scores(plan, codes, models, self.runs, self.buffer)
         return np.asarray(plan.format.decode(found[:, 0, 0]), np.float64)
 
