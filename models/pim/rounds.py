@@ -27,6 +27,7 @@ __all__ = [
     "rounds_cycles",
     "slots_of",
     "terms",
+    "whole",
 ]
 
 #: rounds that compute
@@ -139,11 +140,23 @@ def rounds_cycles(
     """Return `round_cycles` of many rounds at once: arrays that broadcast, of places in `MODES` and of
     what `Round` says. `penstock.engines.pim.rounds` has the same, quickly.
 
-    Raises ValueError where bank groups are staggered.
+    Raises ValueError where bank groups are staggered, for numbers that are not whole or below 0, and
+    for places that `MODES` does not have.
     """
+    found = terms(config, charges)
+    modes, writes, results = many = whole(mode, registers, reads)
+    if any((array < 0).any() for array in many) or (modes >= len(MODES)).any():
+        raise ValueError(f"a mode is 0 to {len(MODES) - 1}, and counts are 0 or more")
     slots = np.array([slots_of(config, name, charges.drain) for name in MODES])
-    given = (slots[np.asarray(mode)], np.asarray(registers), np.asarray(reads))
-    return np.asarray(_cycles(terms(config, charges), *given, np.maximum))
+    return np.asarray(_cycles(found, slots[modes], writes, results, np.maximum))
+
+
+def whole(*given: ArrayLike) -> list[NDArray[np.int64]]:
+    """Return arrays of whole numbers. Raises ValueError for fractions."""
+    arrays = [np.asarray(array, order="C") for array in given]
+    if any(array.size and array.dtype.kind not in "biu" for array in arrays):
+        raise ValueError("modes and counts of rounds are whole numbers")
+    return [array.astype(np.int64, order="C", copy=False) for array in arrays]
 
 
 def _cycles(

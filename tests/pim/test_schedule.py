@@ -122,13 +122,16 @@ def test_many_rounds_at_once():
 
 
 def test_many_rounds_of_large_numbers():
-    """What 32 bits cannot hold is computed otherwise, and what is no mode is an error."""
+    """What 32 bits cannot hold is computed otherwise; what is no mode or no count is an error."""
     slow = PimConfig(timing=MX8.timing.with_(tRAS=1 << 20))
     for config in (MX8, slow):
         given = [0, 2, 1], [1, 1 << 40, 8192], [8191, 2, 1 << 33]
         assert (fast.rounds_cycles(config, *given) == rounds_cycles(config, *given)).all()
-        with pytest.raises(IndexError):
-            fast.rounds_cycles(config, [0, 3], 1, 1)
+        for many_rounds in (rounds_cycles, fast.rounds_cycles):
+            for wrong in (([0, 3], 1, 1), (-1, 1, 1), (0, [2, -1], 1), (0, 1.5, 1), (0, 1, [2.5])):
+                with pytest.raises(ValueError, match=r"0 or more|whole"):
+                    many_rounds(config, *wrong)
+            assert many_rounds(config, [], [], []).shape == (0,)
     with pytest.raises(ValueError, match="no closed form"):
         fast.rounds_cycles(HALVES, 0, 1, 1)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.models.pim import rounds as specification
 from penstock.models.pim.config import PimConfig
-from penstock.models.pim.rounds import HARDWARE, MODES, Charges, slots_of, terms
+from penstock.models.pim.rounds import HARDWARE, MODES, Charges, slots_of, terms, whole
 from penstock.sim.native.toolchain import build_plain
 
 __all__ = ["rounds_cycles"]
@@ -49,9 +49,9 @@ def rounds_cycles(
 ) -> NDArray[np.int64]:
     """Return `models.pim.rounds.rounds_cycles`.
 
-    Raises ValueError where bank groups are staggered, BuildError where there is no g++.
+    Raises ValueError as that does, BuildError where there is no g++.
     """
-    given = [np.asarray(a, dtype=np.int64, order="C") for a in (mode, registers, reads)]
+    given = whole(mode, registers, reads)
     if len({array.shape for array in given}) > 1:
         given = [np.asarray(array, order="C") for array in np.broadcast_arrays(*given)]
     found, cycles = _terms(config, charges), np.empty(given[0].shape, dtype=np.int64)
