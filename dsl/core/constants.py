@@ -141,6 +141,8 @@ def kind_of(value: Any) -> str:
         return f"the text {value!r}" if len(value) <= 40 else "a text"
     if isinstance(value, (bool, int, float, complex)):
         return f"{value!r}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 

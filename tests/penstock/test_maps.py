@@ -444,3 +444,8 @@ def test_a_stopped_map_says_why():
     with pytest.raises(MapStopped) as second:
         box[0]
     assert first.value.error == second.value.error
+
+
+def test_a_class_in_place_of_a_type_is_named():
+    with pytest.raises(ps.KernelError, match="the class int is not a type of keys"):
+        ps.ObliviousMap(key=int, value=ps.bytes(8), capacity=9)
