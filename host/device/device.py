@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import index
@@ -28,6 +28,8 @@ __all__ = ["BAUD", "Device", "Report", "simulated_device"]
 BAUD = 1_000_000
 #: seconds between looks at a run: the first, and the longest
 _FIRST_LOOK, _LOOK = 0.001, 0.05
+#: longest sleep in seconds during a call, so that an interrupt ends it
+_INTERRUPTIBLE = 0.2
 
 T = TypeVar("T")
 
@@ -105,6 +107,9 @@ class Device:
                     raise LinkError(f"{self.path} is closed")
                 waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
             try:
+                # a signal that comes just before a thread blocks is seen when it wakes: it must not sleep for long
+                while not wait([waiting], _INTERRUPTIBLE).done:
+                    pass
                 return waiting.result()
             except CancelledError:
                 raise LinkError(f"{self.path} is closed") from None

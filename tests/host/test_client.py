@@ -251,6 +251,22 @@ def test_an_interrupted_call_sends_nothing_more() -> None:
         assert device.read(1, 2) == b"\2\2"
 
 
+def test_an_interrupt_that_wakes_nobody() -> None:
+    """A signal that came just before the call blocked, or that another thread took, ends the call as well."""
+    line = Silent(golden()[0])
+    with SerialServer(line) as server, Device(server.path, timeout=20, register_map=MAP) as device:
+        line.silent = True
+        timer = threading.Timer(
+            0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        )
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            device.read(0, 3000)
+        timer.join()
+        line.silent = False
+        assert device.read(1, 2) == b"\0\0"  # not ended by the time-out
+
+
 def test_inside_an_event_loop() -> None:
     endpoint, _, _ = golden()
 
