@@ -265,10 +265,10 @@ class Layout:
         x = x[:, : self.items * self.parts].reshape(
             self.tokens, self.items, self.parts, self.chunks, -1
         )
-        if self.mode == "attend":
-            y = x.sum(axis=3).reshape(self.tokens, self.items, -1)[..., : self.head]
-            return y, None
-        y = x.sum(axis=2).reshape(self.tokens, self.items, -1)[..., : self.columns]
+        many, axis = (self.head, 3) if self.mode == "attend" else (self.columns, 2)
+        with np.errstate(invalid="ignore"):  # parts that left float16 on opposite sides add up to NaN
+            y = x.sum(axis=axis)
+        y = y.reshape(self.tokens, self.items, -1)[..., :many]
         return y, self.state_of(rows) if self.mode == "update" else None
 
     def traffic(self, made: Program) -> Traffic:

@@ -151,6 +151,16 @@ def test_what_saturates_inside_is_shown(capsys):
         assert line.split("│")[2].strip() == str(count)
 
 
+def test_partial_sums_of_both_infinities():
+    """Two slices of a head leave float16 on opposite sides: their sum is no number, and nothing but the count says so."""
+    data = {name: np.full((1, 1, 1, 128), 300.0) for name in ("key", "query")}
+    data["query"][..., 64:] *= -1
+    data |= {"value": np.full((1, 1, 1, 4), 300.0), "decay": np.ones((1, 1, 1))}
+    made = ps.compile(RETNET, table=data, target="small", format="float16", heads=1)
+    ended = made.run(data)
+    assert np.isnan(ended.result["y"]).all() and ended.counters["saturated"] > 0
+
+
 def test_numbers_that_the_host_computes():
     kernel = "recurrence f(S: state[k, v], g: input, key: input[k], value: input[v], q: input[k])\n"
     kernel += "  S <- S / (1 + exp(g)) + outer(key * 1e39, value)\n  y <- q @ S\n"
