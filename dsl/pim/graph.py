@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..core.builder import GraphBuilder
 from ..core.dims import Dim
 from ..core.operations import OPERATIONS
 from ..core.operations import spoken as _spoken
+from .products import ONE, HostNodes, Product
 from .recurrent import HostNode, Recurrent
 
 if TYPE_CHECKING:
@@ -28,21 +28,7 @@ def spoken(op: str) -> str:
 _FORM = "the unit computes S = d[:, None] * S + outer(k, v), then q @ S"
 
 
-#: a decay that changes nothing
-_ONE = -1
-
-
-@dataclass(frozen=True)
-class _Product:
-    """An outer product that is added (`sign` 1) or taken away: nodes of its vectors, and where it stands."""
-
-    k: int
-    v: int
-    sign: int
-    at: int
-
-
-_Terms = tuple[int | None, list[_Product]]
+_Terms = tuple[int | None, list[Product]]
 _Reading = tuple[int, int, int]
 
 
@@ -60,7 +46,7 @@ class _Matcher:
         self.kernel, self.builder, self.state, self.new = kernel, builder, state, new
         self.nodes = builder.nodes
         self._with: dict[int, bool] = {}
-        self._extra: list[HostNode] = []
+        self.host = HostNodes(builder.nodes)
         self.turned = False  # whether the unit's rows are the state's columns
 
     def uses_state(self, number: int) -> bool:
@@ -102,13 +88,12 @@ class _Matcher:
                     "two outer products are added to the state; the unit adds one a step",
                     "join them where they share a factor: outer(k, v + w)",
                 )
-            k, v = products[0].k, self._signed(products[0])
+            k, v = products[0].k, self.host.columns(products[0])
+            k, v = (self.host.number(1.0) if n == ONE else n for n in (k, v))
         nodes = [self._host(n, node, units) for n, node in enumerate(self.nodes)]
         kernel, shape = self.kernel, self.nodes[self.state].shape
         known = [None if isinstance(n, Dim) and not n.known else int(n) for n in shape]
-        # operands that are made of several operations
-        extra = self._extra
-        nodes += extra
+        nodes += self.host.extra  # operands that are made of several operations
         return Recurrent(
             kernel.name,
             mode,
@@ -116,7 +101,7 @@ class _Matcher:
             tuple(p.name for p in kernel.of_kind("input")),
             (known[0], known[1]),
             tuple(nodes),
-            d if d != _ONE else None,
+            d if d != ONE else None,
             k,
             operand if mode == "attend" else v,
             None if mode == "attend" else operand,
@@ -132,26 +117,20 @@ class _Matcher:
             return HostNode("unit", (), {"name": ""})
         return HostNode(node.op, node.inputs, node.attrs)
 
-    def new_node(self, op: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> int:
-        """Add an operation for the host; return its number."""
-        self._extra.append(HostNode(op, inputs, attrs))
-        return len(self.nodes) + len(self._extra) - 1
-
-    def terms(self, number: int) -> tuple[int | None, list[_Product]]:
-        """Take a value apart: (the state's decay, a vector along its rows or a number, `_ONE`, or None
+    def terms(self, number: int) -> tuple[int | None, list[Product]]:
+        """Take a value apart: (the state's decay, a vector along its rows or a number, `ONE`, or None
         without the state; the outer products beside it)."""
         node = self.nodes[number]
         if number == self.state:
-            return _ONE, []
+            return ONE, []
         if node.op in ("add", "sub"):
             a, b = (self.terms(n) for n in node.inputs)
             return self._sum(a, b if node.op == "add" else self._minus(b))
         if node.op == "neg":
             return self._minus(self.terms(node.inputs[0]))
         if not self.uses_state(number):
-            rows, columns = self.outer(number)
-            k, v = (columns, rows) if self.turned else (rows, columns)
-            return None, [_Product(k, v, 1, number)]
+            product = self.outer(number)
+            return None, [product.turned if self.turned else product]
         if node.op in ("mul", "div"):
             x, y = node.inputs
             if self.uses_state(x) and self.uses_state(y):
@@ -168,16 +147,12 @@ class _Matcher:
 
     def _sum(self, a: _Terms, b: _Terms) -> _Terms:
         """Two sums together; products that share a factor become one."""
-        decay = a[0] if b[0] is None else b[0] if a[0] is None else self._op("add", a[0], b[0])
+        decay = a[0] if b[0] is None else b[0] if a[0] is None else self.host.op("add", a[0], b[0])
         products = list(a[1])
         for new in b[1]:
             for place, old in enumerate(products):
-                op = "add" if old.sign == new.sign else "sub"
-                if old.k == new.k:
-                    products[place] = replace(old, v=self._op(op, old.v, new.v))
-                    break
-                if old.v == new.v:
-                    products[place] = replace(old, k=self._op(op, old.k, new.k))
+                if (both := self.host.joined(old, new)) is not None:
+                    products[place] = both
                     break
             else:
                 products.append(new)
@@ -186,23 +161,15 @@ class _Matcher:
     def _minus(self, terms: _Terms) -> _Terms:
         decay, products = terms
         if decay is not None:
-            decay = self._op("neg", decay)
+            decay = self.host.op("neg", decay)
         return decay, [replace(product, sign=-product.sign) for product in products]
-
-    def _signed(self, product: _Product) -> int:
-        return product.v if product.sign > 0 else self._op("neg", product.v)
-
-    def _op(self, op: str, *inputs: int) -> int:
-        """An operation of the host on nodes, or on `_ONE`."""
-        given = [self.new_node("const", (), {"value": 1.0}) if n == _ONE else n for n in inputs]
-        return self.new_node(op, tuple(given), {})
 
     def _decayed(self, decay: int, factor: int, op: str) -> int:
         """A decay times a factor of the state, or divided by it."""
         axis = 0 if self.turned else 1  # of the unit's columns
         size, shape = self.nodes[self.state].shape[1 - axis], self.nodes[factor].shape
         if len(shape) == 2 and shape[axis] == 1 and shape[1 - axis] in (size, 1):
-            factor = self._flat(factor, axis)
+            factor = self.host.flat(factor, axis)
         elif shape and not (len(shape) == 1 and shape[0] in ((size, 1) if self.turned else (1,))):
             if self.turned:
                 raise self.misfit(
@@ -216,61 +183,39 @@ class _Matcher:
                 "the unit decays whole rows: write d[:, None] * S with a d for each row, or declare the state "
                 "the other way round",
             )
-        return factor if decay == _ONE and op == "mul" else self._op(op, decay, factor)
+        return factor if decay == ONE and op == "mul" else self.host.op(op, decay, factor)
 
-    def _scaled(self, product: _Product, factor: int, op: str) -> _Product:
+    def _scaled(self, product: Product, factor: int, op: str) -> Product:
         """An outer product times a factor that a decay may be, or divided by it."""
-        if len(self.nodes[factor].shape) == 2:
-            factor = self._flat(factor, 0 if self.turned else 1)
-        elif not self.turned:  # a number
-            return replace(product, v=self._op(op, product.v, factor))
-        return replace(product, k=self._op(op, product.k, factor))
+        shape = self.nodes[factor].shape
+        if not shape:
+            return replace(product, scale=self.host.op(op, product.scale, factor))
+        if len(shape) == 2:
+            factor = self.host.flat(factor, 0 if self.turned else 1)
+        return replace(product, k=self.host.op(op, product.k, factor))
 
-    def outer(self, number: int) -> tuple[int, int]:
-        """Return the nodes of the two vectors whose outer product a value is."""
-        node = self.nodes[number]
+    def outer(self, number: int) -> Product:
+        """Return the outer product that is added to the state."""
+        found = self.host.product(number)
         rows, columns = self.nodes[self.state].shape
-        if node.op == "outer":
-            return node.inputs[0], node.inputs[1]
-        if node.op == "neg":
-            k, v = self.outer(node.inputs[0])
-            return k, self.new_node("neg", (v,), {})
-        if node.op in ("mul", "div", "matmul"):
-            a, b = (self.nodes[n].shape for n in node.inputs)
-            first, second = node.inputs
-            if node.op in ("mul", "matmul") and a == (rows, 1) and b == (1, columns):
-                return self._flat(first, 1), self._flat(second, 0)
-            if node.op == "mul" and b == (rows, 1) and a == (1, columns):
-                return self._flat(second, 1), self._flat(first, 0)
-            for matrix, factor in ((first, second), (second, first)) * (node.op != "matmul"):
-                shape = self.nodes[factor].shape
-                if len(self.nodes[matrix].shape) != 2 or (node.op == "div" and factor == first):
-                    continue
-                k, v = (0, 0)
-                if shape in ((), (1,)) or shape == (1, 1):
-                    k, v = self.outer(matrix)
-                    return k, self.new_node(
-                        node.op, (v, self._flat(factor, 0) if shape == (1, 1) else factor), {}
-                    )
-                if shape == (rows, 1):
-                    k, v = self.outer(matrix)
-                    return self.new_node(node.op, (k, self._flat(factor, 1)), {}), v
-                if shape == (1, columns):
-                    k, v = self.outer(matrix)
-                    return k, self.new_node(node.op, (v, self._flat(factor, 0)), {})
+        if found is not None and (found.k != ONE or rows == 1) and (found.v != ONE or columns == 1):
+            if columns == 1:  # so that all products share a vector
+                return replace(found, k=self.host.op("mul", found.k, found.v), v=ONE)
+            if rows == 1:
+                return replace(found, v=self.host.op("mul", found.k, found.v), k=ONE)
+            return found
         raise self.misfit(
             number,
             f"{self._called(number)} is added to the state; the unit adds an outer product",
             "write outer(k, v), or k[:, None] * v[None, :]",
         )
 
-    def _flat(self, number: int, axis: int) -> int:
-        return self.new_node("flat", (number,), {"axis": axis})
-
     def _called(self, number: int) -> str:
         node = self.nodes[number]
         if node.op in ("input", "state"):
             return f"the {node.op} {node.attrs['name']}"
+        if node.op == "expand":
+            return f"the result of {('[None, :]', '[:, None]')[node.attrs['axis']]}"
         return "a constant" if node.op == "const" else f"the result of {spoken(node.op)}"
 
     # -- the output
@@ -330,22 +275,22 @@ class _Matcher:
             raise self.misfit(
                 number, "the output reads something else than the new state", "the output is q @ S"
             )
-        if operand == _ONE:
-            operand = self.new_node("const", (), {"value": np.ones(1)})
+        if operand == ONE:
+            operand = self.host.new("const", (), {"value": np.ones(1)})
         elif len(self.nodes[operand].shape) != 1:
             raise self.misfit(
                 number,
                 "the state is multiplied by a matrix",
                 "the unit takes one vector a step: q @ S",
             )
-        for op, factor in factors:
-            operand = self.new_node(op, (operand, factor), {})
+        for op, *factor in factors:
+            operand = self.host.new(op, (operand, *factor), {})
         self.turned = self.new is not None and axis == 1
         mode = "update" if self.new is not None else "attend" if axis == 0 else "score"
         return set(found), operand, mode
 
     def reading(self, number: int) -> _Reading | None:
-        """Return what a node sums over the state: (the matrix, the other operand, the matrix's axis), `_ONE`
+        """Return what a node sums over the state: (the matrix, the other operand, the matrix's axis), `ONE`
         for a plain sum; None where it does nothing of the kind."""
         node = self.nodes[number]
         wide = [self.uses_state(n) and len(self.nodes[n].shape) == 2 for n in node.inputs]
@@ -355,15 +300,17 @@ class _Matcher:
                 raise self.misfit(number, "a product of the state with itself")
             return (left, right, 1) if wide[0] else (right, left, 0)
         if node.op == "sum" and wide[0] and node.attrs.get("axis") is not None:
-            return node.inputs[0], _ONE, node.attrs["axis"] % 2
+            return node.inputs[0], ONE, node.attrs["axis"] % 2
         return None
 
     def _under(self, matrix: int, axis: int) -> Any:
         """Return what a matrix is made of that the output sums along an axis: (the matrix under it, the axis, and where
-        there is one, (op, factor) of the other operand)."""
+        there is one, (op, factor) of the other operand or ("neg",))."""
         node = self.nodes[matrix]
         if node.op == "transpose":
             return node.inputs[0], 1 - axis
+        if node.op == "neg":
+            return node.inputs[0], axis, ("neg",)
         if node.op not in ("mul", "div"):
             return None
         x, y = node.inputs
@@ -372,7 +319,7 @@ class _Matcher:
         inner, factor = (y, x) if self.uses_state(y) else (x, y)
         shape, size = self.nodes[factor].shape, self.nodes[matrix].shape[axis]
         if len(shape) == 2 and shape[1 - axis] == 1 and shape[axis] in (size, 1):
-            factor = self._flat(factor, 1 - axis)
+            factor = self.host.flat(factor, 1 - axis)
         elif shape and not (len(shape) == 1 and shape[0] in ((size, 1) if axis == 1 else (1,))):
             return None
         return inner, axis, (node.op, factor)

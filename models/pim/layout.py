@@ -266,7 +266,7 @@ class Layout:
             self.tokens, self.items, self.parts, self.chunks, -1
         )
         many, axis = (self.head, 3) if self.mode == "attend" else (self.columns, 2)
-        with np.errstate(invalid="ignore"):  # parts that left float16 on opposite sides add up to NaN
+        with np.errstate(invalid="ignore"):  # ∞ − ∞, where parts left float16 on opposite sides
             y = x.sum(axis=axis)
         y = y.reshape(self.tokens, self.items, -1)[..., :many]
         return y, self.state_of(rows) if self.mode == "update" else None

@@ -57,6 +57,17 @@ FORMS = [
     ("S <- a * S + outer(k, v)", "y <- sum(S / d[:, None] * a, axis=0)"),
     ("S <- a * S + outer(k, v)", "y <- (q @ S) @ e"),
     ("S <- a * S + outer(k, v)", "y <- (q @ S) * sum(q @ S)"),
+    # however the outer product is written
+    ("S <- d[:, None] * S - outer(e * a, k).T", "y <- q @ -S"),
+    ("S <- S + outer(k, v) * e", "y <- q @ S"),
+    ("S <- a * S + k[:, None] * (e / 3)", "y <- q @ S"),
+    ("S <- S - v[None, :] * (d[:, None] * outer(k, e)) / (d[:, None] * a)", "y <- q @ S"),
+    ("S <- S + outer(k, v) ** 2", "y <- q @ S"),
+    ("S <- a * (S - outer(k, v)) + d[:, None] @ v[None, :]", "y <- q @ S"),
+    ("S <- S + k[:, None] * v[None, :] - k[:, None] * e[None, :]", "y <- q @ S"),
+    ("S <- S + a * outer(k, v) - sum(v) * outer(d, v)", "y <- q @ S"),
+    ("S <- S / a + outer(exp(k), v) * a + outer(exp(k), e)", "y <- q @ S"),
+    ("S <- S + (outer(k, v) - outer(k, e)) * d[:, None]", "y <- q @ S"),
     # the columns are the unit's rows
     ("S <- a * S + outer(k, v)", "y <- sum(v * (S / 3), axis=1)"),
     ("S <- a * S + outer(k, v)", "y <- S @ e + d"),
@@ -66,17 +77,26 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("lines", FORMS)
-def test_every_form_of_the_update_fits(lines):
+#: with one row or column, every sum of outer products is one
+SINGLE = [
+    ("S <- S + outer(k, v) + outer(d, e)", "y <- q @ S"),
+    ("S <- a * (S - outer(k, v)) + d[:, None] * e[None, :] / a", "y <- S @ e"),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows", "columns"),
+    [(lines, 5, 3) for lines in FORMS]
+    + [(lines, *sizes) for lines in FORMS[::4] + SINGLE for sizes in ((1, 3), (5, 1), (1, 1))],
+)
+def test_every_form_of_the_update_fits(lines, rows, columns):
     """The unit's operands, put into its form, give what the kernel's own operations give."""
-    sizes = {"k": 5, "v": 3}
+    sizes = {"k": rows, "v": columns}
     found = parse_kernel(text(*lines)).trace(sizes)
     rng = np.random.default_rng(1)
-    values = {
-        n: rng.normal(size=(4, *({"d": [5], "k": [5], "q": [5], "e": [3], "v": [3]}.get(n, []))))
-        for n in "dekvqa"
-    }
-    state = rng.normal(size=(4, 5, 3))
+    shapes = {"d": [rows], "k": [rows], "q": [rows], "e": [columns], "v": [columns], "a": []}
+    values = {n: rng.normal(size=(4, *shape)) for n, shape in shapes.items()}
+    state = rng.normal(size=(4, rows, columns))
     of = lambda node, size: np.broadcast_to(found.host(values, node).reshape(4, -1), (4, size))
     rows, columns = found.shape
     state = state.swapaxes(1, 2) if found.turned else state
