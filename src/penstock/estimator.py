@@ -129,7 +129,7 @@ class Estimator(BaseEstimator):
         self._scorer = self.design_.scorer()
         self.run_: Run = self.design_.run(table, self.backend)
         if self.run_.errors:
-            raise ValueError(f"the training ended with an error: {self.run_.errors[0]}")
+            raise self._named(self.run_)
         assert self.run_.result is not None and self.run_.codes is not None
         self.models_ = {name: np.array(value) for name, value in self.run_.result.items()}
         self.n_iter_ = self.run_.epochs
@@ -139,6 +139,14 @@ class Estimator(BaseEstimator):
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
         """Return how far each row's score lies above the boundary, for classification."""
         return self._scores(X) - sum(self.labels) / 2
+
+    def _named(self, run: Run) -> ValueError:
+        """Return what ended a training, by the caller's row and column."""
+        found = run.errors[0]
+        row = None if run.workload is None else run.workload.row_error(found)
+        if row is None:
+            return ValueError(f"the training ended with an error: {found}")
+        return row.called(getattr(self, "feature_names_in_", ()))
 
     def _scores(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the score of each row: what the kernel compares with its label."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -120,6 +122,17 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
     return _later(problem, data)
 
 
+def _chosen_cache(problem: OSError) -> str:
+    """Return what to do where the folder that PENSTOCK_CACHE names is what cannot be written; "" where it is not."""
+    chosen, name = os.environ.get("PENSTOCK_CACHE"), problem.filename
+    if not chosen or not isinstance(name, str):
+        return ""
+    cache, place = Path(chosen).absolute(), Path(name).absolute()
+    if place != cache and cache not in place.parents and place not in cache.parents:
+        return ""
+    return f"PENSTOCK_CACHE is {chosen}: name a folder that can be written, or unset it"
+
+
 def _later(problem: BaseException, data: str | None) -> Failure:
     """Exceptions of modules that not every command loads."""
     import sys
@@ -180,7 +193,7 @@ def _later(problem: BaseException, data: str | None) -> Failure:
                 "E804",
                 f"{what}{problem.strerror or problem}",
                 Span.whole("system"),
-                hint=_SYSTEM.get(problem.errno or 0, _CACHE),
+                hint=_SYSTEM.get(problem.errno or 0) or _chosen_cache(problem) or _CACHE,
             )
         )
     machine = sys.modules.get("penstock.sim.machine")

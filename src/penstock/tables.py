@@ -11,40 +11,49 @@ from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Schema
 from penstock.models.strider.config import WalkConfig
 
-__all__ = ["RowError", "open_source", "packed_here", "table_failure", "table_on"]
+__all__ = ["RowError", "learning_error", "open_source", "packed_here", "table_failure", "table_on"]
 
 
 class RowError(ValueError):
-    """A row that cannot be scored. `row`, from 1 on; `column`: what it is called; `element`: which
-    of its array, from 0 on, None for one that is no array; both None where it is no value's fault."""
+    """A row that cannot be scored, or learned from. `row`, from 1 on; `column`: what it is called;
+    `element`: which of its array, from 0 on, None for one that is no array; both None where it is no
+    value's fault; `doing`: what cannot be done with it."""
 
     def __init__(
-        self, row: int, found: HardwareError, column: str | None, element: int | None
+        self,
+        row: int,
+        found: HardwareError,
+        column: str | None,
+        element: int | None,
+        doing: str = "scored",
     ) -> None:
-        super().__init__(row, found, column, element)
+        super().__init__(row, found, column, element, doing)
         self.row, self.found, self.column, self.element = row, found, column, element
+        self.doing = doing
 
     @classmethod
-    def at(cls, row: int, found: HardwareError, walk: WalkConfig) -> RowError:
+    def at(
+        cls, row: int, found: HardwareError, walk: WalkConfig, doing: str = "scored"
+    ) -> RowError:
         """Return the error that a walk ended with."""
         place = walk.value_at(found.item) if found.item else None
         if place is None:
-            return cls(row, found, None, None)
+            return cls(row, found, None, None, doing)
         column = walk.schema.columns[place[0]]
-        return cls(row, found, column.name, place[1] if column.is_array else None)
+        return cls(row, found, column.name, place[1] if column.is_array else None, doing)
 
     def called(self, names: Sequence[str]) -> RowError:
         """Return the error with the names that the elements of the array have for the caller."""
         if self.element is None or not len(names):
             return self
-        return RowError(self.row, self.found, str(names[self.element]), None)
+        return RowError(self.row, self.found, str(names[self.element]), None, self.doing)
 
     def __str__(self) -> str:
         column = "" if self.column is None else f", column {self.column}"
         if self.element is not None:
             column += f"[{self.element + 1}]"
         code = self.found.code
-        return f"row {self.row:,}{column} cannot be scored: {code.name}: {code.meaning}"
+        return f"row {self.row:,}{column} cannot be {self.doing}: {code.name}: {code.meaning}"
 
 
 def table_failure(
@@ -58,9 +67,18 @@ def table_failure(
         described = walk.schema.columns[place[0]]
         column = f"{described.name}[{place[1] + 1}]" if described.is_array else described.name
     if data is not None and not are_stored(data) and found.line:
-        row = Table(table.schema, table.pages[: found.block]).rows + found.line
-        return hardware_failure(found, f"{data}, row {row:,}", column=column)
+        return hardware_failure(found, f"{data}, row {_row(table, found):,}", column=column)
     return hardware_failure(found, table.name, server=True, column=column)
+
+
+def learning_error(table: Table, found: HardwareError, walk: WalkConfig) -> RowError:
+    """Return what ended a training on a table that was packed here, as its user counts the rows."""
+    return RowError.at(_row(table, found), found, walk, "learned from")
+
+
+def _row(table: Table, found: HardwareError) -> int:
+    """Return which row, from 1 on, an error in pages that were packed here is about."""
+    return Table(table.schema, table.pages[: found.block]).rows + found.line
 
 
 def _check(schema: Schema, walk: WalkConfig) -> None:

@@ -81,10 +81,15 @@ def test_a_user_without_a_home(homeless: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_chosen_cache_is_the_only_one(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_CACHE", str(homeless / "file" / "cache"))
-    with pytest.raises(OSError) as problem:
-        environment.cache_folder()
-    assert "error[E804]" in failure(problem.value).text
+    for place in (homeless / "file", homeless / "file" / "cache"):
+        monkeypatch.setenv("PENSTOCK_CACHE", str(place))
+        with pytest.raises(OSError) as problem:
+            environment.cache_folder()
+        text = failure(problem.value).text
+        assert text.startswith(f"error[E804]: {place}: ")
+        hint = f"PENSTOCK_CACHE is {place}: name a folder that can be written, or unset it"
+        assert text.endswith(f"\nhint: {hint}")
+    assert "PENSTOCK_CACHE is" not in failure(FileNotFoundError(2, "none", "/elsewhere")).text
     monkeypatch.setenv("PENSTOCK_CACHE", str(homeless / "cache"))
     assert environment.cache_folder() == homeless / "cache"
 

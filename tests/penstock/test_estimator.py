@@ -155,6 +155,14 @@ def test_a_value_that_the_format_does_not_hold(kernel: Any) -> None:
     frame.loc[70, "area"] = -1e300
     with pytest.raises(ValueError, match=r"^row 71, column area cannot be scored: VALUE_OVERFLOW"):
         made.predict(frame)
+    for bad in ({"X": frame, "y": y}, {"X": frame.to_numpy(), "y": y}):
+        column = "area" if bad["X"] is frame else r"x\[2\]"
+        message = rf"^row 71, column {column} cannot be learned from: VALUE_OVERFLOW: a value lies beyond the range of the number format$"
+        with pytest.raises(ValueError, match=message):
+            ps.Estimator(kernel(LINEAR), "small").fit(**bad)
+    y[3] = 1e300
+    with pytest.raises(ValueError, match=r"^row 4, column y cannot be learned from"):
+        ps.Estimator(kernel(LINEAR), "small").fit(X, y)
 
 
 # models go back to a table

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.failures import Failure
     from penstock.host.sources import Provenance
     from penstock.sim.machine import Metered
+    from penstock.tables import RowError
 
 __all__ = ["Bound", "Cycles", "Given", "Result", "Workload"]
 
@@ -137,6 +138,11 @@ class Workload(ABC):
     def unreadable(self) -> HardwareError | None:
         """Return the first thing wrong with the data that every run would end with, found without a
         run; None where there is nothing, or where only a run can tell."""
+        return None
+
+    def row_error(self, error: HardwareError) -> RowError | None:
+        """Return the error as one of a row, by its number in data that were packed here; None where
+        it is about none."""
         return None
 
     def failure(self, error: HardwareError) -> Failure:

@@ -30,7 +30,7 @@ from penstock.models.numerics.formats import Codes
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.table import walk_table
 from penstock.sim.machine import PAGE, Metered, round_up
-from penstock.tables import table_failure
+from penstock.tables import RowError, learning_error, table_failure
 
 if TYPE_CHECKING:
     from .design import AnalyticsDesign
@@ -218,6 +218,9 @@ class Training(Workload):
 
     def unreadable(self) -> HardwareError | None:
         return walk_table(self.table.pages, self.design.plan.walk)[3]
+
+    def row_error(self, error: HardwareError) -> RowError | None:
+        return learning_error(self.table, error, self.design.plan.walk) if error.line else None
 
     def failure(self, error: HardwareError) -> Failure:
         return table_failure(self.source, self.table, error, self.design.plan.walk)
