@@ -199,6 +199,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     # what an operation takes from its request to its merge
     latency = asked.trip + 4 * config.deadline + page + message + config.page_beats
     window = asked.window or min(max(_power(ceil(latency / interval)), 8), 256)
+    cores = min(cores, 2 * window)  # more would have no pages: an operation opens two
     turns = -(-message // interval)
     drawing = expected_blocks(config) * (2 + 12 // config.rounds)
     return replace(
@@ -206,7 +207,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
         window=window,
         openers=asked.openers or cores,
         sealers=asked.sealers or cores,
-        responders=min(_power(turns), 64),
+        responders=min(_power(turns), window, 64),
         request_openers=min(_power(turns), window),
         generators=min(ceil(drawing / interval / _BUSY), 16),
     )

@@ -282,6 +282,18 @@ def test_pages_have_ports_and_merges_as_wide_as_they_have_to_be():
     assert widths == {8: (64, 1), 64: (64, 4), 256: (64, 4)}
 
 
+@pytest.mark.parametrize("value_bytes", [8, 72])
+@pytest.mark.parametrize("window", [2, 8])
+def test_few_requests_in_flight_have_no_more_cores_than_pages(value_bytes, window):
+    """Cores that more requests would keep busy change no cycle."""
+    made = ps.ObliviousMap(key=ps.u64, value=ps.bytes(value_bytes), capacity=64)
+    options = {"window": window, "load": 1.0, "share": 0.0}
+    design = ps.compile(made, **options)
+    assert (design.config()["openers"], design.config()["sealers"]) == (2 * window, 2 * window)
+    more = ps.compile(made, cores=32, **options)
+    assert design.run(ops=60, backend="model").cycles == more.run(ops=60, backend="model").cycles
+
+
 @pytest.mark.long
 def test_hardware_whose_ports_join_two_channels_is_the_models():
     made = ps.ObliviousMap(value=ps.bytes(64), capacity=200, name="m")
