@@ -170,6 +170,11 @@ def test_readme_names_every_target() -> None:
     ] == []  # tests register their own
 
 
+def test_page_of_commands_names_every_command() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert [name for name in program.commands if f"`penstock {name}" not in text] == []
+
+
 def test_index_lists_every_page() -> None:
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert [

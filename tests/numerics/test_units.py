@@ -10,29 +10,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.hdl.arith.unit import operand_names, unit
-from penstock.models.numerics.formats import Format, parse_format
+from penstock.models.numerics.formats import ARITY, Format, parse_format
+from penstock.models.numerics.functions import FUNCTIONS
 from penstock.models.numerics.latency import cost, latency, multipliers
 from testbench.operands import mixed_codes
 from testbench.vectors import run_vectors
 
-OPS = [
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "sqrt",
-    "neg",
-    "abs",
-    "lt",
-    "gt",
-    "le",
-    "ge",
-    "max",
-    "min",
-    "select",
-    "mac",
-    "pass",
-]
+#: all operations but the functions, which `test_functions.py` has
+OPS = [op for op in ARITY if op not in FUNCTIONS]
 FORMATS = ["float32", "bfloat16", "float16", "fixed:8,24", "fixed:8,8", "fixed:4,4"]
 ODD_FORMATS = [
     "float:2,1",

@@ -340,6 +340,24 @@ def test_version_targets_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert out.startswith("Usage: penstock") and not err
 
 
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_table_wider_than_the_terminal_loses_nothing(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(["targets"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    rows: list[list[str]] = []
+    for line in lines:
+        if line.startswith("│"):
+            cells = [cell.strip() for cell in line[1:-1].split("│")]
+            if cells[1]:  # else the line goes on with the row above
+                rows.append([""] * 8)
+            rows[-1] = [*map("".join, zip(rows[-1], cells, strict=True))]
+    assert ["vu9p", "150", "1", "9.6", "1,182,000", "2,364,000", "6,840", "2,160"] in rows
+
+
 def test_explain_every_code(capsys: pytest.CaptureFixture[str]) -> None:
     for code in codes():
         assert run(["explain", code]) == 0

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -28,7 +29,7 @@ def show(console: Console, parts: Iterable[Part]) -> None:
         else:
             for part in group:
                 if isinstance(part, Grid):
-                    console.print(_grid(part, console.width), highlight=False)
+                    console.print(_grid(part, console), highlight=False)
 
 
 def _facts(parts: list[Facts]) -> Table:
@@ -55,7 +56,8 @@ def _value(value: str | Verdict | Share) -> str | Text:
     return Text(value)
 
 
-def _grid(part: Grid, width: int) -> Table:
+def _grid(part: Grid, console: Console) -> Table:
+    """A table that loses nothing where the terminal is narrower than its unwrapped cells."""
     table = Table(
         box=box.ROUNDED,
         padding=(0, 1),
@@ -64,7 +66,7 @@ def _grid(part: Grid, width: int) -> Table:
         caption_justify="left",
     )
     for column in part.columns:
-        most = None if column.width is None else width - column.width
+        most = None if column.width is None else console.width - column.width
         table.add_column(
             column.name,
             justify="right" if column.right else "left",
@@ -74,4 +76,10 @@ def _grid(part: Grid, width: int) -> Table:
         )
     for row in part.rows:
         table.add_row(*map(Text, row))
+    unbounded = console.options.update(width=10_000)
+    if Measurement.get(console, unbounded, table).minimum > console.width:
+        table.pad_edge = False
+    if Measurement.get(console, unbounded, table).minimum > console.width:
+        for shown in table.columns:
+            shown.no_wrap = shown.no_wrap and shown.overflow == "ellipsis"
     return table
