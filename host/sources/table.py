@@ -99,6 +99,12 @@ class Table:
         if found is None or not found.is_array or found.length is not None:
             return None
         lengths = sorted({len(v) for v in self.columns()[column] if v is not None})
+        if lengths in ([], [0]):
+            what = "no array in any row" if not lengths else "arrays without elements"
+            return (
+                f"has {what}",
+                "every row of an array column must have the same length, 1 or more",
+            )
         if len(lengths) < 2:
             return None
         return (

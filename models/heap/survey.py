@@ -19,15 +19,15 @@ Bytes = npt.NDArray[np.uint8]
 class Survey:
     """The tuples that NORMAL line pointers lead to, in page and line pointer order.
 
-    `packed`: the tuple has a compressed or out-of-line value in an array column that a kernel can use. `lengths`: elements of each such
-    column's arrays where all are alike, one-dimensional and plain, the default of tuples older than the column among them; a column that is not in it
-    has others, or none.
+    `packed`: the tuple has a compressed or out-of-line value in an array column that a kernel can use. `lengths`: of each such column,
+    how many elements its plain arrays have, 0 for those that are not one-dimensional; the default of tuples older than the column is among
+    them.
     """
 
     block: npt.NDArray[np.int64]
     line: npt.NDArray[np.int64]
     packed: npt.NDArray[np.bool_]
-    lengths: dict[str, int]
+    lengths: dict[str, set[int]]
 
 
 def line_words(pages: Bytes) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
@@ -79,7 +79,7 @@ def survey(schema: Schema, pages: Bytes) -> Survey:
     some_null = bool(nulls.any())
     at = start + flat[start + 22]
     last = len(flat) - 4
-    lengths: dict[str, int] = {}
+    lengths: dict[str, set[int]] = {}
     for index in range(arrays[-1] + 1):
         column, kind = schema.columns[index], schema.columns[index].storage
         there = natts > index
@@ -108,10 +108,8 @@ def survey(schema: Schema, pages: Bytes) -> Survey:
             plain = there & ~away
             body = np.minimum(place + np.where(short, 1, 4), last - 16)[plain]
             dims, count = (quads[body + k].view("<i4")[:, 0] for k in (0, 12))
-            alike = np.unique(count[dims == 1]).tolist() if (dims == 1).all() else [0, 0]
+            lengths[column.name] = set(np.unique(np.where(dims == 1, count, 0)).tolist())
             if isinstance(column.missing, list) and (natts <= index).any():
-                alike = list({*alike, len(column.missing)})
-            if len(alike) == 1:
-                lengths[column.name] = int(alike[0])
+                lengths[column.name].add(len(column.missing))
         at = np.where(there, place + size, at)
     return Survey(block, line + 1, packed, lengths)

@@ -675,3 +675,64 @@ def test_unused_arrays_of_any_shape(postgres: str, connection: psycopg.Connectio
         open_table(f"{postgres}&table=shapes").paged(16384)
     connection.execute("ALTER TABLE shapes DROP COLUMN h")
     assert open_table(f"{postgres}&table=shapes").paged(16384).columns()["x"].shape == (9, 2)
+
+
+@pytest.mark.parametrize("kind", ["float4[]", "int4[]"])
+def test_the_length_of_arrays_beside_null(
+    postgres: str, connection: psycopg.Connection, kind: str
+) -> None:
+    """By pages and by rows alike, and where rows are packed anew."""
+    connection.execute(
+        f"DROP TABLE IF EXISTS parted; CREATE TABLE parted (x {kind}, long float8[], y float4)"
+    )
+    connection.execute(
+        "INSERT INTO parted VALUES ('{1,2}', '{0}', 1), (NULL, '{1}', 2), ('{3,NULL}', '{2}', 3), (NULL, NULL, 4)"
+    )
+    assert open_table(f"{postgres}&table=parted").schema.column("x").length == 2
+    connection.execute(
+        "TRUNCATE parted; INSERT INTO parted SELECT CASE WHEN i % 3 > 0 THEN '{1,2}'::float4[] END, "
+        "CASE WHEN i % 4 > 0 THEN array_fill(i::float8, ARRAY[CASE WHEN i < 20 THEN 700 ELSE 1 END]) END, i FROM generate_series(1, 90) i"
+    )
+    table = open_table(f"{postgres}&table=parted")
+    assert table.provenance is not None and bool(table.provenance.rebuilt) == (kind == "float4[]")
+    assert table.schema.column("x").length == 2 and table.schema.column("long").length is None
+
+
+@pytest.mark.parametrize("pages", [None, False])
+def test_arrays_without_elements(
+    postgres: str, connection: psycopg.Connection, pages: bool | None
+) -> None:
+    connection.execute(
+        "DROP TABLE IF EXISTS none; CREATE TABLE none AS SELECT '{}'::float4[] AS x, NULL::float4[] AS z, 1 AS y"
+    )
+    table = open_table(f"{postgres}&table=none", pages=pages)
+    what = "every row of an array column must have the same length, 1 or more"
+    assert table.unusable("x") == ("has arrays without elements", what)
+    assert table.unusable("z") == ("has no array in any row", what)
+
+
+def test_values_that_no_number_holds(postgres: str, connection: psycopg.Connection) -> None:
+    """The hint names the columns; a number of thousands of digits is cut."""
+    connection.execute(
+        "DROP TABLE IF EXISTS vast; CREATE TABLE vast AS SELECT 1e4000 AS n, 'infinity'::date AS d, 1 AS y"
+    )
+    with pytest.raises(SourceError) as caught:
+        open_table(f"{postgres}&table=vast")
+    assert caught.value.message.endswith('" is out of range for type double precision')
+    assert len(caught.value.message) < 300 and " … " in caught.value.message
+    hint = (
+        "{} cast to numbers, which hold neither infinite dates nor magnitudes beyond float8's: "
+        "leave such values out, or the column: ?query=SELECT …"
+    )
+    assert caught.value.hint == hint.format("column 'n' is")
+    with pytest.raises(SourceError) as caught:
+        open_table(f"{postgres}&query=SELECT d, y, y::numeric AS z FROM vast&features=d")
+    assert (
+        caught.value.message
+        == "the server refused a query on query: cannot subtract infinite dates"
+    )
+    assert caught.value.hint == hint.format("columns d, z are")
+    # nothing is cast here: the query's own arithmetic is out of range
+    with pytest.raises(SourceError) as caught:
+        open_table(f"{postgres}&query=SELECT 1000000 * 1000000 * y AS y FROM vast")
+    assert caught.value.hint == "try the same address with psql; the server's log says more"

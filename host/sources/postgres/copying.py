@@ -7,7 +7,7 @@ a row. The trailer is a row of -1 fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ....models.heap.schema import TYPES
 from ....models.heap.values import DTYPES, array_body, varlena
 
-__all__ = ["Values", "concatenated", "fields", "messages", "sent"]
+__all__ = ["Values", "array_lengths", "concatenated", "fields", "messages", "one_length", "sent"]
 
 _HEADER, _TRAILER = 19, 2
 _BATCH = 1 << 14  # rows taken apart together, at most
@@ -205,6 +205,18 @@ def _array(cell: bytes, kind: str) -> Any:
     return varlena(
         array_body(cells.reshape(shape), element, lower=[int(v) for v in lower]), short=False
     )
+
+
+def array_lengths(values: Any) -> set[int]:
+    """Return how many elements the arrays of a column have; those of other shapes, which end a run, are passed over."""
+    if isinstance(values, np.ndarray):
+        return {values.shape[1]}
+    return {len(cell) for cell in values if isinstance(cell, np.ndarray)}
+
+
+def one_length(lengths: Collection[int]) -> int | None:
+    """Return the length that all arrays of a column have; None where there is none, or they have no elements."""
+    return (next(iter(lengths)) or None) if len(lengths) == 1 else None
 
 
 def concatenated(parts: Sequence[Values]) -> Values:

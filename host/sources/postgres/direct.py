@@ -38,7 +38,7 @@ from ....models.heap.survey import line_words, survey
 from ....models.heap.writer import write_heap
 from ..table import SourceError
 from .catalog import Relation
-from .copying import concatenated, fields, messages, sent
+from .copying import array_lengths, concatenated, fields, messages, one_length, sent
 from .counting import counting
 
 __all__ = ["NotDirect", "Pages", "read_pages"]
@@ -341,19 +341,16 @@ def _plain(
         _put(pages, words, counts, changed)
         touched[changed] = True
         pages = np.concatenate([pages, extra])
-        alone = {name for name in theirs if not len(found.packed[~found.packed])}
-        lengths = {
-            name: n for name, n in (theirs if alone else lengths).items() if theirs.get(name) == n
-        }
+        lengths = {name: theirs[name] | lengths.get(name, set()) for name in theirs}
     columns = tuple(
         _sized(c, lengths) if c.is_array and c.is_numeric else c for c in schema.columns
     )
     return pages, replace(schema, columns=columns), moved
 
 
-def _sized(column: Column, lengths: Mapping[str, int]) -> Column:
-    """Return an array column with the length of its arrays, without a default that no row holds any more."""
-    length, missing = lengths.get(column.name), column.missing
+def _sized(column: Column, lengths: Mapping[str, set[int]]) -> Column:
+    """Return an array column with the length of its arrays, if they have one, without a default that no row holds any more."""
+    length, missing = one_length(lengths.get(column.name, set())), column.missing
     stale = length is not None and missing is not None and len(missing) != length
     return replace(column, length=length, missing=None if stale else missing)
 
@@ -364,8 +361,8 @@ def _rebuilt(
     schema: Schema,
     block: npt.NDArray[np.int64],
     line: npt.NDArray[np.int64],
-) -> tuple[Bytes, dict[str, int]]:
-    """Return the rows at these places in pages of ours, and the lengths of their arrays where they agree."""
+) -> tuple[Bytes, dict[str, set[int]]]:
+    """Return the rows at these places in pages of ours, and the lengths of their arrays."""
     from psycopg import sql
 
     wanted = [c for c in schema.columns if c.is_numeric]
@@ -389,13 +386,9 @@ def _rebuilt(
     joined = [concatenated([part[k] for part in parts]) for k in range(len(wanted))]
     values = {c.name: v for c, (v, _) in zip(wanted, joined, strict=True)}
     nulls = {c.name: null for c, (_, null) in zip(wanted, joined, strict=True)}
-    lengths = {
-        c.name: values[c.name].shape[1]
-        for c in wanted
-        if c.is_array and isinstance(values[c.name], np.ndarray)
-    }
+    found = {c.name: array_lengths(values[c.name]) for c in wanted if c.is_array}
     try:
-        return write_heap(schema, values, nulls=nulls, all_visible=True), lengths
+        return write_heap(schema, values, nulls=nulls, all_visible=True), found
     except ValueError as error:
         raise NotDirect(
             f"a row with its arrays in it does not fit the server's pages: {error}"

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ....models.heap.schema import Column, Schema
 from ....models.heap.writer import write_heap
 from ..features import Features, Numbered, number_categories
@@ -15,7 +13,7 @@ from ..provenance import Cast
 from ..table import SourceError
 from .casts import CATEGORIES, Feature
 from .catalog import Attribute
-from .copying import Values, concatenated, fields, messages
+from .copying import Values, array_lengths, concatenated, fields, messages, one_length
 
 __all__ = ["read_rows"]
 
@@ -46,13 +44,10 @@ def read_rows(
             becomes, how, labels, values[a.name] = found.type, found.how, found.labels, found.values
         if how:
             casts.append(Cast(a.name, a.written, becomes, how, labels or ()))
-        data = values[a.name]
-        length = data.shape[1] if becomes.endswith("[]") and isinstance(data, np.ndarray) else None
-        if labels is not None and becomes.endswith("[]"):
-            length = len(labels)
-        made.append(
-            Column(a.name, becomes, not_null=a.not_null, length=length or None, labels=labels)
-        )
+        length = None
+        if becomes.endswith("[]"):
+            length = one_length(array_lengths(values[a.name])) if labels is None else len(labels)
+        made.append(Column(a.name, becomes, not_null=a.not_null, length=length, labels=labels))
     schema = Schema(
         name,
         (*made, *(Column(a.name, a.type or "text", dropped=True) for a in left_out)),

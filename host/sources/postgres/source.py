@@ -21,6 +21,8 @@ __all__ = ["open_postgres"]
 
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _LOCK_SECONDS = 30
+#: characters of a server's message that are shown, and of the parts of a longer one
+_LONGEST, _BEGIN_OF_LINE, _END_OF_LINE = 300, 120, 120
 
 
 def open_postgres(
@@ -79,7 +81,11 @@ def open_postgres(
 
 def _first_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0].strip() if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    line = lines[0].strip()
+    # the server may quote a number of thousands of digits
+    return line if len(line) <= _LONGEST else f"{line[:_BEGIN_OF_LINE]} … {line[-_END_OF_LINE:]}"
 
 
 @contextmanager
@@ -96,6 +102,25 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
         raise SourceError(
             f"the server refused a query on {name}: {_first_line(error)}",
             "try the same address with psql; the server's log says more",
+            code="E705",
+        ) from error
+
+
+@contextmanager
+def _cast_errors(name: str, cast: Sequence[str]) -> Iterator[None]:
+    """Say which columns are cast where the server meets a number, or a date, that is out of range."""
+    from psycopg import errors
+
+    try:
+        yield
+    except (errors.NumericValueOutOfRange, errors.DatetimeFieldOverflow) as error:
+        if not cast:
+            raise
+        columns = f"column {cast[0]!r} is" if len(cast) == 1 else f"columns {', '.join(cast)} are"
+        raise SourceError(
+            f"the server refused a query on {name}: {_first_line(error)}",
+            f"{columns} cast to numbers, which hold neither infinite dates nor magnitudes beyond float8's: "
+            "leave such values out, or the column: ?query=SELECT …",
             code="E705",
         ) from error
 
@@ -297,9 +322,10 @@ class _Reading:
                 "name columns to convert: &features=COLUMN,…",
                 code="E704",
             )
-        schema, pages, casts = read_rows(
-            self.connection, name, origin, chosen, left, self.features, page_size
-        )
+        with _cast_errors(name, [a.name for a, todo in chosen if todo.how]):
+            schema, pages, casts = read_rows(
+                self.connection, name, origin, chosen, left, self.features, page_size
+            )
         left_out = tuple((a.name, a.written if a.readable else UNREADABLE) for a in left)
         return self._with_rows(
             Table(
