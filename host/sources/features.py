@@ -68,12 +68,17 @@ class Features:
         )
         return cls(named, one_hot, like)
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """All columns that were named."""
+        return (*self.named, *self.one_hot)
+
     def _of_design(self) -> dict[str, Any]:
         return {} if self.like is None else {c.name: c for c in self.like.columns if c.is_numeric}
 
     def asked(self, column: str) -> bool:
         """Whether a column is to become a number whatever its type."""
-        return column in self.named or column in self.one_hot or column in self._of_design()
+        return column in self.said or column in self._of_design()
 
     def labels(self, column: str) -> tuple[str, ...] | None:
         """The labels that a design has for a column; None where it has none, or there is no design."""
@@ -88,7 +93,7 @@ class Features:
     def check(self, name: str, columns: Iterable[str]) -> None:
         """Raise SourceError where a column was named that the table `name` does not have."""
         there = list(columns)
-        for wanted in (*self.named, *self.one_hot):
+        for wanted in self.said:
             if wanted not in there:
                 raise SourceError(
                     f"{name} has no column {wanted!r}",

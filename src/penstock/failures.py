@@ -55,7 +55,9 @@ class Failure:
 def public(source: str) -> str:
     """Return a data source without its password."""
     return re.sub(
-        r"(?i)(password=)[^&\s]*", r"\1***", re.sub(r"(://[^/@:]*):[^@]*@", r"\1:***@", source)
+        r"(?i)(password=)[^&\s]*",
+        r"\1***",
+        re.sub(r"(://[^/@:]*):(?:[^/?\s]*|[^@]*)@", r"\1:***@", source),
     )
 
 

@@ -736,3 +736,59 @@ def test_values_that_no_number_holds(postgres: str, connection: psycopg.Connecti
     with pytest.raises(SourceError) as caught:
         open_table(f"{postgres}&query=SELECT 1000000 * 1000000 * y AS y FROM vast")
     assert caught.value.hint == "try the same address with psql; the server's log says more"
+
+
+@pytest.mark.parametrize("pages", [None, False])
+def test_a_session_that_ends_when_all_is_read(
+    postgres: str,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    pages: bool | None,
+) -> None:
+    """As one that packs for longer than idle_in_transaction_session_timeout: what was read is whole."""
+    from penstock.host.sources.postgres import source
+
+    connection.execute("DROP TABLE IF EXISTS last; CREATE TABLE last AS SELECT 1 AS y")
+    read = source._Reading.table
+
+    def ended(reading: Any) -> Table:
+        table = read(reading)
+        connection.execute(
+            "SELECT pg_terminate_backend(%s, 10000)", (reading.connection.info.backend_pid,)
+        )
+        return table
+
+    monkeypatch.setattr(source._Reading, "table", ended)
+    assert open_table(f"{postgres}&table=last", pages=pages).columns()["y"].tolist() == [1]
+
+
+def test_what_an_address_says_twice(postgres: str) -> None:
+    start = postgres.partition("?")[0]
+    fails(f"{postgres}&table=a&table=b", f"{start} says 2 tables")
+    fails(f"{postgres}&query=SELECT 1&query=SELECT 2", f"{start} says 2 queries")
+    fails(f"{postgres}&table=a&query=SELECT 1", f"{start} says both a table and a query")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("me:se@cret@/db", "me@/db"),
+        ("me:se/cret@nowhere.invalid/db", "me@nowhere.invalid/db"),
+        ("me:se?cret@/db", "me:***"),
+    ],
+)
+def test_passwords_with_marks_that_are_not_encoded(said: str, shown: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        open_table(f"postgresql://{said}?table=t")
+    assert f"postgresql://{shown}" in caught.value.message
+    if said.count("@") > 1:
+        assert caught.value.hint == "in a password, @ / ? # are written %40 %2F %3F %23"
+
+
+def test_a_named_column_that_may_not_be_read(postgres: str, connection: psycopg.Connection) -> None:
+    connection.execute(
+        "DROP TABLE IF EXISTS hidden; CREATE TABLE hidden AS SELECT 'a' AS t, 1 AS y; GRANT SELECT (y) ON hidden TO guest"
+    )
+    with pytest.raises(SourceError) as caught:
+        open_table(f"{postgres.replace('penstock@', 'guest@')}&table=hidden&features=t")
+    assert caught.value.message == "column 't' of hidden is not readable by this user"

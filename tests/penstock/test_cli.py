@@ -100,6 +100,9 @@ def test_passwords_are_not_shown() -> None:
         == "postgresql://me:***@host/db?table=t&password=***"
     )
     assert "secret" not in failure(MemoryError(), "postgresql://me:secret@host/db?table=t").text
+    for password in ("se@cret", "se/cret", "se?cret"):  # not written as an address has them
+        shown = public(f"postgresql://me:{password}@host/db?table=t")
+        assert shown == "postgresql://me:***@host/db?table=t"
 
 
 def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,13 @@ def parse(uri: str) -> Address:
         for wanted in ("table", "query")
     )
     if len(tables) + len(queries) != 1:
-        what = "says both a table and a query" if tables and queries else "does not say which table"
+        what = (
+            "says both a table and a query"
+            if tables and queries
+            else f"says {len(tables or queries)} {'tables' if tables else 'queries'}"
+            if tables or queries
+            else "does not say which table"
+        )
         raise SourceError(f"{public(uri)} {what}", _FORM, code="E701")
     # what is not ours is written as the server's library has it, where a plus is a plus
     rest = "&".join(
@@ -66,4 +72,8 @@ def public(uri: str) -> str:
         return re.sub(r"(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", r"\1***", uri)
     scheme, mark, rest = uri.partition("?")[0].partition("://")
     user, at, place = rest.rpartition("@")
+    if (
+        not at and "@" in uri and re.match(r"[^:/[]*:(?!\d*(/|$))", place)
+    ):  # a password, cut at its ?
+        return f"{scheme}{mark}{place.partition(':')[0]}:***"
     return f"{scheme}{mark}{user.partition(':')[0]}{at}{unquote(place)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -72,11 +72,27 @@ def open_postgres(
     except psycopg.Error as error:
         raise SourceError(
             f"cannot connect to {public(address.server)}: {_first_line(error)}",
-            "is the server running, and are host, port, user and database right?",
+            "in a password, @ / ? # are written %40 %2F %3F %23"
+            if uri.partition("?")[0].count("@") > 1
+            else "is the server running, and are host, port, user and database right?",
             code="E705",
         ) from error
-    with connection, _sql_errors(psycopg.Error, address.name):
+    with _session(connection), _sql_errors(psycopg.Error, address.name):
         return _Reading(connection, address, pages, features).table()
+
+
+@contextmanager
+def _session(connection: Any) -> Iterator[None]:
+    """End the transaction and the connection. What was read is whole by then, and nothing was
+    written: a session that the server has ended meanwhile (an idle one, say) takes nothing away."""
+    from psycopg import Error
+
+    try:
+        yield
+    finally:
+        with suppress(Error):
+            connection.rollback()
+        connection.close()
 
 
 def _first_line(error: Exception) -> str:
@@ -300,6 +316,13 @@ class _Reading:
     def _features(self, columns: Sequence[Attribute]) -> list[tuple[Attribute, Feature]]:
         """Return the columns that become numbers here. Raises SourceError for one that was asked for and cannot, or is not there."""
         there = [a for a in columns if not a.dropped and a.readable]
+        hidden = [a.name for a in columns if not a.dropped and not a.readable]
+        if kept := [name for name in hidden if name in self.features.said]:
+            raise SourceError(
+                f"column {kept[0]!r} of {self.address.name} is {UNREADABLE}",
+                "GRANT SELECT on it, or use other columns",
+                code="E704",
+            )
         self.features.check(self.address.name, (a.name for a in there))
         found = [(a, feature(a) if self.features.asked(a.name) else always(a)) for a in there]
         return [(a, todo) for a, todo in found if todo is not None]
