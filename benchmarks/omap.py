@@ -200,9 +200,9 @@ def _model(options: Options) -> str:
         f"HBM with the timing of DRAM ({_PART.dram}): the deadline of an access, with a refresh "
         f"and conflicts of its bank, is {slow.deadline} cycles instead of {values[0].deadline}.",
         _table([slow], options),
-        f"On `u55c` the first design of the value sizes is expected to take {taken.lut:,} look-up "
-        f"tables and {taken.bram} block RAMs, with {values[0].openers} cores that open and "
-        f"{values[0].sealers} that seal (at 1024 bytes {values[-1].openers} and "
+        f"On `u55c` the first design of the value sizes is expected to take {taken.lut:,} of {_PART.lut:,} "
+        f"look-up tables and {taken.bram:,} of {_PART.bram:,} block RAMs, with {values[0].openers} cores "
+        f"that open and {values[0].sealers} that seal (at 1024 bytes {values[-1].openers} and "
         f"{values[-1].sealers}).",
     ]
     return "\n\n".join(lines)

@@ -16,6 +16,8 @@ from .rows import Chart, Facts, Grid, Part, Share, Verdict
 __all__ = ["show"]
 
 _BAR = 16
+#: the widest column of names; longer ones are wrapped
+_NAME = 28
 
 
 def show(console: Console, parts: Iterable[Part]) -> None:
@@ -34,7 +36,7 @@ def show(console: Console, parts: Iterable[Part]) -> None:
 
 def _facts(parts: list[Facts]) -> Table:
     table = Table(box=box.ROUNDED, show_header=False, padding=(0, 1))
-    table.add_column(style="bold", no_wrap=True)
+    table.add_column(style="bold", max_width=_NAME)
     table.add_column(overflow="fold")
     for part in parts:
         if not part.rows:

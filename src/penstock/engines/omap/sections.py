@@ -36,7 +36,7 @@ def _map(design: MapDesign) -> Facts:
         ("map", f"{plural(plan.capacity, 'item')} of 8 and {plan.value_bytes} bytes"),
         (
             "bins",
-            f"{plan.bins:,} with {amount(plan.load)} items each, {plan.hbm_bins:,} in HBM "
+            f"{plan.bins:,} of mean load {amount(plan.load)}, {plan.hbm_bins:,} in HBM "
             f"({plan.alpha:.1%}), {plural(plan.host_bins, 'page')} of {plural(plan.slots, 'item')}",
         ),
         (
