@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from penstock.models.pim.system import HONEST, MODELS, PUBLISHED, published, serve, systems
 from penstock.models.pim.system.neupims import Estimate, device_bytes
 from penstock.models.pim.system.operators import Category
-from penstock.models.pim.system.rounds import Design, round_of
+from penstock.models.pim.system.rounds import Design, round_of, staggered_cycles
+from penstock.models.pim.system.serving import OURS
 from penstock.models.pim.system.timings import memory_timing
 
 #: what the paper's figures are held to (issue: within 5 %)
@@ -42,6 +44,15 @@ def test_state_updates():
         for title, bar in zip(titles, theirs, strict=True):
             ours = base / serve(MODELS[model], made[title], 128).seconds[Category.STATE_UPDATE]
             assert abs(ours / bar - 1) < NEAR, (model, title, ours, bar)
+
+
+def test_staggered_rounds():
+    """Where no refresh comes, a round takes what the scheduler's later rounds take (tests/pim/test_schedule.py)."""
+    timing = replace(memory_timing(1000, PUBLISHED), nREFI=10**6)
+    given = round_of(Design.PIMBA, "update", first=False)
+    for assumptions, each in ((PUBLISHED, (336, 304)), (HONEST, (348, 316))):
+        for ours, cycles in zip(OURS.values(), each, strict=True):
+            assert staggered_cycles(given, ours, timing, assumptions) == cycles
 
 
 def test_energy():
