@@ -198,7 +198,12 @@ class _Binder:
                 continue
             self.refuse(parameter, parameter.name)
             what = "array column" if parameter.dims else "numeric column"
-            message = f"the {parameter.kind} {parameter.name} has no column: the table {self.schema.table} has no {what} of that name"
+            why = f"the table {self.schema.table} has no {what} of that name"
+            names = [None if c.dropped else c.name for c in self.schema.columns]
+            taken = names.index(parameter.name) if parameter.name in names else None
+            if taken is not None and taken in self.owner:
+                why = f"the column of that name feeds {self.owner[taken].name}"
+            message = f"the {parameter.kind} {parameter.name} has no column: {why}"
             hint = f"say which with --bind {parameter.name}=COLUMN; {self.listing()}"
             raise self.error("E617", message, parameter.span, hint=hint)
         for parameter in inputs:

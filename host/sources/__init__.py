@@ -64,8 +64,8 @@ def open_table(
     labels: tuple[str, ...] = ("y",),
     *,
     pages: bool | None = None,
-    features: Sequence[str] = (),
-    one_hot: Sequence[str] = (),
+    features: Sequence[str] | str = (),
+    one_hot: Sequence[str] | str = (),
 ) -> Table:
     """Open the table that `src` names, or is: a `Table`, or what `from_memory` takes.
 
@@ -81,13 +81,18 @@ def open_table(
     Raises SourceError for everything that is wrong with the source.
     """
     try:
-        return _open(src, schema, labels, pages, Features(tuple(features), tuple(one_hot), schema))
+        asked = Features(_names(features), _names(one_hot), schema)
+        return _open(src, schema, labels, pages, asked)
     except OSError as problem:  # a folder or file that may not be entered or read
         raise SourceError(
             f"{problem.filename or src} cannot be read: {problem.strerror or problem}",
             "who runs penstock must be allowed to read it; `ls -l` shows who is",
             code="E702",
         ) from problem
+
+
+def _names(said: Sequence[str] | str) -> tuple[str, ...]:
+    return (said,) if isinstance(said, str) else tuple(said)
 
 
 def _open(

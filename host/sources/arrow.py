@@ -55,7 +55,7 @@ def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_
             continue
         try:
             column = _as_arrow(values, features.asked(name))
-        except (pa.ArrowException, UnicodeDecodeError, ValueError, TypeError) as problem:
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as problem:
             raise SourceError(
                 f"column {name!r} of {path} cannot be packed: {str(problem).splitlines()[0]}",
                 "convert it to numbers or texts, every row of an array column of the same length",
@@ -70,7 +70,7 @@ def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_
 
 def _as_arrow(values: Any, asked: bool) -> Any:
     """Return a column as an Arrow array: one of a frame, which knows more than its array, one of
-    Python objects with None, one of dates or times, and if `asked` one of texts. None for others."""
+    Python objects, one of dates or times, and if `asked` one of texts. None for others."""
     import pyarrow as pa
 
     if type(values).__module__.partition(".")[0] == "pandas":
@@ -84,8 +84,7 @@ def _as_arrow(values: Any, asked: bool) -> Any:
     if array.ndim != 1 or array.dtype.kind not in "MmUSO":
         return None
     if array.dtype.kind == "O" and not asked:
-        found = array.tolist()
-        return pa.array(found) if any(value is None for value in found) else None
+        return pa.array(array.tolist())
     if array.dtype.kind in "US" and not asked:
         return None
     null = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
@@ -154,7 +153,7 @@ class _Packing:
 
         try:
             self._add(name, column)
-        except pa.ArrowException as problem:
+        except (pa.ArrowException, OverflowError) as problem:
             reason = str(problem).splitlines()[0]
             raise SourceError(
                 f"column {name!r} of {self.path} cannot be packed: {reason}",
@@ -172,6 +171,10 @@ class _Packing:
             # without empty chunks, which have no buffers: PyArrow 26 cannot join those with others
             chunks = [chunk for chunk in column.chunks if len(chunk)]
             column = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
+        period = getattr(column.type, "extension_name", "") == "pandas.period"
+        if period and not self.features.asked(name):  # a date, though stored as a number
+            self.left_out.append((name, "period"))
+            return
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
         if pa.types.is_dictionary(column.type):
@@ -251,8 +254,11 @@ class _Packing:
         try:
             texts: list[str | None] = column.cast(pa.string()).to_pylist()
         except pa.ArrowException as error:
+            what = f"has the type {column.type}, which cannot be packed"
+            if _is_binary(column.type):
+                what = "holds bytes that are no text in UTF-8"
             raise SourceError(
-                f"column {name!r} of {self.path} has the type {column.type}, which cannot be packed",
+                f"column {name!r} of {self.path} {what}",
                 "leave the column out",
                 code="E704",
             ) from error
@@ -294,10 +300,17 @@ def _is_text(kind: Any) -> bool:
 
     types = pa.types
     views = getattr(types, "is_string_view", lambda kind: False)
-    binary = (
-        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    )
-    return bool(types.is_string(kind) or types.is_large_string(kind) or views(kind) or binary)
+    texts = types.is_string(kind) or types.is_large_string(kind) or views(kind)
+    return bool(texts) or _is_binary(kind)
+
+
+def _is_binary(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    views = getattr(types, "is_binary_view", lambda kind: False)
+    variable = types.is_binary(kind) or types.is_large_binary(kind) or views(kind)
+    return bool(variable or types.is_fixed_size_binary(kind))
 
 
 def _decimals(column: Any) -> npt.NDArray[np.float64]:
@@ -322,8 +335,10 @@ def _since(column: Any) -> tuple[str, str, Any]:
 
     kind = column.type
     if pa.types.is_date(kind):
-        days = _integers(column.cast(pa.date32()))
-        return "int4", "days since 2000-01-01", (days - _DAYS).astype(np.int32)
+        days = _integers(column.cast(pa.date32())) - _DAYS
+        if len(days) and days.min() < -(1 << 31):
+            raise OverflowError("dates before the year -5,877,611 are too long ago for int4")
+        return "int4", "days since 2000-01-01", days.astype(np.int32)
     ticks, per = _integers(column), _PER_SECOND[kind.unit]
     if pa.types.is_time(kind):
         return "float8", "seconds since midnight", ticks / per

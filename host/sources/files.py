@@ -6,11 +6,12 @@ import csv
 import difflib
 import glob
 import json
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -266,17 +267,22 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
             raise SourceError(
                 f"{path} is not text", "is it a CSV file? If it is, save it as UTF-8, not as UTF-16"
             )
-    with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        first = next(csv.reader(file), [])
+    _check_quotes(path)
+    with _text(path) as file:
+        reader = csv.reader(file)
+        first = next((cells for cells in reader if cells), [])
+        head = reader.line_num  # empty lines before it, and line ends in names, included
     headed = not all(_is_number(cell) for cell in first)
     names = (
         [cell.strip() for cell in first] if headed else [f"c{i}" for i in range(1, len(first) + 1)]
     )
-    check_names(names, path)
+    _check_head(names, path)
+    head = head if headed else 0
     try:
         table = arrow.read_csv(
             path,
-            read_options=arrow.ReadOptions(column_names=names, skip_rows=1 if headed else 0),
+            read_options=arrow.ReadOptions(column_names=names, skip_rows=head),
+            parse_options=arrow.ParseOptions(newlines_in_values=True),
             convert_options=arrow.ConvertOptions(
                 null_values=["", "NULL", "null", "NA"],
                 strings_can_be_null=True,
@@ -293,18 +299,58 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
             f"{path}: {reason}", "every line needs as many cells as the first"
         ) from error
     for name, column in zip(names, table.columns, strict=True):
-        _check_cells(name, column, path, headed)
+        _check_cells(name, column, path, head)
     return pack_arrow(table, path, features, narrow=True)
 
 
-def _check_cells(name: str, column: Any, path: Path, headed: bool) -> None:
-    """Raise SourceError where more than half of a text column's cells are numbers."""
+def _text(path: Path) -> TextIO:
+    """Open a CSV file. Spreadsheets write a byte order mark, which is no part of the first name."""
+    return path.open(newline="", encoding="utf-8-sig", errors="replace")
+
+
+def _check_quotes(path: Path) -> None:
+    """Raise SourceError for a quoted cell without an end, which would take in all rows behind it."""
+    with path.open("rb") as raw:
+        marks = sum(part.count(b'"') for part in iter(lambda: raw.read(1 << 20), b""))
+    if marks % 2 == 0:
+        return
+    begun, limit = 0, csv.field_size_limit(sys.maxsize)  # a mark inside a cell is none of these
+    try:
+        with _text(path) as file:
+            reader = csv.reader(file, strict=True)
+            for _ in reader:
+                begun = reader.line_num
+    except csv.Error as error:
+        if "unexpected end of data" in str(error):
+            raise SourceError(
+                f"{path}: a quotation mark in line {begun + 1} or behind it has no end",
+                "close it, or leave it out: the rows behind it would be part of the cell",
+            ) from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _check_head(names: list[str], path: Path) -> None:
+    """Raise SourceError for a first line that does not name columns."""
+    check_names(names, path)
+    if any("\ufffd" in name for name in names):
+        raise SourceError(f"{path} is not text in UTF-8", "save it as UTF-8")
+    mark = next((mark for mark in ";\t|" if mark in names[0]), None) if len(names) == 1 else None
+    if mark is not None:
+        raise SourceError(
+            f"{path} has one column, {names[0][:60]!r}",
+            f"its cells seem to be separated by {mark!r}: commas are what separates them here",
+        )
+
+
+def _check_cells(name: str, column: Any, path: Path, head: int) -> None:
+    """Raise SourceError where more than half of a text column's cells are numbers. `head`: lines before the rows."""
     import pyarrow as pa
 
     if not pa.types.is_string(column.type):
         return
     cells = [
-        (row, cell) for row, cell in enumerate(column.to_pylist(), 1 + headed) if cell is not None
+        (row, cell) for row, cell in enumerate(column.to_pylist(), 1 + head) if cell is not None
     ]
     odd = [(row, cell) for row, cell in cells if not _is_number(cell)]
     if odd and 2 * len(odd) < len(cells):

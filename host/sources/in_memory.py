@@ -35,6 +35,7 @@ def from_memory(data: Any, features: Features = NO_FEATURES) -> Table:
             raise SourceError(
                 "the columns of a dict are named by texts", "write {'x': array, …}", code="E701"
             )
+        check_names(list(data), _NAME)
         return pack_arrays(data, _NAME, features)
     import pyarrow as pa
 
@@ -57,7 +58,11 @@ def _as_table(data: Any) -> Any:
 
     package = type(data).__module__.partition(".")[0]
     if package == "pandas" and hasattr(data, "columns"):
+        check_names([str(name) for name in data.columns], _NAME)
         return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "to_frame") and package in ("pandas", "polars"):
+        hint = "to_frame() makes a frame of it"
+        raise SourceError(f"a table is not made of a {type(data).__name__}", hint, code="E701")
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__"):

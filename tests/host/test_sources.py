@@ -125,6 +125,45 @@ def test_csv_with_a_bad_cell(tmp_path: Path) -> None:
     assert types(open_table(str(file)))["b"] == "text"
 
 
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("\ufeffa,y\n1,2\n", {"a": [1], "y": [2]}),
+        ("\ufeff1,2\n3,4\n", {"c1": [1, 3], "c2": [2, 4]}),
+        ("\n\na,y\n1,2\n", {"a": [1], "y": [2]}),
+        ("\n1,2\n", {"c1": [1], "c2": [2]}),
+        ('"a\nb",y\n1,2\n', {"a\nb": [1], "y": [2]}),
+        ('t,y\n"a\nb",2\nc,4\n', {"t": ["a\nb", "c"], "y": [2, 4]}),
+        ('t,y\n5" pipe,2\n', {"t": ['5" pipe'], "y": [2]}),
+    ],
+)
+def test_csv_as_spreadsheets_write_it(
+    tmp_path: Path, text: str, columns: dict[str, list[Any]]
+) -> None:
+    """Byte order marks, empty lines before the names, line ends in names and cells."""
+    file = tmp_path / "t.csv"
+    file.write_text(text, encoding="utf-8")
+    found = {name: list(values) for name, values in open_table(str(file)).columns().items()}
+    assert found == columns
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'a,t\n1,"x\n2,3\n3,4\n', ": a quotation mark in line 2 or behind it has no end"),
+        (b"a,\xe4\n1,2\n", " is not text in UTF-8"),
+        (b"a;b;y\n1;2;3\n", " has one column, 'a;b;y'"),
+        (b"a\tb\n1\t2\n", " has one column, 'a\\tb'"),
+    ],
+)
+def test_csv_that_is_read_wrong(tmp_path: Path, content: bytes, message: str) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes(content)
+    with pytest.raises(SourceError) as caught:
+        open_table(str(file))
+    assert caught.value.message == f"{file}{message}" and caught.value.hint
+
+
 def test_csv_without_names(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("1,2.5\n3,4.5\n")

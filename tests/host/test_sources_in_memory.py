@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,8 +70,16 @@ def test_a_table_is_itself() -> None:
         ({"y": 1.0}, "'y' of table is a single value, not a column"),
         (
             {"y": np.array([{}, []], object)},
-            "column 'y' holds Python objects, or arrays of different lengths",
+            "column 'y' of table cannot be packed: cannot mix list and non-list, non-null values",
         ),
+        (
+            {"y": [2**70, None]},
+            "column 'y' of table cannot be packed: Python int too large to convert to C long",
+        ),
+        ({"": Y}, "table has a column without a name"),
+        (pd.DataFrame(np.ones((2, 2)), columns=["a", "a"]), "table has two columns called 'a'"),
+        (pd.Series([1.0], name="y"), "a table is not made of a Series"),
+        (pl.Series("y", [1.0]), "a table is not made of a Series"),
         (pa.table([[1], [2]], names=["a", "a"]), "table has two columns called 'a'"),
     ],
 )
@@ -245,3 +255,27 @@ def test_columns_that_are_no_features(column: Any, message: str) -> None:
 def test_bytes_that_are_no_text() -> None:
     with pytest.raises(SourceError, match=r"^column 'x' holds bytes that are no text in UTF-8$"):
         open_table({"x": np.array([b"a", b"\xff"]), "y": [1, 2]})
+
+
+def test_python_objects_are_packed_as_in_a_frame() -> None:
+    """With None among them or without."""
+    for cells in ([Decimal("1.5"), Decimal(2)], np.array([1.5, 2], object)):
+        assert open_table({"x": cells}).columns()["x"].tolist() == [1.5, 2.0]
+    days = {"x": [date(2000, 1, 2), date(2000, 1, 1)], "y": [1.0, 2.0]}
+    assert list(open_table(days).columns()) == ["y"]
+    assert open_table(days, features="x").columns()["x"].tolist() == [1, 0]
+
+
+def test_periods_are_dates() -> None:
+    """Though they are stored as numbers, they are features only where they are asked for."""
+    table = open_table(pd.DataFrame({"x": pd.period_range("2020", "2021", freq="Y"), "y": 1.0}))
+    assert list(table.columns()) == ["y"] and table.provenance is not None
+    assert table.provenance.left_out == (("x", "period"),)
+
+
+def test_a_date_before_all_numbers() -> None:
+    column = pa.array([0, -(2**31)], pa.int32()).cast(pa.date32())
+    with pytest.raises(SourceError) as caught:
+        open_table(pa.table({"x": column}), features=["x"])
+    why = "dates before the year -5,877,611 are too long ago for int4"
+    assert caught.value.message == f"column 'x' of table cannot be packed: {why}"

@@ -195,6 +195,14 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
             id="no_column",
         ),
         pytest.param(
+            ("a:float4", "y:float4"),
+            {"x": ["a", "y"]},
+            {},
+            "error[E617]: the output y has no column: the column of that name feeds x\n"
+            f"{PLACE_Y}hint: say which with --bind y=COLUMN; its numeric columns are a, y",
+            id="column_taken",
+        ),
+        pytest.param(
             ("y:float4", "b:text"),
             {},
             {},
