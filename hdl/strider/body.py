@@ -13,7 +13,7 @@ from .front import State
 __all__ = ["Body"]
 
 #: where the null bitmap's first byte lies in the word of four bytes that is read for it
-_BITMAP_WORD, _BITMAP_BYTE = p.TUPLE_BITMAP // 4 * 4, p.TUPLE_BITMAP % 4
+_BITMAP_BYTE = p.TUPLE_BITMAP % 4
 
 
 class Body:

@@ -15,7 +15,7 @@ from .frames import (
     decode_request,
     decode_response,
 )
-from .timing import BYTE_BITS, SIMULATED_DIVISOR, byte_cycles, divisor
+from .timing import BYTE_BITS, SIMULATED_DIVISOR, divisor
 
 __all__ = [
     "BYTE_BITS",
@@ -34,7 +34,6 @@ __all__ = [
     "Response",
     "Space",
     "Status",
-    "byte_cycles",
     "decode_request",
     "decode_response",
     "divisor",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BYTE_BITS", "SIMULATED_DIVISOR", "byte_cycles", "divisor"]
+__all__ = ["BYTE_BITS", "SIMULATED_DIVISOR", "divisor"]
 
 #: bits on the wire for a byte
 BYTE_BITS = 10
@@ -23,8 +23,3 @@ def divisor(clock_hz: int, baud: int) -> int:
             f"a clock of {clock_hz} Hz cannot make {baud} baud: it takes {SIMULATED_DIVISOR} cycles a bit or more, within {_TOLERANCE:.0%}"
         )
     return cycles
-
-
-def byte_cycles(divisor: int) -> int:
-    """Cycles from one byte's start bit to the next one's, back to back."""
-    return BYTE_BITS * divisor

@@ -18,9 +18,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 __all__ = ["FixedLatency", "Memory", "Ports", "ReadPort", "Reads", "WritePort", "Writes"]
 
 #: an unbounded past: no beat has been accepted yet
@@ -140,20 +137,6 @@ class ReadPort:
         last = first + (beats - 1) * self.interval
         self._free = last + self.interval
         return first, last
-
-    def read_many(
-        self, ar: NDArray[np.int64], beats: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Read many bursts at once (arrays of AR cycles and lengths); return the cycles of their first and last beats."""
-        spans = np.asarray(beats, dtype=np.int64) * self.interval
-        if not len(spans):
-            return spans, spans
-        before = np.cumsum(spans) - spans
-        first = before + np.maximum.accumulate(
-            np.maximum(np.asarray(ar, dtype=np.int64) + self.latency, self._free) - before
-        )
-        self._free = int(first[-1] + spans[-1])
-        return first, first + spans - self.interval
 
     def address(self, ar: int, beats: int, address: int = 0) -> None:
         """Note a burst of `beats` ≥ 1 accepted on AR in cycle `ar`, for `offer` and `accept`."""

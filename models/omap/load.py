@@ -13,20 +13,17 @@ host can neither run requests as a load nor the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from math import log2, sqrt
+from math import sqrt
 
 from .config import OmapConfig
 from .golden import Item, Map, Step
 from .messages import Operation, Request
 from .tails import BUDGET, gauss_distance
 
-__all__ = ["batches", "insertion_tail", "load", "load_requests", "shown", "sweeps"]
+__all__ = ["batches", "load", "load_requests", "shown", "sweeps"]
 
 #: an operation that no client has: it changes nothing
 _NOTHING = 0
-#: steps of the integration of `insertion_tail`, for each item of the mean load
-_STEPS = 200
 
 
 def sweeps(config: OmapConfig) -> int:
@@ -81,23 +78,3 @@ def batches(config: OmapConfig, count: int, present: int = 0) -> list[int]:
         left -= size
         present += size
     return out
-
-
-def insertion_tail(load_: float, slots: int) -> float:
-    """Return log2 of the probability that both choices of an insertion hold `slots` items, when a map
-    without departures comes to a mean load of `load_`.
-
-    The mean field ds[i]/dt = s[i-1]^2 - s[i]^2 from empty bins on (Mitzenmacher, IEEE TPDS 12, 2001).
-    """
-    shares = [1.0] + [0.0] * slots
-    steps = max(int(load_ * _STEPS), 1)
-    width = load_ / steps
-    for _ in range(steps):
-        slopes = [a * a - b * b for a, b in pairwise(shares)]
-        middle = [
-            1.0,
-            *(s + width / 2 * d for s, d in zip(shares[1:], slopes, strict=True)),
-        ]
-        slopes = [a * a - b * b for a, b in pairwise(middle)]
-        shares = [1.0, *(s + width * d for s, d in zip(shares[1:], slopes, strict=True))]
-    return 2 * log2(shares[slots]) if shares[slots] > 0 else -2_000.0

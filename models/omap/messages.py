@@ -21,7 +21,6 @@ __all__ = [
     "pack_response",
     "request_nonce",
     "response_nonce",
-    "seal_request",
     "seal_response",
 ]
 
@@ -123,12 +122,6 @@ def load_nonce(number: int) -> int:
 def response_nonce(number: int) -> int:
     """Return the nonce of its response."""
     return number | 1 << 127
-
-
-def seal_request(config: OmapConfig, key: int, number: int, request: Request) -> bytes:
-    """Return a request as the device takes it, in whole bus words. `key`: the session's."""
-    sealed = config.sealing.seal(key, request_nonce(number), pack_request(config, request))
-    return sealed + bytes(config.message_bytes - len(sealed))
 
 
 def open_request(

@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from ..memory import split
 from .config import BLOCK, KEY_BYTES, OmapConfig
 from .golden import Item, Step
-from .messages import (
-    Request,
-    load_nonce,
-    pack_request,
-    pack_response,
-    request_nonce,
-    response_nonce,
-)
+from .messages import Request, load_nonce, pack_request, request_nonce
 
 __all__ = [
     "Sent",
@@ -29,7 +22,6 @@ __all__ = [
     "page_traffic",
     "seal_pages",
     "seal_requests",
-    "seal_responses",
 ]
 
 _MASK = (1 << 64) - 1
@@ -135,13 +127,6 @@ def seal_requests(
     texts = _words([pack_request(config, request) for request in requests])
     nonce = load_nonce if loading else request_nonce
     nonces = [nonce(first + k) for k in range(len(requests))]
-    return _sealed(config, key, nonces, texts, config.message_bytes)
-
-
-def seal_responses(config: OmapConfig, key: int, first: int, steps: Sequence[Step]) -> list[bytes]:
-    """Return responses as the device seals them, numbered from `first` on."""
-    texts = _words([pack_response(config, step.response) for step in steps])
-    nonces = [response_nonce(first + k) for k in range(len(steps))]
     return _sealed(config, key, nonces, texts, config.message_bytes)
 
 

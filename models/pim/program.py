@@ -58,7 +58,6 @@ OPCODES = {
 }
 MODES = ("update", "score", "attend", "load", "store", "seed")
 _LONGEST = (1 << 16) - 1
-_WITH_DATA = ("REG_WRITE", "WRITE")
 
 
 def register_map(design: int) -> RegisterMap:

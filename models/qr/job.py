@@ -27,7 +27,6 @@ __all__ = [
     "Method",
     "Sums",
     "Window",
-    "change",
     "empty_rows",
     "row_stride",
 ]
@@ -292,28 +291,3 @@ class Fit:
     def predict(self, rows: Rows) -> Integers:
         """Predicted labels of rows uint8 (m, length), int64 (m,), by the lookup's own arithmetic (`arith.predict`)."""
         return predict(self.weights, self.memo.offsets, rows)
-
-
-def change(
-    fit: Fit,
-    rows: Rows,
-    *,
-    inserted: Integers,
-    removed: Rows,
-    removed_at: Integers,
-    limit: int = 1 << 30,
-) -> Job:
-    """Return the job that follows `fit` where no tombstones are kept and labels are ranks; parameters as in `Job`."""
-    memo = fit.memo
-    return Job(
-        fit.group,
-        memo.window,
-        memo.offsets,
-        rows,
-        inserted=inserted,
-        removed=removed,
-        removed_at=removed_at,
-        memo=memo,
-        epoch=memo.epoch,
-        limit=limit,
-    )

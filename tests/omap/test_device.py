@@ -9,8 +9,9 @@ import pytest
 from penstock.models.omap.device import Device, Stopped
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.load import sweeps
-from penstock.models.omap.messages import Keys, Operation, Request, open_response, seal_request
+from penstock.models.omap.messages import Keys, Operation, Request, open_response
 from penstock.models.omap.snapshot import restore, take
+from penstock.models.omap.traffic import seal_requests
 from testbench.omap import KEYS, Mirror, config, requests
 
 _FRESH = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
@@ -98,7 +99,7 @@ def test_sealed_requests_are_served_in_their_place_alone():
     shape = config(value_bytes=24)
     device = Device(shape, KEYS)
     request = Request(Operation.PUT, 5, b"x" * 24)
-    sealed = seal_request(shape, KEYS.session, 0, request)
+    sealed = seal_requests(shape, KEYS.session, 0, [request])[0]
     response = open_response(shape, KEYS.session, 0, device.serve(sealed))
     assert response is not None and response.key == 5
     with pytest.raises(Stopped) as caught:
@@ -113,7 +114,7 @@ def test_no_plaintext_lies_in_the_hosts_memory():
     traffic = b""
     for n, mark in enumerate(marks):
         request = Request(Operation.PUT, int.from_bytes(mark, "big"), mark * 10 + bytes(4))
-        sealed = seal_request(shape, KEYS.session, n, request)
+        sealed = seal_requests(shape, KEYS.session, n, [request])[0]
         traffic += sealed + device.serve(sealed) + bytes(device.pages)
     snapshot = take(device, 77, 1)
     traffic += b"".join(snapshot.image) + snapshot.pages

@@ -16,7 +16,6 @@ from amaranth.lib.wiring import In, Out
 import penstock as ps
 from penstock import Choices
 from penstock.api import Table, compile
-from penstock.boards.bitstream import device_verilog
 from penstock.boards.board import Board
 from penstock.boards.board import Memory as BoardMemory
 from penstock.boards.build import elaborate
@@ -31,6 +30,7 @@ from penstock.models.memory import block_ram
 from penstock.sim.board import Board as Simulated
 from penstock.sim.board import build
 from penstock.sim.serial import SerialServer
+from testbench.bitstream import device_verilog
 from testbench.toy import CopyEngine, copy_cycles
 
 # the platforms' resources are asked for with buffers, as long as Amaranth 0.5 has that

@@ -13,20 +13,21 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ..sim.netlist import device_top
-from .board import Board
-from .tools import ToolError, ToolMissing, run_tool
+from penstock.boards.board import Board
+from penstock.boards.tools import ToolError, ToolMissing, run_tool
+from penstock.sim.netlist import cell_models
+from penstock.sim.netlist.cells import LINT
 
-__all__ = ["device_verilog", "to_verilog"]
+__all__ = ["device_verilog"]
 
 _HEADER = re.compile(r"^module (\w+) \(([^)]*)\);", re.MULTILINE)
 _SET_IO = re.compile(r"^\s*set_io\s+(?:-\S+\s+)*(\S+)\s+(\S+)", re.MULTILINE)
 
 
-def to_verilog(bitstream: bytes, constraints: str) -> str:
+def _verilog(bitstream: bytes, constraints: str) -> str:
     """Return a bitstream as a Verilog module `chip`, its ports named as the constraints (pcf) name the pins.
 
-    Raises tools.ToolMissing, tools.ToolError.
+    Raises ToolMissing, ToolError.
     """
     reader = shutil.which("icebox_vlog")
     if reader is None:
@@ -68,7 +69,11 @@ def _plain_header(found: re.Match[str]) -> str:
 
 
 def device_verilog(bitstream: bytes, constraints: str, board: Board) -> str:
-    """Return what a board's bitstream does as a device for `sim.board`. Raises as `to_verilog`; LookupError where a pin is not found."""
+    """Return what a board's bitstream does as a device for `sim.board`. Raises as `_verilog`; LookupError where a pin is not found.
+
+    The chip resets itself after its configuration, so the device's reset goes nowhere; whether a run is under way cannot be seen from outside, so that a device
+    at rest is clocked for a little while only, unless the host asks.
+    """
     pins = [name for name, _ in _SET_IO.findall(constraints)]
 
     def pin(start: str, part: str = "") -> str:
@@ -77,9 +82,10 @@ def device_verilog(bitstream: bytes, constraints: str, board: Board) -> str:
             raise LookupError(f"{len(found)} pins are called {start}…{part}: {', '.join(pins)}")
         return found[0]
 
-    return device_top(
-        to_verilog(bitstream, constraints),
-        clk=pin(board.clock),
-        rx=pin(board.uart, "rx"),
-        tx=pin(board.uart, "tx"),
-    )
+    top = [
+        "module penstock(input clk, input rst, input rx, output tx, output busy);",
+        "    assign busy = 1'b0;",
+        f"    chip chip(.{pin(board.clock)}(clk), .{pin(board.uart, 'rx')}(rx), .{pin(board.uart, 'tx')}(tx));",
+        "endmodule",
+    ]
+    return "\n".join([LINT, *top, _verilog(bitstream, constraints), cell_models("ice40")])
