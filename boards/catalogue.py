@@ -24,37 +24,6 @@ def _on_chip(kind: str, size: int, bus_bytes: int) -> Memory:
     return Memory(kind, size, timing.latency, bus_bytes)
 
 
-def _ulx3s(size: str, memory: int) -> Board:
-    return Board(
-        f"ulx3s-{size.lower()}",
-        f"ULX3S with Lattice ECP5-{size}",
-        f"LFE5U-{size}",
-        "CABGA381",
-        "6",
-        _on_chip("block RAM", memory, 8),
-        8,
-        60.0,
-        25.0,
-        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform",
-        clock="clk25",
-        loader="ulx3s",
-        lean=True,
-        status="placed",
-    )
-
-
-def _ulx3s_sdram(size: str) -> Board:
-    """The same with pages and results in the SDRAM: a word of the bus takes four of its columns, a burst some ten cycles more."""
-    plain = _ulx3s(size, 0)
-    return replace(
-        plain,
-        name=f"{plain.name}-sdram",
-        title=f"{plain.title}, tables in its SDRAM",
-        memory=Memory("SDRAM", 32 << 20, 12, 2),
-        status="simulated, not placed",
-    )
-
-
 def _ecp5(
     name: str,
     title: str,
@@ -80,6 +49,33 @@ def _ecp5(
         lean=True,
         status="placed",
         **more,
+    )
+
+
+def _ulx3s(size: str, memory: int) -> Board:
+    return _ecp5(
+        f"ulx3s-{size.lower()}",
+        f"ULX3S with Lattice ECP5-{size}",
+        f"LFE5U-{size}",
+        "CABGA381",
+        "6",
+        memory,
+        25.0,
+        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform",
+        clock="clk25",
+        loader="ulx3s",
+    )
+
+
+def _ulx3s_sdram(size: str) -> Board:
+    """The same with pages and results in the SDRAM: a word of the bus takes four of its columns, a burst some ten cycles more."""
+    plain = _ulx3s(size, 0)
+    return replace(
+        plain,
+        name=f"{plain.name}-sdram",
+        title=f"{plain.title}, tables in its SDRAM",
+        memory=Memory("SDRAM", 32 << 20, 12, 2),
+        status="simulated, not placed",
     )
 
 
