@@ -51,6 +51,52 @@ _RENAMED = {
 }
 
 
+def _binary(symbol: str) -> Callable[[Tensor, Any], Tensor]:
+    return lambda self, other: _operator(symbol, self, other)
+
+
+def _reflected(symbol: str) -> Callable[[Tensor, Any], Tensor]:
+    return lambda self, other: _operator(symbol, other, self)
+
+
+def _in_place(symbol: str) -> Callable[[Tensor, Any], Tensor]:
+    def method(self: Tensor, other: Any) -> Tensor:
+        leaf = self._builder.leaf(self._ref)
+        span = caller_span()
+        # `w -= step` looks as if it changed the model; another name for the model may well become something else
+        if leaf is not None and leaf[0] == "model" and names(span, leaf[1]):
+            hint = f"return the new value, as in `return {leaf[1]} {symbol} ...`"
+            raise self._builder.error(
+                "E212", f"the model {leaf[1]} cannot be changed in place", span, hint=hint
+            )
+        return _operator(symbol, self, other)
+
+    return method
+
+
+def _to_number(value: Tensor, what: str) -> KernelError:
+    return value._builder.error(
+        "E209",
+        f"{what} needs a number now, but the value is known only when the hardware runs",
+        caller_span(),
+        hint="use the operators and the functions of penstock, such as ps.exp instead of math.exp",
+    )
+
+
+def _no_number(what: str) -> Callable[..., Any]:
+    def method(self: Tensor, *_: Any, **__: Any) -> NoReturn:
+        raise _to_number(self, what)
+
+    return method
+
+
+def _unsupported(symbol: str) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> NoReturn:
+        raise functions.no_operator(self._builder, symbol, caller_span())
+
+    return method
+
+
 class Tensor:
     """A value of a kernel: a number, vector or matrix that the hardware will compute.
 
@@ -71,53 +117,16 @@ class Tensor:
 
     # -- operators
 
-    def __add__(self, other: Any) -> Tensor:
-        return _operator("+", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _operator("+", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _operator("-", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _operator("-", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _operator("*", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _operator("*", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _operator("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _operator("/", other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return _operator("@", self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return _operator("@", other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return _operator("**", self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return _operator("**", other, self)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return _operator("<", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return _operator(">", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return _operator("<=", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return _operator(">=", self, other)
+    __add__, __radd__ = _binary("+"), _reflected("+")
+    __sub__, __rsub__ = _binary("-"), _reflected("-")
+    __mul__, __rmul__ = _binary("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _binary("/"), _reflected("/")
+    __matmul__, __rmatmul__ = _binary("@"), _reflected("@")
+    __pow__, __rpow__ = _binary("**"), _reflected("**")
+    __lt__ = _binary("<")
+    __gt__ = _binary(">")
+    __le__ = _binary("<=")
+    __ge__ = _binary(">=")
 
     def __neg__(self) -> Tensor:
         return _operator("-", self)
@@ -146,39 +155,12 @@ class Tensor:
 
     # -- what hardware values cannot do
 
-    def _in_place(self, symbol: str, other: Any) -> Tensor:
-        span = caller_span()
-        leaf = self._builder.leaf(self._ref)
-        # `w -= step` looks as if it changed the model; another name for the model may well become something else
-        if leaf is not None and leaf[0] == "model" and names(span, leaf[1]):
-            hint = f"return the new value, as in `return {leaf[1]} {symbol} ...`"
-            raise self._builder.error(
-                "E212", f"the model {leaf[1]} cannot be changed in place", span, hint=hint
-            )
-        return Tensor(
-            self._builder,
-            functions.operator(
-                _builder(span, self), symbol, [self._ref, _plain(self._builder, other, span)], span
-            ),
-        )
-
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._in_place("+", other)
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self._in_place("-", other)
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self._in_place("*", other)
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._in_place("/", other)
-
-    def __imatmul__(self, other: Any) -> Tensor:
-        return self._in_place("@", other)
-
-    def __ipow__(self, other: Any) -> Tensor:
-        return self._in_place("**", other)
+    __iadd__ = _in_place("+")
+    __isub__ = _in_place("-")
+    __imul__ = _in_place("*")
+    __itruediv__ = _in_place("/")
+    __imatmul__ = _in_place("@")
+    __ipow__ = _in_place("**")
 
     def __setitem__(self, item: Any, value: Any) -> NoReturn:
         raise self._builder.error(
@@ -211,38 +193,17 @@ class Tensor:
     def __contains__(self, item: Any) -> bool:
         raise functions.control_flow(self._builder, "in", caller_span())
 
-    def _to_number(self, what: str) -> KernelError:
-        return self._builder.error(
-            "E209",
-            f"{what} needs a number now, but the value is known only when the hardware runs",
-            caller_span(),
-            hint="use the operators and the functions of penstock, such as ps.exp instead of math.exp",
-        )
-
-    def __float__(self) -> float:
-        raise self._to_number("Python's float")
-
-    def __int__(self) -> int:
-        raise self._to_number("Python's int")
-
-    def __index__(self) -> int:
-        raise self._to_number("a Python index")
-
-    def __complex__(self) -> complex:
-        raise self._to_number("Python's complex")
-
-    def __round__(self, digits: int | None = None) -> NoReturn:
-        raise self._to_number("Python's round")
-
-    def __trunc__(self) -> NoReturn:
-        raise self._to_number("Python's trunc")
-
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise self._to_number("a NumPy array")
+    __float__ = _no_number("Python's float")
+    __int__ = _no_number("Python's int")
+    __index__ = _no_number("a Python index")
+    __complex__ = _no_number("Python's complex")
+    __round__ = _no_number("Python's round")
+    __trunc__ = _no_number("Python's trunc")
+    __array__ = _no_number("a NumPy array")
 
     def __format__(self, spec: str) -> str:
         if spec:
-            raise self._to_number("formatting")
+            raise _to_number(self, "formatting")
         return repr(self)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Tensor:
@@ -265,13 +226,6 @@ class Tensor:
         if name.startswith("__"):
             raise AttributeError(name)
         raise functions.no_attribute(self._builder, name, caller_span())
-
-
-def _unsupported(symbol: str) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> NoReturn:
-        raise functions.no_operator(self._builder, symbol, caller_span())
-
-    return method
 
 
 for _name, _symbol in (
