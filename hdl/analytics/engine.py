@@ -19,6 +19,7 @@ from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..shell.engine import engine_members, restarted
+from ..stream.passing import passed_on
 from ..strider.port import error_layout
 from .boot import Boot, ResultWriter
 from .conductor import Conductor
@@ -191,12 +192,8 @@ class AnalyticsEngine(wiring.Component):
             results.code.eq(core.parameter_code),
             core.parameter_models.eq(results.models),
             core.parameter_step.eq(results.step | self.boot.write),
-            writer.i.payload.eq(results.o_command.payload),
-            writer.i.valid.eq(results.o_command.valid),
-            results.o_command.ready.eq(writer.i.ready),
-            writer.i_data.payload.eq(results.o.payload),
-            writer.i_data.valid.eq(results.o.valid),
-            results.o.ready.eq(writer.i_data.ready),
+            *passed_on(results.o_command, writer.i),
+            *passed_on(results.o, writer.i_data),
             results.idle.eq(writer.idle),
             self.done.eq(results.done),
         ]

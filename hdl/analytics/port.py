@@ -12,6 +12,7 @@ from ..memory.axi import AXI4
 from ..memory.reader import BurstReader, command_shape
 from ..modules import Parts
 from ..stream.monitor import monitor_shape, observe
+from ..stream.passing import passed_on
 from ..stream.queue import Spare
 from ..strider.port import AccessPort, error_layout
 from ..strider.sequencer import PageSequencer
@@ -127,9 +128,7 @@ class MemoryPort(wiring.Component):
                 Mux(self.booted, sequencer.o.payload.as_value(), self.i_command.payload.as_value())
             ),
             ahead.i.valid.eq(Mux(self.booted, sequencer.o.valid, self.i_command.valid)),
-            reader.i.payload.eq(ahead.o.payload),
-            reader.i.valid.eq(ahead.o.valid),
-            ahead.o.ready.eq(reader.i.ready),
+            *passed_on(ahead.o, reader.i),
             sequencer.o.ready.eq(ahead.i.ready & self.booted),
             self.i_command.ready.eq(ahead.i.ready),
             self.o_words.payload.eq(reader.o.payload),

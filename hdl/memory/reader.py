@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.memory.bursts import COMMANDS, window_beats
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .axi import AXI4, Response
 
@@ -142,9 +143,7 @@ class BurstReader(wiring.Component):
         # lengths of the commands in flight, less one: the data side marks their last beats
         m.submodules.flight = flight = Queue(self.beats_width, self.commands)
         m.d.comb += [
-            splitter.i.payload.eq(self.i.payload),
-            splitter.i.valid.eq(self.i.valid),
-            self.i.ready.eq(splitter.i.ready),
+            *passed_on(self.i, splitter.i),
             splitter.enable.eq(flight.i.ready),
             flight.i.payload.eq(self.i.p.beats - 1),
             flight.i.valid.eq(self.i.valid & splitter.i.ready),

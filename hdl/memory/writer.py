@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.memory.bursts import Writer
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .axi import AXI4, Response
 from .outstanding import none_left
@@ -82,9 +83,7 @@ class BurstWriter(wiring.Component):
         m.submodules.owed = owed = Queue(8, self.ahead)  # lengths of bursts whose AW was accepted
         # ARM IHI 0022 A3.3: AWVALID must not wait for WREADY; the queue has room or not, whatever W does
         m.d.comb += [
-            splitter.i.payload.eq(self.i.payload),
-            splitter.i.valid.eq(self.i.valid),
-            self.i.ready.eq(splitter.i.ready),
+            *passed_on(self.i, splitter.i),
             splitter.enable.eq(1),
             bus.awvalid.eq(splitter.o.valid & owed.i.ready),
             splitter.o.ready.eq(bus.awready & owed.i.ready),

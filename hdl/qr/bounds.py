@@ -11,6 +11,7 @@ from ...models.qr.job import Label
 from ...models.qr.schedule import dot_latency, widen_latency
 from ..index import index_range
 from ..modules import Parts, Submodules
+from ..stream.passing import passed_on
 from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
@@ -130,11 +131,7 @@ class Bounds(wiring.Component):
     def _passes(self, m):
         """Rows of a pass go through the dot units."""
         for inner, outer in ((self.reader.bits, self.bits), (self.reader.words, self.rows)):
-            m.d.comb += [
-                inner.payload.eq(outer.payload),
-                inner.valid.eq(outer.valid),
-                outer.ready.eq(inner.ready),
-            ]
+            m.d.comb += passed_on(outer, inner)
         self.fresh = Signal()  # the pass's first rows
         m.d.comb += [
             self.passing.p.address.eq(self.i.kept.rows_at),

@@ -8,9 +8,10 @@ from ...models.qr.blocks import LISTED
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
-from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
+from ...models.qr.layout import held_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .full_scan import FullScan
 from .loader import Loader
@@ -114,14 +115,8 @@ class Core(wiring.Component):
         m.submodules.merge = self.merge = Merge(self.config)
         m.submodules.loader = self.loader = Loader(self.config, self.parts)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
-        largest = Size(self.config.n_max, 0)
-        m.submodules.sums = self.sums = Queue(
-            8 * self.config.bus_bytes,
-            frame_words(self.config)
-            + shift_words(self.config)
-            + block_words(largest, self.config)
-            + sum(sums_words(largest, self.config)),
-        )
+        words = held_words(self.config)
+        m.submodules.sums = self.sums = Queue(8 * self.config.bus_bytes, words)
 
         self._commands(m)
         self._inputs(m)
@@ -182,22 +177,14 @@ class Core(wiring.Component):
         if self.config.blocks:
             # words come faster than their records are added up: the sums behind them need not wait
             m.submodules.listed = lists = Queue(8 * self.config.bus_bytes, LISTED)
-            m.d.comb += [
-                lists.i.payload.eq(self.changes.payload),
-                lists.i.valid.eq(self.changes.valid),
-                self.changes.ready.eq(lists.i.ready),
-            ]
+            m.d.comb += passed_on(self.changes, lists.i)
             listed = lists.o
         for inner, outer in (
             (self.records.i, listed),
             (self.full_scan.bits, self.bits),
             (self.full_scan.words, self.rows),
         ):
-            m.d.comb += [
-                inner.payload.eq(outer.payload),
-                inner.valid.eq(outer.valid),
-                outer.ready.eq(inner.ready),
-            ]
+            m.d.comb += passed_on(outer, inner)
 
     def _add_up(self, m):
         """Records go to the accumulator. With sums by `scan` the rows come behind the changes, whose end is passed over."""
@@ -206,11 +193,7 @@ class Core(wiring.Component):
             self.scans & self.records.o.valid & self.records.o.p.end & ~self.places
         )
         with m.If(self.places):
-            m.d.comb += [
-                self.accumulator.i.payload.eq(self.full_scan.o.payload),
-                self.accumulator.i.valid.eq(self.full_scan.o.valid),
-                self.full_scan.o.ready.eq(self.accumulator.i.ready),
-            ]
+            m.d.comb += passed_on(self.full_scan.o, self.accumulator.i)
             with m.If(wrong != 0):
                 m.d.comb += self.accumulator.i.p.code.eq(wrong)
         with m.Else():
@@ -253,9 +236,7 @@ class Core(wiring.Component):
             self.report.live.eq(self.accumulator.done.p.live),
             self.accumulator.chunk.eq(self.merge.chunk),
             self.merge.entries.eq(self.accumulator.entries),
-            self.sums.i.payload.eq(self.memo.payload),
-            self.sums.i.valid.eq(self.memo.valid),
-            self.memo.ready.eq(self.sums.i.ready),
+            *passed_on(self.memo, self.sums.i),
             self.merge.i.payload.eq(self.sums.o.payload),
             self.merge.i.valid.eq(self.sums.o.valid),
         ]

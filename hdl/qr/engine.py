@@ -17,6 +17,7 @@ from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .anchor_update import AnchorUpdate, errors_shape
 from .bounds import Bounds
@@ -136,19 +137,9 @@ class FitEngine(wiring.Component):
             (bounds.passing, fetch.passing),
             (core.words, self.back.sums),
             (bounds.o, self.back.i),
+            *(((intake.factor, core.load), (core.factor, self.back.factor)) if self.givens else ()),
         ):
-            m.d.comb += [
-                taker.payload.eq(giver.payload),
-                taker.valid.eq(giver.valid),
-                giver.ready.eq(taker.ready),
-            ]
-        if self.givens:
-            for giver, taker in ((intake.factor, core.load), (core.factor, self.back.factor)):
-                m.d.comb += [
-                    taker.payload.eq(giver.payload),
-                    taker.valid.eq(giver.valid),
-                    giver.ready.eq(taker.ready),
-                ]
+            m.d.comb += passed_on(giver, taker)
 
     def _kept(self, name, shape, enable, slot, value):
         """What is kept of each job under way: written when `enable`, read for the job that ends next, in the cycle after its turn has come."""
@@ -325,12 +316,8 @@ class FitEngine(wiring.Component):
         m.d.comb += [
             back.sums_job.eq(self.core.words_job),
             back.slot.eq(self.slot),
-            writer.i.payload.eq(back.command.payload),
-            writer.i.valid.eq(back.command.valid),
-            back.command.ready.eq(writer.i.ready),
-            writer.i_data.payload.eq(back.o.payload),
-            writer.i_data.valid.eq(back.o.valid),
-            back.o.ready.eq(writer.i_data.ready),
+            *passed_on(back.command, writer.i),
+            *passed_on(back.o, writer.i_data),
             self.done.eq(running & (self.retired == self.registers.jobs) & writer.idle),
             self.error.eq(reader.error | writer.error),
             self.report.block.eq(self.retired),

@@ -71,6 +71,18 @@ def slot_shape():
     )
 
 
+def _asked(request, valid, address, beats, route, final=None):
+    """Assignments of a request's fields; add them to the combinational domain."""
+    last = [] if final is None else [request.p.final.eq(final)]
+    return [
+        request.valid.eq(valid),
+        request.p.address.eq(address),
+        request.p.beats.eq(beats),
+        request.p.route.eq(route),
+        *last,
+    ]
+
+
 class Fetch(wiring.Component):
     """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
 
@@ -323,13 +335,14 @@ class Fetch(wiring.Component):
                 m.d.comb += self.done.eq(1)
                 m.next = "LOOK"
         with m.State("HEAD"):
-            m.d.comb += [
-                self.own.valid.eq(1),
-                self.own.p.address.eq(self.d.memo),
-                self.own.p.beats.eq(self.of["head"]),
-                self.own.p.route.eq(Route.HEAD),
-                self.own.p.final.eq(self.full & (self.d.span == 0)),
-            ]
+            m.d.comb += _asked(
+                self.own,
+                1,
+                self.d.memo,
+                self.of["head"],
+                Route.HEAD,
+                self.full & (self.d.span == 0),
+            )
             with m.If(self.own.ready):
                 with m.If(self.own.p.final):
                     m.d.comb += self.done.eq(1)
@@ -360,22 +373,12 @@ class Fetch(wiring.Component):
                 with m.Else():
                     m.next = "SUMS"
         with m.State("ANCHOR"):
-            m.d.comb += [
-                self.own.valid.eq(1),
-                self.own.p.address.eq(self.end["factor"]),
-                self.own.p.beats.eq(self.of["anchor"]),
-                self.own.p.route.eq(Route.ANCHOR),
-            ]
+            m.d.comb += _asked(self.own, 1, self.end["factor"], self.of["anchor"], Route.ANCHOR)
             with m.If(self.own.ready):
                 m.next = "FACTOR" if self.givens else self.lists
         if self.givens:
             with m.State("FACTOR"):
-                m.d.comb += [
-                    self.own.valid.eq(1),
-                    self.own.p.address.eq(self.end["sums"]),
-                    self.own.p.beats.eq(self.of["factor"]),
-                    self.own.p.route.eq(Route.FACTOR),
-                ]
+                m.d.comb += _asked(self.own, 1, self.end["sums"], self.of["factor"], Route.FACTOR)
                 with m.If(self.own.ready):
                     m.next = self.lists
 
@@ -383,43 +386,28 @@ class Fetch(wiring.Component):
         """Moves, changes and sums."""
         if self.of_moves:
             with m.State("FRAMES"):
-                m.d.comb += [
-                    self.own.valid.eq(1),
-                    self.own.p.address.eq(self.end["head"]),
-                    self.own.p.beats.eq(self.of_frames),
-                    self.own.p.route.eq(Route.SHIFTS),
-                ]
+                m.d.comb += _asked(self.own, 1, self.end["head"], self.of_frames, Route.SHIFTS)
                 with m.If(self.own.ready):
                     m.next = "SHIFTS"
             with m.State("SHIFTS"):
-                m.d.comb += [
-                    self.own.valid.eq(1),
-                    self.own.p.address.eq(self.d.changes),
-                    self.own.p.beats.eq(self.of_moves),
-                    self.own.p.route.eq(Route.SHIFTS),
-                ]
+                m.d.comb += _asked(self.own, 1, self.d.changes, self.of_moves, Route.SHIFTS)
                 with m.If(self.own.ready):
                     m.next = "CHANGES"
         with m.State("CHANGES"):
-            m.d.comb += [
-                self.own.valid.eq(self.records != 0),
-                self.own.p.address.eq(self.d.changes + self.of_moves * self.bus),
-                self.own.p.beats.eq(self.of_changes),
-                self.own.p.route.eq(Route.CHANGES),
-            ]
+            m.d.comb += _asked(
+                self.own,
+                self.records != 0,
+                self.d.changes + self.of_moves * self.bus,
+                self.of_changes,
+                Route.CHANGES,
+            )
             with m.If(self.own.ready | (self.records == 0)):
                 m.next = "SUMS"
                 if self.scans:
                     with m.If(self.d.span != 0):
                         m.next = "PLACES"
         with m.State("SUMS"):
-            m.d.comb += [
-                self.own.valid.eq(1),
-                self.own.p.address.eq(self.end["c"]),
-                self.own.p.beats.eq(self.of["sums"]),
-                self.own.p.route.eq(Route.SUMS),
-                self.own.p.final.eq(1),
-            ]
+            m.d.comb += _asked(self.own, 1, self.end["c"], self.of["sums"], Route.SUMS, 1)
             with m.If(self.own.ready):
                 m.d.comb += self.done.eq(1)
                 m.next = "LOOK"

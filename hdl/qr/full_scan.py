@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.job import Label
+from ..stream.passing import passed_on
 from .records import record_shape
 from .rows import Rows
 
@@ -58,11 +59,7 @@ class FullScan(wiring.Component):
         ]
         for name in ("bits", "words"):
             inner, outer = getattr(self.rows, name), getattr(self, name)
-            m.d.comb += [
-                inner.payload.eq(outer.payload),
-                inner.valid.eq(outer.valid),
-                outer.ready.eq(inner.ready),
-            ]
+            m.d.comb += passed_on(outer, inner)
         self._records(m)
         self._end(m)
         return m

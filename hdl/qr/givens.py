@@ -8,6 +8,7 @@ from ...models.qr.config import FitPlan
 from ...models.qr.schedule import VECTORING
 from ..arith.pipeline import Pipeline
 from ..modules import Parts, Submodules
+from ..stream.passing import passed_on
 from .back_substitution import BackSubstitution
 from .factor_writer import FactorWriter, factor_shape
 from .givens_context import Kind
@@ -112,9 +113,7 @@ class Givens(wiring.Component):
             self.rows.valid & self.rows.ready & ~self.rows.p.end,
         )
         m.d.comb += [
-            self.issue.start.payload.eq(self.start.payload),
-            self.issue.start.valid.eq(self.start.valid),
-            self.start.ready.eq(self.issue.start.ready),
+            *passed_on(self.start, self.issue.start),
             self.issue.load_valid.eq(self.load.valid),
             self.load.ready.eq(self.issue.load_taken),
             self.issue.row_valid.eq(self.rows.valid),
@@ -281,9 +280,7 @@ class Givens(wiring.Component):
             self.back.out_en.eq(self.writer.en),
             self.writer.values.eq(self.back.out_values),
             self.writer.d.eq(self.back.out_d),
-            self.factor.payload.eq(self.writer.o.payload),
-            self.factor.valid.eq(self.writer.o.valid),
-            self.writer.o.ready.eq(self.factor.ready),
+            *passed_on(self.writer.o, self.factor),
             self.o.weights.eq(self.back.weights),
         ]
         m.d.sync += [

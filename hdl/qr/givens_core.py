@@ -7,8 +7,9 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.job import Sums
-from ...models.qr.layout import Size, block_words, frame_words, shift_words, sums_words
+from ...models.qr.layout import held_words
 from ..modules import Parts, Submodules
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .core import COUNTS, core_members
 from .factor_writer import factor_shape
@@ -71,14 +72,8 @@ class GivensCore(wiring.Component):
             count_bits=len(self.refresh.command.p.columns),
         )
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
-        largest = Size(self.n, 0)
-        m.submodules.sums = self.sums = Queue(
-            8 * self.config.bus_bytes,
-            frame_words(self.config)
-            + shift_words(self.config)
-            + block_words(largest, self.config)
-            + sum(sums_words(largest, self.config)),
-        )
+        words = held_words(self.config)
+        m.submodules.sums = self.sums = Queue(8 * self.config.bus_bytes, words)
         job_shape = start_shape(self.n, self.config.jobs)
         m.submodules.waiting = self.waiting = Queue(job_shape, 2)
         m.submodules.starts = self.starts = Queue(job_shape, 2)
@@ -135,11 +130,7 @@ class GivensCore(wiring.Component):
             (self.sums.i, self.memo),
             (self.refresh.i, self.sums.o),
         ):
-            m.d.comb += [
-                inner.payload.eq(outer.payload),
-                inner.valid.eq(outer.valid),
-                outer.ready.eq(inner.ready),
-            ]
+            m.d.comb += passed_on(outer, inner)
 
     def _records(self, m):
         """Records go to the sums, and rows that came to the solver."""
@@ -197,9 +188,7 @@ class GivensCore(wiring.Component):
         """The factor goes into a context."""
         # the factor into a context
         m.d.comb += [
-            self.solver.start.payload.eq(self.starts.o.payload),
-            self.solver.start.valid.eq(self.starts.o.valid),
-            self.starts.o.ready.eq(self.solver.start.ready),
+            *passed_on(self.starts.o, self.solver.start),
             self.cutter.command.valid.eq(self.factors.o.valid),
             self.factors.o.ready.eq(self.cutter.command.ready),
             self.cutter.command.p.size.eq(self.factors.o.p.columns),
@@ -226,19 +215,13 @@ class GivensCore(wiring.Component):
             self.report.live.eq(self.totals.done.p.live),
             self.totals.part.eq(self.refresh.part),
             self.totals.column.eq(self.refresh.column),
-            self.words.payload.eq(self.refresh.o.payload),
-            self.words.valid.eq(self.refresh.o.valid),
-            self.refresh.o.ready.eq(self.words.ready),
+            *passed_on(self.refresh.o, self.words),
             last.eq(self.refresh.o.valid & self.refresh.o.ready & self.refresh.o.p.last),
             self.totals.done.ready.eq(last),
-            self.solver.side.payload.eq(self.refresh.side.payload),
-            self.solver.side.valid.eq(self.refresh.side.valid),
-            self.refresh.side.ready.eq(self.solver.side.ready),
+            *passed_on(self.refresh.side, self.solver.side),
             self.o0.eq(self.solver.o),
             self.o0_valid.eq(self.solver.o_valid),
-            self.factor.payload.eq(self.solver.factor.payload),
-            self.factor.valid.eq(self.solver.factor.valid),
-            self.solver.factor.ready.eq(self.factor.ready),
+            *passed_on(self.solver.factor, self.factor),
         ]
         starting, code = self.words_job.eq(self.waiting.o.p.job), self.totals.done.p.code
         if self.config.blocks:

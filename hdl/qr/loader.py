@@ -13,6 +13,7 @@ from ..arith.pipeline import Pipeline
 from ..arith.unit import unit
 from ..index import index
 from ..modules import Parts, Submodules
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
 from .numbers import Floor
@@ -92,9 +93,7 @@ class Loader(wiring.Component):
             self.rows.command.p.grow.eq(1),
             self.rows.command.p.count.eq(self.command.p.columns),
             self.rows.command.p.units.eq(triangle[self.command.p.columns]),
-            self.rows.i.payload.eq(self.queue.o.payload),
-            self.rows.i.valid.eq(self.queue.o.valid),
-            self.queue.o.ready.eq(self.rows.i.ready),
+            *passed_on(self.queue.o, self.rows.i),
         ]
 
         self._words_in(m)

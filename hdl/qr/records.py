@@ -8,6 +8,7 @@ from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.image import BLOCK
 from ...models.qr.job import Label, Sums
+from ..stream.passing import passed_on
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
@@ -92,12 +93,8 @@ class Records(wiring.Component):
         )
         m.submodules.out = self.out = Buffer(record_shape(self.config.n_max))
         m.d.comb += [
-            self.o.payload.eq(self.out.o.payload),
-            self.o.valid.eq(self.out.o.valid),
-            self.out.o.ready.eq(self.o.ready),
-            self.cutter.i.payload.eq(self.i.payload),
-            self.cutter.i.valid.eq(self.i.valid),
-            self.i.ready.eq(self.cutter.i.ready),
+            *passed_on(self.out.o, self.o),
+            *passed_on(self.i, self.cutter.i),
             self.cutter.command.valid.eq(self.command.valid),
             self.command.ready.eq(self.cutter.command.ready),
             self.cutter.command.p.size.eq(2 + ((self.command.p.length + _UNIT - 1) >> 2)),

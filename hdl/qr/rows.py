@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.job import Label
+from ..stream.passing import passed_on
 from ..stream.queue import Buffer
 from .barrel import shifted_right
 from .dot import row_shape
@@ -73,11 +74,7 @@ class Rows(wiring.Component):
                 f"a bus word of {self.config.bus_bytes} bytes does not hold a row of {self.config.n_max} columns"
             )
         m.submodules.out = self.out = Buffer(rows_shape(self.config.n_max, self.units))
-        m.d.comb += [
-            self.o.payload.eq(self.out.o.payload),
-            self.o.valid.eq(self.out.o.valid),
-            self.out.o.ready.eq(self.o.ready),
-        ]
+        m.d.comb += passed_on(self.out.o, self.o)
 
         self._registers(m)
         self._advance(m)

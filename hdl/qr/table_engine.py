@@ -19,6 +19,7 @@ from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from ..strider.port import AccessPort
 from ..strider.sequencer import PageSequencer
@@ -290,9 +291,7 @@ class TableFitEngine(wiring.Component):
             writer.i.valid.eq(writing & ~asked),
             writer.i.p.address.eq(self.registers.answer),
             writer.i.p.beats.eq(words),
-            writer.i_data.payload.eq(queue.o.payload),
-            writer.i_data.valid.eq(queue.o.valid),
-            queue.o.ready.eq(writer.i_data.ready),
+            *passed_on(queue.o, writer.i_data),
             popped.eq(queue.o.valid & queue.o.ready),
             *observe(self.monitors.words, queue.o),
             begins.eq(writing & (word != words) & (room != 0) & ((word < totals) | solved)),

@@ -13,6 +13,7 @@ from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline
 from ..arith.unit import unit
 from ..modules import Parts, Submodules
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
 from .givens import side_column_shape
@@ -172,19 +173,13 @@ class Refresh(wiring.Component):
         m.submodules.waiting = self.waiting = Queue(side_column_shape(), self.depth)
         m.d.comb += [
             self.command.ready.eq(~self.active),
-            self.cutter.i.payload.eq(self.i.payload),
-            self.cutter.i.valid.eq(self.i.valid),
-            self.i.ready.eq(self.cutter.i.ready),
+            *passed_on(self.i, self.cutter.i),
             self.cutter.command.valid.eq(self.active & ~self.fresh & (self.asked != 2)),
             self.cutter.command.p.size.eq(1),
             self.cutter.command.p.count.eq(Mux(self.asked == 0, self.columns, self.columns << 1)),
             self.cutter.command.p.units.eq(self.cutter.command.p.count),
-            self.o.payload.eq(self.out.o.payload),
-            self.o.valid.eq(self.out.o.valid),
-            self.out.o.ready.eq(self.o.ready),
-            self.side.payload.eq(self.waiting.o.payload),
-            self.side.valid.eq(self.waiting.o.valid),
-            self.waiting.o.ready.eq(self.side.ready),
+            *passed_on(self.out.o, self.o),
+            *passed_on(self.waiting.o, self.side),
         ]
         with m.If(self.cutter.command.valid & self.cutter.command.ready):
             m.d.sync += self.asked.eq(self.asked + 1)

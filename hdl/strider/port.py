@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.strider.fixed import FIXED_COUNT_BITS
 from ...models.strider.isa import WORDS
 from ..modules import Submodules
+from ..stream.passing import passed_on
 from .pipeline import program_layout
 from .strider import Strider
 
@@ -95,9 +96,7 @@ class AccessPort(wiring.Component):
             core.word.eq(self.i.payload),
             core.write.eq(self.i.valid),
             self.free.eq(core.free),
-            self.o.payload.eq(core.o.payload),
-            self.o.valid.eq(core.o.valid),
-            core.o.ready.eq(self.o.ready),
+            *passed_on(core.o, self.o),
             self.error.eq(core.error),
             self.tuples.eq(core.tuples),
             self.skipped.eq(core.skipped),

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from .config import FitPlan
-from .layout import ENTRY_BYTES
+from .layout import ENTRY_BYTES, Size, block_words, frame_words, shift_words
 from .schedule import CONVERT, DIV, FLOOR
 
 __all__ = [
@@ -239,13 +239,10 @@ class Shift:
         self.active = self.fresh = self.done = False
         self.left = self.settles = 0
 
-    def begin(self, frames: int, shifts: int, blocks: int, fresh: bool) -> None:
-        self.active, self.fresh, self.done, self.left = (
-            True,
-            fresh,
-            False,
-            frames + (0 if fresh else shifts) + blocks,
-        )
+    def begin(self, config: FitPlan, size: Size) -> None:
+        self.active, self.fresh, self.done = True, size.full, False
+        shifts = 0 if size.full else shift_words(config)
+        self.left = frame_words(config) + shifts + block_words(size, config)
 
     @property
     def ready(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .blocks import END, FullScan, Gearbox, Records, Shift
 from .config import FitPlan
 from .job import Sums
-from .layout import Size, block_words, frame_words, row_stride, shift_words, sums_words
+from .layout import held_words, row_stride
 from .requests import Route
 from .rotations import Rotations
 from .schedule import CONVERT, DIV, FLOOR
@@ -131,15 +131,7 @@ class GivensCoreStage:
         self.starts: deque[int] = deque()
         self.factors: deque[int] = deque()
         self.bits = self.put = False
-        largest = Size(config.n_max, 0)
-        # words of sums in their queue
-        self.held, self.room = (
-            0,
-            frame_words(config)
-            + shift_words(config)
-            + block_words(largest, config)
-            + sum(sums_words(largest, config)),
-        )
+        self.held, self.room = 0, held_words(config)  # words of sums in their queue
         self.shift, self.staged = Shift(), False
         self.half: set[int] = set()  # jobs whose weights are there, or whose new factor is
 
@@ -201,12 +193,7 @@ class GivensCoreStage:
         moved |= self.shift.step(shifted)
         if stages:
             size, self.staged, moved = self.run.works[self.waiting[0]].size, True, True
-            self.shift.begin(
-                frame_words(self.config),
-                shift_words(self.config),
-                block_words(size, self.config),
-                size.full,
-            )
+            self.shift.begin(self.config, size)
         if begins:
             job, self.staged = self.waiting.popleft(), False
             size = self.run.works[job].size

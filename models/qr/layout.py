@@ -39,6 +39,7 @@ __all__ = [
     "factor_words",
     "frame_words",
     "head_words",
+    "held_words",
     "memo_words",
     "pass_requests",
     "place",
@@ -124,6 +125,13 @@ def factor_words(size: Size, config: FitPlan) -> int:
         if config.method is Method.GIVENS
         else 0
     )
+
+
+def held_words(config: FitPlan) -> int:
+    """Words of sums, of blocks too, that the largest job has: so many may come before they are wanted."""
+    largest = Size(config.n_max, 0)
+    of_blocks = frame_words(config) + shift_words(config) + block_words(largest, config)
+    return of_blocks + sum(sums_words(largest, config))
 
 
 def read_sums(size: Size, config: FitPlan) -> int:

@@ -10,7 +10,7 @@ from ..resources import Resources, device_memories, memory_blocks
 from ..target import Target
 from .config import FitPlan
 from .job import Bounds, Method
-from .layout import ENTRY_BYTES, Size, block_words, frame_words, shift_words, sums_words
+from .layout import ENTRY_BYTES, Size, block_words, frame_words, held_words
 from .ranks import BLOCK_BITS
 from .rotations import RING
 from .schedule import WIDEN_SHARED
@@ -91,7 +91,7 @@ def estimate(config: FitPlan, target: Target) -> Resources:
         (
             1,
             8 * config.bus_bytes,
-            of_blocks + shift_words(config) + sum(sums_words(largest, config)),
+            held_words(config),
             1,
         ),
     ]

@@ -18,13 +18,10 @@ from .blocks import (
 from .job import Bounds, Sums
 from .layout import (
     HEAD_BYTES,
-    Size,
-    block_words,
-    frame_words,
+    held_words,
     memo_words,
     result_words,
     row_stride,
-    shift_words,
     sums_words,
     words,
 )
@@ -116,15 +113,7 @@ class CoreStage:
         self.loaded = 0  # the job that the loader has
         self.bits = self.put = False
         self.shift, self.staged, self.listed, self.lists = Shift(), False, 0, config.blocks > 0
-        largest = Size(config.n_max, 0)
-        # words of sums in their queue
-        self.held, self.room = (
-            0,
-            frame_words(config)
-            + shift_words(config)
-            + block_words(largest, config)
-            + sum(sums_words(largest, config)),
-        )
+        self.held, self.room = 0, held_words(config)  # words of sums in their queue
 
     def look(self, now: int) -> None:
         self.accumulator.look(now)
@@ -190,12 +179,7 @@ class CoreStage:
             self.merging = False
         if begin_shift:
             size, self.staged, moved = run.works[self.waiting[0]].size, True, True
-            self.shift.begin(
-                frame_words(run.config),
-                shift_words(run.config),
-                block_words(size, run.config),
-                size.full,
-            )
+            self.shift.begin(run.config, size)
         if begin:
             self.loaded, self.staged = self.waiting.popleft(), False
             size = run.works[self.loaded].size
