@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..bound import Terms
 from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Memory
@@ -128,20 +129,12 @@ def model_cycles(
 
 
 @dataclass(frozen=True)
-class Bound:
-    """Least cycles that a run can take, term by term; `cycles` is the largest and `by` its name."""
+class Bound(Terms):
+    """The bound of a run."""
 
     memory: int
     operations: int
     recurrence: int
-
-    @property
-    def cycles(self) -> int:
-        return max(self.memory, self.operations, self.recurrence)
-
-    @property
-    def by(self) -> str:
-        return max(("memory", "operations", "recurrence"), key=lambda name: getattr(self, name))
 
 
 def bound(

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ..bound import Terms
 from ..memory import Memory, Reader, Writer
 from .back import BackSchedule
 from .ciphers import Pace
@@ -359,8 +360,8 @@ def run(
 
 
 @dataclass(frozen=True)
-class Bound:
-    """The least cycles that a run can take, by what needs them."""
+class Bound(Terms):
+    """The bound of a run."""
 
     link: int
     front: int
@@ -371,14 +372,6 @@ class Bound:
     sealing: int
     responding: int
     arrivals: int
-
-    @property
-    def cycles(self) -> int:
-        return max(vars(self).values())
-
-    @property
-    def by(self) -> str:
-        return max(vars(self), key=lambda name: getattr(self, name))
 
 
 def bound(

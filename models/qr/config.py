@@ -105,6 +105,10 @@ class FitPlan:
         )
         return self.method is Method.GIVENS or (self.lanes >= self.n_max and whole)
 
+    def structure(self) -> dict[str, Any]:
+        """Return what decides the hardware: all of `to_json`."""
+        return self.to_json()
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "segments": 1}
 

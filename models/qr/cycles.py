@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..bound import Terms
 from ..memory.timing import Memory
 from .config import FitPlan
 from .job import Method
@@ -64,24 +65,14 @@ def run(
 
 
 @dataclass(frozen=True)
-class Bound:
-    """Least cycles that a run of such jobs can take, term by term; `cycles` is the largest and `by` its name."""
+class Bound(Terms):
+    """The bound of a run of such jobs."""
 
     memory: int
     sums: int
     solver: int
     dot: int
     recurrence: int
-
-    @property
-    def cycles(self) -> int:
-        return max(self.memory, self.sums, self.solver, self.dot, self.recurrence)
-
-    @property
-    def by(self) -> str:
-        return max(
-            ("memory", "sums", "solver", "dot", "recurrence"), key=lambda name: getattr(self, name)
-        )
 
 
 def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:

@@ -23,8 +23,11 @@ def target_named(name: str | Target) -> Target:
     return TARGETS[name]
 
 
-def timing_of(memory: str | Memory, part: Target) -> Memory:
-    """Return the timing of a part's memory ports. Raises KernelError (E604)."""
+def timing_of(memory: str | Memory | None, part: Target) -> Memory:
+    """Return the timing of a part's memory ports, its own where none is given. Raises KernelError
+    (E604)."""
+    if memory is None:
+        memory = part.memory
     if memory == "dram":
         if not part.dram:
             others = ", ".join(name for name, other in TARGETS.items() if other.dram)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -60,10 +62,9 @@ class Design(hooks.Shown, ABC):
     def name(self) -> str:
         """The kernel's name."""
 
-    @cached_property
-    @abstractmethod
-    def digest(self) -> str:
-        """A digest of engine and target: the same for the same kernel, table schema and target."""
+    def structure(self) -> Any:
+        """Return what of engine, target and plan decides the hardware, as plain data."""
+        return [self.engine_name, self.part, self.to_json()]
 
     @property
     @abstractmethod
@@ -90,7 +91,7 @@ class Design(hooks.Shown, ABC):
 
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """Return what the plan decided, by name, for reports."""
+        """Return what the plan decided, by name, for reports; they add the memory and the clock."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -153,6 +154,12 @@ class Design(hooks.Shown, ABC):
     def target(self) -> Target:
         return TARGETS[self.part]
 
+    @cached_property
+    def digest(self) -> str:
+        """A digest of `structure`: the same for the same kernel, table schema and target."""
+        built = json.dumps(self.structure(), sort_keys=True)
+        return hashlib.sha256(built.encode()).hexdigest()
+
     @property
     def identity(self) -> int:
         """The 32 bits of the digest that the hardware's `design` register shows."""
@@ -170,7 +177,11 @@ class Design(hooks.Shown, ABC):
             "target": self.part,
             "format": self.format_name,
             "digest": self.digest,
-            "config": self.config(),
+            "config": {
+                **self.config(),
+                "memory": str(self.memory),
+                "clock_mhz": self.target.clock_mhz,
+            },
         }
 
     @property

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,10 +74,8 @@ class AnalyticsDesign(Design):
     def name(self) -> str:
         return self.plan.kernel
 
-    @cached_property
-    def digest(self) -> str:
-        plan = json.dumps(self.plan.structure(), sort_keys=True)
-        return hashlib.sha256(plan.encode()).hexdigest()
+    def structure(self) -> Any:
+        return self.plan.structure()
 
     @property
     def format(self) -> Format:
@@ -134,8 +129,6 @@ class AnalyticsDesign(Design):
             "interval": plan.schedule.interval,
             "batch": plan.schedule.batch,
             "units": len(plan.units),
-            "memory": str(self.memory),
-            "clock_mhz": self.target.clock_mhz,
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class AnalyticsEngine(Engine):
         assert isinstance(kernel, Kernel)
         graph, schema, binding = _bound(kernel, part, given)
         fmt = _format(given.format)
-        timing = timing_of(part.memory if given.memory is None else given.memory, part)
+        timing = timing_of(given.memory, part)
         choices = _choices(given, fmt)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
         kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]

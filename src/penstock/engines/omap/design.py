@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,10 +61,8 @@ class MapDesign(Design):
     def name(self) -> str:
         return self.kernel
 
-    @cached_property
-    def digest(self) -> str:
-        built = json.dumps(["omap", self.part, self.plan.to_json()], sort_keys=True)
-        return hashlib.sha256(built.encode()).hexdigest()
+    def structure(self) -> Any:
+        return [self.engine_name, self.part, self.plan.to_json()]
 
     @property
     def format(self) -> Format:
@@ -132,8 +128,6 @@ class MapDesign(Design):
             "hbm_bytes": plan.hbm_bytes,
             "host_bytes": plan.host_bytes,
             "link": str(self.link),
-            "memory": str(self.memory),
-            "clock_mhz": self.target.clock_mhz,
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class MappingEngine(Engine):
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         assert isinstance(kernel, MapKernel)
         kernel.check()
-        timing = timing_of(part.memory if given.memory is None else given.memory, part)
+        timing = timing_of(given.memory, part)
         latency = round(_ROUND_TRIP * part.clock_mhz)
         link = _link(given.option("link"))
         _check_powers(given)

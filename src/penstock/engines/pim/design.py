@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.pim.recurrent import HostNode, Recurrent
@@ -58,10 +55,8 @@ class PimDesign(Design):
     def name(self) -> str:
         return self.recurrent.name
 
-    @cached_property
-    def digest(self) -> str:
-        built = json.dumps(["pim", self.part, self.device.to_json()], sort_keys=True)
-        return hashlib.sha256(built.encode()).hexdigest()
+    def structure(self) -> Any:
+        return [self.engine_name, self.part, self.device.to_json()]
 
     @property
     def format(self) -> Any:
@@ -107,8 +102,6 @@ class PimDesign(Design):
             "rounding": "stochastic" if device.stochastic else "nearest",
             "refresh": device.refresh,
             "dram": device.timing.name,
-            "memory": str(self.memory),
-            "clock_mhz": self.target.clock_mhz,
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class PimEngine(Engine):
         assert isinstance(kernel, Recurrence)
         recurrent = self._sized(kernel, given)
         saturates = policy_of(given, _format(given))
-        timing = timing_of(part.memory if given.memory is None else given.memory, part)
+        timing = timing_of(given.memory, part)
         if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         batch, heads = self._heads(recurrent, given)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.errors import Conflict
+from penstock.models.bound import Terms
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.layout import Layout, Operands
@@ -28,20 +29,11 @@ __all__ = ["Stepping"]
 
 
 @dataclass(frozen=True)
-class _Bound:
-    """The least cycles: iterations of the units, or words of program and results at the memory port."""
+class _Bound(Terms):
+    """The bound of a run: iterations of the units, or words of program and results at the memory port."""
 
     iterations: int
     memory: int
-
-    @property
-    def cycles(self) -> int:
-        return max(self.iterations, self.memory)
-
-    @property
-    def by(self) -> str:
-        terms = vars(self)
-        return max(terms, key=lambda name: terms[name])
 
 
 class Stepping(Workload):

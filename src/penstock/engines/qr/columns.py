@@ -70,9 +70,6 @@ class ColumnsDesign(AnyFit):
     kind = "columns"
     arguments = frozenset({"changes", "on_singular"})
 
-    def structure(self) -> Mapping[str, Any]:
-        return self.plan.structure()
-
     @property
     def schema(self) -> Schema:
         return self.plan.walk.schema
@@ -109,8 +106,6 @@ class ColumnsDesign(AnyFit):
             "on_null": plan.walk.layout.on_null,
             **asdict(plan.walk.policy),
             "page_size": self.schema.page_size,
-            "memory": str(self.memory),
-            "clock_mhz": self.target.clock_mhz,
         }
 
     def listings(self) -> dict[str, bytes]:
@@ -211,7 +206,7 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
     walk = WalkConfig(schema, placed, columns.format, policy=policy)
     memory = None
     if given.memory is not None or not part.shared:
-        memory = timing_of(part.memory if given.memory is None else given.memory, part)
+        memory = timing_of(given.memory, part)
     plan = lower_table(graph, columns, walk, _full_page(walk), part, memory)
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
     return ColumnsDesign(part.name, timing, graph, plan, why=why)

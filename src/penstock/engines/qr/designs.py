@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.qr.kernel import FitGraph
@@ -32,20 +28,13 @@ class AnyFit(Design):
     def name(self) -> str:
         return self.graph.name
 
-    def structure(self) -> Mapping[str, Any]:
-        """Return what of the plan decides the hardware, as plain data."""
-        structure: Mapping[str, Any] = self.plan.to_json()
-        return structure
-
-    @cached_property
-    def digest(self) -> str:
-        built = {
+    def structure(self) -> Any:
+        return {
             "engine": self.engine_name,
             "kernel": self.name,
             "target": self.part,
-            "config": self.structure(),
+            "config": self.plan.structure(),
         }
-        return hashlib.sha256(json.dumps(built, sort_keys=True).encode()).hexdigest()
 
     @property
     def format(self) -> Format:

@@ -100,7 +100,7 @@ class FitEngine(Engine):
             key_column(graph, key.span, given, given.data)
         # where the memory is on the part, the planner chooses the width of its port
         if given.memory is not None or not part.shared:
-            memory = timing_of(part.memory if given.memory is None else given.memory, part)
+            memory = timing_of(given.memory, part)
         plan = lower(graph, part, memory=memory, load=given.option("load"))
         timing = memory or FixedLatency(part.latency, plan.bus_bytes)
         return FitDesign(part.name, timing, graph, plan, key.span)

@@ -80,8 +80,6 @@ class FitDesign(AnyFit):
         return self.plan.to_json() | {
             "window": self.plan.n_max - 1,
             "incremental": self.graph.incremental,
-            "memory": str(self.memory),
-            "clock_mhz": self.target.clock_mhz,
         }
 
     def text(self) -> str:
@@ -183,21 +181,16 @@ class Refitting(Workload):
 
     def model(self, memory: Memory) -> Cycles:
         total = read = written = training = 0
-        least = np.zeros(5, dtype=np.int64)
+        least = Bound(0, 0, 0, 0, 0)
         for step in self.rounds:
-            taken, limits = (
-                run(self.plan, step.works, memory, ring=0),
-                bound(self.plan, step.works, memory),
-            )
+            taken = run(self.plan, step.works, memory, ring=0)
+            least += bound(self.plan, step.works, memory)
             total += taken.total
             read += taken.words_read
             written += taken.words_written
             training = training or taken.total
-            terms = (limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence)
-            least += np.array(terms)
         bus, counters = self.plan.bus_bytes, self._counters() | {"training_cycles": training}
-        limits = Bound(*least.tolist())
-        return Cycles(total, limits, counters, {}, read * bus, written * bus)
+        return Cycles(total, least, counters, {}, read * bus, written * bus)
 
     def memory_bytes(self) -> int:
         return max(

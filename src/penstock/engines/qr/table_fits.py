@@ -164,7 +164,7 @@ class _Fits(Workload):
     ) -> Cycles:
         plan, where, cycles = self.plan, RowPages(costs), []
         at, latest = places(plan), 0
-        words, least = 0, np.zeros(5, dtype=np.int64)
+        words, least = 0, Bound(0, 0, 0, 0, 0)
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
             nonlocal words, least, latest
@@ -173,17 +173,15 @@ class _Fits(Workload):
             cycles.append(run(plan, segments, memory, totals=totals, answer=answer))
             latest = 1 - latest
             alone = [segment for segment, _ in segments]
-            limits = bound(plan, alone, memory)
-            terms = (limits.memory, limits.sums, limits.solver, limits.dot, limits.recurrence)
-            least = least + np.array(terms)
+            least += bound(plan, alone, memory)
             words += words_read(plan, alone)
             return before if rows is None else self._summed(before, rows, step)
 
         self._play(rows, steps, fit)
         more = {"training_cycles": cycles[0], "recentred": len(cycles) - counters["jobs"]}
         written = plan.answer_words * plan.bus_bytes * len(cycles)
-        limits, read = Bound(*least.tolist()), words * plan.bus_bytes
-        return Cycles(sum(cycles), limits, {**counters, **more}, {}, read, written)
+        read = words * plan.bus_bytes
+        return Cycles(sum(cycles), least, {**counters, **more}, {}, read, written)
 
 
 class AssumedFits(_Fits):

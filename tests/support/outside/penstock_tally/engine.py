@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,11 +49,6 @@ class TallyDesign(Design):
     def name(self) -> str:
         return self.kernel
 
-    @cached_property
-    def digest(self) -> str:
-        built = json.dumps([self.kernel, self.part, self.gain])
-        return hashlib.sha256(built.encode()).hexdigest()
-
     @property
     def format(self) -> Any:
         return parse_format("fixed:16,16")
@@ -81,7 +73,7 @@ class TallyDesign(Design):
         return Resources(900, 900, 4, 0)
 
     def config(self) -> dict[str, Any]:
-        return {"gain": self.gain, "memory": str(self.memory), "clock_mhz": self.target.clock_mhz}
+        return {"gain": self.gain}
 
     def to_json(self) -> dict[str, Any]:
         return {"gain": self.gain}
@@ -174,7 +166,7 @@ class TallyingEngine(Engine):
 
     def compile(self, kernel: Any, part: Any, given: Given) -> TallyDesign:
         kernel.check()
-        timing = timing_of(part.memory if given.memory is None else given.memory, part)
+        timing = timing_of(given.memory, part)
         timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
         return TallyDesign(part.name, timing, kernel.name, kernel.gain)
 
