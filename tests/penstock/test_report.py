@@ -23,11 +23,13 @@ from penstock.cli import State, program, run
 from penstock.models.errors import HardwareError
 from penstock.models.resources import Resources
 from penstock.models.strider.errors import PageError
+from penstock.models.target import TARGETS
 from penstock.outcome import Outcome
 from penstock.report.charts import KINDS, draw
 from penstock.report.common import bound_terms, shared_charts
 from penstock.report.html import of_design, of_run, page
 from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
+from penstock.report.words import resource_text
 from penstock.run import Run, golden
 
 KERNEL = """import penstock as ps
@@ -340,6 +342,17 @@ PATHS: dict[str, Any] = {
     "period": 10.0,
     "reached": 12.0,
 }
+
+
+def test_resources_beyond_the_part_are_said() -> None:
+    part = TARGETS["u55c"]
+    assert resource_text(Resources(260_128, 64_787, 0, 3_954), part) == (
+        "LUT 260,128 (20%) · FF 64,787 (2%) · DSP 0 (0%) · BRAM 3,954 (196%), estimated; "
+        "more BRAM than the part has"
+    )
+    assert resource_text(Resources(1, 1, 0, 2_016), part).endswith("(100%), estimated")
+
+
 ROW = {"name": "LUT", "capacity": 100, "estimated": 50, "placed": 60}
 CHARTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "one op": ("gantt", {"units": ["mul"], "bars": [_bar(0)], "lines": {1: "a"}}, "line 1: a"),

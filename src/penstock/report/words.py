@@ -75,12 +75,15 @@ def memory_text(memory: Memory, bus_bytes: int) -> str:
 
 
 def resource_text(need: Resources, have: Target) -> str:
-    """Return estimated resources in one line."""
-    parts = []
+    """Return estimated resources in one line, which says what the part has too little of."""
+    parts, short_of = [], []
     for name in ("lut", "ff", "dsp", "bram"):
         count, most = getattr(need, name), getattr(have, name)
         parts.append(f"{name.upper()} {count:,}" + (f" ({count / most:.0%})" if most else ""))
-    return " · ".join(parts) + ", estimated"
+        if count > most:
+            short_of.append(name.upper())
+    more = f"; more {' and '.join(short_of)} than the part has" if short_of else ""
+    return " · ".join(parts) + ", estimated" + more
 
 
 def values_text(values: Sequence[float]) -> str:
