@@ -137,15 +137,11 @@ class BoardTop(Elaboratable):
             if (
                 self.board.part.tool == "--up5k"
             ):  # its only PLL lies at the clock's pin, whose input nothing else can then use
-                kind, source = (
-                    "SB_PLL40_PAD",
-                    {"io_PACKAGEPIN": platform.request(self.board.clock, dir="-").io},
-                )
+                kind = "SB_PLL40_PAD"
+                source = {"io_PACKAGEPIN": platform.request(self.board.clock, dir="-").io}
             else:
-                kind, source = (
-                    "SB_PLL40_CORE",
-                    {"i_REFERENCECLK": platform.request(self.board.clock, dir="i").i},
-                )
+                kind = "SB_PLL40_CORE"
+                source = {"i_REFERENCECLK": platform.request(self.board.clock, dir="i").i}
             m.submodules.pll = Instance(
                 kind,
                 **source,

@@ -190,10 +190,8 @@ class Metered:
             progress=None if progress is None else lambda cycles: progress(before + cycles),
         )
         self._cycles += ended.cycles
-        self._read, self._written = (
-            self._read + ended.bytes_read,
-            self._written + ended.bytes_written,
-        )
+        self._read = self._read + ended.bytes_read
+        self._written = self._written + ended.bytes_written
         self._seconds += ended.seconds
         self._counters.update(ended.counters)
         self._error = ended.error

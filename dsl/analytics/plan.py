@@ -98,15 +98,8 @@ class _Planner:
         choices: Choices,
         memory: Memory,
     ):
-        self.graph, self.columns, self.schema, self.target, self.fmt, self.choices, self.memory = (
-            graph,
-            columns,
-            schema,
-            target,
-            fmt,
-            choices,
-            memory,
-        )
+        self.graph, self.columns, self.schema, self.target = graph, columns, schema, target
+        self.fmt, self.choices, self.memory = fmt, choices, memory
         variables = [v for kind in ("input", "output") for v in graph.of_kind(kind)]
         self.shapes: dict[str, tuple[int, int]] = {
             v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables

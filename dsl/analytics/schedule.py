@@ -91,10 +91,8 @@ class _Scheduler:
                 first, last = read_times(op, operand, self.buffers, self.lanes)
                 key = (number, operand.buffer)
                 if key in self.reads:
-                    first, last = (
-                        np.minimum(first, self.reads[key][0]),
-                        np.maximum(last, self.reads[key][1]),
-                    )
+                    first = np.minimum(first, self.reads[key][0])
+                    last = np.maximum(last, self.reads[key][1])
                 self.reads[key] = (first, last)
         self.writer = {
             op.dest: number

@@ -197,10 +197,8 @@ def name_span(code: CodeType, node: ast.FunctionDef | ast.AsyncFunctionDef | Non
 
 def _contains(file: str, node: ast.expr, span: Span) -> bool:
     outer = node_span(file, node)
-    begins, ends = (
-        (outer.line, outer.column) <= (span.line, span.column),
-        (outer.end_line, outer.end_column),
-    )
+    begins = (outer.line, outer.column) <= (span.line, span.column)
+    ends = (outer.end_line, outer.end_column)
     return begins and ends >= (span.end_line, span.end_column)
 
 

@@ -149,15 +149,11 @@ def ports_of(part: Target, memory: Memory | None) -> dict[int, Memory]:
 def cost(config: FitPlan, load: Load, memory: Memory) -> float:
     """Return about how many cycles such a refit takes when many follow one another."""
     work = load.work(config)
-    interval, read, passes = (
-        memory.interval(config.bus_bytes),
-        sum(work.read(config)),
-        load.passes(config),
-    )
-    sums, bounds = (
-        float(work.sums_cycles(config)),
-        passes * -(-work.size.places // config.row_units),
-    )
+    interval = memory.interval(config.bus_bytes)
+    read = sum(work.read(config))
+    passes = load.passes(config)
+    sums = float(work.sums_cycles(config))
+    bounds = passes * -(-work.size.places // config.row_units)
     if config.bounds is Bounds.WIDENED:
         sums += WIDENING + bounds  # changes wait while bounds have the dot unit
     if config.method is Method.GIVENS:

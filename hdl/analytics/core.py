@@ -240,11 +240,9 @@ class Core(wiring.Component):
         q, local = divmod(t, plan.threads_per_port)
         inputs: dict[str, Value] = dict(wires)
         inputs["load_data"] = getattr(self, f"load_data{q}")
-        take, slot, beat = (
-            getattr(self, f"load{q}")[local],
-            getattr(self, f"load_slot{q}"),
-            getattr(self, f"load_beat{q}"),
-        )
+        take = getattr(self, f"load{q}")[local]
+        slot = getattr(self, f"load_slot{q}")
+        beat = getattr(self, f"load_beat{q}")
         for number in ports.inputs:
             place, buffer = plan.layout.field(plan.buffers[number].name), plan.buffers[number]
             begin, beats = place.position // plan.lanes, buffer.beats(plan.lanes)

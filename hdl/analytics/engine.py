@@ -73,26 +73,19 @@ class AnalyticsEngine(wiring.Component):
 
     def _port(self, q: int) -> None:
         m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
-        bus, channels = (
-            getattr(self, f"m{q}"),
-            AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False),
-        )
+        bus = getattr(self, f"m{q}")
+        channels = AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
         answers = {
             f"bus__{name}": getattr(bus, name)
             for name, member in channels.members.items()
             if member.flow is In
         }
-        command, command_valid, words_ready = (
-            Const(0, address_bits(plan) + beats_bits(plan)),
-            Const(0),
-            Const(0),
-        )
+        command = Const(0, address_bits(plan) + beats_bits(plan))
+        command_valid = Const(0)
+        words_ready = Const(0)
         if q == 0:  # the boot image comes through the first port
-            command, command_valid, words_ready = (
-                boot.o_command.payload,
-                boot.o_command.valid,
-                boot.i.ready,
-            )
+            command, command_valid = boot.o_command.payload, boot.o_command.valid
+            words_ready = boot.i.ready
         ends = self.library.instance(
             m,
             f"port{q}",
@@ -208,13 +201,8 @@ class AnalyticsEngine(wiring.Component):
             error.valid | port["ended"] for error, port in zip(self.errors, self.ports, strict=True)
         ).all()
         worst = self.errors[0]
-        found, block, code, line, item = (
-            worst.valid,
-            worst.block,
-            worst.code,
-            worst.line,
-            worst.item,
-        )
+        found, block, code, line = worst.valid, worst.block, worst.code, worst.line
+        item = worst.item
         for error in self.errors[1:]:
             better = Signal()
             m.d.comb += better.eq(error.valid & (~found | (error.block < block)))

@@ -46,11 +46,9 @@ def divide(
         left -= steps
         last = {} if left == 0 else {"feed": feed, "divisor": divisor}
         s = pipe.rank(**keep, **last, rest=rest, quotient=Cat(*reversed(quotient)))
-        rest, keep, quotient = (
-            s.rest,
-            {name: getattr(s, name) for name in keep},
-            list(reversed(list(s.quotient))),
-        )
+        rest = s.rest
+        keep = {name: getattr(s, name) for name in keep}
+        quotient = list(reversed(list(s.quotient)))
         if left:
             feed, divisor = s.feed, s.divisor
     return s

@@ -109,10 +109,8 @@ class Bridge(wiring.Component):
 
     def _buses(self, m):
         """Both buses see the same word; only one is asked."""
-        place, there = (
-            Cat(Const(0, 2), self.address[2:]),
-            Cat(Const(0, self.lanes), self.address[self.lanes :], self.far),
-        )
+        place = Cat(Const(0, 2), self.address[2:])
+        there = Cat(Const(0, self.lanes), self.address[self.lanes :], self.far)
         m.d.comb += [
             self.axil.awaddr.eq(place),
             self.axil.araddr.eq(place),

@@ -102,17 +102,13 @@ class AnchorUpdate(wiring.Component):
 
         late = self.late - 1  # from a row to its prediction
         m.d.comb += [self.dot_w.eq(w), self.dot_x.eq(self.row.a)]
-        use, label = (
-            pipe.delay(self.valid & self.row.use, late, name="use"),
-            pipe.delay(self.row.label, late, name="label"),
-        )
+        use = pipe.delay(self.valid & self.row.use, late, name="use")
+        label = pipe.delay(self.row.label, late, name="label")
         moved = pipe.delay(self.moved, late, name="moved").as_signed() if self.config.blocks else 0
         s = pipe.rank(use=use, error=(label - self.guess - moved)[:32], guess=self.guess)
         # the job's rows follow its `begin`, its `end` follows its rows
-        begin, end = (
-            pipe.delay(self.begin, late + 1, name="begin"),
-            pipe.delay(self.end, late + 1, name="end"),
-        )
+        begin = pipe.delay(self.begin, late + 1, name="begin")
+        end = pipe.delay(self.end, late + 1, name="end")
         m.d.comb += [
             self.read.eq(pipe.delay(self.job, late + 1, name="job")),
             self.errors_valid.eq(end),

@@ -236,10 +236,8 @@ class BackSubstitution(wiring.Component):
             Signal(range(self.n)),
             Signal(range(self.words)) if self.words > 1 else Signal(1),
         )
-        is_back, is_final = (
-            done.some & (operation.kind == Kind.BACK),
-            done.some & (operation.kind == Kind.FINAL),
-        )
+        is_back = done.some & (operation.kind == Kind.BACK)
+        is_final = done.some & (operation.kind == Kind.FINAL)
         m.d.comb += [
             above_done.eq(operation.column - 1),
             word_done.eq(

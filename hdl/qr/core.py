@@ -245,10 +245,8 @@ class Core(wiring.Component):
             last_taken.eq(self.merge.o.valid & self.merge.o.ready & self.merge.o.p.last),
             self.accumulator.done.ready.eq(last_taken),
         ]
-        free, code = (
-            self.merge.command.ready & self.loader.command.ready,
-            self.accumulator.done.p.code,
-        )
+        free = self.merge.command.ready & self.loader.command.ready
+        code = self.accumulator.done.p.code
         if self.config.blocks:
             # words of blocks go before those of c
             m.submodules.shift = self.shift = Shift(self.config)

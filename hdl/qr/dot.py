@@ -169,10 +169,8 @@ class Pass(wiring.Component):
 
         # the box needs no prediction: it is kept at once, and is right for a segment when its errors are
         for j in range(n - 1):
-            low, high = (
-                Mux(self.start, self.begin.low[j], held.low[j]),
-                Mux(self.start, self.begin.high[j], held.high[j]),
-            )
+            low = Mux(self.start, self.begin.low[j], held.low[j])
+            high = Mux(self.start, self.begin.high[j], held.high[j])
             for k in range(self.config.row_units):
                 row = getattr(self, f"row{k}")
                 use, byte = self.valid & row.use, row.row[j]
@@ -189,20 +187,16 @@ class Pass(wiring.Component):
             row = getattr(self, f"row{k}")
             w, x = self.w.as_value(), row.a.as_value()
             if k == 0:
-                w, x = (
-                    Mux(self.valid, w, self.lent_w.as_value()),
-                    Mux(self.valid, x, self.lent_x.as_value()),
-                )
+                w = Mux(self.valid, w, self.lent_w.as_value())
+                x = Mux(self.valid, x, self.lent_x.as_value())
             score = self.parts.instance(
                 m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, self.parts), w=w, x=x
             )["o"]
             guess = self.parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)["label"]
             if k == 0:
                 m.d.comb += [self.score.eq(score), self.guess.eq(guess)]
-            use, label = (
-                pipe.delay(self.valid & row.use, late, name=f"use{k}_"),
-                pipe.delay(row.label, late, name=f"label{k}_"),
-            )
+            use = pipe.delay(self.valid & row.use, late, name=f"use{k}_")
+            label = pipe.delay(row.label, late, name=f"label{k}_")
             s = pipe.rank(
                 use=use,
                 error=(label - guess.as_unsigned()).as_signed()[:32].as_signed(),

@@ -94,14 +94,8 @@ class FitEngine(wiring.Component):
 
     def _words(self) -> None:
         """Requests to the reader, words to their places."""
-        m, reader, fetch, intake, core, bounds = (
-            self.m,
-            self.reader,
-            self.fetch,
-            self.intake,
-            self.core,
-            self.bounds,
-        )
+        m, reader, fetch, intake = self.m, self.reader, self.fetch, self.intake
+        core, bounds = self.core, self.bounds
         m.submodules.routes = routes = Queue(_ROUTE, reader.commands)
         m.d.comb += [
             fetch.start.eq(self.start),
@@ -159,14 +153,8 @@ class FitEngine(wiring.Component):
 
     def _jobs(self) -> None:
         """What is known of the jobs, until their turn has come."""
-        m, config, fetch, intake, core, bounds = (
-            self.m,
-            self.config,
-            self.fetch,
-            self.intake,
-            self.core,
-            self.bounds,
-        )
+        m, config, fetch, intake = self.m, self.config, self.fetch, self.intake
+        core, bounds = self.core, self.bounds
         n = config.n_max
         job = bounds.i
         m.d.comb += [

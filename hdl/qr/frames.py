@@ -69,11 +69,9 @@ class Frames(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         blocks, bus = self.config.blocks, 8 * self.config.bus_bytes
-        of_frames, of_moves, per = (
-            frame_words(self.config),
-            shift_words(self.config),
-            bus // MOVE_BITS,
-        )
+        of_frames = frame_words(self.config)
+        of_moves = shift_words(self.config)
+        per = bus // MOVE_BITS
         lanes = min(per, blocks)
         width = MOVE_BITS * lanes
         number, second = index(of_moves, name="number"), Signal()

@@ -108,10 +108,8 @@ class Givens(wiring.Component):
             Signal(range(self.n)),
             [Signal(32, name=f"h{c}") for c in range(self.count)],
         )
-        side_taken, row_taken = (
-            self.side.valid & self.side.ready,
-            self.rows.valid & self.rows.ready & ~self.rows.p.end,
-        )
+        side_taken = self.side.valid & self.side.ready
+        row_taken = self.rows.valid & self.rows.ready & ~self.rows.p.end
         m.d.comb += [
             *passed_on(self.start, self.issue.start),
             self.issue.load_valid.eq(self.load.valid),

@@ -193,10 +193,8 @@ class Loader(wiring.Component):
             self.right_side.eq(Mux(self.known, s.difference, self.kept_c[0])),
             self.total.eq(code),
         ]
-        comes, where = (
-            self.pipe.delay(s.going, CONVERT, name="comes"),
-            self.pipe.delay(s.place, CONVERT, name="where"),
-        )
+        comes = self.pipe.delay(s.going, CONVERT, name="comes")
+        where = self.pipe.delay(s.place, CONVERT, name="where")
         self.side, self.full = (
             [Signal(32, name=f"side{k}", reset_less=True) for k in range(self.n)],
             Signal(),

@@ -96,10 +96,8 @@ class VectorUnit(wiring.Component):
         m = Module()
         self.pipe = Pipeline(m)
         self.n, self.vectors = self.config.n_max, self.config.vectors
-        self.row_count, self.groups = (
-            -(-self.n // self.vectors),
-            -(-(self.n - 1) // self.config.lanes),
-        )
+        self.row_count = -(-self.n // self.vectors)
+        self.groups = -(-(self.n - 1) // self.config.lanes)
         self.own = Array(
             [k // self.vectors for k in range(self.n)]
         )  # the row of this unit's memories

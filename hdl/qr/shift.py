@@ -310,10 +310,8 @@ class Shift(wiring.Component):
             left = (moved2 << TREND_BITS) - of_first
             m.d.sync += [here.eq(left), there.eq(left - of_others)]
             less, more = Mux(here < there, here, there), Mux(here < there, there, here)
-            lowest, highest = (
-                Mux(valid[2] & ~(found & (lowest < less)), less, lowest),
-                Mux(valid[2] & ~(found & (highest > more)), more, highest),
-            )
+            lowest = Mux(valid[2] & ~(found & (lowest < less)), less, lowest)
+            highest = Mux(valid[2] & ~(found & (highest > more)), more, highest)
             found = found | valid[2]
         m.d.comb += self.trend.trend.eq(trend)
         with m.If(some):

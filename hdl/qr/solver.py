@@ -330,10 +330,8 @@ class Solver(wiring.Component):
 
     def _take_reciprocals(self, m):
         """What comes out of the divider, and jobs that begin."""
-        arrives, whose = (
-            self.pipe.delay(self.s.some & self.s.pivot, DIV, name="arrives"),
-            self.pipe.delay(self.s.context, DIV, name="whose"),
-        )
+        arrives = self.pipe.delay(self.s.some & self.s.pivot, DIV, name="arrives")
+        whose = self.pipe.delay(self.s.context, DIV, name="whose")
         for c in range(self.config.contexts):
             with m.If(self.s.some & self.s.pivot & (self.s.context == c)):
                 m.d.sync += self.keep_of[c].eq(

@@ -93,20 +93,13 @@ class TableFitEngine(wiring.Component):
         return m
 
     def _control(self) -> None:
-        m, state, reader, sequencer, registers = (
-            self.m,
-            self.state,
-            self.reader,
-            self.sequencer,
-            self.registers,
-        )
+        m, state, reader, sequencer = self.m, self.state, self.reader, self.sequencer
+        registers = self.registers
         asked, loading = Signal(), Signal()
         self.loaded, self.through = Signal(), Signal()
         second = self.segment[0]
-        pages, base = (
-            Mux(second, registers.go_pages, registers.come_pages),
-            Mux(second, registers.go_address, registers.come_address),
-        )
+        pages = Mux(second, registers.go_pages, registers.come_pages)
+        base = Mux(second, registers.go_address, registers.come_address)
         m.d.comb += [
             loading.eq(state == _State.LOAD),
             reader.i.valid.eq(Mux(loading, ~asked, sequencer.o.valid)),
@@ -183,13 +176,8 @@ class TableFitEngine(wiring.Component):
         m.d.comb += reader.o.ready.eq(~loading | ~have | last)
 
     def _walk(self) -> None:
-        m, access, reader, sums, registers = (
-            self.m,
-            self.access,
-            self.reader,
-            self.sums,
-            self.registers,
-        )
+        m, access, reader, sums = self.m, self.access, self.reader, self.sums
+        registers = self.registers
         second, walking = self.segment[0], Signal()
         before, left, over = Signal(32), Signal(32), Signal()
         tuple_, takes, passes = Signal(), Signal(), Signal()
@@ -269,13 +257,8 @@ class TableFitEngine(wiring.Component):
         """Numbers of the answer, a word's in as many cycles without a pause; sums go to the solver on their way."""
         m, config, writer, solver = self.m, self.config, self.writer, self.solver
         pipe = Pipeline(m)
-        n, products, units, totals, words = (
-            config.columns.n,
-            config.columns.products,
-            config.units,
-            config.totals_words,
-            config.answer_words,
-        )
+        n, products, units = config.columns.n, config.columns.products, config.units
+        totals, words = config.totals_words, config.answer_words
         m.submodules.queue = queue = Queue(8 * config.bus_bytes, AHEAD)
         writing, asked, solved = Signal(), Signal(), Signal()
         word, place, number, going = (
@@ -324,10 +307,8 @@ class TableFitEngine(wiring.Component):
                 mask.eq(solver.o.mask),
                 *(weight.eq(solver.o.weights[k]) for k, weight in enumerate(weights)),
             ]
-        late, last = (
-            pipe.delay(number, 1, name="which"),
-            pipe.delay(going & (place == units - 1), 2, name="ends"),
-        )
+        late = pipe.delay(number, 1, name="which")
+        last = pipe.delay(going & (place == units - 1), 2, name="ends")
         pairs = [Cat(weights[k : k + 2]) for k in range(0, n, 2)]
         others = {
             **dict(enumerate(self.offsets)),

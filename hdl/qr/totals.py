@@ -306,10 +306,8 @@ class Refresh(wiring.Component):
             last=s.last,
             difference=(s.c - s.product)[:_WIDE].as_signed(),
         )
-        value, square = (
-            self._convert(m, "value", s.difference),
-            self._convert(m, "square", s.square),
-        )
+        value = self._convert(m, "value", s.difference)
+        square = self._convert(m, "square", s.square)
         m.d.comb += [
             self.waiting.i.valid.eq(self.pipe.delay(s.some, CONVERT, name="comes")),
             self.waiting.i.p.last.eq(self.pipe.delay(s.last, CONVERT, name="last_comes")),

@@ -102,14 +102,10 @@ class Widen(wiring.Component):
             total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits)
         )
         wait = tree + ADD + FLOOR + 1  # from the size's turn in the dot unit to both bounds
-        ready, fits = (
-            pipe.delay(sized, wait, name="ready"),
-            pipe.delay(fits, ADD + FLOOR + 1, name="fits"),
-        )
-        floor, inexact = (
-            pipe.delay(below["o"], 1, name="above").as_signed(),
-            pipe.delay(below["inexact"], 1, name="not_whole"),
-        )
+        ready = pipe.delay(sized, wait, name="ready")
+        fits = pipe.delay(fits, ADD + FLOOR + 1, name="fits")
+        floor = pipe.delay(below["o"], 1, name="above").as_signed()
+        inexact = pipe.delay(below["inexact"], 1, name="not_whole")
         least = self.segment.least
         ceiling = (floor + inexact).as_signed()
         fall = below["o"].as_signed()
@@ -126,10 +122,8 @@ class Widen(wiring.Component):
                 self.err_max.eq(Mux(empty, 0, highest - drop)),
                 self.valid.eq(fits | empty),
             ]
-        takes, said = (
-            1 + ADD + (MUL if self.config.blocks else 0) + len(begun) + wait,
-            widen_latency(n, self.config.blocks > 0),
-        )
+        takes = 1 + ADD + (MUL if self.config.blocks else 0) + len(begun) + wait
+        said = widen_latency(n, self.config.blocks > 0)
         if takes != said:
             raise RuntimeError(f"widening takes {takes} cycles, the schedule says {said}")
         return m
@@ -178,10 +172,8 @@ class Widen(wiring.Component):
                     a=old,
                     b=growth,
                 )["o"]
-                new, sizes = (
-                    pipe.delay(new, MUL, name=f"with{number}_"),
-                    pipe.delay(sizes, MUL, name=f"too{number}_"),
-                )
+                new = pipe.delay(new, MUL, name=f"with{number}_")
+                sizes = pipe.delay(sizes, MUL, name=f"too{number}_")
             term = self.parts.instance(
                 m,
                 f"sum{number}",

@@ -307,11 +307,9 @@ class Decoder(wiring.Component):
             # the header that the array should have, both kinds
             if fixed is not None and len(fixed.arrays) == 1:
                 ((code, count),) = fixed.arrays
-                wide, total, length = (
-                    Const(code == 5),
-                    Const(count * TYPES[FIXED_TYPES[code]].length, 32),
-                    Const(count, 16),
-                )
+                wide = Const(code == 5)
+                total = Const(count * TYPES[FIXED_TYPES[code]].length, 32)
+                length = Const(count, 16)
             else:
                 wide, total, length = tag.type == 5, tag.value, Signal(16)
                 m.d.comb += length.eq(Mux(wide, tag.value >> 3, tag.value >> 2))

@@ -248,12 +248,8 @@ class LearnedIndex(Ordered):
                         found[i] = group.values[at]
                 continue
             asked = [wanted[i] for i in chosen]
-            places, values, dead, buffer = (
-                group.positions(asked),
-                group.values,
-                group.dead,
-                group.buffer,
-            )
+            places = group.positions(asked)
+            values, dead, buffer = group.values, group.dead, group.buffer
             for i, at, key in zip(chosen, places, asked, strict=True):
                 if at >= 0:
                     if at not in dead:

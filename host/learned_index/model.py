@@ -64,10 +64,8 @@ class Model:
     def __init__(self, fit: Fit, ghosts: Sequence[bytes] = (), slots: Slots | None = None) -> None:
         self.fit, self.ghosts, self.slots = fit, list(ghosts), slots
         self.low, self.high = int(fit.err_min), int(fit.err_max)
-        self._begin, self._end = (
-            fit.memo.window.prefix,
-            fit.memo.window.prefix + fit.memo.window.length,
-        )
+        self._begin = fit.memo.window.prefix
+        self._end = fit.memo.window.prefix + fit.memo.window.length
         bias, *self._weights = fit.values.tolist()
         self._bias = bias - sum(map(mul, self._weights, fit.memo.offsets.tolist()))
         most = abs(bias) + 255.0 * sum(map(abs, self._weights))

@@ -138,10 +138,8 @@ class _In:
         return array
 
     def texts(self, value: dict[str, Any]) -> list[bytes]:
-        lengths, whole = (
-            self.array(value["lengths"], np.int64),
-            self.array(value["bytes"], np.uint8).tobytes(),
-        )
+        lengths = self.array(value["lengths"], np.int64)
+        whole = self.array(value["bytes"], np.uint8).tobytes()
         ends = list(itertools.accumulate(lengths.tolist()))
         if (lengths < 0).any() or (ends[-1] if ends else 0) != len(whole):
             raise ValueError("texts of other lengths than their bytes")
@@ -351,11 +349,9 @@ def _group(
     )
     if len(values) != len(keys) + len(waiting):
         raise ValueError("keys without values")
-    dead, longest, capacity = (
-        into.array(record["dead"], np.int64).tolist(),
-        record["longest"],
-        record["capacity"],
-    )
+    dead = into.array(record["dead"], np.int64).tolist()
+    longest = record["longest"]
+    capacity = record["capacity"]
     if type(longest) is not int or longest < 0 or type(capacity) is not int:
         raise ValueError("a group's number of another type")
     ghosts, fit = into.texts(record["ghosts"]), into(record["fit"])
@@ -365,11 +361,9 @@ def _group(
     check_fit(fit, config)
     decoded = [decode(value) for value in values]
     group = Group(pivot, keys, decoded[: len(keys)], longest)
-    group.dead, group.waiting, group.buffer = (
-        set(dead),
-        waiting,
-        dict(zip(waiting, decoded[len(keys) :], strict=True)),
-    )
+    group.dead = set(dead)
+    group.waiting = waiting
+    group.buffer = dict(zip(waiting, decoded[len(keys) :], strict=True))
     group.model = Model(fit, ghosts, None if slots is None else Slots(slots.tolist(), capacity))
     return group
 

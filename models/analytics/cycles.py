@@ -196,20 +196,12 @@ class _Conductor:
 
     def _begin(self, seen: Sequence[int]) -> list[int]:
         """Start groups that are seen from these cycles on; return when their slots are free again."""
-        schedule, per_batch, start, groups, first = (
-            self.plan.schedule,
-            self.per_batch,
-            self.start,
-            self.batch_groups,
-            self.first,
-        )
-        interval, drain, release, free, releases = (
-            schedule.interval,
-            schedule.drain,
-            schedule.release + 1,
-            self.free,
-            [],
-        )
+        schedule, per_batch, start = self.plan.schedule, self.per_batch, self.start
+        groups, first = self.batch_groups, self.first
+        interval, drain = schedule.interval, schedule.drain
+        release = schedule.release + 1
+        free = self.free
+        releases = []
         for earliest in seen:
             if earliest < free:
                 earliest = free

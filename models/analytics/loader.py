@@ -104,11 +104,8 @@ class Loader:
     """
 
     def __init__(self, plan: AnalyticsPlan, source: TupleSource):
-        self.source, self.threads, self.batch = (
-            source,
-            plan.threads_per_port,
-            plan.merge_count // plan.ports,
-        )
+        self.source, self.threads = source, plan.threads_per_port
+        self.batch = plan.merge_count // plan.ports
         self.whole = (
             not self.batch % self.threads
         )  # whether all groups are, but for an epoch's last

@@ -251,10 +251,8 @@ def _tanh_float(f: Float) -> Pipeline:
     one = 1 << fraction
     low = value < one
     exponent = p.where(u.exponent < f.bias - 1, u.exponent, f.bias - 1)
-    exponent, value = (
-        p.where(low, exponent - 1, exponent),
-        p.where(low, (value << 1) - one, value - one),
-    )
+    exponent = p.where(low, exponent - 1, exponent)
+    value = p.where(low, (value << 1) - one, value - one)
     if f.width > 16:
         p.next_stage()
     code = _pack(p, f, exponent, value, fraction)

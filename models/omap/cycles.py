@@ -208,10 +208,8 @@ def dumped(
     """Return the cycles of a start that takes a snapshot, with ports of this timing. Addresses are
     the registers'."""
     lanes, stride = config.bus_bytes // BLOCK, piece_bytes(config)
-    reader, drain = (
-        Reader(hbm, config.bus_bytes),
-        _Drain(host, config, stride // config.host_bus_bytes),
-    )
+    reader = Reader(hbm, config.bus_bytes)
+    drain = _Drain(host, config, stride // config.host_bus_bytes)
     seal = _Seal(1, PIECE // BLOCK, config.sealing_pace)
     free, idle = 1, 0
     for piece in range(config.hbm_bytes // PIECE):

@@ -209,10 +209,8 @@ class _Set:
             last = yield from self._move(given, last_act)
         else:
             ready = max(last_act + t.tRCD, last_write + self.step)
-            apart, count = (
-                self.comp_interval(),
-                slots_of(self.config, given.mode, self.charges.drain),
-            )
+            apart = self.comp_interval()
+            count = slots_of(self.config, given.mode, self.charges.drain)
             _, first = yield [_Wish(ready, "COMP", groups, count=count, column=True)]
             last = first + apart * (count - 1) + max(t.tRTP, t.tWR)
         _, self.closed = yield [_Wish(max(last, last_act + t.tRAS), "PRECHARGES", groups)]

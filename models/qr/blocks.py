@@ -271,11 +271,8 @@ class Merge:
         self.out: int | None = None
 
     def begin(self, of_c: int, of_gram: int, fresh: bool) -> None:
-        self.active, self.fresh, self.left = (
-            True,
-            fresh,
-            deque([0] * of_c + [1] * (of_gram - 1) + [2]),
-        )
+        self.active, self.fresh = True, fresh
+        self.left = deque([0] * of_c + [1] * (of_gram - 1) + [2])
 
     @property
     def anew(self) -> bool:
@@ -315,13 +312,8 @@ class Loader:
         return not self.active and not self.rows.active
 
     def begin(self, columns: int) -> None:
-        self.active, self.all_in, self.columns, self.known, self.side = (
-            True,
-            False,
-            columns,
-            None,
-            None,
-        )
+        self.active, self.all_in, self.columns, self.known = True, False, columns, None
+        self.side = None
         self.rows.begin(1, 1, columns, columns * (columns + 1) // 2)
 
     @property

@@ -77,10 +77,8 @@ def update_rank_anchor(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
     the errors of their virtual labels.
     """
     found = shifts(job)
-    come, where = (
-        np.concatenate([job.inserted, found.moved]),
-        np.concatenate([found.inserted, found.where]),
-    )
+    come = np.concatenate([job.inserted, found.moved])
+    where = np.concatenate([found.inserted, found.where])
     live = job.alive[come]
     come, where = come[live], where[live]
     guesses = predict(anchor.weights, job.offsets, job.rows[come])

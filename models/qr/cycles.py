@@ -109,10 +109,8 @@ def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
         )
     else:
         solver = -(-sum(work.multiplications(config) for work in works) // lanes)
-    sums, dot = (
-        sum(work.sums_cycles(config) for work in works),
-        sum(work.dot_cycles(config) for work in works),
-    )
+    sums = sum(work.sums_cycles(config) for work in works)
+    dot = sum(work.dot_cycles(config) for work in works)
     return Bound(
         memory.least(read, written, config.bus_bytes), sums, solver, dot, max(chains, default=0)
     )

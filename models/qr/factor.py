@@ -177,11 +177,9 @@ def eliminate(gram: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     n = len(gram)
     g = from_integer(gram)
     limit = mul(TOLERANCE, np.diagonal(g))
-    d, u, keep = (
-        np.zeros(n, dtype=np.float32),
-        np.zeros((n, n), dtype=np.float32),
-        np.zeros(n, dtype=bool),
-    )
+    d = np.zeros(n, dtype=np.float32)
+    u = np.zeros((n, n), dtype=np.float32)
+    keep = np.zeros(n, dtype=bool)
     for k in range(n):
         keep[k] = g[k, k] > limit[k]
         if keep[k]:

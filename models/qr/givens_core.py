@@ -117,12 +117,10 @@ class GivensCoreStage:
     def __init__(self, run: Running) -> None:
         self.run, self.config = run, run.config
         config = run.config
-        self.records, self.full_scan, self.totals, self.refresh = (
-            Records(config),
-            FullScan(config),
-            Totals(run.wake),
-            Refresh(config, run.wake),
-        )
+        self.records = Records(config)
+        self.full_scan = FullScan(config)
+        self.totals = Totals(run.wake)
+        self.refresh = Refresh(config, run.wake)
         self.solver = Rotations(config, run.wake)
         self.cutter = Gearbox(config.bus_bytes // 4, config.n_max)
         self.busy = self.places = self.merging = False

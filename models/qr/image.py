@@ -91,12 +91,8 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
     blocks = [np.zeros(len(rows), dtype=np.int64) for rows in (job.inserted, job.gone, job.moved)]
     if job.memo is not None and job.memo.blocks is not None:
         found = shifts(job)
-        moved, before, gone, blocks = (
-            found.moved,
-            found.before,
-            found.gone,
-            [found.inserted, found.removed, found.where],
-        )
+        moved, before, gone = found.moved, found.before, found.gone
+        blocks = [found.inserted, found.removed, found.where]
         sums = block_sums(job, config)
         trend = (
             frames(job, sums).trend if sums is not None and len(sums) == len(found.blocks) else 0
@@ -155,20 +151,16 @@ class Record:
 
 def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record]:
     """The records of a job of this size with target `slot`, or with `blocks` (then of target `rank`), from the first of them on."""
-    length, records, kinds = (
-        size.columns - 1,
-        [],
-        [size.inserted, size.buried, size.removed, size.moved],
-    )
+    length = size.columns - 1
+    records = []
+    kinds = [size.inserted, size.buried, size.removed, size.moved]
     step = 8 + -(-length // 4) * 4
     for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
         new, old = struct.unpack_from("<II", data, number * step)
-        label, before, new_live, old_live = (
-            new & ~LIVE,
-            old & ~LIVE,
-            bool(new & LIVE),
-            bool(old & LIVE),
-        )
+        label = new & ~LIVE
+        before = old & ~LIVE
+        new_live = bool(new & LIVE)
+        old_live = bool(old & LIVE)
         block = label >> BLOCK if blocks else 0
         if blocks:
             label, before = label & (1 << BLOCK) - 1, before - (LIVE if before >= LIVE >> 1 else 0)
@@ -265,10 +257,8 @@ class Placed:
 def place_jobs(jobs: Sequence[Job], config: FitPlan, base: int = 1 << 20) -> Placed:
     """Lay jobs out in memory as `layout.place` says."""
     bus, sizes = config.bus_bytes, [Size.of(job) for job in jobs]
-    places, rooms = (
-        place(sizes, config, base),
-        [bus * (result_words(size, config) + memo_words(size, config)) for size in sizes],
-    )
+    places = place(sizes, config, base)
+    rooms = [bus * (result_words(size, config) + memo_words(size, config)) for size in sizes]
     parts = [pack_descriptor(job, config, at) for job, at in zip(jobs, places, strict=True)]
     for job, room in zip(jobs, rooms, strict=True):
         if job.memo is None:

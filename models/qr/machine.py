@@ -111,13 +111,8 @@ class Run:
         return self.times
 
     def _cycle(self, now: int) -> bool:
-        fetch, intake, core, bounds, port = (
-            self.fetch,
-            self.intake,
-            self.core,
-            self.bounds,
-            self.port,
-        )
+        fetch, intake, core, bounds = self.fetch, self.intake, self.core, self.bounds
+        port = self.port
         core.look(now)
         bounds.look(now)
         request = port.word(now)

@@ -255,10 +255,8 @@ def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:
     numbers = np.array(
         [_SEGMENT.unpack(record[: _SEGMENT.size].tobytes()) for record in records], dtype=np.int64
     ).T
-    low, high = (
-        records[:, _SEGMENT.size : _SEGMENT.size + length],
-        records[:, _SEGMENT.size + length :],
-    )
+    low = records[:, _SEGMENT.size : _SEGMENT.size + length]
+    high = records[:, _SEGMENT.size + length :]
     codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
     return Anchor(
         codes, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], low, high

@@ -86,12 +86,8 @@ def _walked(
 
     Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
     """
-    port, seen, ready, cycles = (
-        PortModel(engine.port, costs, reader.port, origin, address=segment.address, epochs=1),
-        0,
-        0,
-        engine.columns.row_cycles,
-    )
+    port = PortModel(engine.port, costs, reader.port, origin, address=segment.address, epochs=1)
+    seen, ready, cycles = 0, 0, engine.columns.row_cycles
     last, page, end = segment.skip + segment.rows, -1, 0
     marks: dict[tuple[object, ...], tuple[int, int, int]] = {}
 
@@ -125,11 +121,9 @@ def _walked(
             times = min((port.alike - 2) // (page - first), left // (seen - rows))
             if times > 0:
                 port.leap(times * (page - first), times * (cycle - before))
-                ready, seen, page = (
-                    ready + times * (cycle - before),
-                    seen + times * (seen - rows),
-                    port.page,
-                )
+                ready = ready + times * (cycle - before)
+                seen = seen + times * (seen - rows)
+                page = port.page
             marks = {}
         else:
             marks[key] = cycle, page, seen

@@ -44,10 +44,8 @@ class Places:
 
 def places(engine: TableFitPlan) -> Places:
     """Return where things lie in a memory that begins at address 0, packed as closely as bursts allow."""
-    answer, page = (
-        _up(engine.answer_words * engine.bus_bytes, _PIECE),
-        max(_PIECE, engine.walk.schema.page_size),
-    )
+    answer = _up(engine.answer_words * engine.bus_bytes, _PIECE)
+    page = max(_PIECE, engine.walk.schema.page_size)
     return Places((0, answer), _up(2 * answer, page))
 
 

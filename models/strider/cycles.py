@@ -136,13 +136,8 @@ class Collector:
         while True:
             if self._at == len(self._events):
                 self._open()
-            room, events, at, start, go = (
-                self._slots[self._strider],
-                self._events,
-                self._at,
-                self._start,
-                self._go,
-            )
+            room = self._slots[self._strider]
+            events, at, start, go = self._events, self._at, self._start, self._go
             turned = self.page != page
             while True:
                 kind, wait, issue = events[at]
@@ -214,11 +209,9 @@ class Collector:
         self._slots[self._strider].extend(
             [take + taken for take in profile.takes[max(self._at, at - self.config.slots) : at]]
         )
-        self._at, self._start, self._go = (
-            at,
-            base + profile.starts[at],
-            taken + profile.takes[at - 1],
-        )
+        self._at = at
+        self._start = base + profile.starts[at]
+        self._go = taken + profile.takes[at - 1]
 
     def pull(self, accept: Callable[[int], int]) -> tuple[int, str]:
         """Take the next tuple, epoch end or error with any consumer: `accept` gives the first cycle from its argument on in which `o.ready` is high.

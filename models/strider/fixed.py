@@ -190,10 +190,8 @@ def _forms(body: tuple[Instruction, ...]) -> tuple[Form, ...]:
     for i in body:
         if i.op in (Op.RUN, Op.CLN, Op.ATT):
             mask = 0 if i.base == Base.A else _size(i) - 1
-            first, total = (
-                i.offset if i.op != Op.ATT else 0,
-                (i.count if i.op != Op.ATT else 1) * _size(i),
-            )
+            first = i.offset if i.op != Op.ATT else 0
+            total = (i.count if i.op != Op.ATT else 1) * _size(i)
             if i.base == Base.A:
                 first += ARRAY_HEADER
             elif i.base == Base.D or place > mask:  # rounded up here

@@ -189,11 +189,9 @@ class Machine:
                 self.pending, self.now = ("end", ErrorCode.OK), cycle + 1
                 return
             if not self.queue:
-                self.queue, self.slow, self.now = (
-                    self.config.bus_bytes // p.LP_SIZE,
-                    cycle + self.latency,
-                    cycle + self.latency,
-                )
+                self.queue = self.config.bus_bytes // p.LP_SIZE
+                self.slow = cycle + self.latency
+                self.now = cycle + self.latency
                 continue
             self.queue -= 1
             self.line += 1

@@ -7,6 +7,7 @@ attribute. Both deliver the same values where both apply; `bentr` chooses.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -90,6 +91,23 @@ def _over(kind: ColumnType, index: int | None = None) -> list[Instruction]:
     )
 
 
+def _runs(walk: WalkConfig, index: int, code: int, **if_present: int) -> list[Instruction]:
+    """Read what is used of an array's elements, behind its header at A."""
+    size = TYPES[walk.element(index)].length
+    return [
+        Instruction(
+            Op.RUN,
+            type=code,
+            base=Base.A,
+            offset=source.first * size,
+            count=source.count,
+            **if_present,
+            **_at(walk, source.position),
+        )
+        for source in walk.sources(index)
+    ]
+
+
 def _dense(walk: WalkConfig) -> list[Instruction]:
     out: list[Instruction] = []
     place: int | None = 0  # offset from D; None: only P knows
@@ -146,45 +164,43 @@ def _dense(walk: WalkConfig) -> list[Instruction]:
                 )  # its header is under way while the run before it is read
             else:
                 out.append(arr)
-            size = TYPES[element].length
-            for source in sources:
-                out.append(
-                    Instruction(
-                        Op.RUN,
-                        type=code,
-                        base=Base.A,
-                        offset=source.first * size,
-                        count=source.count,
-                        **_at(walk, source.position),
-                    )
-                )
+            out += _runs(walk, index, code)
         place = None
     return _merge(walk, out)
 
 
-def _merge(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
-    """Join neighbouring instructions on consecutive bytes and consecutive flat positions."""
+def _flat(walk: WalkConfig, instruction: Instruction) -> int:
+    return instruction.beat * walk.layout.lanes + instruction.lane
+
+
+def _joined(
+    program: list[Instruction], joins: Callable[[Instruction, Instruction], bool]
+) -> list[Instruction]:
+    """Join neighbouring instructions of one operation and type where `joins` says so."""
     out: list[Instruction] = []
     for new in program:
         old = out[-1] if out else None
-        if (
-            old is not None
-            and old.op == new.op
-            and old.type == new.type
-            and old.base == new.base
-            and not old.keep | new.keep
-            and old.count + new.count <= _LIMIT
-        ):
-            size = TYPES[FIXED_TYPES[old.type]].length
-            follows = old.base == Base.P or new.offset == old.offset + old.count * size
-            flat = old.beat * walk.layout.lanes + old.lane + old.count
-            if (new.op == Op.CLN and new.base == Base.P) or (
-                new.op == Op.RUN and follows and flat == new.beat * walk.layout.lanes + new.lane
-            ):
-                out[-1] = replace(old, count=old.count + new.count)
-                continue
-        out.append(new)
+        alike = old is not None and (old.op, old.type) == (new.op, new.type)
+        if old is not None and alike and not old.keep | new.keep and joins(old, new):
+            out[-1] = replace(old, count=old.count + new.count)
+        else:
+            out.append(new)
     return out
+
+
+def _merge(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
+    """Join neighbouring instructions on consecutive bytes and consecutive flat positions."""
+
+    def joins(old: Instruction, new: Instruction) -> bool:
+        if old.base != new.base or old.count + new.count > _LIMIT:
+            return False
+        if new.op == Op.CLN:
+            return new.base == Base.P
+        size = TYPES[FIXED_TYPES[old.type]].length
+        follows = old.base == Base.P or new.offset == old.offset + old.count * size
+        return new.op == Op.RUN and follows and _flat(walk, old) + old.count == _flat(walk, new)
+
+    return _joined(program, joins)
 
 
 def _sparse(walk: WalkConfig) -> list[Instruction]:
@@ -236,20 +252,7 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
                         flag=skip,
                     )
                 )
-                size = TYPES[kind.element or ""].length
-                for source in sources:
-                    out.append(
-                        Instruction(
-                            Op.RUN,
-                            type=code,
-                            base=Base.A,
-                            offset=source.first * size,
-                            count=source.count,
-                            attr=index,
-                            test=1,
-                            **_at(walk, source.position),
-                        )
-                    )
+                out += _runs(walk, index, code, attr=index, test=1)
         fits = missing_fits(walk, index) if sources else None
         if constants is not None and fits is not None:
             for source in sources:
@@ -272,24 +275,14 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
 
 def _merge_attributes(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
     """Join `att` instructions on consecutive attributes of one kind; used ones also need consecutive flat positions."""
-    out: list[Instruction] = []
-    for new in program:
-        old = out[-1] if out else None
-        if (
-            old is not None
-            and old.op == new.op == Op.ATT
-            and not old.keep | new.keep
-            and old.type == new.type
-            and (old.use, old.missing, old.flag) == (new.use, new.missing, new.flag)
-        ):
-            flat = old.beat * walk.layout.lanes + old.lane + old.count
-            if old.attr + old.count == new.attr and (
-                not old.use or flat == new.beat * walk.layout.lanes + new.lane
-            ):
-                out[-1] = replace(old, count=old.count + 1)
-                continue
-        out.append(new)
-    return out
+
+    def joins(old: Instruction, new: Instruction) -> bool:
+        alike = (old.use, old.missing, old.flag) == (new.use, new.missing, new.flag)
+        if new.op != Op.ATT or not alike or old.attr + old.count != new.attr:
+            return False
+        return not old.use or _flat(walk, old) + old.count == _flat(walk, new)
+
+    return _joined(program, joins)
 
 
 def _close(part: list[Instruction]) -> list[Instruction]:

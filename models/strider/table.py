@@ -151,11 +151,9 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
     header = flat.view("<u8")[start + 16 >> 3].astype(
         np.int64
     )  # bytes 16 to 23: from ip_posid to t_hoff and what follows
-    natts, infomask, hoff = (
-        header >> 16 & p.HEAP_NATTS_MASK,
-        header >> 32 & 0xFFFF,
-        header >> 48 & 0xFF,
-    )
+    natts = header >> 16 & p.HEAP_NATTS_MASK
+    infomask = header >> 32 & 0xFFFF
+    hoff = header >> 48 & 0xFF
     good &= (
         (infomask & p.HEAP_HASNULL == 0)
         & (natts >= needed(walk))

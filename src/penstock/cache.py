@@ -31,10 +31,8 @@ def digest_of(folders: Iterable[tuple[str, Path]], versions: Iterable[str]) -> s
     state = hashlib.sha256("\n".join(versions).encode())
     for package, folder in folders:
         for file in sorted(folder.rglob("*.py")):
-            name, text = (
-                f"{package}/{file.relative_to(folder).as_posix()}".encode(),
-                file.read_bytes(),
-            )
+            name = f"{package}/{file.relative_to(folder).as_posix()}".encode()
+            text = file.read_bytes()
             state.update(b"%d %d " % (len(name), len(text)) + name + text)
     return state.hexdigest()
 

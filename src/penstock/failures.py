@@ -139,10 +139,8 @@ def _later(problem: BaseException, data: str | None) -> Failure:
     """Exceptions of modules that not every command loads."""
     import sys
 
-    sources, toolchain = (
-        sys.modules.get("penstock.host.sources"),
-        sys.modules.get("penstock.sim.native"),
-    )
+    sources = sys.modules.get("penstock.host.sources")
+    toolchain = sys.modules.get("penstock.sim.native")
     if sources is not None and isinstance(problem, sources.SourceError):
         return _of(
             Diagnostic(
