@@ -24,7 +24,7 @@ _EXPONENT = signed(13)
 
 def pg_converter(pgtypes: Collection[str], format: Format) -> wiring.Component:
     """A converter from any of these types; see `PgConverter`."""
-    return PgConverter(pgtypes, format, src_loc_at=1)
+    return PgConverter(pgtypes, format)
 
 
 class PgConverter(wiring.Component):
@@ -55,7 +55,7 @@ class PgConverter(wiring.Component):
         No type, or one that does not convert.
     """
 
-    def __init__(self, pgtypes: Collection[str], format: Format, *, src_loc_at: int = 0):
+    def __init__(self, pgtypes: Collection[str], format: Format):
         self.pgtypes, self.format = in_order(pgtypes), format
         if not self.pgtypes:
             raise ValueError("a converter needs at least one type")
@@ -71,7 +71,6 @@ class PgConverter(wiring.Component):
                 "over": Out(1),
                 "nan": Out(1),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform: object) -> Module:

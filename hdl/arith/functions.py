@@ -41,8 +41,8 @@ class PipelineUnit(wiring.Component):
         The result.
     """
 
-    def __init__(self, pipeline: Pipeline, width: int, *, src_loc_at: int = 0) -> None:
-        super().__init__({"a": In(width), "o": Out(width)}, src_loc_at=1 + src_loc_at)
+    def __init__(self, pipeline: Pipeline, width: int) -> None:
+        super().__init__({"a": In(width), "o": Out(width)})
         self._pipeline = pipeline
 
     @property
@@ -164,7 +164,7 @@ class _Builder:
 
 def function_unit(op: str, format: Format) -> PipelineUnit:
     """The unit of `exp log sigmoid tanh gaussian` in a format; `models.numerics.functions.pipeline` says how it computes."""
-    return PipelineUnit(pipeline(op, format), format.width, src_loc_at=1)
+    return PipelineUnit(pipeline(op, format), format.width)
 
 
 for _op in FUNCTIONS:

@@ -49,20 +49,19 @@ def unit(op: str, format: Format) -> wiring.Component:
         return _FACTORIES[op](op, format)
     if op not in ("mac", "pass") and op not in floats.OPERATIONS:
         raise ValueError(f"no unit for {op!r}")
-    return Unit(op, format, src_loc_at=1)
+    return Unit(op, format)
 
 
 class Unit(wiring.Component):
     """A basic operation; see `unit`."""
 
-    def __init__(self, op: str, format: Format, *, src_loc_at: int = 0):
+    def __init__(self, op: str, format: Format):
         self.op, self.format, self.latency = op, format, latency(op, format)
         super().__init__(
             {
                 **{name: In(unsigned(format.width)) for name in operand_names(op)},
                 "o": Out(unsigned(format.width)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform: object) -> Module:

@@ -38,7 +38,7 @@ class Bridge(wiring.Component):
     bus : Out(AXI4)
     """
 
-    def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, src_loc_at=0):
+    def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4):
         self.identity = identity
         self.registers = registers
         self.memory = memory
@@ -50,7 +50,6 @@ class Bridge(wiring.Component):
                 "axil": Out(registers),
                 "bus": Out(memory),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

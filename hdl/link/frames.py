@@ -40,10 +40,9 @@ class Deframer(wiring.Component):
         High for one cycle when a body was dropped.
     """
 
-    def __init__(self, *, src_loc_at=0):
+    def __init__(self):
         super().__init__(
             {"i": In(stream.Signature(8)), "o": Out(stream.Signature(8)), "dropped": Out(1)},
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):
@@ -151,13 +150,12 @@ class Framer(wiring.Component):
     o : Out(stream.Signature(8))
     """
 
-    def __init__(self, *, src_loc_at=0):
+    def __init__(self):
         super().__init__(
             {
                 "i": In(stream.Signature(data.StructLayout({"data": 8, "last": 1}))),
                 "o": Out(stream.Signature(8)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

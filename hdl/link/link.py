@@ -30,16 +30,13 @@ class Link(wiring.Component):
     bus : Out(AXI4)
     """
 
-    def __init__(
-        self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor, src_loc_at=0
-    ):
+    def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor):
         self.identity = identity
         self.divisor = divisor
         self.registers = registers
         self.memory = memory
         super().__init__(
             {"rx": In(1, init=1), "tx": Out(1, init=1), "axil": Out(registers), "bus": Out(memory)},
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

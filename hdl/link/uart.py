@@ -27,13 +27,11 @@ class UartReceiver(wiring.Component):
     o : Out(stream.Signature(8))
     """
 
-    def __init__(self, divisor, *, src_loc_at=0):
+    def __init__(self, divisor):
         if divisor < 4:
             raise ValueError(f"a bit takes at least 4 cycles, not {divisor!r}")
         self.divisor = divisor
-        super().__init__(
-            {"rx": In(1, init=1), "o": Out(stream.Signature(8))}, src_loc_at=1 + src_loc_at
-        )
+        super().__init__({"rx": In(1, init=1), "o": Out(stream.Signature(8))})
 
     def elaborate(self, platform):
         m = Module()
@@ -83,11 +81,9 @@ class UartTransmitter(wiring.Component):
         The pin, straight from a flip-flop.
     """
 
-    def __init__(self, divisor, *, src_loc_at=0):
+    def __init__(self, divisor):
         self.divisor = divisor
-        super().__init__(
-            {"i": In(stream.Signature(8)), "tx": Out(1, init=1)}, src_loc_at=1 + src_loc_at
-        )
+        super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
 
     def elaborate(self, platform):
         m = Module()

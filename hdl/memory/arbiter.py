@@ -45,7 +45,7 @@ class Arbiter(wiring.Component):
         Reads and writes.
     """
 
-    def __init__(self, ports, *, copiers=(), src_loc_at=0):
+    def __init__(self, ports, *, copiers=()):
         self.ports = list(ports)
         names = [f"m{k}" for k in sorted(copiers)]
         if len(names) > 1:
@@ -61,7 +61,6 @@ class Arbiter(wiring.Component):
         )
         super().__init__(
             {f"m{k}": In(port) for k, port in enumerate(self.ports)} | {"bus": Out(self.port)},
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

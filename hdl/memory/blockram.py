@@ -38,14 +38,14 @@ class BlockRam(wiring.Component):
     bus : In(port)
     """
 
-    def __init__(self, port: AXI4, size: int, *, src_loc_at=0):
+    def __init__(self, port: AXI4, size: int):
         if size <= 0 or size % 4096:
             raise ValueError(f"a memory has a multiple of 4096 bytes, not {size!r}")
         if not port.read or not port.write:
             raise ValueError("a memory's port must read and write")
         self.port = port
         self.size = size
-        super().__init__({"bus": In(port)}, src_loc_at=1 + src_loc_at)
+        super().__init__({"bus": In(port)})
 
     def elaborate(self, platform):
         m = Module()

@@ -41,7 +41,7 @@ class Guard(wiring.Component):
         Some channel transfers in this cycle.
     """
 
-    def __init__(self, signature, *, writes=Writer.AHEAD, src_loc_at=0):
+    def __init__(self, signature, *, writes=Writer.AHEAD):
         if not isinstance(signature, AXI4):
             raise TypeError(f"signature must be an AXI4 signature, not {signature!r}")
         self.port = signature
@@ -54,7 +54,6 @@ class Guard(wiring.Component):
                 "idle": Out(1),
                 "active": Out(1),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -32,7 +32,7 @@ class Splitter(wiring.Component):
         `length` is beats - 1, as on ARLEN.
     """
 
-    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, src_loc_at=0):
+    def __init__(self, *, bus_bytes, address_width=40, beats_width=24):
         self.bus_bytes = bus_bytes
         self.address_width = address_width
         self.beats_width = beats_width
@@ -44,7 +44,6 @@ class Splitter(wiring.Component):
                     stream.Signature(data.StructLayout({"address": address_width, "length": 8}))
                 ),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):
@@ -116,9 +115,7 @@ class BurstReader(wiring.Component):
     bus : Out(AXI4(read=True, write=False))
     """
 
-    def __init__(
-        self, *, bus_bytes, address_width=40, beats_width=24, commands=COMMANDS, src_loc_at=0
-    ):
+    def __init__(self, *, bus_bytes, address_width=40, beats_width=24, commands=COMMANDS):
         self.bus_bytes = bus_bytes
         self.address_width = address_width
         self.beats_width = beats_width
@@ -131,7 +128,6 @@ class BurstReader(wiring.Component):
                 "idle": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, write=False)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -61,11 +61,11 @@ class SdramController(wiring.Component):
     pins : Out(SdramPins(chip))
     """
 
-    def __init__(self, port: AXI4, *, clock_hz: int, chip: Chip = CHIP, src_loc_at=0):
+    def __init__(self, port: AXI4, *, clock_hz: int, chip: Chip = CHIP):
         self.port = port
         self.chip = chip
         self.cycles = chip.cycles(clock_hz)
-        super().__init__({"bus": In(port), "pins": Out(SdramPins(chip))}, src_loc_at=1 + src_loc_at)
+        super().__init__({"bus": In(port), "pins": Out(SdramPins(chip))})
 
     def elaborate(self, platform):
         m = Module()

@@ -88,7 +88,7 @@ class Spram(wiring.Component):
     bus : In(port)
     """
 
-    def __init__(self, port: AXI4, size: int, *, src_loc_at=0):
+    def __init__(self, port: AXI4, size: int):
         bank = SPRAM_WORDS * port.data_bytes
         if size not in (bank << k for k in range(4)):
             raise ValueError(
@@ -98,7 +98,7 @@ class Spram(wiring.Component):
             raise ValueError("a memory's port must read and write")
         self.port = port
         self.size = size
-        super().__init__({"bus": In(port)}, src_loc_at=1 + src_loc_at)
+        super().__init__({"bus": In(port)})
 
     def elaborate(self, platform):
         m = Module()

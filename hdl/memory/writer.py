@@ -55,7 +55,6 @@ class BurstWriter(wiring.Component):
         beats_width=24,
         ahead=Writer.AHEAD,
         strobes=False,
-        src_loc_at=0,
     ):
         self.bus_bytes = bus_bytes
         self.ahead = ahead
@@ -71,7 +70,6 @@ class BurstWriter(wiring.Component):
                 "idle": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, read=False)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

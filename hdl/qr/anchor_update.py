@@ -43,7 +43,7 @@ class AnchorUpdate(wiring.Component):
     errors_valid : Out(1), errors_job : Out, o_errors : Out(errors_shape)
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         self.late = dot_latency(config.n_max) - 1
         n, number = config.n_max, index_range(config.jobs)
@@ -71,7 +71,6 @@ class AnchorUpdate(wiring.Component):
                 "errors_job": Out(number),
                 "o_errors": Out(errors_shape),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -39,7 +39,7 @@ class BackSubstitution(wiring.Component):
         Port of the way out.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         n = config.n_max
         count = config.contexts
@@ -84,7 +84,6 @@ class BackSubstitution(wiring.Component):
                 "out_values": Out(values),
                 "out_d": Out(32),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -84,7 +84,7 @@ class Bounds(wiring.Component):
         cycles later.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
         lent = {
@@ -103,7 +103,6 @@ class Bounds(wiring.Component):
                 "rows": In(stream.Signature(bus)),
                 "o": Out(stream.Signature(outcome_shape(n))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

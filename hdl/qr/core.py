@@ -103,9 +103,9 @@ class Core(wiring.Component):
         Weights from each solver, for one cycle; later jobs may come before earlier ones.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
-        super().__init__(core_members(config), src_loc_at=1 + src_loc_at)
+        super().__init__(core_members(config))
 
     def elaborate(self, platform):
         m = Module()

@@ -67,7 +67,7 @@ class JobCheck(wiring.Component):
         `models.errors.ErrorCode` of the inputs one cycle before. The head's means something where the descriptor's is OK.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         super().__init__(
             {
@@ -76,7 +76,6 @@ class JobCheck(wiring.Component):
                 "descriptor_code": Out(8),
                 "head_code": Out(8),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

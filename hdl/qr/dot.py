@@ -29,7 +29,7 @@ class Dot(wiring.Component):
         Code of the sum.
     """
 
-    def __init__(self, n: int, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, n: int, parts: Parts | None = None):
         self.n, self.parts = n, parts or Submodules()
         self.latency = MUL + (n - 1).bit_length() * ADD
         super().__init__(
@@ -38,7 +38,6 @@ class Dot(wiring.Component):
                 "x": In(data.ArrayLayout(signed(9), n)),
                 "o": Out(32),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):
@@ -121,7 +120,7 @@ class Pass(wiring.Component):
         cycles later.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         n = config.n_max
         rows = {f"row{k}": In(row_shape(n)) for k in range(config.row_units)}
@@ -138,7 +137,6 @@ class Pass(wiring.Component):
                 "score": Out(32),
                 "guess": Out(31),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -38,7 +38,7 @@ class FactorWriter(wiring.Component):
     o : Out(stream.Signature(factor_shape(config)))
     """
 
-    def __init__(self, config: FitPlan, back_substitution: BackSubstitution, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, back_substitution: BackSubstitution):
         self.config, self.groups = config, back_substitution.groups
         n, count = config.n_max, config.contexts
         which = index_range(count)
@@ -57,7 +57,6 @@ class FactorWriter(wiring.Component):
                 "gone_context": Out(which),
                 "o": Out(stream.Signature(factor_shape(config))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

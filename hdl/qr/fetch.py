@@ -111,7 +111,7 @@ class Fetch(wiring.Component):
         A job has begun.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         super().__init__(
             {
@@ -128,7 +128,6 @@ class Fetch(wiring.Component):
                 "slot": Out(index_range(config.jobs)),
                 "kept": Out(slot_shape()),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

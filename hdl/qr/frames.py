@@ -44,7 +44,7 @@ class Frames(wiring.Component):
         Some block has moved further than its number's bits say.
     """
 
-    def __init__(self, config: FitPlan, units: int = 1, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, units: int = 1):
         self.config, self.units = config, units
         bus, asked = 8 * config.bus_bytes, data.ArrayLayout(signed(MOVE_BITS), units)
         super().__init__(
@@ -63,7 +63,6 @@ class Frames(wiring.Component):
                 "trend": Out(signed(TREND)),
                 "over": Out(1),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -30,7 +30,7 @@ class FullScan(wiring.Component):
     o : Out(stream.Signature(record_shape(n_max)))
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         self.rows = Rows(config, units=1)
         n, bus = config.n_max, 8 * config.bus_bytes
@@ -44,7 +44,6 @@ class FullScan(wiring.Component):
                 "words": In(stream.Signature(bus)),
                 "o": Out(stream.Signature(record_shape(n))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -37,7 +37,7 @@ class Gearbox(wiring.Component):
         A chunk, its first unit lowest; units above `size` are 0. After each run one item with `end` and nothing else.
     """
 
-    def __init__(self, *, word_units, unit_bits, chunk_units, count_bits=24, src_loc_at=0):
+    def __init__(self, *, word_units, unit_bits, chunk_units, count_bits=24):
         self.word_units = word_units
         self.unit_bits = unit_bits
         self.chunk_units = chunk_units
@@ -61,7 +61,6 @@ class Gearbox(wiring.Component):
                     stream.Signature(data.StructLayout({"data": chunk_units * unit_bits, "end": 1}))
                 ),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -62,7 +62,7 @@ class Givens(wiring.Component):
         Words of the new factors, one job's after the other's, in the order in which they are done.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
         super().__init__(
@@ -75,7 +75,6 @@ class Givens(wiring.Component):
                 "o_valid": Out(1),
                 "factor": Out(stream.Signature(factor_shape(config))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -50,11 +50,11 @@ class GivensCore(wiring.Component):
         Words of the new factors, one job's behind the other's, in the order in which they are done.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         bus = stream.Signature(8 * config.bus_bytes)
         own = {"load": In(bus), "factor": Out(stream.Signature(factor_shape(config)))}
-        super().__init__({**core_members(config), **own}, src_loc_at=1 + src_loc_at)
+        super().__init__({**core_members(config), **own})
 
     def elaborate(self, platform):
         m = Module()

@@ -67,7 +67,7 @@ class Issue(wiring.Component):
         Of the contexts.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         n, count = config.n_max, config.contexts
         which = index_range(count)
@@ -98,7 +98,6 @@ class Issue(wiring.Component):
                 "columns": Out(data.ArrayLayout(range(n + 1), count)),
                 "jobs": Out(data.ArrayLayout(range(max(config.jobs, 2)), count)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

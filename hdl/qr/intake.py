@@ -62,7 +62,7 @@ class Intake(wiring.Component):
         What `sums` gives is of what blocks move.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
         words_out = {
@@ -86,7 +86,6 @@ class Intake(wiring.Component):
                 ),
                 **words_out,
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def _collect(self, m, name, size, take):

@@ -42,7 +42,7 @@ class Loader(wiring.Component):
     o : Out(stream.Signature(load_shape(n_max, jobs)))
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
         super().__init__(
@@ -59,7 +59,6 @@ class Loader(wiring.Component):
                 ),
                 "o": Out(stream.Signature(load_shape(n, jobs))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def _convert(self, m, label, value):

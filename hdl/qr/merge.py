@@ -38,7 +38,7 @@ class Merge(wiring.Component):
         New words; `gram`: of AᵀA, `last`: the job's last one. The `NormalEquationAccumulator`'s bank may be given back when that is taken.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         bus, n = config.bus_bytes, config.n_max
         self.chunks = -(-(n * (n + 1) // 2) // (bus // ENTRY_BYTES))
@@ -55,7 +55,6 @@ class Merge(wiring.Component):
                     stream.Signature(data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1}))
                 ),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -60,7 +60,7 @@ class NormalEquationAccumulator(wiring.Component):
         `gram_lanes` is neither.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
         self.triangle, self.each = n * (n + 1) // 2, bus // ENTRY_BYTES
@@ -80,7 +80,6 @@ class NormalEquationAccumulator(wiring.Component):
                 "right_hand_side": Out(right_hand_side_shape(bus)),
                 "entries": Out(entries_shape(bus)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -26,8 +26,8 @@ class Times(wiring.Component):
         Code of the product.
     """
 
-    def __init__(self, *, src_loc_at=0):
-        super().__init__({"w": In(32), "x": In(signed(9)), "o": Out(32)}, src_loc_at=1 + src_loc_at)
+    def __init__(self):
+        super().__init__({"w": In(32), "x": In(signed(9)), "o": Out(32)})
 
     def elaborate(self, platform):
         m = Module()
@@ -92,7 +92,7 @@ class Floor(wiring.Component):
         Below 0 and NaN become 0, the greatest label is 2**31 - 1.
     """
 
-    def __init__(self, *, src_loc_at=0):
+    def __init__(self):
         super().__init__(
             {
                 "a": In(32),
@@ -101,7 +101,6 @@ class Floor(wiring.Component):
                 "large": Out(1),
                 "label": Out(unsigned(31)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -68,7 +68,7 @@ class Records(wiring.Component):
     o : Out(stream.Signature(record_shape(n_max)))
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         n = config.n_max
         counts = dict.fromkeys(("inserted", "buried", "removed", "moved"), 24)
@@ -79,7 +79,6 @@ class Records(wiring.Component):
                 "i": In(stream.Signature(8 * config.bus_bytes)),
                 "o": Out(stream.Signature(record_shape(n))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -57,7 +57,7 @@ class VectorUnit(wiring.Component):
         `done` and `result` of the unit before.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         lanes, slot = data.ArrayLayout(32, config.lanes), slot_shape(config)
         super().__init__(
@@ -84,7 +84,6 @@ class VectorUnit(wiring.Component):
                 "next": In(slot),
                 "next_values": In(lanes),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def _unit(self, m, label, op, a, b):
@@ -301,7 +300,7 @@ class RowRing(wiring.Component):
         A row's last lanes have been read.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         which, slot = index_range(config.contexts), slot_shape(config)
         super().__init__(
@@ -320,7 +319,6 @@ class RowRing(wiring.Component):
                 "freed": Out(1),
                 "freed_context": Out(which),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

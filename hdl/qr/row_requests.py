@@ -37,7 +37,7 @@ class RowRequests(wiring.Component):
     o : Out(stream.Signature({address, beats, bits, last}))
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         super().__init__(
             {
@@ -50,7 +50,6 @@ class RowRequests(wiring.Component):
                     )
                 ),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

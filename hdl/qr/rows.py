@@ -51,7 +51,7 @@ class Rows(wiring.Component):
         A bus word is smaller than a row.
     """
 
-    def __init__(self, config: FitPlan, *, units: int | None = None, src_loc_at=0):
+    def __init__(self, config: FitPlan, *, units: int | None = None):
         self.config, self.units = config, config.row_units if units is None else units
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__(
@@ -64,7 +64,6 @@ class Rows(wiring.Component):
                 "words": In(stream.Signature(bus)),
                 "o": Out(stream.Signature(rows_shape(n, self.units))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

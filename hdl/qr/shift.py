@@ -59,7 +59,7 @@ class Shift(wiring.Component):
         What is to be added to this word of c, one cycle later.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
         self.each, self.together = 8 * bus // BLOCK_BITS, blocks_together(config)
@@ -82,7 +82,6 @@ class Shift(wiring.Component):
                 "chunk": In(12),
                 "right_hand_side": Out(right_hand_side_shape(bus)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

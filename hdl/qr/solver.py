@@ -89,7 +89,7 @@ class Solver(wiring.Component):
         Fewer lanes than columns.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         if config.lanes < config.n_max:
             raise ValueError(
                 f"the solver takes a row a cycle: {config.lanes} lanes are less than {config.n_max} columns"
@@ -102,7 +102,6 @@ class Solver(wiring.Component):
                 "o": Out(solution_shape(n, jobs)),
                 "o_valid": Out(1),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -44,7 +44,7 @@ class TableSums(wiring.Component):
         The next sum is wanted, likewise; `o` has it in the next cycle.
     """
 
-    def __init__(self, columns: Columns, *, src_loc_at=0):
+    def __init__(self, columns: Columns):
         self.columns = columns
         super().__init__(
             {
@@ -54,7 +54,6 @@ class TableSums(wiring.Component):
                 "read": In(1),
                 "o": Out(_BITS),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

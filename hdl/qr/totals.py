@@ -42,7 +42,7 @@ class Totals(wiring.Component):
         It, in the same cycle.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         super().__init__(
             {
@@ -52,7 +52,6 @@ class Totals(wiring.Component):
                 "column": In(range(config.n_max)),
                 "value": Out(signed(_WIDE)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):
@@ -130,7 +129,7 @@ class Refresh(wiring.Component):
     side : Out(stream.Signature(side_column_shape()))
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__(
@@ -146,7 +145,6 @@ class Refresh(wiring.Component):
                 "o": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
                 "side": Out(stream.Signature(side_column_shape())),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def _convert(self, m, label, value):

@@ -56,7 +56,7 @@ class Vectoring(wiring.Component):
         y_k / d_k of a column.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         which, column = index_range(config.contexts), range(config.n_max)
         super().__init__(
@@ -90,7 +90,6 @@ class Vectoring(wiring.Component):
                 "z_column": Out(column),
                 "z_value": Out(32),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def _is(self, stage: int, *kinds: Any) -> Value:

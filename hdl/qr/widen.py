@@ -49,7 +49,7 @@ class Widen(wiring.Component):
         A `Dot` unit, which is theirs while `uses` is high: in the cycles of `models.qr.schedule.widen_turns`.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None, *, src_loc_at=0):
+    def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
         n = config.n_max
         weights = data.ArrayLayout(32, n)
@@ -70,7 +70,6 @@ class Widen(wiring.Component):
                 "uses": Out(1),
                 "score": In(32),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

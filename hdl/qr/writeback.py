@@ -70,7 +70,7 @@ class WriteBack(wiring.Component):
         A job's last word is transferred.
     """
 
-    def __init__(self, config: FitPlan, *, src_loc_at=0):
+    def __init__(self, config: FitPlan):
         self.config = config
         n, bus = config.n_max, 8 * config.bus_bytes
         super().__init__(
@@ -86,7 +86,6 @@ class WriteBack(wiring.Component):
                 "o": Out(stream.Signature(bus)),
                 "ended": Out(1),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -38,7 +38,7 @@ class ControlRegisters(wiring.Component):
     irq : Out(1)
     """
 
-    def __init__(self, register_map, *, src_loc_at=0):
+    def __init__(self, register_map):
         self.register_map = register_map
         constants = ("identity", "version", "design")
         self.live = [
@@ -58,7 +58,7 @@ class ControlRegisters(wiring.Component):
             members["registers"] = Out(
                 data.StructLayout({r.name: r.bits for r in register_map.engine})
             )
-        super().__init__(members, src_loc_at=1 + src_loc_at)
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()

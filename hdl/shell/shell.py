@@ -37,7 +37,7 @@ class Shell(wiring.Component):
     irq : Out(1)
     """
 
-    def __init__(self, engine, register_map, *, src_loc_at=0):
+    def __init__(self, engine, register_map):
         self.engine = engine
         self.register_map = register_map
         self.ports: list[AXI4] = []
@@ -58,7 +58,7 @@ class Shell(wiring.Component):
         members = flat("s_axil", self.control.flip())
         for k, port in enumerate(self.ports):
             members |= flat(f"m{k}_axi", port)
-        super().__init__(members | {"irq": Out(1)}, src_loc_at=1 + src_loc_at)
+        super().__init__(members | {"irq": Out(1)})
         self.busy = Signal()  # a run is under way; not a port: for who builds around the shell
 
     def elaborate(self, platform):

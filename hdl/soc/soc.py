@@ -58,7 +58,6 @@ class Soc(wiring.Component):
         clock_hz: int,
         baud: int,
         memory: str = "block RAM",
-        src_loc_at=0,
     ):
         self.shell = Shell(engine, register_map)
         self.library = library
@@ -73,7 +72,7 @@ class Soc(wiring.Component):
         members = {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1)}
         if self.kind not in _INSIDE:
             members["memory"] = Out(self.port)
-        super().__init__(members, src_loc_at=1 + src_loc_at)
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()

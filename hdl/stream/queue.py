@@ -26,11 +26,10 @@ class Buffer(wiring.Component):
     o : Out(stream.Signature(shape))
     """
 
-    def __init__(self, shape, *, src_loc_at=0):
+    def __init__(self, shape):
         self.shape = shape
         super().__init__(
             {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))},
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):
@@ -72,11 +71,10 @@ class Spare(wiring.Component):
     o : Out(stream.Signature(shape))
     """
 
-    def __init__(self, shape, *, src_loc_at=0):
+    def __init__(self, shape):
         self.shape = shape
         super().__init__(
             {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))},
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):
@@ -115,7 +113,7 @@ class Queue(wiring.Component):
         Items held.
     """
 
-    def __init__(self, shape, depth, *, src_loc_at=0):
+    def __init__(self, shape, depth):
         if not isinstance(depth, int) or depth < 1:
             raise ValueError(f"depth must be an integer of at least 1, not {depth!r}")
         self.shape = shape
@@ -126,7 +124,6 @@ class Queue(wiring.Component):
                 "o": Out(stream.Signature(shape)),
                 "level": Out(range(depth + 1)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

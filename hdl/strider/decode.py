@@ -106,7 +106,7 @@ class Decoder(wiring.Component):
         With `value`: its length; whether what was read is padding instead.
     """
 
-    def __init__(self, config, *, src_loc_at=0):
+    def __init__(self, config):
         self.config = config
         places, inside = place_bits(config), page_bits(config)
         self.places = places
@@ -149,7 +149,6 @@ class Decoder(wiring.Component):
                 "odd": Out(1),
                 "padded": Out(1),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -38,9 +38,7 @@ class PageBuffers(wiring.Component):
         The address two bus words further on, but for its lowest bits, which do not count.
     """
 
-    def __init__(
-        self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False, src_loc_at=0
-    ):
+    def __init__(self, *, page_size, bus_bytes, buffers, parts, granule=1, registered=False):
         self.granule = granule
         self.registered = registered
         self.parts = parts
@@ -57,7 +55,6 @@ class PageBuffers(wiring.Component):
                 "after": In(range(page_size)),
                 "window": Out(8 * bus_bytes),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -55,7 +55,7 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
         is the line pointer of the `tag`'s tuple, from the cycle after the first tag of it on.
     """
 
-    def __init__(self, config, parts, *, src_loc_at=0):
+    def __init__(self, config, parts):
         self.config = config
         self.parts = parts
         layout = tag_layout(config)
@@ -74,7 +74,6 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
                 "code": Out(8),
                 "line": Out(13),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

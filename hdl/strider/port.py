@@ -66,7 +66,7 @@ class AccessPort(wiring.Component):
         waited for `o.ready`.
     """
 
-    def __init__(self, config, library=None, *, src_loc_at=0):
+    def __init__(self, config, library=None):
         self.config = config
         self.parts = Submodules() if library is None else library
         super().__init__(
@@ -84,7 +84,6 @@ class AccessPort(wiring.Component):
                 "skipped": Out(32),
                 "stalls": Out(32),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

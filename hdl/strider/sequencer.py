@@ -51,7 +51,6 @@ class PageSequencer(wiring.Component):
         beats_width=24,
         count_width=32,
         epochs_width=32,
-        src_loc_at=0,
     ):
         self.beats = page_size // bus_bytes
         self.credits = credits
@@ -67,7 +66,6 @@ class PageSequencer(wiring.Component):
                 "busy": Out(1),
                 "o": Out(stream.Signature(command_shape(address_width, beats_width))),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

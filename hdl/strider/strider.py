@@ -30,7 +30,7 @@ class Strider(wiring.Component):
         With `error`: what, at which line pointer, and of a value its flat position, counted from 1.
     """
 
-    def __init__(self, config, parts, *, src_loc_at=0):
+    def __init__(self, config, parts):
         self.config = config
         self.parts = parts
         super().__init__(
@@ -53,7 +53,6 @@ class Strider(wiring.Component):
                 "take": In(1),
                 "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):

@@ -64,7 +64,7 @@ class TupleBuffer(wiring.Component):
         A pulse for each tuple left out.
     """
 
-    def __init__(self, config, parts, *, src_loc_at=0):
+    def __init__(self, config, parts):
         self.config = config
         self.parts = parts
         super().__init__(
@@ -87,7 +87,6 @@ class TupleBuffer(wiring.Component):
                 "take": In(1),
                 "skipped": Out(1),
             },
-            src_loc_at=1 + src_loc_at,
         )
 
     def elaborate(self, platform):
