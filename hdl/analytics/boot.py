@@ -59,9 +59,8 @@ class Boot(wiring.Component):
         m.d.comb += [self.o_command.p.address.eq(self.address), self.o_command.p.beats.eq(beats)]
         with m.FSM() as fsm:
             m.d.comb += self.done.eq(fsm.ongoing("DONE"))
-            with m.State("IDLE"):
-                with m.If(self.start):
-                    m.next = "COMMAND"
+            with m.State("IDLE"), m.If(self.start):
+                m.next = "COMMAND"
             with m.State("COMMAND"):
                 m.d.comb += self.o_command.valid.eq(1)
                 with m.If(self.o_command.ready):
@@ -159,11 +158,10 @@ class ResultWriter(wiring.Component):
         with m.If(self.o_command.valid & self.o_command.ready):
             m.d.sync += sent.eq(1)
         with m.FSM():
-            with m.State("IDLE"):
-                with m.If(self.start):
-                    m.d.comb += self.models.eq(1)
-                    m.d.sync += asked.eq(1)
-                    m.next = "FETCH"
+            with m.State("IDLE"), m.If(self.start):
+                m.d.comb += self.models.eq(1)
+                m.d.sync += asked.eq(1)
+                m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.comb += self.step.eq(1)
                 m.next = "COLLECT"

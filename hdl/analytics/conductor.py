@@ -131,9 +131,8 @@ class Conductor(wiring.Component):
                 self.running.eq(fsm.ongoing("RUN") & ~self.halt),
                 self.stop.eq(fsm.ongoing("FINISH") | fsm.ongoing("OVER")),
             ]
-            with m.State("BOOT"):
-                with m.If(self.begin):
-                    m.next = "RUN"
+            with m.State("BOOT"), m.If(self.begin):
+                m.next = "RUN"
             with m.State("RUN"):
                 with m.If(self.start):
                     m.d.sync += self.trained.eq(1)
@@ -144,11 +143,10 @@ class Conductor(wiring.Component):
                         m.d.sync += self.epoch.eq(self.epoch)
                     with m.Elif(last_epoch):
                         m.next = "FINISH"
-            with m.State("SETTLE"):
-                with m.If(settled):
-                    m.d.comb += self.epoch_start.eq(1)
-                    m.d.sync += deciding.eq(0)
-                    m.next = "DECIDE"
+            with m.State("SETTLE"), m.If(settled):
+                m.d.comb += self.epoch_start.eq(1)
+                m.d.sync += deciding.eq(0)
+                m.next = "DECIDE"
             with m.State("DECIDE"):
                 m.d.sync += deciding.eq(deciding + 1)
                 with m.If(deciding == self.plan.schedule.decide):
@@ -157,10 +155,9 @@ class Conductor(wiring.Component):
                     m.next = "RUN"
                     with m.If(self.flag | last_epoch):
                         m.next = "FINISH"
-            with m.State("FINISH"):
-                with m.If(settled):
-                    m.d.comb += self.finish.eq(~self.halt)
-                    m.next = "OVER"
+            with m.State("FINISH"), m.If(settled):
+                m.d.comb += self.finish.eq(~self.halt)
+                m.next = "OVER"
             with m.State("OVER"):
                 pass
 

@@ -195,12 +195,10 @@ class Bridge(wiring.Component):
                         m.next = "WRITE_ADDRESS"
                     with m.Else():
                         m.d.sync += self.step
-        with m.State("WRITE_ADDRESS"):
-            with m.If(self._ask(m, "aw")):
-                m.next = "WRITE_DATA"
-        with m.State("WRITE_DATA"):
-            with m.If(self._ask(m, "w")):
-                m.next = "WRITE_ANSWER"
+        with m.State("WRITE_ADDRESS"), m.If(self._ask(m, "aw")):
+            m.next = "WRITE_DATA"
+        with m.State("WRITE_DATA"), m.If(self._ask(m, "w")):
+            m.next = "WRITE_ANSWER"
         with m.State("WRITE_ANSWER"):
             valid, response = self._answer(m, "b", 1)
             with m.If(valid):
@@ -246,9 +244,8 @@ class Bridge(wiring.Component):
                     m.d.comb += self.o.p.data.eq(rom[self.address[:4]])
                 with m.If(self.o.ready):
                     m.d.sync += self.step
-        with m.State("READ_ADDRESS"):
-            with m.If(self._ask(m, "ar")):
-                m.next = "READ_ANSWER"
+        with m.State("READ_ADDRESS"), m.If(self._ask(m, "ar")):
+            m.next = "READ_ANSWER"
         # the bus holds its word until the last of its bytes is sent
         with m.State("READ_ANSWER"):
             valid, response = self._answer(m, "r", 0)

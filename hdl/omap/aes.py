@@ -144,14 +144,12 @@ class GaloisCounter(wiring.Component):
             next_counter.eq(counter + 1),
         ]
         with m.Switch(phase):
-            with m.Case(Phase.IDLE):
-                with m.If(self.start):
-                    m.d.comb += [load.eq(1), next_counter.eq(1)]
-                    m.d.sync += [phase.eq(Phase.HASH), left.eq(self.blocks - 1)]
-            with m.Case(Phase.HASH):
-                with m.If(ready):
-                    m.d.comb += load.eq(1)
-                    m.d.sync += [subkey.eq(_polynomial(state)), phase.eq(Phase.PADS)]
+            with m.Case(Phase.IDLE), m.If(self.start):
+                m.d.comb += [load.eq(1), next_counter.eq(1)]
+                m.d.sync += [phase.eq(Phase.HASH), left.eq(self.blocks - 1)]
+            with m.Case(Phase.HASH), m.If(ready):
+                m.d.comb += load.eq(1)
+                m.d.sync += [subkey.eq(_polynomial(state)), phase.eq(Phase.PADS)]
             with m.Case(Phase.PADS):
                 m.d.comb += load.eq(self.taken)
                 with m.If(self.taken):
@@ -159,9 +157,8 @@ class GaloisCounter(wiring.Component):
                     with m.If(left == 0):
                         m.d.comb += next_counter.eq(1)
                         m.d.sync += phase.eq(Phase.MASK)
-            with m.Case(Phase.MASK):
-                with m.If(self.tag_valid & self.tag_taken):
-                    m.d.sync += phase.eq(Phase.IDLE)
+            with m.Case(Phase.MASK), m.If(self.tag_valid & self.tag_taken):
+                m.d.sync += phase.eq(Phase.IDLE)
         self._hash(m, phase, subkey, state, ready)
         return m
 

@@ -104,12 +104,11 @@ class Sponge(wiring.Component):
         a, b, c, d, e = state
         key_low, key_high = self.key[:64], self.key[64:]
         with m.Switch(phase):
-            with m.Case(Phase.IDLE):
-                with m.If(self.start):
-                    words = initial_state(self.key, self.nonce)
-                    m.d.sync += [word.eq(new) for word, new in zip(state, words, strict=True)]
-                    m.d.sync += [phase.eq(Phase.INITIAL), number.eq(0)]
-                    m.d.sync += [left.eq(self.blocks), first.eq(1)]
+            with m.Case(Phase.IDLE), m.If(self.start):
+                words = initial_state(self.key, self.nonce)
+                m.d.sync += [word.eq(new) for word, new in zip(state, words, strict=True)]
+                m.d.sync += [phase.eq(Phase.INITIAL), number.eq(0)]
+                m.d.sync += [left.eq(self.blocks), first.eq(1)]
             with m.Case(Phase.INITIAL):
                 m.d.comb += move.eq(1)
                 with m.If(last):
@@ -130,6 +129,5 @@ class Sponge(wiring.Component):
                     m.d.comb += Cat(*entering).eq(Cat(a ^ 1, b, c ^ key_low, d ^ key_high, e))
                 with m.If(last):
                     m.d.sync += phase.eq(Phase.TAG)
-            with m.Case(Phase.TAG):
-                with m.If(self.tag_taken):
-                    m.d.sync += phase.eq(Phase.IDLE)
+            with m.Case(Phase.TAG), m.If(self.tag_taken):
+                m.d.sync += phase.eq(Phase.IDLE)

@@ -229,10 +229,9 @@ class Intake(wiring.Component):
                     with m.Else():
                         m.d.comb += self.body.ready.eq(1)
                         m.next = "HEAD"
-            with m.State("LAST"):
-                with m.If(~self.pending):
-                    m.d.comb += self.body.ready.eq(1)
-                    m.next = "HEAD"
+            with m.State("LAST"), m.If(~self.pending):
+                m.d.comb += self.body.ready.eq(1)
+                m.next = "HEAD"
 
     def _anchor(self, m, take, bad, pending):
         n, bus = self.config.n_max, self.config.bus_bytes

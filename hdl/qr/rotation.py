@@ -191,19 +191,17 @@ class VectorUnit(wiring.Component):
             m.d.sync += [signal.eq(0) for signal in (a1, b1, a2, b2, a3, b3)]
             m.d.sync += minuend.eq(x)
             with m.Switch(kind):
-                with m.Case(Kind.ROW):
-                    with m.If(~self.turn["skip"]):
-                        m.d.sync += [
-                            a1.eq(self.turn["c"]),
-                            b1.eq(u),
-                            a2.eq(self.turn["s"]),
-                            b2.eq(x),
-                            a3.eq(self.turn["head"]),
-                            b3.eq(u),
-                        ]
-                with m.Case(Kind.SIDE):
-                    with m.If(self.turn["keep"]):
-                        m.d.sync += [a3.eq(self.turn["head"]), b3.eq(u)]
+                with m.Case(Kind.ROW), m.If(~self.turn["skip"]):
+                    m.d.sync += [
+                        a1.eq(self.turn["c"]),
+                        b1.eq(u),
+                        a2.eq(self.turn["s"]),
+                        b2.eq(x),
+                        a3.eq(self.turn["head"]),
+                        b3.eq(u),
+                    ]
+                with m.Case(Kind.SIDE), m.If(self.turn["keep"]):
+                    m.d.sync += [a3.eq(self.turn["head"]), b3.eq(u)]
                 with m.Case(Kind.LOAD):
                     m.d.sync += minuend.eq(self.load[lane])
                 with m.Case(Kind.DROP):

@@ -117,9 +117,8 @@ class TableFitEngine(wiring.Component):
             self.access.flush.eq(state == _State.FLUSH),
         ]
         with m.Switch(state):
-            with m.Case(_State.REST):
-                with m.If(self.start):
-                    m.d.sync += state.eq(_State.LOAD)
+            with m.Case(_State.REST), m.If(self.start):
+                m.d.sync += state.eq(_State.LOAD)
             with m.Case(_State.LOAD):
                 with m.If(reader.i.ready):
                     m.d.sync += asked.eq(1)
@@ -133,9 +132,8 @@ class TableFitEngine(wiring.Component):
                 with m.Else():
                     m.d.comb += sequencer.start.eq(1)
                     m.d.sync += state.eq(_State.WALK)
-            with m.Case(_State.WALK):
-                with m.If(self.through):
-                    m.d.sync += state.eq(_State.FLUSH)
+            with m.Case(_State.WALK), m.If(self.through):
+                m.d.sync += state.eq(_State.FLUSH)
             with m.Case(_State.FLUSH):
                 m.d.sync += [state.eq(_State.BEGIN), self.segment.eq(self.segment + 1)]
 
