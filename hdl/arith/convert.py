@@ -70,7 +70,7 @@ class PgConverter(wiring.Component):
                 "o": Out(unsigned(format.width)),
                 "over": Out(1),
                 "nan": Out(1),
-            },
+            }
         )
 
     def elaborate(self, platform: object) -> Module:

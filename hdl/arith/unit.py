@@ -61,7 +61,7 @@ class Unit(wiring.Component):
             {
                 **{name: In(unsigned(format.width)) for name in operand_names(op)},
                 "o": Out(unsigned(format.width)),
-            },
+            }
         )
 
     def elaborate(self, platform: object) -> Module:

@@ -49,7 +49,7 @@ class Bridge(wiring.Component):
                 "o": Out(stream.Signature(data.StructLayout({"data": 8, "last": 1}))),
                 "axil": Out(registers),
                 "bus": Out(memory),
-            },
+            }
         )
 
     def elaborate(self, platform):

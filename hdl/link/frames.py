@@ -42,7 +42,7 @@ class Deframer(wiring.Component):
 
     def __init__(self):
         super().__init__(
-            {"i": In(stream.Signature(8)), "o": Out(stream.Signature(8)), "dropped": Out(1)},
+            {"i": In(stream.Signature(8)), "o": Out(stream.Signature(8)), "dropped": Out(1)}
         )
 
     def elaborate(self, platform):
@@ -155,7 +155,7 @@ class Framer(wiring.Component):
             {
                 "i": In(stream.Signature(data.StructLayout({"data": 8, "last": 1}))),
                 "o": Out(stream.Signature(8)),
-            },
+            }
         )
 
     def elaborate(self, platform):

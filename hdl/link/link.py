@@ -36,7 +36,7 @@ class Link(wiring.Component):
         self.registers = registers
         self.memory = memory
         super().__init__(
-            {"rx": In(1, init=1), "tx": Out(1, init=1), "axil": Out(registers), "bus": Out(memory)},
+            {"rx": In(1, init=1), "tx": Out(1, init=1), "axil": Out(registers), "bus": Out(memory)}
         )
 
     def elaborate(self, platform):

@@ -60,7 +60,7 @@ class Arbiter(wiring.Component):
             address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width
         )
         super().__init__(
-            {f"m{k}": In(port) for k, port in enumerate(self.ports)} | {"bus": Out(self.port)},
+            {f"m{k}": In(port) for k, port in enumerate(self.ports)} | {"bus": Out(self.port)}
         )
 
     def elaborate(self, platform):

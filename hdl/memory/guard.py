@@ -53,7 +53,7 @@ class Guard(wiring.Component):
                 "stop": In(1),
                 "idle": Out(1),
                 "active": Out(1),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -43,7 +43,7 @@ class Splitter(wiring.Component):
                 "o": Out(
                     stream.Signature(data.StructLayout({"address": address_width, "length": 8}))
                 ),
-            },
+            }
         )
 
     def elaborate(self, platform):
@@ -127,7 +127,7 @@ class BurstReader(wiring.Component):
                 "error": Out(1),
                 "idle": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, write=False)),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -69,7 +69,7 @@ class BurstWriter(wiring.Component):
                 "error": Out(1),
                 "idle": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes, read=False)),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -70,7 +70,7 @@ class AnchorUpdate(wiring.Component):
                 "errors_valid": Out(1),
                 "errors_job": Out(number),
                 "o_errors": Out(errors_shape),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -83,7 +83,7 @@ class BackSubstitution(wiring.Component):
                 "out_en": In(1),
                 "out_values": Out(values),
                 "out_d": Out(32),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -75,7 +75,7 @@ class JobCheck(wiring.Component):
                 "head": In(head_shape),
                 "descriptor_code": Out(8),
                 "head_code": Out(8),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -37,7 +37,7 @@ class Dot(wiring.Component):
                 "w": In(data.ArrayLayout(32, n)),
                 "x": In(data.ArrayLayout(signed(9), n)),
                 "o": Out(32),
-            },
+            }
         )
 
     def elaborate(self, platform):
@@ -136,7 +136,7 @@ class Pass(wiring.Component):
                 "lent_x": In(data.ArrayLayout(signed(9), n)),
                 "score": Out(32),
                 "guess": Out(31),
-            },
+            }
         )
 
     def elaborate(self, platform):

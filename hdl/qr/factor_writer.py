@@ -56,7 +56,7 @@ class FactorWriter(wiring.Component):
                 "gone": Out(1),
                 "gone_context": Out(which),
                 "o": Out(stream.Signature(factor_shape(config))),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -127,7 +127,7 @@ class Fetch(wiring.Component):
                 "slot_valid": Out(1),
                 "slot": Out(index_range(config.jobs)),
                 "kept": Out(slot_shape()),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -62,7 +62,7 @@ class Frames(wiring.Component):
                 "moved": Out(asked),
                 "trend": Out(signed(TREND)),
                 "over": Out(1),
-            },
+            }
         )
 
     def elaborate(self, platform):

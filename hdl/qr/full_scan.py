@@ -43,7 +43,7 @@ class FullScan(wiring.Component):
                 "bits": In(stream.Signature(bus)),
                 "words": In(stream.Signature(bus)),
                 "o": Out(stream.Signature(record_shape(n))),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -60,7 +60,7 @@ class Gearbox(wiring.Component):
                 "o": Out(
                     stream.Signature(data.StructLayout({"data": chunk_units * unit_bits, "end": 1}))
                 ),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -74,7 +74,7 @@ class Givens(wiring.Component):
                 "o": Out(solution_shape(n, jobs)),
                 "o_valid": Out(1),
                 "factor": Out(stream.Signature(factor_shape(config))),
-            },
+            }
         )
 
     def elaborate(self, platform):

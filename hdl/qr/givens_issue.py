@@ -97,7 +97,7 @@ class Issue(wiring.Component):
                 "o": Out(operation_shape(config)),
                 "columns": Out(data.ArrayLayout(range(n + 1), count)),
                 "jobs": Out(data.ArrayLayout(range(max(config.jobs, 2)), count)),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -85,7 +85,7 @@ class Intake(wiring.Component):
                     stream.Signature(core_command_shape(n, config.jobs, config.solvers))
                 ),
                 **words_out,
-            },
+            }
         )
 
     def _collect(self, m, name, size, take):

@@ -58,7 +58,7 @@ class Loader(wiring.Component):
                     )
                 ),
                 "o": Out(stream.Signature(load_shape(n, jobs))),
-            },
+            }
         )
 
     def _convert(self, m, label, value):

@@ -54,7 +54,7 @@ class Merge(wiring.Component):
                 "o": Out(
                     stream.Signature(data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1}))
                 ),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -79,7 +79,7 @@ class NormalEquationAccumulator(wiring.Component):
                 "chunk": In(range(max(self.chunks, 2))),
                 "right_hand_side": Out(right_hand_side_shape(bus)),
                 "entries": Out(entries_shape(bus)),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -100,7 +100,7 @@ class Floor(wiring.Component):
                 "inexact": Out(1),
                 "large": Out(1),
                 "label": Out(unsigned(31)),
-            },
+            }
         )
 
     def elaborate(self, platform):

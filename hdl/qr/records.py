@@ -78,7 +78,7 @@ class Records(wiring.Component):
                 "offsets": In(data.ArrayLayout(8, n - 1)),
                 "i": In(stream.Signature(8 * config.bus_bytes)),
                 "o": Out(stream.Signature(record_shape(n))),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -83,7 +83,7 @@ class VectorUnit(wiring.Component):
                 "u_o": Out(lanes),
                 "next": In(slot),
                 "next_values": In(lanes),
-            },
+            }
         )
 
     def _unit(self, m, label, op, a, b):
@@ -316,7 +316,7 @@ class RowRing(wiring.Component):
                 "o": Out(data.ArrayLayout(32, config.lanes)),
                 "freed": Out(1),
                 "freed_context": Out(which),
-            },
+            }
         )
 
     def elaborate(self, platform):

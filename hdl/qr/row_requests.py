@@ -49,7 +49,7 @@ class RowRequests(wiring.Component):
                         )
                     )
                 ),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -63,7 +63,7 @@ class Rows(wiring.Component):
                 "bits": In(stream.Signature(bus)),
                 "words": In(stream.Signature(bus)),
                 "o": Out(stream.Signature(rows_shape(n, self.units))),
-            },
+            }
         )
 
     def elaborate(self, platform):

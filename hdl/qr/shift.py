@@ -81,7 +81,7 @@ class Shift(wiring.Component):
                 "trend": Out(trend_shape),
                 "chunk": In(12),
                 "right_hand_side": Out(right_hand_side_shape(bus)),
-            },
+            }
         )
 
     def elaborate(self, platform):

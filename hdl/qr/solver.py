@@ -101,7 +101,7 @@ class Solver(wiring.Component):
                 "i": In(stream.Signature(load_shape(n, jobs))),
                 "o": Out(solution_shape(n, jobs)),
                 "o_valid": Out(1),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -53,7 +53,7 @@ class TableSums(wiring.Component):
                 "sum": In(_BITS),
                 "read": In(1),
                 "o": Out(_BITS),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -51,7 +51,7 @@ class Totals(wiring.Component):
                 "part": In(2),
                 "column": In(range(config.n_max)),
                 "value": Out(signed(_WIDE)),
-            },
+            }
         )
 
     def elaborate(self, platform):
@@ -144,7 +144,7 @@ class Refresh(wiring.Component):
                 "value": In(signed(_WIDE)),
                 "o": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
                 "side": Out(stream.Signature(side_column_shape())),
-            },
+            }
         )
 
     def _convert(self, m, label, value):

@@ -89,7 +89,7 @@ class Vectoring(wiring.Component):
                 "z_context": Out(which),
                 "z_column": Out(column),
                 "z_value": Out(32),
-            },
+            }
         )
 
     def _is(self, stage: int, *kinds: Any) -> Value:

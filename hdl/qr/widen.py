@@ -69,7 +69,7 @@ class Widen(wiring.Component):
                 "dot_x": Out(data.ArrayLayout(signed(9), n)),
                 "uses": Out(1),
                 "score": In(32),
-            },
+            }
         )
 
     def elaborate(self, platform):

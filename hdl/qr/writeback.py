@@ -85,7 +85,7 @@ class WriteBack(wiring.Component):
                 "command": Out(stream.Signature(command_shape(ADDRESS_BITS, 24))),
                 "o": Out(stream.Signature(bus)),
                 "ended": Out(1),
-            },
+            }
         )
 
     def elaborate(self, platform):

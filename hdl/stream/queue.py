@@ -10,7 +10,13 @@ __all__ = ["Buffer", "Queue", "Spare"]
 _DISTRIBUTED_BITS = 2048
 
 
-class Buffer(wiring.Component):
+class _Slice(wiring.Component):
+    def __init__(self, shape):
+        self.shape = shape
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+
+class Buffer(_Slice):
     """A register slice: no combinational path from `i` to `o` in either direction, two items of storage.
 
     An item accepted in cycle t is offered from cycle t + 1 on; one item a cycle.
@@ -25,12 +31,6 @@ class Buffer(wiring.Component):
     i : In(stream.Signature(shape))
     o : Out(stream.Signature(shape))
     """
-
-    def __init__(self, shape):
-        self.shape = shape
-        super().__init__(
-            {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))},
-        )
 
     def elaborate(self, platform):
         m = Module()
@@ -55,7 +55,7 @@ class Buffer(wiring.Component):
         return m
 
 
-class Spare(wiring.Component):
+class Spare(_Slice):
     """Storage for one item, where it cannot go on: no combinational path from `o.ready` to `i.ready`.
 
     An item is offered in the cycle in which it is accepted; no item leaves later than it would without this component.
@@ -70,12 +70,6 @@ class Spare(wiring.Component):
     i : In(stream.Signature(shape))
     o : Out(stream.Signature(shape))
     """
-
-    def __init__(self, shape):
-        self.shape = shape
-        super().__init__(
-            {"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))},
-        )
 
     def elaborate(self, platform):
         m = Module()
@@ -123,7 +117,7 @@ class Queue(wiring.Component):
                 "i": In(stream.Signature(shape)),
                 "o": Out(stream.Signature(shape)),
                 "level": Out(range(depth + 1)),
-            },
+            }
         )
 
     def elaborate(self, platform):

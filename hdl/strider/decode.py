@@ -148,7 +148,7 @@ class Decoder(wiring.Component):
                 "dense": Out(1),
                 "odd": Out(1),
                 "padded": Out(1),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -54,7 +54,7 @@ class PageBuffers(wiring.Component):
                 "address": In(range(page_size)),
                 "after": In(range(page_size)),
                 "window": Out(8 * bus_bytes),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -73,7 +73,7 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
                 "policy": Out(policy_layout()),
                 "code": Out(8),
                 "line": Out(13),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -83,7 +83,7 @@ class AccessPort(wiring.Component):
                 "tuples": Out(32),
                 "skipped": Out(32),
                 "stalls": Out(32),
-            },
+            }
         )
 
     def elaborate(self, platform):

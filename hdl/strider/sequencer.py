@@ -65,7 +65,7 @@ class PageSequencer(wiring.Component):
                 "free": In(1),
                 "busy": Out(1),
                 "o": Out(stream.Signature(command_shape(address_width, beats_width))),
-            },
+            }
         )
 
     def elaborate(self, platform):

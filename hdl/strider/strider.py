@@ -52,7 +52,7 @@ class Strider(wiring.Component):
                 "read": In(1),
                 "take": In(1),
                 "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
-            },
+            }
         )
 
     def elaborate(self, platform):

@@ -86,7 +86,7 @@ class TupleBuffer(wiring.Component):
                 "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
                 "take": In(1),
                 "skipped": Out(1),
-            },
+            }
         )
 
     def elaborate(self, platform):

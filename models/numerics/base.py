@@ -149,17 +149,21 @@ class Format(ABC):
     @abstractmethod
     def abs(self, a: ArrayLike) -> Codes: ...
     @abstractmethod
-    def lt(self, a: ArrayLike, b: ArrayLike) -> Codes: ...
-    @abstractmethod
-    def gt(self, a: ArrayLike, b: ArrayLike) -> Codes: ...
-    @abstractmethod
-    def le(self, a: ArrayLike, b: ArrayLike) -> Codes: ...
-    @abstractmethod
-    def ge(self, a: ArrayLike, b: ArrayLike) -> Codes: ...
-    @abstractmethod
     def max(self, a: ArrayLike, b: ArrayLike) -> Codes: ...
     @abstractmethod
     def min(self, a: ArrayLike, b: ArrayLike) -> Codes: ...
+
+    def lt(self, a: ArrayLike, b: ArrayLike) -> Codes:
+        return self._truth(self.decode(a) < self.decode(b))
+
+    def le(self, a: ArrayLike, b: ArrayLike) -> Codes:
+        return self._truth(self.decode(a) <= self.decode(b))
+
+    def gt(self, a: ArrayLike, b: ArrayLike) -> Codes:
+        return self.lt(b, a)
+
+    def ge(self, a: ArrayLike, b: ArrayLike) -> Codes:
+        return self.le(b, a)
 
     def __str__(self) -> str:
         return self.name

@@ -163,18 +163,6 @@ class Fixed(Format):
     def abs(self, a: ArrayLike) -> Codes:
         return self.to_codes(self.exact("abs", a))
 
-    def lt(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.to_integers(a) < self.to_integers(b))
-
-    def gt(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.to_integers(a) > self.to_integers(b))
-
-    def le(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.to_integers(a) <= self.to_integers(b))
-
-    def ge(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.to_integers(a) >= self.to_integers(b))
-
     def max(self, a: ArrayLike, b: ArrayLike) -> Codes:
         return self.to_codes(np.maximum(self.to_integers(a), self.to_integers(b)))
 

@@ -171,18 +171,6 @@ class Float(Format):
     def abs(self, a: ArrayLike) -> Codes:
         return self.canonical(a) & (self.sign_bit - 1)
 
-    def lt(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.decode(a) < self.decode(b))
-
-    def gt(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.decode(a) > self.decode(b))
-
-    def le(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.decode(a) <= self.decode(b))
-
-    def ge(self, a: ArrayLike, b: ArrayLike) -> Codes:
-        return self._truth(self.decode(a) >= self.decode(b))
-
     def _pick(self, a: ArrayLike, b: ArrayLike, greater: bool) -> Codes:
         a, b = self.canonical(a), self.canonical(b)
         # a key that orders codes as their numbers, −0 just below +0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .bars import bars
 from .gantt import gantt
@@ -26,9 +26,6 @@ from .svg import (
     svg,
 )
 from .words import amount, short
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["KINDS", "bars", "draw", "gantt", "path", "picture", "resources", "roofline", "shares"]
 
