@@ -19,9 +19,10 @@ from .pipeline import (
     Unpacked,
     align,
     exponent_shape,
+    kept,
     leading_zeros,
     partial_products,
-    round_pack,
+    rounded,
     total,
     truth,
 )
@@ -83,20 +84,7 @@ def add(pipe: Pipeline, format: Float, a: Value, b: Value, negate: bool = False)
         inf=s.inf,
         nan=s.nan,
     )
-    return pipe.rank(
-        o=round_pack(
-            format,
-            s.sign,
-            s.exponent,
-            s.significand,
-            s.guard,
-            s.sticky,
-            s.zero,
-            s.inf,
-            s.nan,
-            s.zero_sign,
-        )
-    ).o
+    return rounded(pipe, format, s, s.significand, s.guard, s.sticky, zero_sign=s.zero_sign)
 
 
 def sub(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
@@ -120,19 +108,14 @@ def mul(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
     )
     product = total([(weight, getattr(s, f"part{weight}")) for weight, _ in parts], 2 * p)
     if len(parts) > 1:
-        s = pipe.rank(
-            product=product,
-            **{name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")},
-        )
+        s = pipe.rank(product=product, **kept(s))
         product = s.product
     wide = product[-1]
     significand = Mux(wide, product[p:], product[p - 1 : -1])
     guard = Mux(wide, product[p - 1], product[p - 2])
     sticky = product[: p - 2].any() | (wide & product[p - 2])
     exponent = pipe.wire(s.exponent + wide, exponent_shape(format), name="exponent")
-    return pipe.rank(
-        o=round_pack(format, s.sign, exponent, significand, guard, sticky, s.zero, s.inf, s.nan)
-    ).o
+    return rounded(pipe, format, s, significand, guard, sticky, exponent=exponent)
 
 
 def div(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
@@ -158,21 +141,9 @@ def div(pipe: Pipeline, format: Float, a: Value, b: Value) -> Value:
         Const(0, 0),
         digits("div", format),
         digits_per_stage(format),
-        {name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")},
+        kept(s),
     )
-    return pipe.rank(
-        o=round_pack(
-            format,
-            s.sign,
-            s.exponent,
-            s.quotient[1:],
-            s.quotient[0],
-            s.rest.any(),
-            s.zero,
-            s.inf,
-            s.nan,
-        )
-    ).o
+    return rounded(pipe, format, s, s.quotient[1:], s.quotient[0], s.rest.any())
 
 
 def sqrt(pipe: Pipeline, format: Float, a: Value) -> Value:
@@ -196,13 +167,9 @@ def sqrt(pipe: Pipeline, format: Float, a: Value) -> Value:
         s.radicand,
         digits("sqrt", format),
         digits_per_stage(format),
-        {name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")},
+        kept(s),
     )
-    return pipe.rank(
-        o=round_pack(
-            format, s.sign, s.exponent, s.root[1:], s.root[0], Const(1), s.zero, s.inf, s.nan
-        )
-    ).o
+    return rounded(pipe, format, s, s.root[1:], s.root[0], Const(1))
 
 
 def neg(pipe: Pipeline, format: Float, a: Value) -> Value:

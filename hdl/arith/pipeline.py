@@ -15,9 +15,11 @@ __all__ = [
     "Unpacked",
     "align",
     "exponent_shape",
+    "kept",
     "leading_zeros",
     "partial_products",
     "round_pack",
+    "rounded",
     "total",
 ]
 
@@ -167,6 +169,26 @@ def round_pack(
     return Cat(
         fraction[:f], top[:e], Mux(zero, sign if zero_sign is None else zero_sign, sign) & ~nan
     )
+
+
+def kept(s: SimpleNamespace) -> dict[str, Value]:
+    """What goes beside a float's significand, by name: exponent, sign, and which numbers it stands for instead."""
+    return {name: getattr(s, name) for name in ("exponent", "sign", "zero", "inf", "nan")}
+
+
+def rounded(
+    pipe: Pipeline,
+    format: Float,
+    s: SimpleNamespace,
+    significand: Value,
+    guard: Value,
+    sticky: Value,
+    **other: Value,
+) -> Value:
+    """Register what `round_pack` gives, with what `s` has beside the significand, but for what `other` has by name."""
+    beside = kept(s) | other
+    code = round_pack(format, significand=significand, guard=guard, sticky=sticky, **beside)
+    return pipe.rank(o=code).o
 
 
 def truth(flag: Value, one: int, width: int) -> Value:

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.schedule import FLOOR, MUL
-from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, round_pack
+from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, rounded
 
 __all__ = ["Floor", "Times"]
 
@@ -57,20 +57,8 @@ class Times(wiring.Component):
             inf=s.inf,
             nan=s.nan,
         )
-        result = pipe.rank(
-            o=round_pack(
-                float32,
-                s.sign,
-                s.exponent,
-                s.normal[8:],
-                s.normal[7],
-                s.normal[:7].any(),
-                s.zero,
-                s.inf,
-                s.nan,
-            )
-        )
-        m.d.comb += self.o.eq(result.o)
+        o = rounded(pipe, float32, s, s.normal[8:], s.normal[7], s.normal[:7].any())
+        m.d.comb += self.o.eq(o)
         if pipe.depth != MUL:
             raise RuntimeError(f"the product has {pipe.depth} stages, the schedule says {MUL}")
         return m
