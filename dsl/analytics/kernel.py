@@ -19,7 +19,7 @@ from ..core.kernel import AnyKernel, Option, Parameter
 from .builder import AnalyticsBuilder
 from .finish import Return, finish
 
-__all__ = ["MAX_EPOCHS", "Kernel", "resolve"]
+__all__ = ["MAX_EPOCHS", "Kernel"]
 
 MAX_EPOCHS = 2**31 - 1
 
@@ -259,8 +259,3 @@ def check_init_shape(
             hint=f"{what} or uniform(low, high, seed=1)",
             source=source,
         )
-
-
-def resolve(kernel: Kernel, dims: Mapping[str, int]) -> Graph:
-    """Return the kernel's graph once the sizes of all its dimensions are known. Raises KernelError."""
-    return kernel.trace(dims)

@@ -21,7 +21,6 @@ __all__ = [
     "KINDS",
     "LONGEST",
     "MOST_COLUMNS",
-    "OPTIONS",
     "USAGE",
     "FitBuilder",
     "checked_option",
@@ -32,8 +31,6 @@ KINDS = ("key", "input", "output")
 #: most columns of a model, the bias among them, and so the most bytes of a window
 MOST_COLUMNS = 64
 LONGEST = MOST_COLUMNS - 1
-#: options of a fit, in the decorator or in `least_squares`
-OPTIONS = ("method", "incremental", "bounds")
 USAGE = 'least_squares(window(key, 32), target=rank(key), method="gram", incremental=True)'
 
 

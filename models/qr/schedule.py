@@ -85,10 +85,6 @@ def settling(n_max: int) -> int:
     )
 
 
-def _slots(count: int, lanes: int) -> int:
-    return -(-count // lanes)
-
-
 @lru_cache(maxsize=64)
 def gram_tasks(n: int, lanes: int) -> tuple[Task, ...]:
     """A job of method `gram`: rows loaded, elimination, both solves. The right side is row n; elimination makes y and z of it.

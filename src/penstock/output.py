@@ -105,6 +105,10 @@ def _check_parent(path: Path) -> None:
         )
 
 
+def _unwritten(path: Path, problem: OSError) -> OutputError:
+    return OutputError(f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE)
+
+
 def write_file(path: str | Path, data: bytes) -> Path:
     """Write a file in one step. Raises OutputError."""
     path, staged = check_file(path), None
@@ -119,9 +123,7 @@ def write_file(path: str | Path, data: bytes) -> Path:
         os.replace(staged, path)
         staged = None
     except OSError as problem:
-        raise OutputError(
-            f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE
-        ) from problem
+        raise _unwritten(path, problem) from problem
     finally:
         if staged is not None:
             os.unlink(staged)
@@ -143,9 +145,7 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
             os.rename(target, old)
         os.rename(made, target)
     except OSError as problem:
-        raise OutputError(
-            f"{path} cannot be written: {problem.strerror or problem}", _ELSEWHERE
-        ) from problem
+        raise _unwritten(path, problem) from problem
     finally:
         if staged is not None:
             if (staged / "old").exists() and not target.exists():

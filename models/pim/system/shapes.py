@@ -24,7 +24,7 @@ from .operators import (
     StateUpdate,
 )
 
-__all__ = ["FAMILIES", "MODELS", "AttentionShape", "ModelShape", "generation"]
+__all__ = ["MODELS", "AttentionShape", "ModelShape", "generation"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,6 @@ def _shapes() -> dict[str, ModelShape]:
 
 
 MODELS = _shapes()
-FAMILIES = tuple(dict.fromkeys(shape.family for shape in MODELS.values()))
 
 
 def generation(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.dsl.analytics.kernel import resolve
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.graph import Graph, Region, Uniform
 from penstock.dsl.core.load import from_text, load_kernel
@@ -74,7 +73,7 @@ def test_front_ends_agree(name: str) -> None:
     python = load_kernel(EXAMPLES / f"{name}.py")
     text = from_text(TEXTS[name], f"{name}.psk")
     sizes = {dim: SIZES[dim] for dim in python.dim_names}
-    assert plain(resolve(python, sizes)) == plain(resolve(text, sizes))
+    assert plain(python.trace(sizes)) == plain(text.trace(sizes))
     assert python.warnings == []
     assert python.check() == []
     assert text.check() == []
