@@ -6,6 +6,8 @@ near the smallest normal number goes through `models.numerics`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -70,24 +72,16 @@ def plain(*results: ArrayLike) -> bool:
     return bool(((size > _TINY) | (size == 0)).all())
 
 
-def add(a: ArrayLike, b: ArrayLike) -> Numbers:
-    with np.errstate(all="ignore"):
-        return _settle("add", np.add(a, b, dtype=np.float32), a, b)
+def _operation(name: str, ufunc: np.ufunc) -> Callable[[ArrayLike, ArrayLike], Numbers]:
+    def operation(a: ArrayLike, b: ArrayLike) -> Numbers:
+        with np.errstate(all="ignore"):
+            return _settle(name, ufunc(a, b, dtype=np.float32), a, b)
+
+    return operation
 
 
-def sub(a: ArrayLike, b: ArrayLike) -> Numbers:
-    with np.errstate(all="ignore"):
-        return _settle("sub", np.subtract(a, b, dtype=np.float32), a, b)
-
-
-def mul(a: ArrayLike, b: ArrayLike) -> Numbers:
-    with np.errstate(all="ignore"):
-        return _settle("mul", np.multiply(a, b, dtype=np.float32), a, b)
-
-
-def div(a: ArrayLike, b: ArrayLike) -> Numbers:
-    with np.errstate(all="ignore"):
-        return _settle("div", np.divide(a, b, dtype=np.float32), a, b)
+add, sub = _operation("add", np.add), _operation("sub", np.subtract)
+mul, div = _operation("mul", np.multiply), _operation("div", np.divide)
 
 
 def from_integer(values: ArrayLike) -> Numbers:
