@@ -6,6 +6,7 @@ the map, whoever reads `client.json` the session.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -14,7 +15,15 @@ from typing import Any
 from ...models.omap.messages import Keys
 from .session import admission_key
 
-__all__ = ["FILES", "KeyFileError", "read_admission", "read_device", "read_session", "write_keys"]
+__all__ = [
+    "FILES",
+    "KeyFileError",
+    "Use",
+    "read_admission",
+    "read_device",
+    "read_session",
+    "write_keys",
+]
 
 #: what each file has: all keys; the session's; the key that tells the client's messages from others'
 FILES = ("device.json", "client.json", "server.json")
@@ -44,6 +53,44 @@ def write_keys(folder: str | Path, keys: Keys) -> list[Path]:
         with os.fdopen(handle, "w") as file:
             json.dump(contents[path.name], file)
     return paths
+
+
+class Use:
+    """The note, beside a device's file of keys, that they have served a map. Counters and the numbers
+    of requests begin at 0 in each run, so that a second one with these keys would use nonces twice and
+    show the pairs of the first again.
+
+    Raises KeyFileError for keys that have served a map, and where no note can be made.
+    """
+
+    def __init__(self, path: str | Path, keys: Keys) -> None:
+        folder = Path(path).parent
+        # the name tells keys from others, and nothing of them
+        name = hashlib.sha256(admission_key(keys.session)).hexdigest()[:16]
+        self._path, self._keys = folder / f"used-{name}", path
+        if self._path.exists():
+            raise self._again()
+        if not os.access(folder, os.W_OK):
+            raise KeyFileError(f"{folder} cannot be written: it has to note that the keys are used")
+
+    def begin(self) -> None:
+        """Note it: to be called before the first request. Raises KeyFileError."""
+        try:
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            folder = os.open(self._path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)  # it stays, even where the machine is switched off now
+            finally:
+                os.close(folder)
+        except FileExistsError:  # another device has begun meanwhile
+            raise self._again() from None
+        except OSError as problem:
+            raise KeyFileError(f"{self._path} cannot be written: {problem.strerror}") from None
+
+    def _again(self) -> KeyFileError:
+        return KeyFileError(
+            f"{self._keys} has served a map already: its nonces would be used twice"
+        )
 
 
 def _read(path: str | Path, names: tuple[str, ...], digits: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from operator import index
 from typing import Any
 
 from ...models.memory import FixedLatency
@@ -20,6 +21,14 @@ _MISSING: Any = object()
 _OPERATIONS = frozenset(Operation)
 
 
+def _integer(key: Any) -> int | None:
+    """Return a key that is an integer, NumPy's among them, as a plain one; None for others."""
+    try:
+        return None if isinstance(key, bool) else index(key)
+    except TypeError:
+        return None
+
+
 def make_request(
     config: OmapConfig, operation: Operation, key: int, value: bytes | None = None
 ) -> Request:
@@ -32,8 +41,10 @@ def make_request(
     if operation not in _OPERATIONS:
         raise ValueError(f"an operation is Operation.GET, PUT or DELETE, not {operation}")
     operation = Operation(operation)
-    if not isinstance(key, int) or isinstance(key, bool):
+    number = _integer(key)
+    if number is None:
         raise TypeError(f"a key is an integer, not {type(key).__name__}")
+    key = number
     if not 0 <= key < 1 << 64:
         raise ValueError(f"a key has 64 bits, not {key}")
     size = config.value_bytes
@@ -215,9 +226,10 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        if not isinstance(key, int) or isinstance(key, bool) or not 0 <= key < 1 << 64:
+        number = _integer(key)
+        if number is None or not 0 <= number < 1 << 64:
             return False
-        return self._one(Operation.GET, key).status == Status.FOUND
+        return self._one(Operation.GET, number).status == Status.FOUND
 
     def pop(self, key: int, default: Any = _MISSING) -> Any:
         """Delete a key and return its value, or `default`; one operation in either case."""

@@ -22,7 +22,7 @@ from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError, error_of
 from ...sim.machine import Closing
 from .backends import Carrier, MapStopped, ModelCarrier, Opens
-from .keyfiles import KeyFileError, read_device
+from .keyfiles import KeyFileError, Use, read_device
 from .session import admission_key
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
@@ -118,12 +118,15 @@ def _digest(admission: bytes) -> str:
     return hashlib.sha256(admission).hexdigest()
 
 
-def _serve(carrier: Carrier, requests: BinaryIO, responses: BinaryIO) -> None:
-    """Answer until the other side has gone."""
-    size = carrier.config.message_bytes
+def _serve(carrier: Carrier, use: Use, requests: BinaryIO, responses: BinaryIO) -> None:
+    """Answer until the other side has gone. Raises KeyFileError where the keys are used meanwhile."""
+    size, begun = carrier.config.message_bytes, False
     while len(head := requests.read(_HEAD.size)) == _HEAD.size:
         count, records = _HEAD.unpack(head)
         text = requests.read(size * count)
+        if not begun:
+            use.begin()
+            begun = True
         sealed = [text[at : at + size] for at in range(0, len(text), size)]
         try:
             answers = carrier.carry(sealed, records)
@@ -135,11 +138,13 @@ def _serve(carrier: Carrier, requests: BinaryIO, responses: BinaryIO) -> None:
 
 
 def run_device(keys: str | Path, opens: Opens) -> int:
-    """Be the device of a `DeviceProcess`, with the keys of a file; return the process's status."""
+    """Be the device of a `DeviceProcess`, with the keys of a file, which serve one run; return the
+    process's status."""
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     config = OmapConfig.from_json(json.loads(requests.readline()))
     try:
         known = read_device(keys)
+        use = Use(keys, known)
         carrier = opens(config, known)
     except (KeyFileError, ValueError) as problem:
         responses.write(f"{problem}\n".encode())
@@ -148,9 +153,12 @@ def run_device(keys: str | Path, opens: Opens) -> int:
     responses.write(f"ready {carrier.most_records} {digest}\n".encode())
     responses.flush()
     try:
-        _serve(carrier, requests, responses)
+        _serve(carrier, use, requests, responses)
     except (BrokenPipeError, KeyboardInterrupt):
         pass
+    except KeyFileError as problem:
+        print(problem, file=sys.stderr)
+        return 1
     finally:
         carrier.close()
     return 0

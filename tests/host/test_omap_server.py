@@ -580,6 +580,26 @@ def test_files_of_keys(tmp_path):
         read_admission(paths[2])
 
 
+def test_keys_serve_one_run(tmp_path):
+    """Counters begin at 0 in each run: a second one would use every nonce again."""
+    device = write_keys(tmp_path, KEYS)[0]
+    session = Session(_SHAPE, KEYS.session)
+    sealed = session.seal([Request(_PUT, 5, b"12345678")])
+    DeviceProcess(_SHAPE, device).close()  # no request, no nonce
+    with DeviceProcess(_SHAPE, device) as one, DeviceProcess(_SHAPE, device) as other:
+        [answer] = one.carry(sealed)
+        session.open(0, answer)
+        with pytest.raises(MapStopped):  # before it has answered anything
+            other.carry(sealed)
+    message = rf"{device} has served a map already: its nonces would be used twice"
+    with pytest.raises(DeviceLost, match=message):
+        DeviceProcess(_SHAPE, device)
+    for path in tmp_path.glob("*.json"):
+        path.unlink()
+    write_keys(tmp_path, Keys(1, 2, 3, 4))  # others may lie in the same folder
+    DeviceProcess(_SHAPE, device).close()
+
+
 def test_a_device_in_a_process_of_its_own(tmp_path):
     device, client, _ = write_keys(tmp_path, KEYS)
     session = Session(_SHAPE, read_session(client))

@@ -433,6 +433,18 @@ TestMapping = _Mapping.TestCase
 TestMapping.settings = settings(deadline=None, max_examples=10, stateful_step_count=20)
 
 
+def test_keys_may_be_numpys():
+    box = ObliviousMap(backend=GoldenBackend(config()))
+    box[np.uint64(2**64 - 1)] = bytes(8)
+    box.put_many(dict.fromkeys(np.arange(3), b"12345678"))
+    assert sorted(box) == [0, 1, 2, 2**64 - 1] and all(type(key) is int for key in box)
+    assert box.get_many(np.arange(2, 4, dtype=np.uint8)) == [b"12345678", None]
+    assert np.int16(2) in box and box.pop(np.int64(0)) == b"12345678"
+    for key in (np.True_, np.float64(1), np.arange(2)):
+        with pytest.raises(TypeError):
+            box[key] = bytes(8)
+
+
 def test_wrong_keys_and_values_leave_the_map_as_it_was():
     box = ObliviousMap(backend=GoldenBackend(config()))
     box[1] = bytes(8)
