@@ -151,6 +151,18 @@ def test_what_saturates_inside_is_shown(capsys):
         assert line.split("│")[2].strip() == str(count)
 
 
+def test_rows_of_random_data_are_tokens(capsys):
+    dims = ["--dim", "k=4", "--dim", "v=4", "--backend", "golden"]
+    for words in (["random:rows=3,seed=2"], ["random:seed=2", "--tokens", "3"]):
+        assert run(["simulate", RETNET, *dims, "--json", "r.json", "--data", *words]) == 0
+        assert json.loads(Path("r.json").read_text())["table"]["rows"] == 3
+    assert run(["simulate", RETNET, *dims, "--data", "random:rows=3", "--tokens", "5"]) == 1
+    assert "--tokens 5 and 3 rows of random data are two numbers" in capsys.readouterr().err
+    for wrong in ("rows=0", "rows=x", "rows=-1", "rows=²", "rows=1048577", "seed=²", "size=3"):
+        assert run(["simulate", RETNET, *dims, "--data", f"random:{wrong}"]) == 1
+        assert f"random data of recurrences have no {wrong}" in capsys.readouterr().err
+
+
 def test_partial_sums_of_both_infinities():
     """Two slices of a head leave float16 on opposite sides: their sum is no number, and nothing but the count says so."""
     data = {name: np.full((1, 1, 1, 128), 300.0) for name in ("key", "query")}

@@ -20,10 +20,11 @@ from penstock.host.sources import SourceError
 from penstock.inputs import input_policy
 from penstock.models.pim.layout import Operands, beyond, largest
 
-__all__ = ["TOKENS", "Inputs", "opened", "policy_of", "seed_of"]
+__all__ = ["MOST_TOKENS", "TOKENS", "Inputs", "opened", "policy_of", "seed_of", "tokens_of"]
 
 Floats = NDArray[np.float64]
 TOKENS = 4
+MOST_TOKENS = 1 << 20
 _NAMES = {"d": "decays", "k": "keys", "v": "values", "q": "queries"}
 _SAVED = "write it with numpy.savez(file, name=array, …)"
 
@@ -36,7 +37,7 @@ def opened(source: Any) -> Any:
     if not isinstance(source, str):
         return _mapped(source)
     if source.startswith("random:"):
-        _seed(source, 1)
+        _random(source)
         return source
     if not source.endswith(".npz"):
         raise SourceError(
@@ -278,22 +279,39 @@ class Inputs:
         )
 
 
-def _seed(source: str, seed: int) -> int:
-    """Return the seed of a text `random:seed=…`. Raises SourceError."""
+def _random(source: str) -> dict[str, int]:
+    """Return `seed` and `rows` of a text `random:rows=…,seed=…`, those that it has. Raises SourceError."""
+    found = {}
     for part in filter(None, source.removeprefix("random:").split(",")):
         name, _, value = part.partition("=")
-        if name == "rows":
-            continue
-        if name != "seed" or not value.isdigit():
-            raise SourceError(f"random data have no {part}", "write random:seed=1", code="E701")
-        seed = int(value)
-    return seed
+        known = name in ("seed", "rows") and value.isdecimal() and value.isascii()
+        if not known or (name == "rows" and not 1 <= int(value) <= MOST_TOKENS):
+            raise SourceError(
+                f"random data of recurrences have no {part}",
+                f"write random:seed=1, or random:rows={TOKENS},seed=1 for {TOKENS} tokens",
+                code="E701",
+            )
+        found[name] = int(value)
+    return found
 
 
 def seed_of(source: Any, seed: int | None) -> int:
     """Return the seed of random data, 1 where nothing is said. Raises SourceError."""
     own = 1 if seed is None else int(seed)
-    return _seed(source, own) if isinstance(source, str) else own
+    return _random(source).get("seed", own) if isinstance(source, str) else own
+
+
+def tokens_of(source: str | None, tokens: int | None, rows: int | None) -> int:
+    """Return how many tokens random data have: as `tokens` says, or the data's rows, or `rows`. Raises SourceError,
+    Conflict."""
+    own = None if source is None else _random(source).get("rows")
+    if own is not None and tokens not in (None, own):
+        raise Conflict(
+            f"--tokens {tokens} and {own} rows of random data are two numbers of tokens",
+            "leave one of them out",
+        )
+    said = [n for n in (tokens, own, rows) if n is not None]
+    return int(said[0]) if said else TOKENS
 
 
 def _shapes(recurrent: Recurrent) -> dict[str, tuple[int, ...]]:

@@ -20,7 +20,7 @@ from penstock.models.pim.layout import Layout, Operands
 from penstock.models.pim.program import BUS, cycles_of
 from penstock.sim.machine import PAGE, Metered, round_up
 
-from .data import TOKENS, Inputs, policy_of, seed_of
+from .data import Inputs, policy_of, seed_of, tokens_of
 
 if TYPE_CHECKING:
     from .design import PimDesign
@@ -69,9 +69,7 @@ class Stepping(Workload):
         seed = seed_of(source, given.seed)
         of = (design.recurrent, design.batch, design.heads)
         if source is None or isinstance(source, str):
-            if given.rows is not None and tokens is None:
-                tokens = given.rows
-            inputs = Inputs.random(*of, TOKENS if tokens is None else int(tokens), seed)
+            inputs = Inputs.random(*of, tokens_of(source, tokens, given.rows), seed)
             name = "random" if source is not None else "assumed"
             return cls(design, inputs, name, source is None, seed, saturates)
         inputs = Inputs.of(*of, source, tokens)
