@@ -99,13 +99,14 @@ DESIGNS: dict[str, Callable[[], list[str]]] = {
 
 
 def components() -> dict[str, set[type]]:
-    """All components of Penstock's hardware, by package."""
+    """All components of Penstock's hardware that can be built, by package."""
     found: dict[str, set[type]] = {}
     for module in pkgutil.walk_packages(penstock.hdl.__path__, "penstock.hdl."):
         for value in vars(importlib.import_module(module.name)).values():
             if (
                 isinstance(value, type)
                 and issubclass(value, wiring.Component)
+                and hasattr(value, "elaborate")
                 and value.__module__ == module.name
             ):
                 found.setdefault(".".join(module.name.split(".")[:3]), set()).add(value)
