@@ -9,10 +9,11 @@ from typing import Any
 
 from .organisation import Organisation
 
-__all__ = ["Timing"]
+__all__ = ["HBM2", "Timing"]
 
 
-_HBM2 = Organisation(width=64, rows=1 << 15, columns=1 << 7, banks=4, groups=4, pseudos=2)
+#: a channel of 8 Gb
+HBM2 = Organisation(width=64, rows=1 << 15, columns=1 << 7, banks=4, groups=4, pseudos=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class Timing:
     name: str = "timing"
     title: str = "a DRAM of one's own"
     clock_hz: Fraction = Fraction(1_000_000_000)
-    organisation: Organisation = _HBM2
+    organisation: Organisation = HBM2
     beats: int = 4
     act_cycles: int = 1
     row_bus: bool = True
