@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import count, islice
 
 __all__ = ["LARGE_HINT", "MAX_DIM", "Dim", "Shape", "broadcast", "matmul", "show", "unresolved"]
 
@@ -11,41 +14,12 @@ MAX_DIM = 1 << 20
 #: for whoever asked for more
 LARGE_HINT = "a row lies in one page of at most 32 KB, which is some 8,000 numbers"
 
-#: sizes that stand for dimensions without one: large primes, so that two names never agree by accident
-_STAND_INS = (
-    1048573,
-    1048571,
-    1048559,
-    1048549,
-    1048517,
-    1048507,
-    1048447,
-    1048433,
-    1048423,
-    1048391,
-    1048387,
-    1048367,
-    1048361,
-    1048357,
-    1048343,
-    1048309,
-    1048291,
-    1048273,
-    1048261,
-    1048219,
-    1048217,
-    1048213,
-    1048193,
-    1048189,
-    1048139,
-    1048129,
-    1048127,
-    1048123,
-    1048063,
-    1048051,
-    1048049,
-    1048043,
-)
+
+@cache
+def _stand_ins() -> tuple[int, ...]:
+    """Sizes that stand for dimensions without one: large primes, so that two names never agree by accident."""
+    is_prime = lambda n: all(n % divisor for divisor in range(2, math.isqrt(n) + 1))
+    return tuple(islice(filter(is_prime, count(MAX_DIM, -1)), 32))
 
 
 class Dim(int):
@@ -63,7 +37,8 @@ class Dim(int):
     @classmethod
     def stand_in(cls, name: str, number: int) -> Dim:
         """Return a dimension without a size, the `number`-th of its kernel."""
-        size = _STAND_INS[number] if number < len(_STAND_INS) else MAX_DIM // 2 - number
+        primes = _stand_ins()
+        size = primes[number] if number < len(primes) else MAX_DIM // 2 - number
         return cls(size, name, known=False)
 
 

@@ -11,43 +11,17 @@ import numpy.typing as npt
 __all__ = ["checksum"]
 
 _PRIME = np.uint32(16777619)
-_START = np.array(
-    [
-        0x5B1F36E9,
-        0xB8525960,
-        0x02AB50AA,
-        0x1DE66D2A,
-        0x79FF467A,
-        0x9BB9F8A3,
-        0x217E7CD2,
-        0x83E13D2C,
-        0xF8D4474F,
-        0xE39EB970,
-        0x42C6AE16,
-        0x993216FA,
-        0x7B093B5D,
-        0x98DAFF3C,
-        0xF718902A,
-        0x0B1C9CDB,
-        0xE58F764B,
-        0x187636BC,
-        0x5D7B3BB1,
-        0xE73DE7DE,
-        0x92BEC979,
-        0xCCA6C0B2,
-        0x304A0979,
-        0x85AA43D4,
-        0x783125BB,
-        0x6CA8EAA2,
-        0xE407EAC6,
-        0x4B5CFC3E,
-        0x9FBF8C76,
-        0x15CA20BE,
-        0xF2CA9FD3,
-        0x959BD756,
-    ],
-    np.uint32,
-)
+_START = np.frombuffer(
+    bytes.fromhex(
+        """
+        5B1F36E9 B8525960 02AB50AA 1DE66D2A 79FF467A 9BB9F8A3 217E7CD2 83E13D2C
+        F8D4474F E39EB970 42C6AE16 993216FA 7B093B5D 98DAFF3C F718902A 0B1C9CDB
+        E58F764B 187636BC 5D7B3BB1 E73DE7DE 92BEC979 CCA6C0B2 304A0979 85AA43D4
+        783125BB 6CA8EAA2 E407EAC6 4B5CFC3E 9FBF8C76 15CA20BE F2CA9FD3 959BD756
+        """
+    ),
+    ">u4",
+).astype(np.uint32)
 
 
 def checksum(pages: npt.NDArray[np.uint8], first_block: int = 0) -> npt.NDArray[np.uint16]:
