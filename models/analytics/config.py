@@ -23,7 +23,7 @@ from ..numerics.formats import Format, parse_format
 from ..numerics.policy import InputPolicy
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.isa import encode
-from ..strider.layout import Field, Source, TupleLayout
+from ..strider.layout import TupleLayout
 from ..strider.program import generate, port_config
 
 __all__ = ["FETCH", "AnalyticsPlan", "Buffer", "Op", "Operand", "Schedule", "Unit", "depth"]
@@ -247,14 +247,7 @@ class AnalyticsPlan:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> AnalyticsPlan:
         data = dict(data)
-        layout = data["layout"]
-        data["layout"] = TupleLayout(
-            layout["lanes"],
-            layout["beats"],
-            tuple(Field(**f) for f in layout["fields"]),
-            tuple(Source(**s) for s in layout["sources"]),
-            layout["on_null"],
-        )
+        data["layout"] = TupleLayout.from_json(data["layout"])
         data["buffers"] = tuple(Buffer(**b) for b in data["buffers"])
         data["units"] = tuple(Unit(**u) for u in data["units"])
         data["ops"] = tuple(

@@ -86,17 +86,10 @@ class TableFitPlan:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TableFitPlan:
-        columns, said = Columns(**data["columns"]), data["layout"]
-        placed = TupleLayout(
-            said["lanes"],
-            said["beats"],
-            (),
-            tuple(Source(**source) for source in said["sources"]),
-            said["on_null"],
-        )
+        columns = Columns(**data["columns"])
         walk = WalkConfig(
             Schema.from_json(data["schema"]),
-            placed,
+            TupleLayout.from_json(data["layout"]),
             columns.format,
             data["visibility"],
             InputPolicy(**data.get("policy", {})),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..heap.page import TUPLE_BITMAP
 from ..heap.schema import TYPES
-from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, decode, short_possible
+from .isa import BITMAP_GROUP, FIELDS, FIXED_TYPES, Base, Instruction, Op, decode, short_possible
 
 __all__ = ["FIXED_COUNT_BITS", "FixedProgram", "Form", "Port", "window_stride"]
 
@@ -244,19 +244,8 @@ def _image(
         size, windows = TYPES[name].length, config.windows(name)
         row = {
             field: int(getattr(i, field))
-            for field in (
-                "type",
-                "bexit",
-                "base",
-                "test",
-                "use",
-                "missing",
-                "flag",
-                "keep",
-                "attr",
-                "beat",
-                "lane",
-            )
+            for field in FIELDS
+            if field not in ("op", "count", "offset")
         }
         row |= {
             "op": ops.index(i.op),

@@ -10,13 +10,12 @@ Order of checks, first one that applies (`docs/striders.md` has the same as a ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import HardwareCode, HardwareError
+from ..errors import ErrorCode, HardwareCode, HardwareError
 from ..heap import page as p
 from ..heap.schema import TYPES, type_named
 from ..numerics.convert import from_pg, may_be_unfit, unfit
@@ -27,7 +26,16 @@ from .judge import CODES, RowCounts, count_values, delivery, judge_rows
 from .layout import Source
 from .program import missing_codes, missing_fits, needed
 
-__all__ = ["PageBytes", "Stop", "array_header", "judge", "lines", "walk_page"]
+__all__ = [
+    "PageBytes",
+    "Stop",
+    "array_header",
+    "check_header",
+    "judge",
+    "line_pointer",
+    "lines",
+    "walk_page",
+]
 
 Codes = NDArray[np.int64]
 
@@ -58,13 +66,12 @@ class PageBytes:
         return int.from_bytes(self.bytes(at, count), "little")
 
 
-def lines(page: PageBytes, walk: WalkConfig) -> int:
-    """Check the page header; return the number of line pointers. Raises Stop."""
-    size = walk.schema.page_size
-    lower, upper, special, version = (page.word(at, 2) for at in (12, 14, 16, 18))
+def lines(page: PageBytes, size: int, version: int) -> int:
+    """Check the page header; return the number of line pointers. `version`: `pd_pagesize_version`. Raises Stop."""
+    lower, upper, special, stored = (page.word(at, 2) for at in (12, 14, 16, 18))
     if upper == 0:
         return 0
-    if version != p.pagesize_version(size):
+    if stored != version:
         raise Stop(PageError.PAGE_VERSION)
     if (
         not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size
@@ -75,26 +82,33 @@ def lines(page: PageBytes, walk: WalkConfig) -> int:
     return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE
 
 
-def normal_lines(page: PageBytes, count: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (line, offset, length) of the NORMAL line pointers; `count` as `lines` returned it. Raises Stop."""
-    upper, special = page.word(14, 2), page.word(16, 2)
-    for line in range(1, count + 1):
-        offset, flags, length = p.split_line_pointer(
-            page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (line - 1), 4)
-        )
-        if flags == p.LP_NORMAL:
-            if (
-                offset % p.ALIGN
-                or offset < upper
-                or offset + length > special
-                or length < p.PAGE_HEADER_SIZE
-            ):
-                raise Stop(PageError.LINE_BOUNDS, line)
-            yield line, offset, length
-        elif (flags == p.LP_UNUSED and length) or (
-            flags == p.LP_REDIRECT and (length or not 1 <= offset <= count)
+def line_pointer(page: PageBytes, line: int, count: int) -> tuple[int, int, int]:
+    """Return (offset, flags, length) of one of `count` line pointers. Raises Stop."""
+    offset, flags, length = p.split_line_pointer(
+        page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (line - 1), 4)
+    )
+    if flags == p.LP_NORMAL:
+        upper, special = page.word(14, 2), page.word(16, 2)
+        if (
+            offset % p.ALIGN
+            or offset < upper
+            or offset + length > special
+            or length < p.PAGE_HEADER_SIZE
         ):
-            raise Stop(PageError.LINE_FLAGS, line)
+            raise Stop(PageError.LINE_BOUNDS, line)
+    elif (flags == p.LP_UNUSED and length) or (
+        flags == p.LP_REDIRECT and (length or not 1 <= offset <= count)
+    ):
+        raise Stop(PageError.LINE_FLAGS, line)
+    return offset, flags, length
+
+
+def check_header(columns: int, natts: int, nulls: bool, hoff: int, length: int) -> HardwareCode:
+    """Return what the header of a visible tuple of `length` bytes has against it, OK if nothing."""
+    if natts > columns:
+        return PageError.TUPLE_NATTS
+    least = p.TUPLE_BITMAP + (-(-natts // 8) if nulls else 0)
+    return PageError.TUPLE_HEADER if hoff % p.ALIGN or not least <= hoff <= length else ErrorCode.OK
 
 
 def judge(infomask: int) -> bool | None:
@@ -138,11 +152,9 @@ class _Tuple:
         self.nulls = bool(page.word(offset + 20, 2) & p.HEAP_HASNULL)
         self.bitmap = offset + p.TUPLE_BITMAP
         hoff = page.word(offset + 22, 1)
-        if self.natts > len(walk.schema.columns):
-            raise Stop(PageError.TUPLE_NATTS, line)
-        least = p.TUPLE_BITMAP + (-(-self.natts // 8) if self.nulls else 0)
-        if hoff % p.ALIGN or hoff < least or hoff > length:
-            raise Stop(PageError.TUPLE_HEADER, line)
+        wrong = check_header(len(walk.schema.columns), self.natts, self.nulls, hoff, length)
+        if wrong:
+            raise Stop(wrong, line)
         self.at = offset + hoff
 
     def present(self, index: int) -> bool:
@@ -359,9 +371,13 @@ def walk_page(
     found: list[tuple[int, int]] = []  # of each whole tuple: line pointer, rows left out before it
     error = None
     try:
-        count = lines(data, walk)
+        size = walk.schema.page_size
+        count = lines(data, size, p.pagesize_version(size))
         everything = walk.visibility == "all" or bool(data.word(10, 2) & p.PD_ALL_VISIBLE)
-        for line, offset, length in normal_lines(data, count):
+        for line in range(1, count + 1):
+            offset, flags, length = line_pointer(data, line, count)
+            if flags != p.LP_NORMAL:
+                continue
             seen = everything or judge(data.word(offset + 20, 2))
             if seen is None:
                 raise Stop(PageError.TUPLE_VISIBILITY, line)

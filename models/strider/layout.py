@@ -6,7 +6,9 @@ scalars fill lanes left over at the end of earlier beats before they open a new 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class TupleLayout:
     fields: tuple[Field, ...]
     sources: tuple[Source, ...]
     on_null: str = "error"
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TupleLayout:
+        """Return what `asdict` gave, read back."""
+        fields = tuple(Field(**field) for field in data["fields"])
+        sources = tuple(Source(**source) for source in data["sources"])
+        return cls(data["lanes"], data["beats"], fields, sources, data["on_null"])
 
     def field(self, name: str) -> Field:
         return next(f for f in self.fields if f.name == name)

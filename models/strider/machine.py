@@ -21,7 +21,15 @@ from ..numerics.convert import from_pg, may_be_unfit, unfit
 from ..numerics.policy import InputPolicy, Unfit
 from .config import PortConfig
 from .errors import PageError
-from .golden import PageBytes, Stop, array_header, judge
+from .golden import (
+    PageBytes,
+    Stop,
+    array_header,
+    check_header,
+    judge,
+    line_pointer,
+    lines,
+)
 from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, short_possible
 from .judge import CODES, verdict
 
@@ -169,13 +177,12 @@ class Machine:
         self.need, self.columns, self.all = setup.count, setup.attr, bool(setup.flag)
         self.now = self.parts[0] + self.latency
         try:
-            self.count = _lines(self.page, self.config.page_size, setup.offset)
+            self.count = lines(self.page, self.config.page_size, setup.offset)
         except Stop as stop:
             self.pending = ("error", stop.code)
             return
         self.queue = self.config.bus_bytes // p.LP_SIZE
         self.all |= bool(self.page.word(10, 2) & p.PD_ALL_VISIBLE)
-        self.upper, self.special = self.page.word(14, 2), self.page.word(16, 2)
         if not self.count:
             self.pending = ("end", ErrorCode.OK)
             return
@@ -195,25 +202,14 @@ class Machine:
                 continue
             self.queue -= 1
             self.line += 1
-            offset, flags, length = p.split_line_pointer(
-                self.page.word(p.PAGE_HEADER_SIZE + p.LP_SIZE * (self.line - 1), 4)
-            )
             self.now = cycle + 1
+            try:
+                offset, flags, length = line_pointer(self.page, self.line, self.count)
+            except Stop as stop:
+                self.pending = ("error", stop.code)
+                return
             if flags == p.LP_NORMAL:
                 break
-            if (flags == p.LP_UNUSED and length) or (
-                flags == p.LP_REDIRECT and (length or not 1 <= offset <= self.count)
-            ):
-                self.pending = ("error", PageError.LINE_FLAGS)
-                return
-        if (
-            offset % p.ALIGN
-            or offset < self.upper
-            or offset + length > self.special
-            or length < p.PAGE_HEADER_SIZE
-        ):
-            self.pending = ("error", PageError.LINE_BOUNDS)
-            return
         self.pending, self.next = ("tuple", ErrorCode.OK), (offset, length)
         self.now = cycle + self.parts[1]
         self.slow = self.now - 1 + self.latency
@@ -232,14 +228,7 @@ class Machine:
         self.verdict: HardwareCode = ErrorCode.OK
         seen = self.all or judge(infomask)
         if seen:
-            if natts > self.columns:
-                self.verdict = PageError.TUPLE_NATTS
-            elif (
-                hoff % p.ALIGN
-                or hoff > length
-                or hoff < p.TUPLE_BITMAP + (-(-natts // 8) if nulls else 0)
-            ):
-                self.verdict = PageError.TUPLE_HEADER
+            self.verdict = check_header(self.columns, natts, nulls, hoff, length)
         self.header = natts, nulls, hoff
         return seen
 
@@ -480,19 +469,3 @@ class Machine:
             self.fits.append(Unfit.NAN if i.use else Unfit.OVERFLOW if i.keep else Unfit.FITS)
             self.delivered.append(i.beat * self.config.lanes + i.lane)
         self.now += 1
-
-
-def _lines(page: PageBytes, size: int, version: int) -> int:
-    """`golden.lines` with the program's constants."""
-    lower, upper, special, stored = (page.word(at, 2) for at in (12, 14, 16, 18))
-    if upper == 0:
-        return 0
-    if stored != version:
-        raise Stop(PageError.PAGE_VERSION)
-    if (
-        not p.PAGE_HEADER_SIZE <= lower <= upper <= special <= size
-        or lower % p.LP_SIZE
-        or special % p.ALIGN
-    ):
-        raise Stop(PageError.PAGE_BOUNDS)
-    return (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE
