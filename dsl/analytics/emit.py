@@ -8,7 +8,7 @@ from ...models.analytics.config import Buffer, Op, Operand
 from ..core.graph import Node
 from ..core.operations import ELEMENTWISE
 
-__all__ = ["COSTLY", "Emitter", "View"]
+__all__ = ["COSTLY", "Emitter", "Site", "View"]
 
 #: units that are too large for every lane
 COSTLY = {operation.unit for operation in ELEMENTWISE.values() if operation.costly}
@@ -20,6 +20,15 @@ class View:
 
     buffer: int
     column: bool = False
+
+
+@dataclass(frozen=True)
+class Site:
+    """What operations are written for: node `index`, in a region that uses it."""
+
+    index: int
+    node: Node
+    region: str
 
 
 class Emitter:
@@ -43,27 +52,22 @@ class Emitter:
 
     def append(
         self,
-        node: Node,
-        index: int,
+        site: Site,
         fn: str,
         operands: tuple[Operand, ...],
         extents: tuple[int, int, int],
-        region: str,
         dest: int,
         *,
         vector: bool = True,
         reduce: str | None = None,
         columns: int = 0,
         merge: str | None = None,
-    ) -> None:
-        """Add an operation; `columns` > 0 says that so many columns are reduced, lanes first."""
-        of_tuples = merge is not None or any(
-            self.buffers[o.buffer].home == "thread" for o in operands
-        )
-        home = "thread" if of_tuples else "core"
+    ) -> View:
+        """Add an operation; return its result. `columns` > 0 says that so many columns are reduced, lanes first."""
+        of_tuples = merge or any(self.buffers[o.buffer].home == "thread" for o in operands)
         self.ops.append(
             Op(
-                f"{node.op}{index}",
+                f"{site.node.op}{site.index}",
                 fn,
                 operands,
                 extents,
@@ -72,12 +76,13 @@ class Emitter:
                 columns > 0,
                 merge,
                 dest,
-                region,
-                home,
+                site.region,
+                "thread" if of_tuples else "core",
                 columns,
-                node.span.line,
+                site.node.span.line,
             )
         )
+        return View(dest)
 
     def copy(
         self,
@@ -99,20 +104,9 @@ class Emitter:
             operand, vector = Operand(view.buffer, row, col, True), False
         else:
             operand, vector = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False), True
+        extents, home = self.extents(shape, vector), source.home
         self.ops.append(
-            Op(
-                name,
-                "pass",
-                (operand,),
-                self.extents(shape, vector),
-                vector,
-                None,
-                False,
-                None,
-                dest,
-                region,
-                source.home,
-            )
+            Op(name, "pass", (operand,), extents, vector, None, False, None, dest, region, home)
         )
         return View(dest)
 

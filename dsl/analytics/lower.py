@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from ...models.analytics.config import Buffer, Op, Operand
 from ..core.graph import Graph, Node, Region
 from ..core.operations import ELEMENTWISE, REDUCTIONS
-from .emit import COSTLY, Emitter, View
+from .emit import COSTLY, Emitter, Site, View
 
 __all__ = ["Program", "lower"]
 
@@ -145,10 +146,11 @@ class _Lowering:
         region = "group" if node.op == "merge" else self._region(node, user)
         key = (index, region)
         if key not in self.memo:
-            self.memo[key] = self._lower(index, node, region)
+            self.memo[key] = self._lower(Site(index, node, region))
         return self.memo[key]
 
-    def _lower(self, index: int, node: Node, region: str) -> View:
+    def _lower(self, site: Site) -> View:
+        index, node, region = site.index, site.node, site.region
         shape = _two(node.shape)
         if node.op == "merge":
             return self._merge(node.inputs[0], node.attrs.get("op", "add"))
@@ -171,30 +173,30 @@ class _Lowering:
                 return View(view.buffer, column=True)
             return self.made.copy(view, shape, region, f"t{index}", row="c", col="i")
         if node.op in REDUCTIONS:
-            return self._reduction(index, node, region)
+            return self._reduction(site)
         if node.op == "matmul":
-            return self._matmul(index, node, region)
+            return self._matmul(site)
         if node.op == "outer":
-            u, v = (
-                self.made.plain(self._value(i, region), _two(self.graph.nodes[i].shape), region)
-                for i in node.inputs
-            )
-            operands = (Operand(u.buffer, "", "i", True), Operand(v.buffer, "", "c", False))
-            return View(
-                self._emit(
-                    node, index, "mul", operands, self.made.extents(shape, True), region, shape
-                )
-            )
+            operands = self._outer(node, region)
+            return self._emit(site, "mul", operands, self.made.extents(shape, True), shape)
         assert node.op in ELEMENTWISE, node.op
-        return View(
-            self._elementwise(index, node, region, self._destination(index, node, region, shape))
-        )
+        return self._elementwise(site, self._destination(site, shape))
 
-    def _home(self, node: Node) -> str:
-        return "thread" if node.region is Region.TUPLE else "core"
+    def _outer(self, node: Node, region: str) -> tuple[Operand, ...]:
+        """Return how the two vectors of an outer product are read."""
+        u, v = self._plain(node, region)
+        return Operand(u, "", "i", True), Operand(v, "", "c", False)
 
-    def _destination(self, index: int, node: Node, region: str, shape: tuple[int, int]) -> int:
-        return self.made.buffer(f"{node.op}{index}", "temp", self._home(node), shape)
+    def _plain(self, node: Node, region: str) -> list[int]:
+        """Return the buffers of a node's inputs, none of them seen as a column."""
+        return [
+            self.made.plain(self._value(i, region), _two(self.graph.nodes[i].shape), region).buffer
+            for i in node.inputs
+        ]
+
+    def _destination(self, site: Site, shape: tuple[int, int]) -> int:
+        home = "thread" if site.node.region is Region.TUPLE else "core"
+        return self.made.buffer(f"{site.node.op}{site.index}", "temp", home, shape)
 
     def _operand(
         self, index: int, region: str, out: tuple[int, int], loops: tuple[str, str], vector: bool
@@ -212,43 +214,26 @@ class _Lowering:
             return Operand(view.buffer, down, "", True)
         return Operand(view.buffer, down, col, False)
 
-    def _elementwise(
-        self, index: int, node: Node, region: str, dest: int, merge: str | None = None
-    ) -> int:
-        fn, shape = ELEMENTWISE[node.op].unit, _two(node.shape)
+    def _elementwise(self, site: Site, dest: int, merge: str | None = None) -> View:
+        fn, shape = ELEMENTWISE[site.node.op].unit, _two(site.node.shape)
         vector = merge is not None or self.made.vector(fn, shape)
-        operands = tuple(self._operand(i, region, shape, ("i", "c"), vector) for i in node.inputs)
-        self.made.append(
-            node,
-            index,
-            fn,
-            operands,
-            self.made.extents(shape, vector),
-            region,
-            dest,
-            vector=vector,
-            merge=merge,
+        operands = tuple(
+            self._operand(i, site.region, shape, ("i", "c"), vector) for i in site.node.inputs
         )
-        return dest
+        extents = self.made.extents(shape, vector)
+        return self.made.append(site, fn, operands, extents, dest, vector=vector, merge=merge)
 
     def _emit(
         self,
-        node: Node,
-        index: int,
+        site: Site,
         fn: str,
         operands: tuple[Operand, ...],
         extents: tuple[int, int, int],
-        region: str,
         shape: tuple[int, int],
-        *,
-        reduce: str | None = None,
-        columns: int = 0,
-    ) -> int:
-        dest = self._destination(index, node, region, shape)
-        self.made.append(
-            node, index, fn, operands, extents, region, dest, reduce=reduce, columns=columns
-        )
-        return dest
+        **more: Any,
+    ) -> View:
+        """Add an operation with a buffer of its own for the result."""
+        return self.made.append(site, fn, operands, extents, self._destination(site, shape), **more)
 
     # reductions
 
@@ -260,7 +245,8 @@ class _Lowering:
             and ELEMENTWISE[node.op].unit not in COSTLY
         )
 
-    def _reduction(self, index: int, node: Node, region: str) -> View:
+    def _reduction(self, site: Site) -> View:
+        node, region = site.node, site.region
         source = node.inputs[0]
         inner = self.graph.nodes[source]
         rows, cols = _two(inner.shape)
@@ -268,24 +254,15 @@ class _Lowering:
         reduce = operation.unit
         if len(inner.shape) == 0 or rows * cols == 1:
             fn = ELEMENTWISE[operation.scalar].unit if operation.scalar else "pass"
-            return View(
-                self._emit(
-                    node,
-                    index,
-                    fn,
-                    (self._operand(source, region, (1, 1), ("i", "c"), True),),
-                    (1, 1, 1),
-                    region,
-                    (1, 1),
-                )
-            )
+            only = self._operand(source, region, (1, 1), ("i", "c"), True)
+            return self._emit(site, fn, (only,), (1, 1, 1), (1, 1))
         if axis is not None and axis < 0:
             axis += len(inner.shape)
         down = len(inner.shape) == 2 and axis == 0  # over the rows: lanes stay apart
         if down:
-            loops, extents, shape = ("j", "c"), (1, -(-cols // self.made.lanes), rows), (1, cols)
+            loops, extents, shape = ("j", "c"), (1, self._beats(cols), rows), (1, cols)
         else:
-            loops, extents, shape = ("i", "j"), (rows, 1, -(-cols // self.made.lanes)), (1, rows)
+            loops, extents, shape = ("i", "j"), (rows, 1, self._beats(cols)), (1, rows)
         operands: tuple[Operand, ...]
         if operation.before:
             operand = self._operand(source, region, (rows, cols), loops, True)
@@ -297,134 +274,59 @@ class _Lowering:
             )
         else:
             fn, operands = "pass", (self._operand(source, region, (rows, cols), loops, True),)
-        result = self._emit(
-            node,
-            index,
-            fn,
-            operands,
-            extents,
-            region,
-            shape,
-            reduce=reduce,
-            columns=0 if down else cols,
-        )
-        if (
-            axis is None and rows > 1 and not down
-        ):  # a whole matrix: rows first, then the vector of their results
-            again = (Operand(result, "", "j", False),)
+        columns = 0 if down else cols
+        result = self._emit(site, fn, operands, extents, shape, reduce=reduce, columns=columns)
+        if axis is None and rows > 1 and not down:
+            # a whole matrix: rows first, then the vector of their results
+            again, extents = Operand(result.buffer, "", "j", False), (1, 1, self._beats(rows))
             result = self._emit(
-                node,
-                index,
-                "pass",
-                again,
-                (1, 1, -(-rows // self.made.lanes)),
-                region,
-                (1, 1),
-                reduce=reduce,
-                columns=rows,
+                site, "pass", (again,), extents, (1, 1), reduce=reduce, columns=rows
             )
         if operation.after:
-            total = self.made.buffers[result]
-            dest = self._destination(index, node, region, (total.rows, total.cols))
-            vector = self.made.vector(operation.after, (total.rows, total.cols))
-            operand = Operand(result, "", "c", not vector)
-            self.made.append(
-                node,
-                index,
-                operation.after,
-                (operand,),
-                self.made.extents((total.rows, total.cols), vector),
-                region,
-                dest,
-                vector=vector,
-            )
-            result = dest
-        return View(result)
+            total = self.made.buffers[result.buffer]
+            shape = total.rows, total.cols
+            vector = self.made.vector(operation.after, shape)
+            operand = Operand(result.buffer, "", "c", not vector)
+            extents = self.made.extents(shape, vector)
+            result = self._emit(site, operation.after, (operand,), extents, shape, vector=vector)
+        return result
 
-    def _matmul(self, index: int, node: Node, region: str) -> View:
-        left, right = (self.graph.nodes[i] for i in node.inputs)
-        a, b = (
-            self.made.plain(self._value(i, region), _two(self.graph.nodes[i].shape), region).buffer
-            for i in node.inputs
-        )
+    def _beats(self, columns: int) -> int:
+        return -(-columns // self.made.lanes)
+
+    def _matmul(self, site: Site) -> View:
+        left, right = (self.graph.nodes[i] for i in site.node.inputs)
+        a, b = self._plain(site.node, site.region)
         rows = left.shape[0] if len(left.shape) == 2 else 1
         depth = left.shape[-1]
+        row = "i" if rows > 1 else ""
         if len(right.shape) == 1:  # rows of the left matrix times a vector: lanes are added up
-            operands = (Operand(a, "i" if rows > 1 else "", "j", False), Operand(b, "", "j", False))
-            result = self._emit(
-                node,
-                index,
-                "mul",
-                operands,
-                (rows, 1, -(-depth // self.made.lanes)),
-                region,
-                (1, rows),
-                reduce="add",
-                columns=depth,
+            operands = Operand(a, row, "j", False), Operand(b, "", "j", False)
+            extents = rows, 1, self._beats(depth)
+            return self._emit(
+                site, "mul", operands, extents, (1, rows), reduce="add", columns=depth
             )
-            return View(result)
         cols = right.shape[1]
-        operands = (
-            Operand(a, "i" if rows > 1 else "", "j", True),
-            Operand(b, "j" if depth > 1 else "", "c", False),
-        )
-        return View(
-            self._emit(
-                node,
-                index,
-                "mul",
-                operands,
-                (rows, -(-cols // self.made.lanes), depth),
-                region,
-                (rows, cols),
-                reduce="add",
-            )
-        )
+        operands = Operand(a, row, "j", True), Operand(b, "j" if depth > 1 else "", "c", False)
+        extents = rows, self._beats(cols), depth
+        return self._emit(site, "mul", operands, extents, (rows, cols), reduce="add")
 
     # merges and stores
 
     def _merge(self, source: int, merge: str) -> View:
         """Lower the node to be merged, fused with the merge where nothing else reads it; return the accumulator."""
-        node = self.graph.nodes[source]
-        shape = _two(node.shape)
+        site = Site(source, self.graph.nodes[source], "group")
+        shape = _two(site.node.shape)
+        accumulator = lambda: self.made.buffer(f"merge{source}", "acc", "core", shape)
         if self._fusible(source):
-            acc = self.made.buffer(f"merge{source}", "acc", "core", shape)
-            self._elementwise(source, node, "group", acc, merge)
-            return View(acc)
-        if node.op == "outer" and self.uses[source] == 1:
-            u, v = (
-                self.made.plain(self._value(i, "group"), _two(self.graph.nodes[i].shape), "group")
-                for i in node.inputs
-            )
-            acc = self.made.buffer(f"merge{source}", "acc", "core", shape)
-            operands: tuple[Operand, ...] = (
-                Operand(u.buffer, "", "i", True),
-                Operand(v.buffer, "", "c", False),
-            )
-            self.made.append(
-                node,
-                source,
-                "mul",
-                operands,
-                self.made.extents(shape, True),
-                "group",
-                acc,
-                merge=merge,
-            )
-            return View(acc)
-        operand = self._operand(source, "group", shape, ("i", "c"), True)
-        acc = self.made.buffer(f"merge{source}", "acc", "core", shape)
-        self.made.append(
-            node,
-            source,
-            "pass",
-            (operand,),
-            self.made.extents(shape, True),
-            "group",
-            acc,
-            merge=merge,
-        )
-        return View(acc)
+            return self._elementwise(site, accumulator(), merge)
+        operands: tuple[Operand, ...]
+        if site.node.op == "outer" and self.uses[source] == 1:
+            fn, operands = "mul", self._outer(site.node, "group")
+        else:
+            fn, operands = "pass", (self._operand(source, "group", shape, ("i", "c"), True),)
+        extents = self.made.extents(shape, True)
+        return self.made.append(site, fn, operands, extents, accumulator(), merge=merge)
 
     def _store(self, index: int, model: int, implicit: View | None) -> None:
         """Make node `index` the new value of a model, written by its own operation if that reads no other model."""
@@ -441,20 +343,17 @@ class _Lowering:
             if last.dest == view.buffer and last.vector and self.made.streams(last, model):
                 self.made.ops[-1] = replace(last, dest=model)
                 return
+        source = self.made.buffers[view.buffer]
         if view.column:
             operand = Operand(view.buffer, "", "i", True)
-        elif self.made.buffers[view.buffer].cols == 1 and shape[1] > 1:
-            operand = Operand(
-                view.buffer, "i" if self.made.buffers[view.buffer].rows > 1 else "", "", True
-            )
+        elif source.cols == 1 and shape[1] > 1:
+            operand = Operand(view.buffer, "i" if source.rows > 1 else "", "", True)
         else:
             operand = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False)
-        if (
-            self.made.buffers[view.buffer].kind == "model" and view.buffer != model
-        ):  # two models trade places: by way of a copy
-            operand = replace(
-                operand, buffer=self.made.copy(view, shape, "batch", f"old{index}").buffer
-            )
+        if source.kind == "model" and view.buffer != model:
+            # two models trade places: by way of a copy
+            copied = self.made.copy(view, shape, "batch", f"old{index}")
+            operand = replace(operand, buffer=copied.buffer)
         self.made.ops.append(
             Op(
                 f"new_{self.made.buffers[model].name}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,37 +76,26 @@ def plan(
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
-    planner = _Planner(
-        graph,
-        columns,
-        schema,
-        target,
-        fmt,
-        choices or Choices(),
-        memory or FixedLatency(target.latency, target.bytes_per_cycle),
-    )
-    return planner.run()
+    memory = memory or FixedLatency(target.latency, target.bytes_per_cycle)
+    return _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory).run()
 
 
+@dataclass
 class _Planner:
-    def __init__(
-        self,
-        graph: Graph,
-        columns: Mapping[str, Sequence[BoundSource]],
-        schema: Schema,
-        target: Target,
-        fmt: Format,
-        choices: Choices,
-        memory: Memory,
-    ):
-        self.graph, self.columns, self.schema, self.target = graph, columns, schema, target
-        self.fmt, self.choices, self.memory = fmt, choices, memory
-        variables = [v for kind in ("input", "output") for v in graph.of_kind(kind)]
-        self.shapes: dict[str, tuple[int, int]] = {
-            v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables
-        }
-        self.tuple_bytes = self._tuple_bytes()
-        self.smallest: _Candidate | None = None
+    graph: Graph
+    columns: Mapping[str, Sequence[BoundSource]]
+    schema: Schema
+    target: Target
+    fmt: Format
+    choices: Choices
+    memory: Memory
+    smallest: _Candidate | None = None
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Rows and columns of each input and output."""
+        variables = [v for kind in ("input", "output") for v in self.graph.of_kind(kind)]
+        return {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
 
     def run(self) -> AnalyticsPlan:
         good: list[_Candidate] = []
@@ -264,7 +254,8 @@ class _Planner:
                     index, first, count = index + run, first + run, count - run
         return TupleLayout(lanes, beats, fields, tuple(sources), self.choices.on_null)
 
-    def _tuple_bytes(self) -> int:
+    @cached_property
+    def tuple_bytes(self) -> int:
         """Estimate a tuple's bytes with its header (columns whose length the catalog does not tell count as short)."""
         size = 0
         for column in self.schema.columns:

@@ -287,15 +287,18 @@ class _Scheduler:
                 interval,
                 release,
                 *(starts[n] + 1 for n in group),
-                self._span(group, starts, unit_of, 0),
-                self._merge_span(group, starts, merge_unit_of),
+                _span((unit_of[n], starts[n], ops[n].beats) for n in group),
+                _span(
+                    (key, starts[n] + FETCH + latency(ops[n].fn, self.fmt), ops[n].beats)
+                    for n, key in merge_unit_of.items()
+                ),
             ]
         )
         once = [n for n, op in enumerate(ops) if op.region == "batch"]
         batch = max(
             [
                 drain,
-                self._span(once, starts, unit_of, 0),
+                _span((unit_of[n], starts[n], ops[n].beats) for n in once),
                 *(starts[n] + 1 for n in once),
                 *self._batch_distances(starts),
             ]
@@ -323,30 +326,6 @@ class _Scheduler:
             Schedule(interval, drain, batch, release, settle, decide),
             dict(work),
         )
-
-    def _span(
-        self, numbers: Iterable[int], starts: dict[int, int], unit_of: dict, offset: int
-    ) -> int:
-        """Return the longest time between first and last use of any unit by these operations."""
-        begin: dict = {}
-        end: dict = {}
-        for n in numbers:
-            key = unit_of[n]
-            begin[key] = min(begin.get(key, _NEVER), starts[n] + offset)
-            end[key] = max(end.get(key, 0), starts[n] + offset + self.program.ops[n].beats)
-        return max([0, *(end[key] - begin[key] for key in begin)])
-
-    def _merge_span(self, group: list[int], starts: dict[int, int], merge_unit_of: dict) -> int:
-        begin: dict = {}
-        end: dict = {}
-        for n in group:
-            if n not in merge_unit_of:
-                continue
-            op, key = self.program.ops[n], merge_unit_of[n]
-            at = starts[n] + FETCH + latency(op.fn, self.fmt)
-            begin[key] = min(begin.get(key, _NEVER), at)
-            end[key] = max(end.get(key, 0), at + op.beats)
-        return max([0, *(end[key] - begin[key] for key in begin)])
 
     def _batch_distances(self, starts: dict[int, int]) -> list[int]:
         """Return what the distance to the next batch must be at least: models written before they are read, nothing overwritten early."""
@@ -380,3 +359,13 @@ class _Scheduler:
                     - starts[source]
                 )
         return distances
+
+
+def _span(uses: Iterable[tuple[tuple, int, int]]) -> int:
+    """Return the longest time between first and last use of any unit: (unit, start, beats) of each use."""
+    begin: dict[tuple, int] = {}
+    end: dict[tuple, int] = {}
+    for unit, start, beats in uses:
+        begin[unit] = min(begin.get(unit, start), start)
+        end[unit] = max(end.get(unit, 0), start + beats)
+    return max((end[unit] - begin[unit] for unit in begin), default=0)
