@@ -261,9 +261,7 @@ def unknown_name(builder: GraphBuilder, name: str, known: Iterable[str], span: S
     return builder.error("E201", f"the name {name} is not defined", span, hint=hint)
 
 
-def unknown_function(
-    builder: GraphBuilder, name: str, span: Span, known: Iterable[str] = ()
-) -> KernelError:
+def unknown_function(builder: GraphBuilder, name: str, span: Span) -> KernelError:
     own, other = builder.dialect, owner(name)
     if other is not None and name not in own.functions:
         message = f"{name} is a {other.calls} of {other.one}, not of {f'one that {own.does}' if own.does else own.one}"
@@ -279,7 +277,7 @@ def unknown_function(
         span,
         hint=f"write ps.{name}"
         if name in mine
-        else closest(name, [*mine, *known]) or f"the functions are {', '.join(mine)}",
+        else closest(name, mine) or f"the functions are {', '.join(mine)}",
     )
 
 

@@ -228,25 +228,19 @@ class Tensor:
         raise functions.no_attribute(self._builder, name, caller_span())
 
 
-for _name, _symbol in (
-    ("eq", "=="),
-    ("ne", "!="),
-    ("mod", "%"),
-    ("rmod", "%"),
-    ("floordiv", "//"),
-    ("rfloordiv", "//"),
-    ("and", "&"),
-    ("rand", "&"),
-    ("or", "|"),
-    ("ror", "|"),
-    ("xor", "^"),
-    ("rxor", "^"),
-    ("lshift", "<<"),
-    ("rlshift", "<<"),
-    ("rshift", ">>"),
-    ("rrshift", ">>"),
+for _symbol, *_names in (
+    ("==", "eq"),
+    ("!=", "ne"),
+    ("%", "mod", "rmod"),
+    ("//", "floordiv", "rfloordiv"),
+    ("&", "and", "rand"),
+    ("|", "or", "ror"),
+    ("^", "xor", "rxor"),
+    ("<<", "lshift", "rlshift"),
+    (">>", "rshift", "rrshift"),
 ):
-    setattr(Tensor, f"__{_name}__", _unsupported(_symbol))
+    for _name in _names:
+        setattr(Tensor, f"__{_name}__", _unsupported(_symbol))
 
 
 def _index_item(item: Any) -> Any:
