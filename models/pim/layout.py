@@ -26,7 +26,7 @@ from .device import Device, Step, registers_of
 from .program import Program, program
 from .rounds import Round
 
-__all__ = ["Layout", "Operands", "Traffic", "beyond", "largest"]
+__all__ = ["Layout", "Operands", "beyond", "largest"]
 
 MX8 = FAMILY["mx8"]
 Floats = NDArray[np.float64]
@@ -59,15 +59,6 @@ class Operands:
     d: Floats | None = None
     k: Floats | None = None
     v: Floats | None = None
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Bytes between host and device, by what they are."""
-
-    registers: int
-    results: int
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -270,11 +261,3 @@ class Layout:
             y = x.sum(axis=axis)
         y = y.reshape(self.tokens, self.items, -1)[..., :many]
         return y, self.state_of(rows) if self.mode == "update" else None
-
-    def traffic(self, made: Program) -> Traffic:
-        """Return the bytes that a run moves."""
-        count = {"REG_WRITE": 0, "RESULT_READ": 0, "WRITE": 0, "READ": 0}
-        for command in made.schedule.commands:
-            if command.name in count:
-                count[command.name] += 32
-        return Traffic(count["REG_WRITE"], count["RESULT_READ"], count["WRITE"] + count["READ"])

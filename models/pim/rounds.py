@@ -54,11 +54,9 @@ class Round:
 @dataclass(frozen=True)
 class Charges:
     """What is counted. `drain`: the slots in which the last columns are written (hardware), or not (as
-    published); `turnaround`: tWTR and tRTW inside a COMP; `lockstep`: False where each pseudo-channel
-    needs commands of its own on the shared bus."""
+    published); `lockstep`: False where each pseudo-channel needs commands of its own on the shared bus."""
 
     drain: bool = True
-    turnaround: bool = False
     lockstep: bool = True
 
 
@@ -75,7 +73,7 @@ def slots_of(config: PimConfig, mode: str, drain: bool = True) -> int:
 
 @dataclass(frozen=True)
 class Terms:
-    """The whole numbers of the closed form, for a device and what is counted; a round's own are its slots,
+    """The whole numbers of the closed form, for a device; a round's own are its slots,
     REG_WRITEs for each bank and RESULT_READs for each pair."""
 
     results: int  #: cycles that a RESULT_READ of each pair takes
@@ -92,13 +90,11 @@ class Terms:
 
 
 @lru_cache(maxsize=64)
-def terms(config: PimConfig, charges: Charges = HARDWARE) -> Terms:
+def terms(config: PimConfig) -> Terms:
     """Return the terms of a device. Raises ValueError where bank groups are staggered."""
     if config.sets > 1:
         raise ValueError(f"rounds of {config.sets} sets have no closed form")
     t, step = config.timing, max(config.timing.burst, config.timing.tCCD_L)
-    turning = max(t.tRTW, t.inner_write_to_read) if charges.turnaround else 0
-    apart = max(config.interval, turning)
     return Terms(
         results=step * config.groups * config.banks // 2,
         tRP=t.tRP,
@@ -108,8 +104,8 @@ def terms(config: PimConfig, charges: Charges = HARDWARE) -> Terms:
         further=max(config.groups - 2, 0),
         single=int(config.groups == 1),
         tRCD=t.tRCD,
-        apart=apart,
-        closed=max(t.tRTP, t.tWR) - apart,
+        apart=config.interval,
+        closed=max(t.tRTP, t.tWR) - config.interval,
         tRAS=t.tRAS,
     )
 
@@ -127,7 +123,7 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
     if given.mode not in MODES:
         raise ValueError(f"a round {given.mode!r} has no closed form")
     slots = slots_of(config, given.mode, charges.drain)
-    return int(_cycles(terms(config, charges), slots, given.registers, given.reads, max))
+    return int(_cycles(terms(config), slots, given.registers, given.reads, max))
 
 
 def rounds_cycles(
@@ -143,7 +139,7 @@ def rounds_cycles(
     Raises ValueError where bank groups are staggered, for numbers that are not whole or below 0, and
     for places that `MODES` does not have.
     """
-    found = terms(config, charges)
+    found = terms(config)
     modes, writes, results = many = whole(mode, registers, reads)
     if any((array < 0).any() for array in many) or (modes >= len(MODES)).any():
         raise ValueError(f"a mode is 0 to {len(MODES) - 1}, and counts are 0 or more")

@@ -26,8 +26,7 @@ Where all banks work as one set, REG_WRITEs lie between the ACT4s and ROUND wait
 Staggered sets divide the interval of COMP among them: each has its cycles modulo the interval, so that
 their commands never meet. Their REG_WRITEs begin behind ROUND, and ROUND comes while rows close.
 
-The accesses of a COMP inside the banks are free of tWTR and tRTW, as published. `Charges(turnaround=True)`
-takes each slot's write and the next slot's read of the bank as WR and RD of the DRAM.
+The accesses of a COMP inside the banks are free of tWTR and tRTW, as published.
 """
 
 from __future__ import annotations
@@ -153,13 +152,6 @@ class _Set:
         phases = self.columns if wish.column else self.others
         return min(cycle + (phase - cycle) % self.interval for phase in phases)
 
-    def comp_interval(self) -> int:
-        t = self.config.timing
-        need = max(t.tRTW, t.inner_write_to_read) if self.charges.turnaround else 0
-        if not self.staggered:
-            return max(self.interval, need)
-        return self.interval * max(1, -(-need // self.interval))
-
     def play(self, given: Round) -> _Steps:
         """Give wishes, and take what was issued, until the round is over."""
         t, groups = self.config.timing, self.groups
@@ -209,10 +201,9 @@ class _Set:
             last = yield from self._move(given, last_act)
         else:
             ready = max(last_act + t.tRCD, last_write + self.step)
-            apart = self.comp_interval()
             count = slots_of(self.config, given.mode, self.charges.drain)
             _, first = yield [_Wish(ready, "COMP", groups, count=count, column=True)]
-            last = first + apart * (count - 1) + max(t.tRTP, t.tWR)
+            last = first + self.interval * (count - 1) + max(t.tRTP, t.tWR)
         _, self.closed = yield [_Wish(max(last, last_act + t.tRAS), "PRECHARGES", groups)]
         read = self.closed + 1 - self.step
         pairs = [(g, p) for g in groups for p in range(self.config.banks // 2)]
@@ -351,4 +342,4 @@ def schedule(
     commands.sort(key=lambda command: command.cycle)
     over = max((max(own.free, own.closed + config.timing.tRP) for own in sets), default=0)
     starts = [own.starts for own in sets]
-    return Schedule(config, charges, sets[0].comp_interval(), commands, starts, over)
+    return Schedule(config, charges, interval, commands, starts, over)

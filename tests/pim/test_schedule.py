@@ -90,7 +90,7 @@ def test_rounds_are_those_of_the_closed_form():
         )
         mode = str(rng.choice(["update", "score", "attend"]))
         given = Round(mode, int(rng.integers(0, 6)), reads=int(rng.integers(1, 3)))
-        for charges in (PUBLISHED, HARDWARE, Charges(turnaround=True)):
+        for charges in (PUBLISHED, HARDWARE):
             expected = round_cycles(config, given, charges)
             assert many(config, given, charges, 3).period() == expected, (config, given)
     for config, given in ((HALVES, Round()), (MX8, Round("load"))):
@@ -105,7 +105,7 @@ def test_many_rounds_at_once():
     for groups in (1, 2, 4) * 6:
         config = PimConfig(groups=groups, timing=drawn(rng))
         mode, registers, reads = (rng.integers(0, n, 300) for n in (3, 6, 3))
-        for charges in (PUBLISHED, HARDWARE, Charges(turnaround=True)):
+        for charges in (PUBLISHED, HARDWARE):
             each = [
                 round_cycles(config, Round(MODES[m], int(w), reads=int(r)), charges)
                 for m, w, r in zip(mode, registers, reads, strict=True)
@@ -157,13 +157,12 @@ def test_staggered_rounds():
 
 
 def test_what_else_may_be_charged():
-    """tWTR and tRTW inside a COMP; commands of each pseudo-channel's own on the shared bus."""
+    """Commands of each pseudo-channel's own on the shared bus."""
 
     def period(config, charges):
         return many(config, update(config, False), charges).period()
 
-    turning, apart = Charges(False, turnaround=True), Charges(False, lockstep=False)
-    assert period(MX8, turning) == 410 + 63 * 10
+    apart = Charges(False, lockstep=False)
     assert period(MX8, apart) == 410
     assert period(HALVES, apart) <= 340
     assert period(QUARTERS, apart) > 500  # the bus has no room for eight COMPs in 8 cycles less

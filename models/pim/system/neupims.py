@@ -1,40 +1,14 @@
 """NeuPIMs (ASPLOS 2024): attention beside banks with two row buffers, beside which the other half of a batch
-is multiplied. Its own latency estimate, and a system for the paper's comparison with it."""
+is multiplied: a system for the paper's comparison with it."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
 
 from .assumptions import PUBLISHED, Assumptions
 from .operators import Category
 from .serving import System, serve, systems
 from .shapes import ModelShape
 
-__all__ = ["Estimate", "device_bytes", "latency"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Algorithm 1 of NeuPIMs with the constants of its simulator: cycles of one request's attention.
-
-    `banks`: of a channel; `row_words`: 16-bit words of a row; `write`, `tile`: cycles to write a row into the
-    global vector buffer, and of a tile (a row in every bank).
-    """
-
-    banks: int = 32
-    row_words: int = 512
-    write: int = 100
-    tile: int = 184
-
-    def cycles(self, width: int, heads: int, dim_head: int, context: int) -> int:
-        """Return the cycles of both products, of queries `width` long and `heads` heads of values."""
-        vectors = math.ceil(width / self.row_words)
-        tiles = vectors * math.ceil(context / self.banks)
-        score = vectors * self.write + tiles * self.tile
-        vectors = heads * math.ceil(context / self.row_words)
-        tiles = vectors * math.ceil(dim_head / self.banks)
-        return score + vectors * self.write + tiles * self.tile
+__all__ = ["device_bytes", "latency"]
 
 
 def latency(

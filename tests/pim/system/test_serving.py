@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.models.pim.system import HONEST, MODELS, PUBLISHED, published, serve, systems
-from penstock.models.pim.system.neupims import Estimate, device_bytes
+from penstock.models.pim.system.neupims import device_bytes
 from penstock.models.pim.system.operators import Category
 from penstock.models.pim.system.rounds import Design, round_of, staggered_cycles
 from penstock.models.pim.system.serving import OURS
@@ -95,10 +95,6 @@ def test_rounds():
     for operation, count in (("score", 442), ("attend", 410)):
         work = round_of(Design.PIPELINED, operation, False)
         assert work.cycles(timing, False) == count
-
-
-def test_neupims():
-    assert Estimate().cycles(1024, 32, 128, 512) == 32_840
 
 
 def test_state():

@@ -34,7 +34,7 @@ def _library() -> ctypes.CDLL:
 def _terms(config: PimConfig, charges: Charges) -> NDArray[np.int32] | None:
     """The terms as C++ takes them; None where they are too large for it."""
     found = [
-        *astuple(terms(config, charges)),
+        *astuple(terms(config)),
         *(slots_of(config, mode, charges.drain) for mode in MODES),
     ]
     return None if max(map(abs, found)) >= _MOST else np.array(found, dtype=np.int32)
