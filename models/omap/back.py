@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .config import OmapConfig
+from .config import OmapConfig, power_of_two
 
 __all__ = ["BackSchedule"]
-
-
-def _power(value: int) -> int:
-    return 1 << max(value - 1, 0).bit_length()
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class BackSchedule:
             sealed=sealed,
             answered=sealed + config.message_blocks - 1,
             stored=stored,
-            items=_power(config.window + -(-stored // merge)),
+            items=power_of_two(config.window + -(-stored // merge)),
         )
 
     @property

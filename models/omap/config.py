@@ -8,7 +8,7 @@ from typing import Any
 
 from .ciphers import CIPHERS, Cipher, Pace
 
-__all__ = ["BLOCK", "KEY_BYTES", "OmapConfig"]
+__all__ = ["BLOCK", "KEY_BYTES", "OmapConfig", "power_of_two"]
 
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
@@ -20,8 +20,9 @@ def _up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _power(size: int) -> int:
-    return 1 << (size - 1).bit_length()
+def power_of_two(least: int) -> int:
+    """Return the least power of two that is no less."""
+    return 1 << max(least - 1, 0).bit_length()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +250,7 @@ class OmapConfig:
     def entry_bytes(self) -> int:
         """An entry of the position map: valid, destination, frame, two bins, key."""
         bits = 2 + self.frame_bits + 2 * self.bin_bits + 8 * KEY_BYTES
-        return max(16, _power(_up(bits, 8) // 8))
+        return max(16, power_of_two(_up(bits, 8) // 8))
 
     @property
     def bucket_bytes(self) -> int:
@@ -263,7 +264,7 @@ class OmapConfig:
     def record_bytes(self) -> int:
         """What is known of a bin: counter of its page, load, items that wait and their frames."""
         bits = 64 + 2 * self.load_bits + self.slots * self.frame_bits
-        return max(self.bus_bytes, _power(_up(bits, 8) // 8))
+        return max(self.bus_bytes, power_of_two(_up(bits, 8) // 8))
 
     @property
     def record_beats(self) -> int:
@@ -272,7 +273,7 @@ class OmapConfig:
     @property
     def frame_bytes(self) -> int:
         """The stride of a frame."""
-        return max(self.bus_bytes, _power(self.slot_blocks * BLOCK))
+        return max(self.bus_bytes, power_of_two(self.slot_blocks * BLOCK))
 
     @property
     def frame_beats(self) -> int:

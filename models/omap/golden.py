@@ -87,14 +87,6 @@ class Map:
     def __len__(self) -> int:
         return len(self._places)
 
-    @property
-    def frames_in_use(self) -> int:
-        return len(self._framed)
-
-    @property
-    def largest_load(self) -> int:
-        return max(self._loads)
-
     def items(self) -> Iterator[Item]:
         """Yield all items, page by page, then those in HBM."""
         for page in self._pages:

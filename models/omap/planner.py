@@ -12,7 +12,7 @@ from typing import Any
 from ..memory import Memory
 from ..memory.dram import Dram
 from .back import BackSchedule
-from .config import BLOCK, OmapConfig
+from .config import BLOCK, OmapConfig, power_of_two
 from .cycles import sealed
 from .front_schedule import FrontSchedule
 from .pairs import expected_blocks
@@ -114,17 +114,13 @@ def _position_map(capacity: int, unit: int) -> tuple[int, int]:
     """Return buckets and their slots, a multiple of `unit`."""
     found = []
     for entries in _ENTRIES:
-        buckets = max(_power(-(-capacity // entries)), 2)
+        buckets = max(power_of_two(-(-capacity // entries)), 2)
         slots = _slots(capacity, buckets, pair_of_buckets(buckets))
         found.append((-(-slots // unit) * unit, buckets))
         if found[-1][0] <= _BUCKET:
             break
     slots, buckets = min(found)
     return buckets, slots
-
-
-def _power(value: int) -> int:
-    return 1 << max(value - 1, 0).bit_length()
 
 
 def _config(
@@ -195,10 +191,10 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     interval = max(FrontSchedule.of(config).interval, BackSchedule.of(config).interval)
     page = sealed(0, chunks, config.chunk_blocks, config.sealing_pace) + 1
     message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
-    cores = min(max(_power(ceil(2 * (1 - config.alpha) * page / interval)), 2), 64)
+    cores = min(max(power_of_two(ceil(2 * (1 - config.alpha) * page / interval)), 2), 64)
     # what an operation takes from its request to its merge
     latency = asked.trip + 4 * config.deadline + page + message + config.page_beats
-    window = asked.window or min(max(_power(ceil(latency / interval)), 8), 256)
+    window = asked.window or min(max(power_of_two(ceil(latency / interval)), 8), 256)
     cores = min(cores, 2 * window)  # more would have no pages: an operation opens two
     turns = -(-message // interval)
     drawing = expected_blocks(config) * (2 + 12 // config.rounds)
@@ -207,8 +203,8 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
         window=window,
         openers=asked.openers or cores,
         sealers=asked.sealers or cores,
-        responders=min(_power(turns), window, 64),
-        request_openers=min(_power(turns), window),
+        responders=min(power_of_two(turns), window, 64),
+        request_openers=min(power_of_two(turns), window),
         generators=min(ceil(drawing / interval / _BUSY), 16),
     )
 

@@ -168,7 +168,7 @@ def _compare(shape, made, told):
         if keep is not None:
             assert keep not in frames, number
             frames[keep] = key
-        assert len(frames) == golden.frames_in_use
+        assert len(frames) == len(list(golden.framed()))
         pages += [o.page for o in step.opened]
         counters += [o.counter for o in step.opened]
     assert told["entries"] == sorted((p.bucket, key) for key, p in golden._places.items())

@@ -44,7 +44,8 @@ def steps(wide):
         box = Map(wide, replace(KEYS, pairs=KEYS.pairs + number))
         found[name] = list(box.run(made))[first:]
         # T9: no bound is near
-        assert box.largest_load <= wide.slots and box.frames_in_use < wide.frames - 1
+        assert max(box.bin(n)[0] for n in range(_BINS)) <= wide.slots
+        assert len(list(box.framed())) < wide.frames - 1
     return found
 
 
