@@ -7,17 +7,15 @@ Order of tuples, padding, hint bits and header lengths follow PostgreSQL 15 (`ac
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import page as p
 from .checksum import checksum
 from .packing import Header, Rows, write_many
 from .schema import Schema
-from .values import DTYPES, Raw, array_body, scalars, varlena
+from .values import DTYPES, Raw, scalars
 from .visibility import VISIBILITY, Visibility
 
 __all__ = ["VISIBILITY", "Visibility", "rows_of", "write_heap"]
@@ -84,15 +82,8 @@ def write_heap(
         raise ValueError(f"visibility and natts must have one entry for each of the {count} rows")
     for state in ({states} if isinstance(states, str) else set(states)) - set(VISIBILITY):
         raise ValueError(f"unknown visibility {state!r}; known are {', '.join(VISIBILITY)}")
-    uniform = (
-        isinstance(visibility, str) and count > 0 and bool((attributes == attributes[0]).all())
-    )
-    plan = _fixed_plan(rows, int(attributes[0]), shorts) if uniform else None
     header = Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
-    if plan is not None:
-        pages = _write_fixed(header, plan, count, str(visibility), first_block)
-    else:
-        pages = write_many(header, rows, states, attributes, shorts, first_block)
+    pages = write_many(header, rows, states, attributes, shorts, first_block)
     if checksums:
         pages.view("<u2")[:, 4] = checksum(pages, first_block)
     return pages
@@ -154,103 +145,3 @@ def rows_of(
             values = scalars(column, values)
         result.append(Rows(column, values, null))
     return result
-
-
-# -- rows of one layout: all at once ---------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Plan:
-    """All rows have the same layout: constant bytes, and values at constant offsets from the tuple's start."""
-
-    length: int
-    hoff: int
-    infomask: int
-    natts: int
-    constants: list[tuple[int, bytes]]
-    values: list[tuple[int, npt.NDArray[Any]]]
-
-
-def _fixed_plan(rows: list[Rows], natts: int, shorts: set[str]) -> _Plan | None:
-    """Lay one row out; None where rows differ in layout."""
-    held = rows[:natts]
-    for row in held:
-        if row.null.any() and not row.null.all():
-            return None
-        if not row.null.all() and not isinstance(row.values, np.ndarray):
-            return None
-    bits = [not row.null.all() for row in held]
-    plan = _Plan(0, 0, 0, natts, [], [])
-    bitmap = b"" if all(bits) else np.packbits(bits, bitorder="little").tobytes()
-    plan.hoff = p.align(p.TUPLE_HEADER_SIZE + len(bitmap))
-    plan.infomask = p.HEAP_HASNULL if bitmap else 0
-    plan.constants.append((p.TUPLE_BITMAP, bitmap))
-    at = plan.hoff
-    for row, present in zip(held, bits, strict=True):
-        if not present:
-            continue
-        kind = row.column.storage
-        if kind.length > 0:
-            at = p.align(at, kind.align)
-        else:
-            plan.infomask |= p.HEAP_HASVARWIDTH
-            element = DTYPES[kind.element or ""]
-            body = array_body(np.zeros(row.values.shape[1], element), kind.element or "")
-            value = varlena(body, row.column.name in shorts)
-            at = at if value.unaligned else p.align(at, kind.align)
-            lead = len(value) - row.values.shape[1] * element.itemsize
-            plan.constants.append((at, bytes(value[:lead])))
-            at += lead
-        plan.values.append((at, row.values))
-        at += row.values.nbytes // len(row.values)
-    plan.length = at
-    return plan
-
-
-def _write_fixed(header: Header, plan: _Plan, count: int, state: str, first_block: int) -> Bytes:
-    size, stride = header.page_size, p.align(plan.length)
-    room = size - p.PAGE_HEADER_SIZE - header.reserve(plan.length)
-    each = max(room // (stride + p.LP_SIZE), 1)
-    blocks = -(-count // each)
-    pages = np.zeros((blocks, size), np.uint8)
-    # tuple i of a page ends i * stride bytes before the page does; a view, so that each value is written once
-    places = pages[:, size - each * stride :].reshape(blocks, each, stride)[:, ::-1]
-    whole, rest = divmod(count, each)
-
-    def put(at: int, data: Bytes) -> None:
-        width = data.shape[1]
-        places[:whole, :, at : at + width] = data[: whole * each].reshape(whole, each, width)
-        if rest:
-            places[whole, :rest, at : at + width] = data[whole * each :]
-
-    row = np.arange(count)
-    tuples = header.tuples(count, plan.infomask, plan.natts, plan.hoff, VISIBILITY[state])
-    block = first_block + row // each
-    tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = (
-        block >> 16,
-        block & 0xFFFF,
-        row % each + 1,
-    )
-    put(0, tuples.view(np.uint8).reshape(count, -1))
-    for at, constant in plan.constants:
-        places[:, :, at : at + len(constant)] = np.frombuffer(constant, np.uint8)
-    if rest:
-        places[whole, rest:] = 0  # the last page may hold fewer
-    for at, values in plan.values:
-        if values.size:
-            put(at, np.ascontiguousarray(values).reshape(count, -1).view(np.uint8))
-    held = np.minimum(count - np.arange(blocks) * each, each)
-    line = np.arange(each)
-    words = size - (line + 1) * stride | p.LP_NORMAL << 15 | plan.length << 17
-    pages[:, p.PAGE_HEADER_SIZE : p.PAGE_HEADER_SIZE + each * p.LP_SIZE] = (
-        np.where(line < held[:, None], words, 0).astype("<u4").view(np.uint8)
-    )
-    visible = state == "frozen" if header.all_visible is None else header.all_visible
-    heads = header.page(
-        p.PAGE_HEADER_SIZE + held * p.LP_SIZE,
-        size - held * stride,
-        p.PD_ALL_VISIBLE if visible else 0,
-        blocks,
-    )
-    pages[:, : p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(blocks, -1)
-    return pages
