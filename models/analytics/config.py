@@ -223,10 +223,6 @@ class AnalyticsPlan:
     def threads_per_port(self) -> int:
         return self.threads // self.ports
 
-    @property
-    def batch_positions(self) -> int | None:
-        return self.merge_count or None
-
     def inputs(self) -> list[int]:
         """Buffer indices of the tuple's fields, in layout order."""
         by_name = {b.name: n for n, b in enumerate(self.buffers) if b.kind == "input"}

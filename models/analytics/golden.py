@@ -86,7 +86,7 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
     """
     per_port, threads = plan.threads_per_port, plan.threads
     cursor = [0] * plan.ports
-    limit = plan.batch_positions
+    limit = plan.merge_count or None
     while True:
         chosen: list[tuple[int, int, int, int]] = []  # port, index, group, thread
         taken, group = 0, 0

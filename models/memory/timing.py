@@ -110,7 +110,7 @@ class Memory(Ports, Protocol):
 class ReadPort:
     """One read port under the rules above, from the reset on. Bursts must be given in the order of their AR handshakes.
 
-    For a consumer that is always ready, `read` or `read_many`; else `address` for each burst and, for each beat, `offer` and
+    For a consumer that is always ready, `read`; else `address` for each burst and, for each beat, `offer` and
     `accept`.
     """
 
@@ -174,13 +174,6 @@ class WritePort:
         cycle = max(valid, self._free)
         self._free = cycle + self.interval
         return cycle
-
-    def burst(self, valid: int, beats: int) -> tuple[int, int]:
-        """Send `beats` ≥ 1 beats, all valid from cycle `valid` on; return the cycles of the first and last transfer."""
-        first = max(valid, self._free)
-        last = first + (beats - 1) * self.interval
-        self._free = last + self.interval
-        return first, last
 
     def sent(self, aw: int, last: int, address: int = 0, beats: int = 1) -> None:
         """Note a burst whose AW and last W beat were accepted in these cycles; BREADY is high."""

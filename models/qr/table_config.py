@@ -143,10 +143,10 @@ def register_map(design: int = 0) -> RegisterMap:
         EngineRegister("totals", ADDRESS_BITS, "the sums of the fit before"),
         EngineRegister("answer", ADDRESS_BITS, "where new sums and weights go"),
     ]
-    for name, what in (("come", "come"), ("go", "go")):
+    for name in ("come", "go"):
         made += [
             EngineRegister(
-                f"{name}_address", ADDRESS_BITS, f"the first page of the rows that {what}"
+                f"{name}_address", ADDRESS_BITS, f"the first page of the rows that {name}"
             ),
             EngineRegister(f"{name}_pages", 32, "how many pages; 0: none"),
             EngineRegister(f"{name}_skip", 32, "rows before them"),
