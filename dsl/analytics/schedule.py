@@ -303,17 +303,10 @@ class _Scheduler:
                 *self._batch_distances(starts),
             ]
         )
-        settle = 1 + max([0, *(starts[n] + int(self.writes[n][1].max()) for n in (*once, *group))])
-        decide = 1 + max(
-            [
-                0,
-                *(
-                    starts[n] + int(self.writes[n][1].max())
-                    for n, op in enumerate(ops)
-                    if op.region == "epoch"
-                ),
-            ]
-        )
+        written = lambda n: starts[n] + int(self.writes[n][1].max())
+        epoch = [n for n, op in enumerate(ops) if op.region == "epoch"]
+        settle = 1 + max(map(written, (*once, *group)), default=0)
+        decide = 1 + max(map(written, epoch), default=0)
         work: dict[int, int] = defaultdict(int)
         for assigned in (unit_of, merge_unit_of):
             for n, key in assigned.items():

@@ -190,10 +190,7 @@ class _Binder:
         for parameter in self.variables:
             if parameter.name in self.takes:
                 continue
-            free = [
-                i for i, c in enumerate(self.schema.columns) if c.is_numeric and i not in self.owner
-            ]
-            if parameter.kind == "input" and len(inputs) == 1 and free:
+            if parameter.kind == "input" and len(inputs) == 1 and self.free():
                 # outputs come first: they may still find their column by name
                 continue
             self.refuse(parameter, parameter.name)
@@ -208,12 +205,12 @@ class _Binder:
             raise self.error("E617", message, parameter.span, hint=hint)
         for parameter in inputs:
             if parameter.name not in self.takes:
-                free = [
-                    i
-                    for i, c in enumerate(self.schema.columns)
-                    if c.is_numeric and i not in self.owner
-                ]
-                self.takes[parameter.name] = _Take([self.take(parameter, i) for i in free])
+                self.takes[parameter.name] = _Take([self.take(parameter, i) for i in self.free()])
+
+    def free(self) -> list[int]:
+        """The numeric columns that nothing has taken."""
+        columns = enumerate(self.schema.columns)
+        return [i for i, c in columns if c.is_numeric and i not in self.owner]
 
     # -- how many elements -------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 from ...models.memory.timing import FixedLatency, Memory
 from ...models.qr import rotations
@@ -26,7 +27,9 @@ from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
 
-__all__ = ["ROOM", "TOLERANCE", "Load", "cost", "longest_text", "lower", "ports_of"]
+__all__ = ["ROOM", "Load", "checked_ports", "chosen", "cost", "longest_text", "lower", "ports_of"]
+
+Plan = TypeVar("Plan")
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
@@ -96,15 +99,7 @@ def lower(
 
     Raises KernelError (E601) where nothing fits: it names the resource, and the longest window that would.
     """
-    load, ports = load or Load(), ports_of(part, memory)
-    if not ports:
-        raise error(
-            "E601",
-            f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a refit's sums have 8",
-            graph.span,
-            hint="choose a target with wider ports (--target); `penstock targets` lists them",
-            source=_source(graph),
-        )
+    load, ports = load or Load(), checked_ports(graph, part, memory, "a refit's")
     if row_stride(graph.columns - 1) > max(ports):
         raise error(
             "E601",
@@ -114,22 +109,43 @@ def lower(
             source=_source(graph),
             hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)",
         )
-    good = []
+    good: list[tuple[float, Resources, FitPlan]] = []
     for bus, timing in ports.items():
         if row_stride(graph.columns - 1) > bus:
             continue
         for config in _candidates(_base(graph, bus, load), part, load):
             need = estimate(config, part)
             if need.fits(part) is None:
-                good.append((cost(config, load, timing), config, need))
+                good.append((cost(config, load, timing), need, config))
     if not good:
         raise _too_large(graph, part, load)
-    good = [entry for entry in good if entry[2].lut <= ROOM * part.lut] or good
+    return chosen(good, part)
+
+
+def chosen(good: list[tuple[float, Resources, Plan]], part: Target) -> Plan:
+    """Return the smallest one of the fastest plans that leave room on `part`, where some do, given with their cycles and resources."""
+    good = [entry for entry in good if entry[1].lut <= ROOM * part.lut] or good
     best = min(cycles for cycles, _, _ in good)
     return min(
         (entry for entry in good if entry[0] <= best * TOLERANCE),
-        key=lambda entry: (entry[2].lut + 100 * entry[2].dsp, entry[0]),
-    )[1]
+        key=lambda entry: (entry[1].lut + 100 * entry[1].dsp, entry[0]),
+    )[2]
+
+
+def checked_ports(
+    graph: FitGraph, part: Target, memory: Memory | None, whose: str
+) -> dict[int, Memory]:
+    """Return `ports_of`. Raises KernelError (E601) where there are none; `whose`: the sums that are too wide."""
+    ports = ports_of(part, memory)
+    if not ports:
+        raise error(
+            "E601",
+            f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, {whose} sums have {LEAST}",
+            graph.span,
+            hint="choose a target with wider ports (--target); `penstock targets` lists them",
+            source=_source(graph),
+        )
+    return ports
 
 
 def ports_of(part: Target, memory: Memory | None) -> dict[int, Memory]:

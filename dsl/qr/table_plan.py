@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...models.memory.timing import Memory
 from ...models.qr.columns import Columns
-from ...models.qr.table_config import UNIT_BYTES, Segment, TableFitPlan
+from ...models.qr.table_config import Segment, TableFitPlan
 from ...models.qr.table_cycles import run
 from ...models.qr.table_resources import estimate
 from ...models.resources import Resources
@@ -24,7 +24,7 @@ from ...models.strider.rows import RowPages
 from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
-from .plan import ROOM, TOLERANCE, ports_of
+from .plan import checked_ports, chosen
 
 __all__ = ["lower_table"]
 
@@ -47,19 +47,9 @@ def lower_table(
 
     Raises KernelError (E601) where nothing fits: it names the resource.
     """
-    ports = ports_of(part, memory)
-    if not ports:
-        raise error(
-            "E601",
-            f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, a fit's sums have "
-            f"{UNIT_BYTES}",
-            graph.span,
-            hint="choose a target with wider ports (--target); `penstock targets` lists them",
-            source=graph.source or None,
-        )
-    good: list[tuple[int, Resources, TableFitPlan]] = []
+    good: list[tuple[float, Resources, TableFitPlan]] = []
     least: Resources | None = None
-    for bus, timing in ports.items():
+    for bus, timing in checked_ports(graph, part, memory, "a fit's").items():
         costs = analyse(TableFitPlan(columns, walk, bus).port, walk, np.tile(page, (_PAGES, 1)))
         rows = RowPages(costs).rows
         for made in _candidates(columns, walk, rows // _PAGES, bus):
@@ -67,24 +57,12 @@ def lower_table(
             if least is None or (need.lut, need.dsp) < (least.lut, least.dsp):
                 least = need
             if need.fits(part) is None:
-                good.append(
-                    (
-                        run(
-                            made, [(Segment(0, _PAGES, 0, rows), costs), (Segment(), None)], timing
-                        ),
-                        need,
-                        made,
-                    )
-                )
+                full = [(Segment(0, _PAGES, 0, rows), costs), (Segment(), None)]
+                good.append((run(made, full, timing), need, made))
     if not good:
         assert least is not None
         raise _too_large(graph, least, part)
-    good = [entry for entry in good if entry[1].lut <= ROOM * part.lut] or good
-    best = min(cycles for cycles, _, _ in good)
-    return min(
-        (entry for entry in good if entry[0] <= best * TOLERANCE),
-        key=lambda entry: (entry[1].lut + 100 * entry[1].dsp, entry[0]),
-    )[2]
+    return chosen(good, part)
 
 
 def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iterator[TableFitPlan]:
