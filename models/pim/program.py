@@ -37,25 +37,8 @@ __all__ = [
 BUS = 8
 #: commands with their data, and results, that the device holds
 COMMANDS_AHEAD, RESULTS_AHEAD = 16, 8
-OPCODES = {
-    name: code
-    for code, name in enumerate(
-        (
-            "END",
-            "ROUND",
-            "ACT4",
-            "REG_WRITE",
-            "COMP",
-            "PRECHARGES",
-            "RESULT_READ",
-            "WRITE",
-            "READ",
-            "REFab",
-            "REFpb",
-            "IDLE",
-        )
-    )
-}
+_COMMANDS = "END ROUND ACT4 REG_WRITE COMP PRECHARGES RESULT_READ WRITE READ REFab REFpb IDLE"
+OPCODES = {name: code for code, name in enumerate(_COMMANDS.split())}
 MODES = ("update", "score", "attend", "load", "store", "seed")
 _LONGEST = (1 << 16) - 1
 
