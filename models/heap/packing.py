@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ import numpy.typing as npt
 from . import page as p
 from .schema import Column
 from .values import DTYPES, Raw, array_body, dtype_of, varlena
-from .visibility import VISIBILITY, Visibility
 
-__all__ = ["Header", "Rows", "stored_value", "write_many"]
+__all__ = ["Rows", "stored_value", "write_many"]
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
+#: the transaction that inserted all rows; they are frozen, so that nobody looks it up
+_XMIN = 731
 _TOGETHER = 1 << 14  # rows whose intermediate values stay in a processor's cache
 
 
@@ -33,48 +33,6 @@ class Rows:
         return Rows(self.column, self.values[first:last], self.null[first:last])
 
 
-@dataclass
-class Header:
-    """What goes into the headers of all pages and tuples."""
-
-    page_size: int
-    xmin: int
-    xmax: int
-    all_visible: bool | None
-    fillfactor: int
-
-    def tuples(
-        self, count: int, infomask: int, infomask2: int, hoff: int, state: Visibility
-    ) -> npt.NDArray[Any]:
-        out = np.zeros(count, p.TUPLE_HEADER)
-        out["t_xmin"] = self.xmin
-        out["t_xmax"] = self.xmax if state.xmax else 0
-        out["t_infomask"], out["t_infomask2"], out["t_hoff"] = (
-            infomask | state.infomask,
-            infomask2 | state.infomask2,
-            hoff,
-        )
-        return out
-
-    def page(self, lower: Any, upper: Any, flags: Any, count: int) -> npt.NDArray[Any]:
-        out = np.zeros(count, p.PAGE_HEADER)
-        out["pd_lower"], out["pd_upper"], out["pd_flags"] = lower, upper, flags
-        out["pd_special"], out["pd_pagesize_version"] = (
-            self.page_size,
-            p.pagesize_version(self.page_size),
-        )
-        return out
-
-    def reserve(self, length: int) -> int:
-        """Bytes to leave free on a page for `fillfactor` when a tuple of this length is about to go there."""
-        if p.align(length) > p.max_tuple_size(self.page_size):
-            raise ValueError(
-                f"a row of {length} bytes does not fit a page of {self.page_size}: the most is "
-                f"{p.max_tuple_size(self.page_size)}"
-            )
-        return self.page_size * (100 - self.fillfactor) // 100
-
-
 def stored_value(row: Rows, index: int, shorts: set[str]) -> bytes:
     """Return the value of one row as it is stored, `Raw` for the variable-length types."""
     value, column = row.values[index], row.column
@@ -87,18 +45,11 @@ def stored_value(row: Rows, index: int, shorts: set[str]) -> bytes:
     return varlena(value.encode() if isinstance(value, str) else bytes(value))
 
 
-def write_many(
-    header: Header,
-    rows: list[Rows],
-    states: str | Sequence[str],
-    natts: Numbers,
-    shorts: set[str],
-    first_block: int,
-) -> Bytes:
-    """Return the pages of rows that follow one another, each with a line pointer of its own. `states`: visibility, of all or of each."""
+def write_many(page_size: int, rows: list[Rows], natts: Numbers, shorts: set[str]) -> Bytes:
+    """Return the pages of frozen rows that follow one another, each with a line pointer of its own."""
     count = len(natts)
     if not count:
-        return np.zeros((0, header.page_size), np.uint8)
+        return np.zeros((0, page_size), np.uint8)
     held = rows[: int(natts.max())]
     laid = [
         _Laid.of(
@@ -109,36 +60,22 @@ def write_many(
         for first in range(0, count, _TOGETHER)
     ]
     length = np.concatenate([part.length for part in laid])
-    block, line, start, pages = _places(header, length)
+    block, line, start, pages = _places(page_size, length)
     flat = pages.reshape(-1)
-    if isinstance(states, str):
-        kind, frozen = VISIBILITY[states], np.full(count, states == "frozen")
-        one = header.tuples(1, 0, 0, 0, kind)
-        tuples = lambda here: one.repeat(len(natts[here]))
-    else:
-        names, state = np.unique(np.asarray(states), return_inverse=True)
-        kinds = np.concatenate([header.tuples(1, 0, 0, 0, VISIBILITY[str(n)]) for n in names])
-        tuples = lambda here: kinds[state[here]]
-        frozen = (names == "frozen")[state]
     for index, part in enumerate(laid):
         here = slice(index * _TOGETHER, (index + 1) * _TOGETHER)
-        part.put(flat, start[here], tuples(here), first_block + block[here], line[here])
-    visible = np.ones(len(pages), bool)
-    visible[block[~frozen]] = False
-    if header.all_visible is not None:
-        visible[:] = header.all_visible
-    held_lines = np.bincount(block, minlength=len(pages))
-    upper = np.full(len(pages), header.page_size)
-    upper[block] = start - block * header.page_size  # of each page the last row, which lies lowest
-    heads = header.page(
-        p.PAGE_HEADER_SIZE + held_lines * p.LP_SIZE,
-        upper,
-        np.where(visible, p.PD_ALL_VISIBLE, 0),
-        len(pages),
-    )
+        part.put(flat, start[here], block[here], line[here])
+    heads = np.zeros(len(pages), p.PAGE_HEADER)
+    heads["pd_flags"] = p.PD_ALL_VISIBLE
+    heads["pd_lower"] = p.PAGE_HEADER_SIZE + np.bincount(block) * p.LP_SIZE
+    heads["pd_upper"][block] = (
+        start - block * page_size
+    )  # of each page the last row, which lies lowest
+    heads["pd_special"] = page_size
+    heads["pd_pagesize_version"] = p.pagesize_version(page_size)
     pages[:, : p.PAGE_HEADER_SIZE] = heads.view(np.uint8).reshape(len(pages), -1)
-    words = start - block * header.page_size | p.LP_NORMAL << 15 | length << 17
-    flat.view("<u4")[(block * header.page_size + p.PAGE_HEADER_SIZE) // 4 + line] = words
+    words = start - block * page_size | p.LP_NORMAL << 15 | length << 17
+    flat.view("<u4")[(block * page_size + p.PAGE_HEADER_SIZE) // 4 + line] = words
     return pages
 
 
@@ -169,18 +106,16 @@ class _Laid:
             places.append(value)
         return cls(natts, present, has_null, hoff, infomask, places, at)
 
-    def put(
-        self, flat: Bytes, start: Numbers, tuples: npt.NDArray[Any], number: Numbers, line: Numbers
-    ) -> None:
-        """Write the tuples, with the headers `tuples`, to `start` on; each is line `line` (from 0) of block `number`."""
-        tuples["t_infomask"] |= self.infomask.astype(np.uint16)
-        tuples["t_infomask2"] |= self.natts.astype(np.uint16)
+    def put(self, flat: Bytes, start: Numbers, block: Numbers, line: Numbers) -> None:
+        """Write the tuples to `start` on; each is line `line` (from 0) of its block."""
+        tuples = np.zeros(len(start), p.TUPLE_HEADER)
+        tuples["t_xmin"] = _XMIN
+        tuples["t_infomask"] = self.infomask | p.HEAP_XMIN_FROZEN | p.HEAP_XMAX_INVALID
+        tuples["t_infomask2"] = self.natts
         tuples["t_hoff"] = self.hoff
-        tuples["t_ctid_block_high"], tuples["t_ctid_block_low"], tuples["t_ctid_line"] = (
-            number >> 16,
-            number & 0xFFFF,
-            line + 1,
-        )
+        tuples["t_ctid_block_high"] = block >> 16
+        tuples["t_ctid_block_low"] = block & 0xFFFF
+        tuples["t_ctid_line"] = line + 1
         _scatter(flat, start, tuples.view(np.uint8).reshape(len(tuples), -1))
         if self.has_null.any():
             bits = np.packbits(self.present, axis=1, bitorder="little")
@@ -191,26 +126,20 @@ class _Laid:
             value.put(flat, start)
 
 
-def _places(header: Header, length: Numbers) -> tuple[Numbers, Numbers, Numbers, Bytes]:
+def _places(size: int, length: Numbers) -> tuple[Numbers, Numbers, Numbers, Bytes]:
     """Return each row's page, line (from 0) and address in the flattened pages, and the empty pages."""
-    size, most = header.page_size, p.max_line_pointers(header.page_size)
-    reserve = header.reserve(int(length.max()))
+    longest, most = int(length.max()), p.max_line_pointers(size)
+    if p.align(longest) > p.max_tuple_size(size):
+        raise ValueError(
+            f"a row of {longest} bytes does not fit a page of {size}: the most is {p.max_tuple_size(size)}"
+        )
     stride = (length + p.ALIGN - 1 & -p.ALIGN) + p.LP_SIZE
     sums = np.concatenate([[0], np.cumsum(stride)])
     firsts, first = [], 0
     while first < len(length):
         firsts.append(first)
-        # a full fillfactor still lets one tuple onto an empty page
-        last = (
-            first
-            + int(
-                sums[first : first + most + 1].searchsorted(
-                    sums[first] + (size - p.PAGE_HEADER_SIZE - reserve), "right"
-                )
-            )
-            - 1
-        )
-        first = min(max(last, first + 1), first + most)
+        end = sums[first] + size - p.PAGE_HEADER_SIZE
+        first += int(sums[first : first + most + 1].searchsorted(end, "right")) - 1
     starts, each = np.array(firsts), np.diff([*firsts, len(length)])
     blocks, row = np.arange(len(firsts)), np.arange(len(length))
     # a tuple begins as far below its page's end as the tuples from the page's first row to it are long

@@ -1,4 +1,4 @@
-"""Writes heap pages: the bytes that a bulk load followed by VACUUM FREEZE leaves, or another state of its rows.
+"""Writes heap pages: the bytes that a bulk load followed by VACUUM FREEZE leaves.
 
 Order of tuples, padding, hint bits and header lengths follow PostgreSQL 15 (`access/heap/hio.c`, `access/common/heaptuple.c`,
 `storage/page/bufpage.c`); with the options left alone a page equals the server's in all but LSN and transaction ids.
@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .checksum import checksum
-from .packing import Header, Rows, write_many
+from .packing import Rows, write_many
 from .schema import Schema
 from .values import DTYPES, Raw, scalars
-from .visibility import VISIBILITY, Visibility
 
-__all__ = ["VISIBILITY", "Visibility", "rows_of", "write_heap"]
+__all__ = ["rows_of", "write_heap"]
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -28,15 +26,8 @@ def write_heap(
     columns: Mapping[str, Any],
     *,
     nulls: Mapping[str, npt.ArrayLike] | None = None,
-    visibility: str | Sequence[str] = "frozen",
-    all_visible: bool | None = None,
     natts: int | Sequence[int] | None = None,
     short: bool | Collection[str] = (),
-    fillfactor: int = 100,
-    checksums: bool = False,
-    first_block: int = 0,
-    xmin: int = 731,
-    xmax: int = 740,
 ) -> Bytes:
     """Pack rows into heap pages; return them as an array of shape (pages, schema.page_size).
 
@@ -48,22 +39,11 @@ def write_heap(
         `natts`, may be left out: NULL.
     nulls
         Where a column is NULL, by name, as Boolean vectors.
-    visibility
-        A name in `VISIBILITY`, for all rows or for each.
-    all_visible
-        The page flag; None sets it on pages whose rows are all frozen and that have no dead line pointer.
     natts
         How many attributes the rows hold, for all rows or for each: rows written before a column was added hold fewer.
     short
         Which array columns have the one-byte header when they fit (True: all): the server's choice unless the column is STORAGE
         PLAIN. Text always has it when it fits.
-    fillfactor
-        Percent of a page to fill, as the table option of that name.
-    checksums
-        Fill in `pd_checksum`; the first page is block `first_block`.
-    xmin, xmax
-        Transaction numbers; `xmax` goes where the state has one.
-
     Raises
     ------
     ValueError
@@ -72,21 +52,14 @@ def write_heap(
     rows = rows_of(schema, columns, nulls or {})
     count = len(rows[0].values) if rows else 0
     shorts = {c.name for c in schema.columns if c.is_array} if short is True else set(short or ())
-    states = visibility if isinstance(visibility, str) else list(visibility)
     attributes = (
         np.full(count, len(schema.columns) if natts is None else natts, np.int64)
         if natts is None or isinstance(natts, int)
         else np.asarray(natts, np.int64)
     )
-    if (not isinstance(states, str) and len(states) != count) or len(attributes) != count:
-        raise ValueError(f"visibility and natts must have one entry for each of the {count} rows")
-    for state in ({states} if isinstance(states, str) else set(states)) - set(VISIBILITY):
-        raise ValueError(f"unknown visibility {state!r}; known are {', '.join(VISIBILITY)}")
-    header = Header(schema.page_size, xmin, xmax, all_visible, fillfactor)
-    pages = write_many(header, rows, states, attributes, shorts, first_block)
-    if checksums:
-        pages.view("<u2")[:, 4] = checksum(pages, first_block)
-    return pages
+    if len(attributes) != count:
+        raise ValueError(f"natts must have one entry for each of the {count} rows")
+    return write_many(schema.page_size, rows, attributes, shorts)
 
 
 def rows_of(

@@ -15,6 +15,7 @@ from pyarrow import parquet
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
+from testbench.pruned_pages import write_pruned
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "data"
 
@@ -526,7 +527,7 @@ def test_random_without_length() -> None:
 
 def test_undecided_rows_are_named() -> None:
     schema = Schema("t", (Column("a", "int4"),))
-    table = Table(schema, write_heap(schema, {"a": [1, 2]}, visibility=["frozen", "deleting"]))
+    table = Table(schema, write_pruned(schema, {"a": [1, 2]}, visibility=["frozen", "deleting"]))
     with pytest.raises(
         SourceError,
         match="cannot read the rows of table: block 0, line pointer 2: the page does not decide",

@@ -388,7 +388,7 @@ def _rebuilt(
     nulls = {c.name: null for c, (_, null) in zip(wanted, joined, strict=True)}
     found = {c.name: array_lengths(values[c.name]) for c in wanted if c.is_array}
     try:
-        return write_heap(schema, values, nulls=nulls, all_visible=True), found
+        return write_heap(schema, values, nulls=nulls), found
     except ValueError as error:
         raise NotDirect(
             f"a row with its arrays in it does not fit the server's pages: {error}"

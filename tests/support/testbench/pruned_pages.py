@@ -3,22 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.models.heap import page as p
-from penstock.models.heap.packing import Header, Rows, stored_value
+from penstock.models.heap.packing import Rows, stored_value
 from penstock.models.heap.schema import Schema
 from penstock.models.heap.values import Raw
-from penstock.models.heap.writer import VISIBILITY, rows_of
+from penstock.models.heap.writer import rows_of
+from testbench.visibility import VISIBILITY, Visibility
 
 __all__ = ["random_slots", "write_pruned"]
 
 Bytes = npt.NDArray[np.uint8]
 #: kinds of line pointers for `slots`
 _SLOTS = ("row", "dead", "unused", "redirect", "dead_stored")
+
+
+@dataclass
+class Header:
+    """What goes into the headers of all pages and tuples."""
+
+    page_size: int
+    xmin: int
+    xmax: int
+    all_visible: bool | None
+    fillfactor: int
+
+    def tuples(
+        self, count: int, infomask: int, infomask2: int, hoff: int, state: Visibility
+    ) -> npt.NDArray[Any]:
+        out = np.zeros(count, p.TUPLE_HEADER)
+        out["t_xmin"] = self.xmin
+        out["t_xmax"] = self.xmax if state.xmax else 0
+        out["t_infomask"], out["t_infomask2"], out["t_hoff"] = (
+            infomask | state.infomask,
+            infomask2 | state.infomask2,
+            hoff,
+        )
+        return out
+
+    def page(self, lower: Any, upper: Any, flags: Any, count: int) -> npt.NDArray[Any]:
+        out = np.zeros(count, p.PAGE_HEADER)
+        out["pd_lower"], out["pd_upper"], out["pd_flags"] = lower, upper, flags
+        out["pd_special"], out["pd_pagesize_version"] = (
+            self.page_size,
+            p.pagesize_version(self.page_size),
+        )
+        return out
+
+    def reserve(self, length: int) -> int:
+        """Bytes to leave free on a page for `fillfactor` when a tuple of this length is about to go there."""
+        if p.align(length) > p.max_tuple_size(self.page_size):
+            raise ValueError(
+                f"a row of {length} bytes does not fit a page of {self.page_size}: the most is "
+                f"{p.max_tuple_size(self.page_size)}"
+            )
+        return self.page_size * (100 - self.fillfactor) // 100
 
 
 def write_pruned(
@@ -33,14 +77,23 @@ def write_pruned(
     short: bool | Collection[str] = (),
     fillfactor: int = 100,
     first_block: int = 0,
+    all_visible: bool | None = None,
 ) -> Bytes:
-    """Pack rows one by one: what `penstock.models.heap.writer.write_heap`, which has the other options, packs at once.
+    """Pack rows one by one: what `penstock.models.heap.writer.write_heap` packs at once where they are frozen and none is gone.
 
     Parameters
     ----------
     slots
         The line pointers in order: "row" for the next row, "dead", "unused", "redirect" (to a row of the same page),
         "dead_stored" (dead, its tuple still there). Rows left at the end follow.
+    visibility
+        A name in `VISIBILITY`, for all rows or for each.
+    fillfactor
+        Percent of a page to fill, as the table option of that name.
+    first_block
+        The first page's number.
+    all_visible
+        The page flag; None sets it on pages whose rows are all frozen and that have no dead line pointer.
     shuffle
         A seed: tuples lie in random order within their page, as pruning may leave them. None: downwards in row order.
 
@@ -54,7 +107,7 @@ def write_pruned(
     shorts = {c.name for c in schema.columns if c.is_array} if short is True else set(short or ())
     states = [visibility] * count if isinstance(visibility, str) else list(visibility)
     attributes = [len(rows)] * count if natts is None else list(natts)
-    header = Header(schema.page_size, 731, 740, None, fillfactor)
+    header = Header(schema.page_size, 731, 740, all_visible, fillfactor)
     return _write_any(header, rows, states, attributes, shorts, slots, shuffle, first_block)
 
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from penstock.models.heap.page import max_tuple_size
 from penstock.models.heap.schema import NUMERIC, TYPES, Column, Schema, type_named
 from penstock.models.heap.values import DTYPES, Raw
-from penstock.models.heap.writer import VISIBILITY, write_heap
+from penstock.models.heap.writer import write_heap
 from penstock.models.numerics.formats import Format
 from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.isa import FIXED_TYPES
 from penstock.models.strider.layout import Source, TupleLayout, place
 from testbench.pruned_pages import random_slots, write_pruned
+from testbench.visibility import VISIBILITY
 
 __all__ = ["Case", "corrupt", "random_case", "regular_case"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import page as p
+from penstock.models.heap import page as p
 
 __all__ = ["VISIBILITY", "Visibility"]
 
@@ -22,7 +22,7 @@ class Visibility:
 
 
 _COMMITTED, _DELETED = p.HEAP_XMIN_COMMITTED, p.HEAP_KEYS_UPDATED
-#: the states that `write_heap` knows, by what happened to the row
+#: the states that `write_pruned` knows, by what happened to the row
 VISIBILITY: dict[str, Visibility] = {
     "frozen": Visibility(p.HEAP_XMIN_FROZEN | p.HEAP_XMAX_INVALID),  # VACUUM FREEZE
     "committed": Visibility(_COMMITTED | p.HEAP_XMAX_INVALID),  # inserted, then read by anyone
