@@ -21,7 +21,7 @@ EXAMPLES = HERE.parents[1] / "examples"
 @pytest.mark.parametrize(
     ("target", "choices"),
     [
-        ("small", Choices(lanes=2, threads=2)),
+        pytest.param("small", Choices(lanes=2, threads=2), marks=pytest.mark.long),
         ("u55c", Choices(lanes=2, threads=4, ports=2, walkers=1)),
     ],
 )
