@@ -93,3 +93,12 @@ module penstock_block_ram #(
         lost = index >= first && index < first + count && bytes[index - first] ? bits : 0;
     endfunction
 endmodule
+
+// The initial content of a block RAM: its parameters NAME00 to NAME3F, and their values as INIT above takes them.
+`define PENSTOCK_ROW(NAME) NAME``0 = 0, NAME``1 = 0, NAME``2 = 0, NAME``3 = 0, NAME``4 = 0, NAME``5 = 0, NAME``6 = 0, NAME``7 = 0, \
+    NAME``8 = 0, NAME``9 = 0, NAME``A = 0, NAME``B = 0, NAME``C = 0, NAME``D = 0, NAME``E = 0, NAME``F = 0
+`define PENSTOCK_ROW_BACKWARDS(NAME) NAME``F, NAME``E, NAME``D, NAME``C, NAME``B, NAME``A, NAME``9, NAME``8, \
+    NAME``7, NAME``6, NAME``5, NAME``4, NAME``3, NAME``2, NAME``1, NAME``0
+`define PENSTOCK_PARAMETERS(NAME) `PENSTOCK_ROW(NAME``0), `PENSTOCK_ROW(NAME``1), `PENSTOCK_ROW(NAME``2), `PENSTOCK_ROW(NAME``3)
+`define PENSTOCK_CONTENT(NAME) {`PENSTOCK_ROW_BACKWARDS(NAME``3), `PENSTOCK_ROW_BACKWARDS(NAME``2), \
+    `PENSTOCK_ROW_BACKWARDS(NAME``1), `PENSTOCK_ROW_BACKWARDS(NAME``0)}
