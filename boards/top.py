@@ -1,6 +1,6 @@
 """What is put on a board: the SoC, its clock and its serial pins."""
 
-from amaranth.build import Attrs, Pins
+from amaranth.build import Attrs, Pins, Resource
 from amaranth.hdl import (
     ClockDomain,
     ClockSignal,
@@ -22,6 +22,8 @@ __all__ = ["SDRAM_MHZ", "BoardTop", "clock_setting"]
 
 #: clocks at which what an SDRAM gives meets the device's edge, see `BoardTop`
 SDRAM_MHZ = (40.0, 100.0)
+#: bits of the iCE40's PLL parameters
+_ICE40_BITS = {"DIVR": 4, "DIVF": 7, "DIVQ": 3, "FILTER_RANGE": 3}
 
 
 def clock_setting(board: Board, clock_mhz: float) -> Setting | None:
@@ -114,8 +116,6 @@ class BoardTop(Elaboratable):
 
     def _serial(self, platform):
         """A UART on header pins."""
-        from amaranth.build import Resource
-
         assert self.board.uart_pins is not None
         rx, tx = self.board.uart_pins
         platform.add_resources(
@@ -134,9 +134,8 @@ class BoardTop(Elaboratable):
         out = ClockSignal("sync")
         clock = Signal(name="clk_sync")
         if family == "ice40":
-            if (
-                self.board.part.tool == "--up5k"
-            ):  # its only PLL lies at the clock's pin, whose input nothing else can then use
+            # the UP5K's only PLL lies at the clock's pin, whose input nothing else can then use
+            if self.board.part.tool == "--up5k":
                 kind = "SB_PLL40_PAD"
                 source = {"io_PACKAGEPIN": platform.request(self.board.clock, dir="-").io}
             else:
@@ -147,10 +146,7 @@ class BoardTop(Elaboratable):
                 **source,
                 p_FEEDBACK_PATH="SIMPLE",
                 p_PLLOUT_SELECT="GENCLK",
-                p_DIVR=Const(values["DIVR"], 4),
-                p_DIVF=Const(values["DIVF"], 7),
-                p_DIVQ=Const(values["DIVQ"], 3),
-                p_FILTER_RANGE=Const(values["FILTER_RANGE"], 3),
+                **{f"p_{name}": Const(values[name], bits) for name, bits in _ICE40_BITS.items()},
                 i_RESETB=Const(1),
                 i_BYPASS=Const(0),
                 o_PLLOUTGLOBAL=clock,
@@ -159,9 +155,8 @@ class BoardTop(Elaboratable):
         elif family == "ecp5":
             source = platform.request(self.board.clock, dir="i").i
             divide, second = values["CLKOP_DIV"], {}
-            if (
-                self.board.memory.kind == "SDRAM"
-            ):  # later by three quarters of a cycle, which is a quarter before the next one
+            # later by three quarters of a cycle, which is a quarter before the next one
+            if self.board.memory.kind == "SDRAM":
                 second = {
                     "p_CLKOS_ENABLE": "ENABLED",
                     "p_OUTDIVIDER_MUXB": "DIVB",
@@ -173,10 +168,7 @@ class BoardTop(Elaboratable):
             m.submodules.pll = Instance(
                 "EHXPLLL",
                 **second,
-                p_PLLRST_ENA="DISABLED",
-                p_INTFB_WAKE="DISABLED",
-                p_STDBY_ENABLE="DISABLED",
-                p_DPHASE_SOURCE="DISABLED",
+                **_each("p", "DISABLED", "PLLRST_ENA INTFB_WAKE STDBY_ENABLE DPHASE_SOURCE"),
                 p_OUTDIVIDER_MUXA="DIVA",
                 p_CLKOP_ENABLE="ENABLED",
                 p_CLKOP_DIV=values["CLKOP_DIV"],
@@ -191,15 +183,9 @@ class BoardTop(Elaboratable):
                 a_LPF_RESISTOR="8",
                 i_CLKI=source,
                 i_CLKFB=clock,
-                i_RST=Const(0),
-                i_STDBY=Const(0),
-                i_PHASESEL0=Const(0),
-                i_PHASESEL1=Const(0),
-                i_PHASEDIR=Const(1),
-                i_PHASESTEP=Const(1),
-                i_PHASELOADREG=Const(1),
-                i_PLLWAKESYNC=Const(0),
-                i_ENCLKOP=Const(0),
+                **_each("i", Const(0), "RST STDBY PHASESEL0 PHASESEL1"),
+                **_each("i", Const(1), "PHASEDIR PHASESTEP PHASELOADREG"),
+                **_each("i", Const(0), "PLLWAKESYNC ENCLKOP"),
                 o_CLKOP=clock,
                 o_LOCK=locked,
             )
@@ -209,36 +195,21 @@ class BoardTop(Elaboratable):
                 "rPLL",
                 p_FCLKIN=f"{setting.input_mhz:g}",
                 p_DEVICE="GW1NR-9C",
-                p_IDIV_SEL=values["IDIV_SEL"],
-                p_FBDIV_SEL=values["FBDIV_SEL"],
-                p_ODIV_SEL=values["ODIV_SEL"],
-                p_DYN_IDIV_SEL="false",
-                p_DYN_FBDIV_SEL="false",
-                p_DYN_ODIV_SEL="false",
+                **{f"p_{name}": values[name] for name in ("IDIV_SEL", "FBDIV_SEL", "ODIV_SEL")},
+                **_each("p", "false", "DYN_IDIV_SEL DYN_FBDIV_SEL DYN_ODIV_SEL"),
                 p_PSDA_SEL="0000",
                 p_DYN_DA_EN="false",
                 p_DUTYDA_SEL="1000",
-                p_CLKOUT_FT_DIR=Const(1),
-                p_CLKOUTP_FT_DIR=Const(1),
-                p_CLKOUT_DLY_STEP=0,
-                p_CLKOUTP_DLY_STEP=0,
+                **_each("p", Const(1), "CLKOUT_FT_DIR CLKOUTP_FT_DIR"),
+                **_each("p", 0, "CLKOUT_DLY_STEP CLKOUTP_DLY_STEP"),
                 p_CLKFB_SEL="internal",
-                p_CLKOUT_BYPASS="false",
-                p_CLKOUTP_BYPASS="false",
-                p_CLKOUTD_BYPASS="false",
+                **_each("p", "false", "CLKOUT_BYPASS CLKOUTP_BYPASS CLKOUTD_BYPASS"),
                 p_DYN_SDIV_SEL=2,
-                p_CLKOUTD_SRC="CLKOUT",
-                p_CLKOUTD3_SRC="CLKOUT",
+                **_each("p", "CLKOUT", "CLKOUTD_SRC CLKOUTD3_SRC"),
                 i_CLKIN=source,
-                i_CLKFB=Const(0),
-                i_RESET=Const(0),
-                i_RESET_P=Const(0),
-                i_FBDSEL=Const(0, 6),
-                i_IDSEL=Const(0, 6),
-                i_ODSEL=Const(0, 6),
-                i_PSDA=Const(0, 4),
-                i_DUTYDA=Const(0, 4),
-                i_FDLY=Const(0, 4),
+                **_each("i", Const(0), "CLKFB RESET RESET_P"),
+                **_each("i", Const(0, 6), "FBDSEL IDSEL ODSEL"),
+                **_each("i", Const(0, 4), "PSDA DUTYDA FDLY"),
                 o_CLKOUT=clock,
                 o_LOCK=locked,
             )
@@ -246,3 +217,8 @@ class BoardTop(Elaboratable):
             raise ValueError(f"no PLL of a {family} device is known")
         platform.add_clock_constraint(clock, setting.output_mhz * 1e6)
         m.d.comb += out.eq(clock)
+
+
+def _each(kind, value, names):
+    """Return parameters ("p") or inputs ("i") of an `Instance` that all have one value."""
+    return {f"{kind}_{name}": value for name in names.split()}
