@@ -36,9 +36,8 @@ def divide(
     while left:
         steps = min(left, per_stage)
         for _ in range(steps):
-            trial = pipe.wire(
-                rest - divisor, name="trial"
-            )  # signed: below 0 where the divisor does not go in
+            # signed: below 0 where the divisor does not go in
+            trial = pipe.wire(rest - divisor, name="trial")
             quotient.append(~trial[-1])
             digit = feed[-1] if len(feed) else Const(0, 1)
             feed = feed[: max(len(feed) - 1, 0)]

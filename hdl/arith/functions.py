@@ -106,9 +106,8 @@ class _Builder:
             case "low":
                 return a[: rest[0]] if len(a) > rest[0] else a  # assignment extends by the sign
             case "signed":
-                return (
-                    a[: rest[0]].as_signed() if len(a) >= rest[0] else a
-                )  # a narrower one is not negative
+                # a narrower one is not negative
+                return a[: rest[0]].as_signed() if len(a) >= rest[0] else a
             case "within":
                 return a
             case "eq":

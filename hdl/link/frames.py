@@ -120,9 +120,8 @@ class Deframer(wiring.Component):
             with m.If(in_header | in_data):
                 m.d.comb += self.write.en.eq(1)
                 m.d.sync += self.put.eq(self.put + 1)
-                with m.If(
-                    (self.put + 1)[: len(self.get)] == self.get
-                ):  # full: one place stays free, to tell full from empty
+                # full: one place stays free, to tell full from empty
+                with m.If((self.put + 1)[: len(self.get)] == self.get):
                     m.d.comb += self.write.en.eq(0)
                     m.d.sync += [self.put.eq(self.put), bad.eq(1)]
             with m.If(in_header):

@@ -106,9 +106,8 @@ class Arbiter(wiring.Component):
                 m.d.sync += fresh.eq(1)
                 with m.Switch(owner):
                     for k in range(count):
-                        with m.Case(
-                            k
-                        ):  # the next in turn: later assignments win, so the nearest comes last
+                        # the next in turn: later assignments win, so the nearest comes last
+                        with m.Case(k):
                             for distance in range(count - 1, 0, -1):
                                 with m.If(asks[(k + distance) % count]):
                                     m.d.sync += owner.eq((k + distance) % count)
@@ -135,10 +134,8 @@ class Arbiter(wiring.Component):
                                 for name in names
                             ]
         for channel, names in channels:
-            if channel in (
-                "r",
-                "b",
-            ):  # everyone sees the answers' payloads; only the owner's are valid
+            # everyone sees the answers' payloads; only the owner's are valid
+            if channel in ("r", "b"):
                 for manager in managers:
                     m.d.comb += [
                         getattr(manager, channel + name).eq(getattr(bus, channel + name))

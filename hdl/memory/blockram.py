@@ -77,18 +77,13 @@ class BlockRam(wiring.Component):
         burst = self._bursts(m, "ar")
         read = storage.read_port()
         word = Signal(range(self.depth))
-        left, some, final = (
-            Signal(9),
-            Signal(),
-            Signal(),
-        )  # beats to be asked of the RAM; whether there are any; whether it is the last
+        # beats to be asked of the RAM; whether there are any; whether it is the last
+        left, some, final = Signal(9), Signal(), Signal()
         outside = Signal()
         move = Signal()  # the beat that is offered may change
         layout = data.StructLayout({"valid": 1, "last": 1, "outside": 1})
-        fresh, kept = (
-            Signal(layout),
-            Signal(layout),
-        )  # of the RAM's output, and of what of it had to wait
+        # of the RAM's output, and of what of it had to wait
+        fresh, kept = Signal(layout), Signal(layout)
         waiting = Signal(len(read.data))
         m.d.comb += [
             move.eq(~bus.rvalid | bus.rready),

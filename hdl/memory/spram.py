@@ -113,11 +113,8 @@ class Spram(wiring.Component):
 
     def _reads(self, m):
         """A beat's address is given a cycle before its data."""
-        # a beat's address is presented in one cycle, its data are there in the next
-        self.place, left = (
-            Signal(range(self.words)),
-            Signal(8),
-        )  # the next beat, and how many come after it
+        # the next beat, and how many come after it
+        self.place, left = Signal(range(self.words)), Signal(8)
         asking = Signal()
         beyond = Signal()
         self.reading = Signal()

@@ -99,9 +99,8 @@ class Float16Lane(wiring.Component):
             wide = Cat(Const(0, GUARD), getattr(s, f"p{lane}"))
             sign = getattr(s, f"s{lane}")
             p = shifted_right(wide, distance)
-            aligned[f"p{lane}"] = Cat(
-                p ^ sign.replicate(len(p)), sign
-            )  # a complement is one too small
+            # a complement is one too small
+            aligned[f"p{lane}"] = Cat(p ^ sign.replicate(len(p)), sign)
         minus = sum(getattr(s, f"s{lane}") for lane in range(_LANES))[:5]
         s = pipe.rank(**aligned, top=s.top, minus=minus)
         terms: list[Value] = [getattr(s, f"p{lane}").as_signed() for lane in range(_LANES)]

@@ -27,9 +27,8 @@ def shifted_left(m: Module, value: Value, units: Value, bits: int, width: int) -
 def rotated(m: Module, ring: Value, units: Value, bits: int, count: int) -> Value:
     """`count` units of `bits` of a ring from unit number `units` on: a rank of multiplexers for each bit of the number, the highest first."""
     for k, by in reversed([*enumerate(units)]):
-        kept = min(
-            len(ring), (count + (1 << k) - 1) * bits
-        )  # what the ranks to come may still look at
+        # what the ranks to come may still look at
+        kept = min(len(ring), (count + (1 << k) - 1) * bits)
         ring = _rank(m, Mux(by, Cat(ring[bits << k :], ring)[:kept], ring[:kept]))
     return ring[: count * bits]
 

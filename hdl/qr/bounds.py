@@ -168,9 +168,8 @@ class Bounds(wiring.Component):
             & (self.config.target is Label.SLOT)
         ):  # a row without its bit
             m.d.comb += self.lost.eq(FitError.QR_DESCRIPTOR.value)
-        with m.Elif(
-            (self.i.report.code == 0) & ((live < 0) | (live > self.i.kept.rows))
-        ):  # more went than the memo had
+        # more went than the memo had
+        with m.Elif((self.i.report.code == 0) & ((live < 0) | (live > self.i.kept.rows))):
             m.d.comb += self.lost.eq(FitError.QR_MEMO.value)
         with m.Elif(
             (self.i.report.code == 0) & (live != self.i.kept.rows) & Const(self.config.needs_live)
@@ -234,9 +233,8 @@ class Bounds(wiring.Component):
                 self.enough.eq(widen.valid & (width <= self.i.kept.limit)),
             ]
             if self.config.blocks:
-                with m.If(
-                    self.o.p.live != self.i.kept.rows
-                ):  # tombstones: ranks are not what blocks say
+                # tombstones: ranks are not what blocks say
+                with m.If(self.o.p.live != self.i.kept.rows):
                     m.d.comb += self.enough.eq(0)
             with m.If(~self.rescanned):
                 m.d.comb += [

@@ -84,9 +84,8 @@ class Gearbox(wiring.Component):
         self.level = Signal(range(self.places * self.word_units + 1))
         self.size = Signal(range(self.chunk_units + 1))
         self.left = Signal(len(self.command.p.count))  # chunks not yet given
-        self.wanted = Signal(
-            range(-self.word_units, (self.chunk_units << len(self.left)) + 1)
-        )  # units of the run not yet accepted; not positive: none
+        # units of the run not yet accepted; not positive: none
+        self.wanted = Signal(range(-self.word_units, (self.chunk_units << len(self.left)) + 1))
         self.active = Signal()
         self.grow = Signal()
         self.shrink = Signal()

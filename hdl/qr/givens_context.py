@@ -134,9 +134,8 @@ class Context:
             lowest.eq(ready & (~ready + 1)),
         ]
         w, t = self.waits, self.tail
-        first = [
-            Signal(n, name=f"first{c}_{p}") for p in range(PLACES)
-        ]  # the place that is next, by column
+        # the place that is next, by column
+        first = [Signal(n, name=f"first{c}_{p}") for p in range(PLACES)]
         m.d.comb += [
             first[p].eq(w[p] & (t[p] | (t[q] & ~w[q] & ~w[r]) | (t[r] & ~w[r])))
             for p, q, r in ((0, 1, 2), (1, 2, 0), (2, 0, 1))

@@ -163,9 +163,8 @@ class NormalEquationAccumulator(wiring.Component):
     def _banks(self, m):
         """A job's end closes its bank."""
         self.closed2 = Signal()
-        self.clear = Signal(
-            init=1
-        )  # sums begin anew: what they are before the first job is anything
+        # sums begin anew: what they are before the first job is anything
+        self.clear = Signal(init=1)
         m.d.sync += [self.closed2.eq(self.closed), self.clear.eq(self.closed)]
         settled = [
             Signal(

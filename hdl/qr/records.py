@@ -164,9 +164,8 @@ class Records(wiring.Component):
                 m.d.comb += self.record.a[1 + index].eq(self.row[index] - self.offsets[index])
         self.slots = self.config.target is Label.SLOT
         self.labelled = self.slots or blocks
-        counts = (
-            self.labelled and self.config.sums is not Sums.SCAN
-        )  # else c comes from a pass over all rows
+        # else c comes from a pass over all rows
+        counts = self.labelled and self.config.sums is not Sums.SCAN
         old_label = old.as_signed() if blocks else old
         with m.If(self.kind["inserted"]):
             m.d.comb += [

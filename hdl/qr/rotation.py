@@ -97,9 +97,8 @@ class VectorUnit(wiring.Component):
         self.n, self.vectors = self.config.n_max, self.config.vectors
         self.row_count = -(-self.n // self.vectors)
         self.groups = -(-(self.n - 1) // self.config.lanes)
-        self.own = Array(
-            [k // self.vectors for k in range(self.n)]
-        )  # the row of this unit's memories
+        # the row of this unit's memories
+        self.own = Array([k // self.vectors for k in range(self.n)])
 
         self._addresses(m)
         self._lanes(m)

@@ -369,9 +369,8 @@ class Solver(wiring.Component):
             [index(STEP, name=f"wait{c}") for c in range(count)],
             [index(STEP + DIV, name=f"divide{c}") for c in range(count)],
         )
-        older = [
-            Signal(count, name=f"older{c}", reset_less=True) for c in range(count)
-        ]  # contexts that came before
+        # contexts that came before
+        older = [Signal(count, name=f"older{c}", reset_less=True) for c in range(count)]
         newest = index(count, name="newest")
         may = Signal(count)
         for c in range(count):

@@ -135,9 +135,8 @@ class TableSums(wiring.Component):
             product = Signal(signed(2 * _WIDTH), name=f"product{p}", reset_less=True)
             m.d.sync += product.eq(left_value * right)
             change = Signal(signed(_BITS), name=f"change{p}")
-            m.d.comb += change.eq(
-                product ^ Cat([t.minus] * (2 * _WIDTH)).as_signed()
-            )  # the missing 1 is the sum's carry
+            # the missing 1 is the sum's carry
+            m.d.comb += change.eq(product ^ Cat([t.minus] * (2 * _WIDTH)).as_signed())
             kept.append(
                 self._lane(
                     m,

@@ -93,9 +93,8 @@ class ControlRegisters(wiring.Component):
 
     def _write_registers(self, m):
         """What is written where."""
-        ones = Mux(
-            self.strobe[0], self.word[:8], 0
-        )  # ones that are written, for bits that act on them: all lie in the lowest byte
+        # ones that are written, for bits that act on them: all lie in the lowest byte
+        ones = Mux(self.strobe[0], self.word[:8], 0)
         engine = {r.name: r for r in self.register_map.engine}
         self.storage = {"watchdog": self.watchdog} | {
             name: Signal(r.bits, init=r.reset, name=f"register_{name}")

@@ -205,9 +205,8 @@ class Shell(wiring.Component):
         ]
         for counter in self.register_map.counters:
             total = Signal(counter.bits, name=f"count_{counter.name}")
-            latest = Signal.like(
-                self.engine.counters[counter.name], name=f"latest_{counter.name}"
-            )  # counted a cycle later
+            # counted a cycle later
+            latest = Signal.like(self.engine.counters[counter.name], name=f"latest_{counter.name}")
             m.d.sync += latest.eq(Mux(self.running, self.engine.counters[counter.name], 0))
             with m.If(self.engine.start):
                 m.d.sync += total.eq(0)

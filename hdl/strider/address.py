@@ -67,10 +67,8 @@ class Addresses:
                 with m.Case(code):
                     m.d.comb += origin.eq(base)
         total, address, reach = Signal(self.places), Signal(self.places), Signal(self.places)
-        further, after = (
-            Signal(self.places),
-            Signal(self.places),
-        )  # beside the address, not behind it
+        # beside the address, not behind it
+        further, after = Signal(self.places), Signal(self.places)
         m.d.comb += [
             total.eq(origin + order.offset),
             address.eq(Cat(total[:3] & ~order.mask, total[3:])),

@@ -45,9 +45,8 @@ class Body:
         # cycles since an array's header with two possible lengths; cycles until addresses can be decided by
         self.growing, self.unsettled = Signal(config.latency - 1), Signal(config.latency - 1)
         self.settle = Signal(config.latency - 1)
-        self.grows = (
-            Signal()
-        )  # such a header is under way whose length may still change base P and A
+        # such a header is under way whose length may still change base P and A
+        self.grows = Signal()
         m.d.sync += [
             self.growing.eq(self.growing << 1),
             self.grows.eq(self.growing[:-2].any()),
@@ -392,9 +391,8 @@ class Body:
                     self._done(m)
                 with m.Elif(~self.grows):
                     self._value(m)
-            with m.Case(
-                2
-            ):  # the place behind an aligned value is known in this cycle, or (`late`) in the next
+            # the place behind an aligned value is known in this cycle, or (`late`) in the next
+            with m.Case(2):
                 with m.If(self.crooked):
                     m.d.sync += self.step.eq(3 + late)
                 with m.Else():

@@ -224,9 +224,8 @@ class Decoder(wiring.Component):
         tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
         raw = self.window[16:27]
         natts, over = Signal(11), Signal()
-        few = (
-            11 if fixed is None else min(11, fixed.setup.attr.bit_length())
-        )  # bits of as many attributes as there can be
+        # bits of as many attributes as there can be
+        few = 11 if fixed is None else min(11, fixed.setup.attr.bit_length())
         if bus < sum(TUPLE_FIELDS) - TUPLE_FIELDS[0]:
             kept = Signal()
             with m.If((tag.kind == Kind.HEADER) & ~tag.final):

@@ -46,10 +46,8 @@ class Fetch:
             m.d.comb += self.pc_next.eq(pc)
 
     def _fetch(self, m):
-        self.advancing, self.entering = (
-            Signal(),
-            Signal(),
-        )  # to the next instruction; to a tuple's first
+        # to the next instruction; to a tuple's first
+        self.advancing, self.entering = Signal(), Signal()
         if self.config.fixed is not None:
             self._built_in(m)
         else:

@@ -48,31 +48,23 @@ class Front:
         inside = page_bits(config)
         self.all = Signal()
         self.version = Signal(16)
-        self.entry = Signal(
-            inside - 2, init=_HEADER_WORDS
-        )  # the next line pointer, in words from the page's start
+        # the next line pointer, in words from the page's start
+        self.entry = Signal(inside - 2, init=_HEADER_WORDS)
         self.queued = Signal(range(per_window))  # line pointers behind the next one
         self.queue_busy = Signal()
-        self.known, self.kind = (
-            Signal(),
-            Signal(Pointer),
-        )  # the next line pointer is there; what it is
+        # the next line pointer is there; what it is
+        self.known, self.kind = Signal(), Signal(Pointer)
         self.known_offset, self.known_finish = Signal(inside), Signal(inside)
-        self.past = (
-            Signal()
-        )  # where a tuple it leads to would end, it is not within the page's tuples
+        # where a tuple it leads to would end, it is not within the page's tuples
+        self.past = Signal()
         m.d.comb += self.past.eq(self.known_finish > decoder.special)
-        self.next_offset, self.next_finish = (
-            Signal(inside),
-            Signal(inside),
-        )  # of the tuple whose header is read
+        # of the tuple whose header is read
+        self.next_offset, self.next_finish = Signal(inside), Signal(inside)
         self.next_valid, self.next_end, self.next_error = Signal(), Signal(), Signal()
         self.next_code = Signal(8)
         self.inside = Signal()  # after the scan a tuple's body follows
-        self.scanning, self.going = (
-            Signal(),
-            Signal(),
-        )  # the scan takes a step; `inside` in this step
+        # the scan takes a step; `inside` in this step
+        self.scanning, self.going = Signal(), Signal()
         self.take = Signal()  # the next line pointer is used
         self.over, self.final = Signal(), Signal()  # there is no next line pointer; it is the last
         m.d.comb += [

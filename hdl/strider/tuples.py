@@ -92,10 +92,8 @@ class TupleBuffer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        used, latest = (
-            Signal(range(config.slots + 1)),
-            Signal(),
-        )  # slots used; what was taken up last counts a cycle later
+        # slots used; what was taken up last counts a cycle later
+        used, latest = Signal(range(config.slots + 1)), Signal()
         m.d.sync += [latest.eq(self.taken), used.eq(used + latest - self.take)]
         m.d.comb += self.room.eq(used + latest != config.slots)
         codes, overs, nans = self._convert(m)
