@@ -131,9 +131,8 @@ class Client:
         self._failure: LinkError | None = None
         self._freed = asyncio.Event()
         self._sequence = 0
-        self._written: set[int] = (
-            set()
-        )  # sequences by which the device may know its latest register write
+        # sequences by which the device may know its latest register write
+        self._written: set[int] = set()
         self._orders = 0
         self._heard = time.monotonic()
         self._smoothed, self._variation = 0.05, 0.05  # seconds, of answers
@@ -144,9 +143,8 @@ class Client:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=0, exclusive=True)
         except (OSError, ValueError, OverflowError, termios.error) as problem:
             raise _refusal(path, problem) from None  # SerialException is an OSError
-        with suppress(
-            AttributeError, OSError, NotImplementedError, ValueError
-        ):  # what pyserial raises for other kinds of ports
+        # what pyserial raises for other kinds of ports
+        with suppress(AttributeError, OSError, NotImplementedError, ValueError):
             self._port.set_low_latency_mode(True)  # a USB bridge else waits 16 ms for more bytes
         try:
             self._port.reset_input_buffer()
@@ -195,9 +193,8 @@ class Client:
         """Write bytes; return the worst response. Writes to registers are done once, whatever happens on the line."""
         if space is Space.REGISTERS:
             status = 0
-            for position in range(
-                0, len(data), MAXIMUM
-            ):  # one after the other: the device remembers only the latest
+            # one after the other: the device remembers only the latest
+            for position in range(0, len(data), MAXIMUM):
                 status |= (
                     await self._ask(
                         space, address + position, data=data[position : position + MAXIMUM]
@@ -244,9 +241,8 @@ class Client:
         if self._failure is not None:
             raise self._failure
         once = space is Space.REGISTERS and data is not None
-        while self._sequence in self._waiting or (
-            once and self._sequence in self._written
-        ):  # else it would be taken for a repeated one
+        # else it would be taken for a repeated one
+        while self._sequence in self._waiting or (once and self._sequence in self._written):
             self._sequence = self._sequence + 1 & 0xFF
         if once:
             self._written.add(self._sequence)

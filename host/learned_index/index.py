@@ -418,9 +418,8 @@ class LearnedIndex(Ordered):
     ) -> None:
         """Put new groups, fitted to all of their keys, in the place of `count` groups."""
         groups = []
-        if (
-            first == 0 and parts[0][1]
-        ):  # keys below the first pivot are the first group's: its pivot must stay the least
+        # keys below the first pivot are the first group's: its pivot must stay the least
+        if first == 0 and parts[0][1]:
             parts[0] = (min(parts[0][0], parts[0][1][0]), *parts[0][1:])
         after = [pivot for pivot, _, _ in parts[1:]] + [
             group.pivot for group in self._groups[first + count : first + count + 1]

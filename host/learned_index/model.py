@@ -302,9 +302,8 @@ class Trainer:
         live[places] = False
         order = np.empty(len(live), dtype=object)
         order[live], order[~live] = keys, kept
-        fresh = [
-            bisect_right(kept, key) - 1 for key in change.removed
-        ]  # the last of equal tombstones is the new one
+        # the last of equal tombstones is the new one
+        fresh = [bisect_right(kept, key) - 1 for key in change.removed]
         return Job(
             number,
             memo.window,

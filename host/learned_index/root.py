@@ -48,9 +48,8 @@ class Root:
 
     def _window(self, pivots: list[bytes]) -> Window:
         prefixes = common_prefixes(pivots)[1:]
-        return window_of(
-            int(prefixes.min()), int(prefixes.max()) + 1, -1, self._trainer.longest
-        )  # SIA's rule for the root: one byte more
+        # SIA's rule for the root: one byte more
+        return window_of(int(prefixes.min()), int(prefixes.max()) + 1, -1, self._trainer.longest)
 
     def find(self, key: bytes) -> int:
         """Return the number of the group that the key belongs to."""

@@ -237,9 +237,8 @@ def _replace(path: Path, parts: list[Any]) -> None:
     """Write parts and their checksum beside the file, then put it in its place."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     digest = hashlib.sha256()
-    opened = os.open(
-        beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666
-    )  # not tempfile, which makes files for oneself alone
+    # not tempfile, which makes files for oneself alone
+    opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with open(opened, "wb") as file:
             for part in parts:

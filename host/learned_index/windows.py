@@ -23,9 +23,8 @@ _WIDE = 1 << 10  # keys are compared as a matrix where none is longer
 def common(a: bytes, b: bytes) -> int:
     """Return the length of the longest common prefix."""
     n = min(len(a), len(b))
-    differ = int.from_bytes(a[:n]) ^ int.from_bytes(
-        b[:n]
-    )  # big-endian: the first difference is the highest bit
+    # big-endian: the first difference is the highest bit
+    differ = int.from_bytes(a[:n]) ^ int.from_bytes(b[:n])
     return n - (differ.bit_length() + 7) // 8
 
 

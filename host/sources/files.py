@@ -206,11 +206,8 @@ def fill_lengths(schema: Schema, pages: npt.NDArray[np.uint8]) -> Schema:
     for page in pages[:16]:
         try:
             found = read_heap(schema, page[None])
-        except (
-            ValueError,
-            IndexError,
-            UnicodeDecodeError,
-        ):  # a page that is for the hardware to report
+        # a page that is for the hardware to report
+        except (ValueError, IndexError, UnicodeDecodeError):
             continue
         lengths = {
             name: values.shape[1]

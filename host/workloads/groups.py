@@ -125,9 +125,8 @@ class Group:
         slots[at[:kept]] = old_slots[keep]
         before = slots.copy()
         for i in inserted:
-            if not _place(
-                slots, int(i), int(len(slots) / self.density) + 64
-            ):  # the host's array has an end
+            # the host's array has an end
+            if not _place(slots, int(i), int(len(slots) / self.density) + 64):
                 return self.full()
         self.slots = slots
         moved = np.flatnonzero((before >= 0) & (before != slots))
@@ -153,9 +152,8 @@ def _place(slots: NDArray[np.int64], i: int, capacity: int) -> bool:
     if high - low > 1:
         slots[i] = low + 1 if not len(right) else high - 1 if not len(left) else (low + high) // 2
         return True
-    gaps_right = np.flatnonzero(
-        np.diff(np.append(slots[right], capacity)) > 1
-    )  # after so many neighbours there is room
+    # after so many neighbours there is room
+    gaps_right = np.flatnonzero(np.diff(np.append(slots[right], capacity)) > 1)
     gaps_left = np.flatnonzero(np.diff(np.append(slots[left], -1)) < -1)
     run_right = int(gaps_right[0]) + 1 if len(gaps_right) else len(slots)
     run_left = int(gaps_left[0]) + 1 if len(gaps_left) else len(slots)

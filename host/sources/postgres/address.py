@@ -72,8 +72,7 @@ def public(uri: str) -> str:
         return re.sub(r"(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", r"\1***", uri)
     scheme, mark, rest = uri.partition("?")[0].partition("://")
     user, at, place = rest.rpartition("@")
-    if (
-        not at and "@" in uri and re.match(r"[^:/[]*:(?!\d*(/|$))", place)
-    ):  # a password, cut at its ?
+    # a password, cut at its ?
+    if not at and "@" in uri and re.match(r"[^:/[]*:(?!\d*(/|$))", place):
         return f"{scheme}{mark}{place.partition(':')[0]}:***"
     return f"{scheme}{mark}{user.partition(':')[0]}{at}{unquote(place)}"

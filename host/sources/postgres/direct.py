@@ -282,9 +282,8 @@ def _visible(
             strict=True,
         )
     )
-    if (
-        len(blocks) * 2 > total or relation.version < 140000
-    ):  # without scans by ranges of places each range would read the whole table
+    # without scans by ranges of places each range would read the whole table
+    if len(blocks) * 2 > total or relation.version < 140000:
         parts = [_places(connection, relation, "SELECT ctid FROM ONLY {}")]
     else:
         parts = []
