@@ -224,9 +224,8 @@ class Session:
     def resume(self, limit: int, progress: Callable[[int], None] | None = None) -> RunReport:
         """Run until the end or for another `limit` cycles, and report."""
         simulated, piece, finished = 0, 1 << 14, False
-        while (
-            simulated < limit and not finished
-        ):  # in pieces, so that an interrupt from the keyboard is seen
+        # in pieces, so that an interrupt from the keyboard is seen
+        while simulated < limit and not finished:
             begin = perf_counter()
             simulated += self._api.penstock_run(self._handle, min(piece, limit - simulated))
             finished = bool(self._api.penstock_irq(self._handle))

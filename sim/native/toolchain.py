@@ -211,9 +211,8 @@ def _header(level: str) -> str:
 def _prepare(parts: Sequence[_Part], levels: Sequence[str], folder: Path) -> None:
     """Put the parts into a build's folder, as links; those that are not kept yet are made."""
     if not all(intact(part.kept) for part in parts):
-        with alone(
-            cache_folder() / "parts"
-        ):  # one lock for all, so that no two wait for each other
+        # one lock for all, so that no two wait for each other
+        with alone(cache_folder() / "parts"):
             new = [part for part in parts if not intact(part.kept)]
             _compile([part.command for part in new], folder)
             for part in new:
@@ -294,9 +293,8 @@ def build_library(
     text = (Path(__file__).parent / harness).read_text()
     included = {path.name: path.read_text() for path in sorted(_MEMORY.glob("*.hpp"))}
     if trace:
-        source = _ANONYMOUS.sub(
-            r"\\_", source
-        )  # Verilator leaves names that begin so out of the waves
+        # Verilator leaves names that begin so out of the waves
+        source = _ANONYMOUS.sub(r"\\_", source)
     header = _ports_header(ports)
     unknown = "unique" if random else "fast"
     options = [
