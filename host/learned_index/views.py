@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import (
     Hashable,
     ItemsView,
@@ -12,7 +13,7 @@ from collections.abc import (
     Set,
     ValuesView,
 )
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
     from .ordered import Ordered
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Items", "Keys", "OrderedSet", "Values"]
 
 T = TypeVar("T", bound=Hashable)
+V = TypeVar("V")
 
 
 class OrderedSet(Set[T], Sequence[T]):
@@ -57,30 +59,50 @@ class OrderedSet(Set[T], Sequence[T]):
         return f"OrderedSet({self._order!r})"
 
 
-def _delete(mapping: Ordered, at: int | slice) -> None:
-    """Take out what is at a position or slice. Raises IndexError."""
-    for key, _ in mapping.pairs(at) if isinstance(at, slice) else [mapping.peekitem(at)]:
-        del mapping[key]
-
-
-class Keys(KeysView[bytes], Sequence[bytes]):
-    """The keys in order: a set, and a sequence by position."""
+class _Placed(Generic[V]):
+    """What views have at positions."""
 
     _mapping: Ordered
 
+    @staticmethod
+    @abstractmethod
+    def _of(pair: tuple[bytes, Any]) -> V:
+        """Return what the view shows of a pair of key and value."""
+
     @overload
-    def __getitem__(self, at: int) -> bytes: ...
+    def __getitem__(self, at: int) -> V: ...
     @overload
-    def __getitem__(self, at: slice) -> list[bytes]: ...
+    def __getitem__(self, at: slice) -> list[V]: ...
     def __getitem__(self, at: int | slice) -> Any:
-        return (
-            [key for key, _ in self._mapping.pairs(at)]
-            if isinstance(at, slice)
-            else self._mapping.peekitem(at)[0]
-        )
+        if isinstance(at, slice):
+            return [self._of(pair) for pair in self._mapping.pairs(at)]
+        return self._of(self._mapping.peekitem(at))
 
     def __delitem__(self, at: int | slice) -> None:
-        _delete(self._mapping, at)
+        pairs = self._mapping.pairs(at) if isinstance(at, slice) else [self._mapping.peekitem(at)]
+        for key, _ in pairs:
+            del self._mapping[key]
+
+    def __iter__(self) -> Iterator[V]:
+        return map(self._of, self._mapping.walk())
+
+    def __reversed__(self) -> Iterator[V]:
+        return map(self._of, self._mapping.walk(reverse=True))
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[Any]) -> Any:
+        return OrderedSet(it)
+
+
+class Keys(_Placed[bytes], KeysView[bytes], Sequence[bytes]):
+    """The keys in order: a set, and a sequence by position."""
+
+    @staticmethod
+    def _of(pair: tuple[bytes, Any]) -> bytes:
+        return pair[0]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._mapping)
 
     def __reversed__(self) -> Iterator[bytes]:
         return reversed(self._mapping)
@@ -93,58 +115,18 @@ class Keys(KeysView[bytes], Sequence[bytes]):
     def count(self, value: Any) -> int:
         return int(isinstance(value, bytes) and value in self._mapping)
 
-    @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> Any:
-        return OrderedSet(it)
 
-
-class Items(ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):  # type: ignore[misc]
+class Items(_Placed[tuple[bytes, Any]], ItemsView[bytes, Any], Sequence[tuple[bytes, Any]]):  # type: ignore[misc]
     """Pairs of key and value in the order of keys: a set, and a sequence by position."""
 
-    _mapping: Ordered
-
-    @overload
-    def __getitem__(self, at: int) -> tuple[bytes, Any]: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[tuple[bytes, Any]]: ...
-    def __getitem__(self, at: int | slice) -> Any:
-        return self._mapping.pairs(at) if isinstance(at, slice) else self._mapping.peekitem(at)
-
-    def __delitem__(self, at: int | slice) -> None:
-        _delete(self._mapping, at)
-
-    def __iter__(self) -> Iterator[tuple[bytes, Any]]:
-        return self._mapping.walk()
-
-    def __reversed__(self) -> Iterator[tuple[bytes, Any]]:
-        return self._mapping.walk(reverse=True)
-
-    @classmethod
-    def _from_iterable(cls, it: Iterable[Any]) -> Any:
-        return OrderedSet(it)
+    @staticmethod
+    def _of(pair: tuple[bytes, Any]) -> tuple[bytes, Any]:
+        return pair
 
 
-class Values(ValuesView[Any], Sequence[Any]):
+class Values(_Placed[Any], ValuesView[Any], Sequence[Any]):
     """Values in the order of their keys: a sequence by position."""
 
-    _mapping: Ordered
-
-    @overload
-    def __getitem__(self, at: int) -> Any: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Any]: ...
-    def __getitem__(self, at: int | slice) -> Any:
-        return (
-            [value for _, value in self._mapping.pairs(at)]
-            if isinstance(at, slice)
-            else self._mapping.peekitem(at)[1]
-        )
-
-    def __delitem__(self, at: int | slice) -> None:
-        _delete(self._mapping, at)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (value for _, value in self._mapping.walk())
-
-    def __reversed__(self) -> Iterator[Any]:
-        return (value for _, value in self._mapping.walk(reverse=True))
+    @staticmethod
+    def _of(pair: tuple[bytes, Any]) -> Any:
+        return pair[1]
