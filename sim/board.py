@@ -18,6 +18,7 @@ from ..hdl.shell.verilog import to_verilog
 from ..hdl.soc.soc import Soc
 from ..models.link.timing import SIMULATED_DIVISOR
 from ..models.memory.sdram import CHIP, SdramError
+from .machine import Closing
 from .native.toolchain import BuildError, build_library
 from .serial import SerialServer
 
@@ -117,7 +118,7 @@ def build(source: str) -> Path:
     return build_library(source, (), harness="serial.cpp")
 
 
-class Board:
+class Board(Closing):
     """A simulated device on a serial line, an endpoint of `sim.serial`.
 
     It is clocked while it is busy, while bytes pass and for a little while after, so that a device at rest takes no time.
@@ -196,12 +197,6 @@ class Board:
         if self._handle:
             self._api.penstock_board_close(self._handle)
             self._handle = None
-
-    def __enter__(self) -> Board:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @contextmanager

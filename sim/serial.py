@@ -8,6 +8,8 @@ import threading
 import tty
 from typing import Protocol
 
+from .machine import Closing
+
 __all__ = ["Endpoint", "SerialServer"]
 
 
@@ -22,7 +24,7 @@ class Endpoint(Protocol):
         """Whether there is something to do without further bytes from the host."""
 
 
-class SerialServer:
+class SerialServer(Closing):
     """Serves an endpoint behind a pseudo-terminal, in a thread of its own, until it is closed.
 
     Attributes
@@ -54,12 +56,6 @@ class SerialServer:
         if self._problem is not None:
             problem, self._problem = self._problem, None
             raise problem
-
-    def __enter__(self) -> SerialServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _serve(self) -> None:
         try:

@@ -18,6 +18,7 @@ from ...models.errors import HardwareError
 from ...models.link import Identity, Space
 from ...models.link import Status as Answer
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
+from ...sim.machine import Closing
 from ...sim.native import MonitorState
 from .client import Client, Statistics
 from .errors import DeviceError, LinkError
@@ -44,7 +45,7 @@ class Report:
     counters: Mapping[str, int]
 
 
-class Device:
+class Device(Closing):
     """A connected device. `penstock.open` makes one.
 
     All calls return when they are done, and raise LinkError where the device cannot be reached: at the latest `timeout` seconds after it fell
@@ -185,12 +186,6 @@ class Device:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-
-    def __enter__(self) -> Device:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # memory and registers
 

@@ -13,7 +13,7 @@ from ...models.errors import HardwareError
 from ...models.memory import FixedLatency, Memory
 from ...models.memory.dram import Dram
 from ...models.shell import IDENTITY, Control, Interrupt, Status
-from ..machine import Transfer
+from ..machine import Closing, Transfer
 from ..memory.parameters import parameters
 from .library import RECORD, Library, RawNote
 from .results import (
@@ -31,7 +31,7 @@ __all__ = ["Session"]
 _U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
 
 
-class Session:
+class Session(Closing):
     """One simulated board: the design under its clock, with memory behind its ports.
 
     Parameters
@@ -58,12 +58,6 @@ class Session:
             self._api.penstock_trace(self._handle, None, 0, 0)
             self._api.penstock_close(self._handle)
             self._handle = None
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
