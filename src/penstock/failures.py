@@ -61,14 +61,18 @@ def public(source: str) -> str:
     )
 
 
-def _of(diagnostic: Diagnostic, source: str | None = None, exit_code: int = USER) -> Failure:
+def _of(diagnostic: Diagnostic, source: str | None = None) -> Failure:
     entry = {
         "code": diagnostic.code,
         "message": diagnostic.message,
         "address": str(diagnostic.span),
         "hint": diagnostic.hint,
     }
-    return Failure(render(diagnostic, source), (entry,), exit_code)
+    return Failure(render(diagnostic, source), (entry,), USER)
+
+
+def _at(place: str, code: str, message: str, hint: str) -> Failure:
+    return _of(Diagnostic(code, message, Span.whole(place), hint=hint))
 
 
 def hardware_failure(
@@ -116,11 +120,9 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
         command = context.command_path if context is not None else "penstock"
         message = " ".join(problem.format_message().split()).rstrip(".")
         hint = getattr(problem, "hint", "") or f"{command} --help lists what it takes"
-        return _of(
-            Diagnostic("E902", message[:1].lower() + message[1:], Span.whole(command), hint=hint)
-        )
+        return _at(command, "E902", message[:1].lower() + message[1:], hint)
     if isinstance(problem, OutputError):
-        return _of(Diagnostic("E903", problem.message, Span.whole("output"), hint=problem.hint))
+        return _at("output", "E903", problem.message, problem.hint)
     return _later(problem, data)
 
 
@@ -142,60 +144,29 @@ def _later(problem: BaseException, data: str | None) -> Failure:
     sources = sys.modules.get("penstock.host.sources")
     toolchain = sys.modules.get("penstock.sim.native")
     if sources is not None and isinstance(problem, sources.SourceError):
-        return _of(
-            Diagnostic(
-                problem.code,
-                problem.message,
-                Span.whole(public(data) if data else "--data"),
-                hint=problem.hint,
-            )
-        )
+        place = public(data) if data else "--data"
+        return _at(place, problem.code, problem.message, problem.hint)
     if toolchain is not None and isinstance(problem, toolchain.BuildError):
         first, _, rest = str(problem).partition("\n")
-        diagnostic = Diagnostic(
-            "E801",
-            first.rstrip(":"),
-            Span.whole("simulation"),
-            hint="penstock model predicts cycles without a simulation",
-        )
-        found = _of(diagnostic)
+        hint = "penstock model predicts cycles without a simulation"
+        found = _at("simulation", "E801", first.rstrip(":"), hint)
         return Failure(found.text + (f"\n{rest}" if rest else ""), found.errors, found.exit_code)
     yosys = sys.modules.get("amaranth._toolchain.yosys")
     if yosys is not None and isinstance(problem, yosys.YosysError):
         lines = str(problem).splitlines() or ["without a word"]
-        return _of(
-            Diagnostic("E801", f"Yosys failed: {lines[-1]}", Span.whole("simulation"), hint=_YOSYS)
-        )
+        return _at("simulation", "E801", f"Yosys failed: {lines[-1]}", _YOSYS)
     driver = sys.modules.get("penstock.host.device")
     if driver is not None and isinstance(problem, driver.DeviceError):
-        return _of(
-            Diagnostic(
-                "E831",
-                str(problem),
-                Span.whole("device"),
-                hint=problem.hint or (_CABLE if isinstance(problem, driver.LinkError) else _BOARD),
-            )
-        )
+        hint = problem.hint or (_CABLE if isinstance(problem, driver.LinkError) else _BOARD)
+        return _at("device", "E831", str(problem), hint)
     if isinstance(problem, MemoryError):
         hint = "fewer rows will do, or penstock model --rows N, which needs no table"
-        return _of(
-            Diagnostic(
-                "E802",
-                "there is not enough memory for this table",
-                Span.whole(public(data) if data else "memory"),
-                hint=hint,
-            )
-        )
+        place = public(data) if data else "memory"
+        return _at(place, "E802", "there is not enough memory for this table", hint)
     if isinstance(problem, OSError):
         what = f"{problem.filename}: " if problem.filename else ""
-        return _of(
-            Diagnostic(
-                "E804",
-                f"{what}{problem.strerror or problem}",
-                Span.whole("system"),
-                hint=_SYSTEM.get(problem.errno or 0) or _chosen_cache(problem) or _CACHE,
-            )
-        )
+        hint = _SYSTEM.get(problem.errno or 0) or _chosen_cache(problem) or _CACHE
+        return _at("system", "E804", f"{what}{problem.strerror or problem}", hint)
     machine = sys.modules.get("penstock.sim.machine")
     if machine is not None and isinstance(problem, machine.Hung):
         report = str(getattr(problem, "report", problem))
