@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import SourceError
+from .errors import table_error
 from .features import NO_FEATURES, Features, number_categories
 from .provenance import Cast, Provenance
 from .table import Table, pack
@@ -25,16 +25,12 @@ def check_names(names: list[str], path: Path) -> None:
     """Raise SourceError for columns without a name, or with that of another."""
     for name in names:
         if not name:
-            raise SourceError(
-                f"{path} has a column without a name",
-                "name every column in the first line",
-                code="E704",
+            raise table_error(
+                f"{path} has a column without a name", "name every column in the first line"
             )
         if names.count(name) > 1:
-            raise SourceError(
-                f"{path} has two columns called {name!r}",
-                "give one of them another name",
-                code="E704",
+            raise table_error(
+                f"{path} has two columns called {name!r}", "give one of them another name"
             )
 
 
@@ -56,10 +52,9 @@ def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_
         try:
             column = _as_arrow(values, features.asked(name))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as problem:
-            raise SourceError(
+            raise table_error(
                 f"column {name!r} of {path} cannot be packed: {str(problem).splitlines()[0]}",
                 "convert it to numbers or texts, every row of an array column of the same length",
-                code="E704",
             ) from problem
         if column is None:
             packing.columns[name] = values
@@ -105,7 +100,7 @@ def pack_arrow(
     Columns that cannot be stored are left out; `provenance` names them. Raises SourceError.
     """
     if not table.num_rows:
-        raise SourceError(f"{path} has no rows", "training needs at least one row", code="E704")
+        raise table_error(f"{path} has no rows", "training needs at least one row")
     features.check(str(path), table.column_names)
     packing = _Packing(path, features, narrow)
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -126,10 +121,9 @@ class _Packing:
         """Return the table. Raises SourceError."""
         if not self.columns and self.left_out:
             name, kind = self.left_out[0]
-            raise SourceError(
+            raise table_error(
                 f"{self.path} has no column that can be stored: {name!r} has the type {kind}",
                 "dates, times and texts become numbers where they are named: ?features=COLUMN,…",
-                code="E704",
             )
         labels = {cast.column: cast.categories for cast in self.casts if cast.categories}
         packed = pack(self.columns, self.path.stem, labels=labels)
@@ -155,10 +149,8 @@ class _Packing:
             self._add(name, column)
         except (pa.ArrowException, OverflowError) as problem:
             reason = str(problem).splitlines()[0]
-            raise SourceError(
-                f"column {name!r} of {self.path} cannot be packed: {reason}",
-                "leave the column out",
-                code="E704",
+            raise table_error(
+                f"column {name!r} of {self.path} cannot be packed: {reason}", "leave the column out"
             ) from problem
 
     def _add(self, name: str, column: Any) -> None:
@@ -192,10 +184,9 @@ class _Packing:
         elif pa.types.is_decimal(kind):
             self._cast(name, kind, column, "float8", _ROUNDED, _decimals(column))
         elif pa.types.is_duration(kind) and asked:
-            raise SourceError(
+            raise table_error(
                 f"column {name!r} of {self.path} has the type {kind}, which cannot become a number",
                 "divide it by a unit of time: its seconds are a number",
-                code="E704",
             )
         elif not asked and (not _is_text(kind) and not (self.narrow and pa.types.is_date(kind))):
             self.left_out.append((name, str(kind)))
@@ -224,11 +215,10 @@ class _Packing:
         for order in orders if needed else ():
             rest = iter(longest)
             if not all(label in rest for label in order):  # each behind the one before
-                raise SourceError(
+                raise table_error(
                     f"column {name!r} of {self.path} has chunks whose categories do not tell one order: "
                     f"{', '.join(map(str, longest))[:100]} and {', '.join(map(str, order))[:100]}",
                     "give all chunks the dictionary of all categories in their order",
-                    code="E704",
                 )
         return list(longest)
 
@@ -257,10 +247,8 @@ class _Packing:
             what = f"has the type {column.type}, which cannot be packed"
             if _is_binary(column.type):
                 what = "holds bytes that are no text in UTF-8"
-            raise SourceError(
-                f"column {name!r} of {self.path} {what}",
-                "leave the column out",
-                code="E704",
+            raise table_error(
+                f"column {name!r} of {self.path} {what}", "leave the column out"
             ) from error
         return texts
 
@@ -362,10 +350,9 @@ def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
     from pyarrow import compute
 
     if column.null_count:
-        raise SourceError(
+        raise table_error(
             f"array column {name!r} of {path} has rows without an array",
             "drop these rows, or fill them",
-            code="E704",
         )
     elements = column.flatten()
     if not (
@@ -373,22 +360,19 @@ def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
         or pa.types.is_floating(elements.type)
         or pa.types.is_boolean(elements.type)
     ):
-        raise SourceError(
+        raise table_error(
             f"array column {name!r} of {path} has elements of the type {elements.type}",
             "only numbers can be packed",
-            code="E704",
         )
     if elements.null_count:
-        raise SourceError(
+        raise table_error(
             f"array column {name!r} of {path} has missing elements",
             "arrays with NULL elements are not supported",
-            code="E704",
         )
     lengths = np.asarray(compute.list_value_length(column))
     if lengths.min() != lengths.max():
-        raise SourceError(
+        raise table_error(
             f"the arrays in column {name!r} of {path} have from {lengths.min()} to {lengths.max()} elements",
             "every row of an array column must have the same length",
-            code="E704",
         )
     return elements.to_numpy(zero_copy_only=False).reshape(len(column), -1)

@@ -1,6 +1,6 @@
 """What is wrong with a data source."""
 
-__all__ = ["SourceError"]
+__all__ = ["SourceError", "server_error", "table_error"]
 
 
 class SourceError(Exception):
@@ -15,3 +15,13 @@ class SourceError(Exception):
         self.message = message
         self.hint = hint
         self.code = code
+
+
+def table_error(message: str, hint: str) -> SourceError:
+    """Return what is wrong with columns and rows."""
+    return SourceError(message, hint, code="E704")
+
+
+def server_error(message: str, hint: str) -> SourceError:
+    """Return what is wrong with a server, or what it sent."""
+    return SourceError(message, hint, code="E705")

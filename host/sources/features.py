@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 import numpy as np
 
 from ...models.heap.schema import Schema
-from .errors import SourceError
+from .errors import SourceError, table_error
 
 __all__ = [
     "MOST_CATEGORIES",
@@ -95,10 +95,8 @@ class Features:
         there = list(columns)
         for wanted in self.said:
             if wanted not in there:
-                raise SourceError(
-                    f"{name} has no column {wanted!r}",
-                    f"it has {', '.join(there)[:200]}",
-                    code="E704",
+                raise table_error(
+                    f"{name} has no column {wanted!r}", f"it has {', '.join(there)[:200]}"
                 )
 
 
@@ -145,10 +143,9 @@ def number_categories(
         labels = tuple(sorted({cell for cell in cells if cell is not None}))
         order = "in the order of their code points"
     if len(labels) > MOST_CATEGORIES:
-        raise SourceError(
+        raise table_error(
             f"column {column!r} has {len(labels):,} different values; {MOST_CATEGORIES:,} categories are the most",
             "is it a category at all? Group its values first: a query can (?query=SELECT …)",
-            code="E704",
         )
     numbers = {label: number for number, label in enumerate(labels)}
     try:

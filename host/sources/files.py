@@ -20,7 +20,7 @@ from ...models.heap.page import LAYOUT_VERSION, PAGE_HEADER, PAGE_HEADER_SIZE, P
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from .arrow import check_names, pack_arrays, pack_arrow
-from .errors import SourceError
+from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features
 from .table import Table
 
@@ -289,8 +289,8 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
     except ArrowInvalid as error:
         reason = str(error).removeprefix("CSV parse error: ")
         if "Empty CSV" in reason:
-            raise SourceError(
-                f"{path.stem} has no rows", "training needs at least one row", code="E704"
+            raise table_error(
+                f"{path.stem} has no rows", "training needs at least one row"
             ) from error
         raise SourceError(
             f"{path}: {reason}", "every line needs as many cells as the first"
@@ -352,10 +352,9 @@ def _check_cells(name: str, column: Any, path: Path, head: int) -> None:
     odd = [(row, cell) for row, cell in cells if not _is_number(cell)]
     if odd and 2 * len(odd) < len(cells):
         row, cell = odd[0]
-        raise SourceError(
+        raise table_error(
             f"column {name!r} of {path} has numbers in {len(cells) - len(odd)} rows, but {cell[:40]!r} in line {row}",
             "mend the cell, or leave it empty for NULL; a column that is meant as text cannot be used, so take it out",
-            code="E704",
         )
 
 
@@ -410,10 +409,9 @@ def _opened(path: Path, features: Features, kind: str, read: Callable[[Path], An
                 ),
                 f"{len(table.schema)} columns here, {len(first)} there",
             )
-            raise SourceError(
+            raise table_error(
                 f"{file} has other columns than {files[0]}: {other}",
                 "files of one table have the same columns, in the same order and of the same types",
-                code="E704",
             )
     check_names(first.names, path)
     return pack_arrow(pa.concat_tables(tables), path, features)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arrow import check_names, pack_arrays, pack_arrow
-from .errors import SourceError
+from .errors import SourceError, table_error
 from .features import NO_FEATURES, Features
 from .table import Table
 
@@ -43,10 +43,8 @@ def from_memory(data: Any, features: Features = NO_FEATURES) -> Table:
         table = _as_table(data)
     except (pa.ArrowException, TypeError, ValueError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise SourceError(
-            f"this {type(data).__name__} cannot be packed: {reason}",
-            "leave the column out",
-            code="E704",
+        raise table_error(
+            f"this {type(data).__name__} cannot be packed: {reason}", "leave the column out"
         ) from problem
     check_names(table.column_names, _NAME)
     return pack_arrow(table, _NAME, features)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...models.heap.schema import NUMERIC, Schema
 from ...models.heap.values import DTYPES
-from .errors import SourceError
+from .errors import SourceError, table_error
 
 __all__ = ["RandomOptions", "random_columns"]
 
@@ -87,10 +87,9 @@ def random_columns(
     kept = [c for c in schema.columns if not c.dropped]
     for column in (c for c in kept if c.name not in labels):
         if column.is_array and column.length is None:
-            raise SourceError(
+            raise table_error(
                 f"column {column.name!r} of a random table has no length",
                 'write "length" into the schema',
-                code="E704",
             )
         values: Any
         if column.type not in NUMERIC:

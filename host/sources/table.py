@@ -23,11 +23,11 @@ from ...models.heap.page import (
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
 from ...models.heap.writer import write_heap
-from .errors import SourceError
+from .errors import SourceError, table_error
 from .provenance import UNREADABLE, Provenance
 from .synthetic import RandomOptions, random_columns
 
-__all__ = ["SourceError", "Table", "pack"]
+__all__ = ["Table", "pack"]
 
 
 @dataclass(eq=False)
@@ -119,11 +119,10 @@ class Table:
         columns, schema = self.columns(), replace(self.schema, page_size=page_size)
         for name, values in columns.items():
             if _irregular(values):
-                raise SourceError(
+                raise table_error(
                     f"{self.name}: array column {name!r} has NULL elements or several dimensions, "
                     f"which pages of {page_size} bytes are not written with",
                     "leave the column out: ?query=SELECT …",
-                    code="E704",
                 )
         nulls = {
             name: np.ma.getmaskarray(values)
@@ -141,9 +140,7 @@ class Table:
                 self.name,
             )
         except ValueError as error:
-            raise SourceError(
-                f"{self.name}: {error}", "larger pages take longer rows", code="E704"
-            ) from error
+            raise table_error(f"{self.name}: {error}", "larger pages take longer rows") from error
 
     @classmethod
     def from_columns(
@@ -179,10 +176,9 @@ class Table:
                 return cls(schema, write_heap(schema, columns), schema.table)
             except ValueError as error:
                 if schema.page_size >= PAGE_SIZES[-1]:
-                    raise SourceError(
+                    raise table_error(
                         f"random: {error}",
                         "use smaller dimensions: a row lies in one page of at most 32 KB",
-                        code="E704",
                     ) from error
                 schema = replace(schema, page_size=2 * schema.page_size)
 
@@ -209,10 +205,9 @@ def _integer_type(name: str, values: npt.NDArray[Any]) -> str:
         "u8": "int8",
     }
     if values.dtype.str[1:] == "u8" and values.size and int(values.max()) >= 1 << 63:
-        raise SourceError(
+        raise table_error(
             f"column {name!r} has values of 2**63 and more, which no integer type holds",
             "convert it to float64",
-            code="E704",
         )
     return kinds[values.dtype.str[1:]]
 
@@ -230,10 +225,9 @@ def _array_type(name: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[A
         bound = 2.0 ** (24 if dtype == "<f4" else 53)
         if not converted.size or np.abs(converted.astype(np.float64)).max() <= bound:
             return kind, converted
-    raise SourceError(
+    raise table_error(
         f"array column {name!r} has integers beyond 2**53, which no float array holds",
         "scale the column",
-        code="E704",
     )
 
 
@@ -245,39 +239,32 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
         try:
             texts = [v.decode() if isinstance(v, bytes) else str(v) for v in array.tolist()]
         except UnicodeDecodeError as error:
-            raise SourceError(
-                f"column {name!r} holds bytes that are no text in UTF-8",
-                "leave the column out",
-                code="E704",
+            raise table_error(
+                f"column {name!r} holds bytes that are no text in UTF-8", "leave the column out"
             ) from error
         return Column(name, "text"), texts, null
     if array.dtype.kind == "O" and all(v is None or isinstance(v, str) for v in array.flat):
         return Column(name, "text"), array.tolist(), null
     if array.dtype.kind == "O":
-        raise SourceError(
+        raise table_error(
             f"column {name!r} holds Python objects, or arrays of different lengths",
             "every row of an array column must have the same length",
-            code="E704",
         )
     if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
-        raise SourceError(
+        raise table_error(
             f"column {name!r} has the type {array.dtype}, which no column can hold",
             "convert it to float64",
-            code="E704",
         )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.ndim > 1:
         array = array.reshape(len(array), -1)  # a matrix a tuple: row by row
         if not array.shape[1]:
-            raise SourceError(
-                f"array column {name!r} has no elements", "leave the column out", code="E704"
-            )
+            raise table_error(f"array column {name!r} has no elements", "leave the column out")
         if null is not None and null.any():
-            raise SourceError(
+            raise table_error(
                 f"array column {name!r} has missing elements",
                 "arrays with NULL elements are not supported",
-                code="E704",
             )
         kind, array = _array_type(name, array)
         return Column(name, kind, not_null=True, length=array.shape[1]), array, None
@@ -299,14 +286,13 @@ def pack(
     """See `Table.from_columns`. `labels`: what the numbers of a column of categories stand for; such
     a column may be a list of arrays, None for NULL."""
     if not columns:
-        raise SourceError(
-            f"{name} has no columns", "every array in it becomes a column; write some", code="E704"
+        raise table_error(
+            f"{name} has no columns", "every array in it becomes a column; write some"
         )
     if len(columns) > MAX_COLUMNS:
-        raise SourceError(
+        raise table_error(
             f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
             "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file",
-            code="E704",
         )
     labels = labels or {}
     lists = {key: v for key, v in columns.items() if key in labels and isinstance(v, list)}
@@ -320,21 +306,19 @@ def pack(
     }
     for key, array in arrays.items():
         if array.ndim == 0:
-            raise SourceError(
+            raise table_error(
                 f"{key!r} of {name} is a single value, not a column",
                 "every array needs one entry for each row",
-                code="E704",
             )
     lengths = {key: len(array) for key, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        raise SourceError(
+        raise table_error(
             f"the columns of {name} have different lengths: {listed}",
             "every column needs one entry for each row",
-            code="E704",
         )
     if not next(iter(lengths.values())):
-        raise SourceError(f"{name} has no rows", "training needs at least one row", code="E704")
+        raise table_error(f"{name} has no rows", "training needs at least one row")
     made = [
         (Column(key, "float4[]", length=len(labels[key])), lists[key], None)
         if key in lists
@@ -352,9 +336,7 @@ def pack(
         except ValueError as error:
             reason = str(error)
             if "does not fit a page" not in reason:
-                raise SourceError(
-                    f"{name}: {reason}", "does every column hold what its type says?", code="E704"
+                raise table_error(
+                    f"{name}: {reason}", "does every column hold what its type says?"
                 ) from error
-    raise SourceError(
-        f"{name}: {reason}", "use float32 in place of float64, or fewer columns", code="E704"
-    )
+    raise table_error(f"{name}: {reason}", "use float32 in place of float64, or fewer columns")

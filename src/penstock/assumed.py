@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.host.sources import SourceError
+from penstock.host.sources.errors import table_error
 from penstock.models.heap.page import PAGE_HEADER, PAGE_HEADER_SIZE, PAGE_SIZES
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
@@ -51,10 +51,9 @@ def fitted(schema: Schema) -> Schema:
             return schema
         except ValueError as problem:
             if schema.page_size >= PAGE_SIZES[-1]:
-                raise SourceError(
+                raise table_error(
                     f"a row of these columns fits no page: {problem}",
                     "a row lies in one page of at most 32 KB",
-                    code="E704",
                 ) from problem
             schema = replace(schema, page_size=2 * schema.page_size)
 
@@ -95,10 +94,9 @@ def _rows(schema: Schema, rows: int) -> Mapping[str, Any]:
             return ["text"] * rows
         if column.is_array:
             if column.length is None:
-                raise SourceError(
+                raise table_error(
                     f"the length of the array column {column.name!r} is not known",
                     'write it into the schema ("length")',
-                    code="E704",
                 )
             return np.zeros((rows, column.length))
         return np.zeros(rows, dtype=bool if column.type == "bool" else np.int64)

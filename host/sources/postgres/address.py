@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
+from ..errors import SourceError
 from ..features import NO_FEATURES, Features, asked, pairs
-from ..table import SourceError
 
 __all__ = ["Address", "parse", "public"]
 

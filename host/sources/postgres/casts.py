@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....models.heap.schema import NUMERIC
-from ..table import SourceError
+from ..errors import table_error
 from .catalog import Attribute
 
 __all__ = ["CATEGORIES", "Feature", "always", "feature"]
@@ -73,8 +73,7 @@ def feature(a: Attribute) -> Feature:
         return Feature(*_ASKED[a.type])
     if a.kind == "e" or a.type in _TEXTS:
         return Feature(CATEGORIES, "{}::text")
-    raise SourceError(
+    raise table_error(
         f"column {a.name!r} has the type {a.written}, which cannot become a number",
         "numbers, booleans, dates, times, enums and texts can; a query can compute one: ?query=SELECT …",
-        code="E704",
     )

@@ -36,7 +36,7 @@ from ....models.heap.checksum import checksum
 from ....models.heap.schema import Column, Schema
 from ....models.heap.survey import line_words, survey
 from ....models.heap.writer import write_heap
-from ..table import SourceError
+from ..errors import server_error
 from .catalog import Relation
 from .copying import array_lengths, concatenated, fields, messages, one_length, sent
 from .counting import counting
@@ -80,10 +80,9 @@ def read_pages(connection: Any, relation: Relation, schema: Schema, insist: bool
         pages, schema, rebuilt = _plain(connection, relation, schema, pages, touched, insist)
         count = counted()
     if delivered != count:
-        raise SourceError(
+        raise server_error(
             f"the pages of {relation.name} hold {delivered:,} rows, but SELECT sees {count:,}",
             "this must not happen: please report it with the server's version; without --pages the rows come by SELECT",
-            code="E705",
         )
     return Pages(schema, pages, way, int(np.count_nonzero(~touched)), rebuilt)
 
@@ -174,10 +173,9 @@ def _from_files(connection: Any, relation: Relation, blocks: int) -> Bytes:
             if not _torn(pages[block : block + 1], block).any():
                 break
         else:
-            raise SourceError(
+            raise server_error(
                 f"the checksum of block {block} of {relation.name} is wrong in its file",
                 "the file may be damaged: what does `SELECT count(*)` of the table say?",
-                code="E705",
             )
     return pages
 
@@ -208,10 +206,9 @@ def _file_parts(connection: Any, path: str, first: int, count: int, size: int) -
         got += len(part)
         yield part
     if got != count:
-        raise SourceError(
+        raise server_error(
             f"the file {path} has {got:,} pages where {count:,} were expected",
             "this must not happen: please report it with the server's version; without --pages the rows come by SELECT",
-            code="E705",
         )
 
 
@@ -225,10 +222,9 @@ def _clear(
     try:
         words, counts = line_words(pages)
     except ValueError as error:
-        raise SourceError(
+        raise server_error(
             f"{relation.name}: {error}",
             "the page is damaged: what does `SELECT count(*)` of the table say?",
-            code="E705",
         ) from error
     flags = pages.view("<u2")[:, 5]
     normal = words >> 15 & 3 == p.LP_NORMAL
@@ -241,10 +237,9 @@ def _clear(
     block, line = block[inside], line[inside]
     known = line <= counts[block]
     if not known.all() or not normal[block, line - 1].all():
-        raise SourceError(
+        raise server_error(
             f"SELECT sees rows of {relation.name} that its pages do not hold",
             "this must not happen: please report it with the server's version; without --pages the rows come by SELECT",
-            code="E705",
         )
     keep = np.zeros(words.shape, bool)
     keep[block, line - 1] = True

@@ -8,9 +8,9 @@ from typing import Any
 
 from ....models.heap.schema import Column, Schema
 from ....models.heap.writer import write_heap
+from ..errors import server_error, table_error
 from ..features import Features, Numbered, number_categories
 from ..provenance import Cast
-from ..table import SourceError
 from .casts import CATEGORIES, Feature
 from .catalog import Attribute
 from .copying import Values, array_lengths, concatenated, fields, messages, one_length
@@ -90,7 +90,7 @@ def _fetch(
     ):
         parts.append(fields(batch, kinds))
     if not parts:
-        raise SourceError(f"{name} is empty", "training needs at least one row", code="E705")
+        raise server_error(f"{name} is empty", "training needs at least one row")
     joined = {a.name: concatenated([part[k] for part in parts]) for k, (a, _) in enumerate(columns)}
     return {key: v for key, (v, _) in joined.items()}, {
         key: null for key, (_, null) in joined.items()
@@ -127,8 +127,6 @@ def _pack(
             reason = str(error)
             if "does not fit a page" not in reason:
                 raise
-    raise SourceError(
-        f"{schema.table}: {reason}",
-        "select fewer columns, or shorter types, with ?query=SELECT …",
-        code="E704",
+    raise table_error(
+        f"{schema.table}: {reason}", "select fewer columns, or shorter types, with ?query=SELECT …"
     )

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ....models.heap.schema import Schema
+from ..errors import server_error, table_error
 from ..features import NO_FEATURES, Features
 from ..provenance import UNREADABLE, Provenance
-from ..table import SourceError, Table
+from ..table import Table
 from .address import Address, parse, public
 from .casts import CATEGORIES, Feature, always, feature
 from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
@@ -56,10 +57,9 @@ def open_postgres(
     try:
         import psycopg
     except ImportError as error:
-        raise SourceError(
+        raise server_error(
             "reading from a PostgreSQL server needs the package psycopg",
             "pip install 'penstock[postgres]'",
-            code="E705",
         ) from error
     try:
         connection = psycopg.connect(
@@ -70,12 +70,11 @@ def open_postgres(
             client_encoding="utf8",
         )
     except psycopg.Error as error:
-        raise SourceError(
+        raise server_error(
             f"cannot connect to {public(address.server)}: {_first_line(error)}",
             "in a password, @ / ? # are written %40 %2F %3F %23"
             if uri.partition("?")[0].count("@") > 1
             else "is the server running, and are host, port, user and database right?",
-            code="E705",
         ) from error
     with _session(connection), _sql_errors(psycopg.Error, address.name):
         return _Reading(connection, address, pages, features).table()
@@ -110,15 +109,13 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
         yield
     except kind as error:
         if getattr(error, "sqlstate", None) == "55P03":
-            raise SourceError(
+            raise server_error(
                 f"the server did not give a lock on {name} within {_LOCK_SECONDS} s",
                 "someone holds it ACCESS EXCLUSIVE (ALTER TABLE, VACUUM FULL, …): try again later",
-                code="E705",
             ) from error
-        raise SourceError(
+        raise server_error(
             f"the server refused a query on {name}: {_first_line(error)}",
             "try the same address with psql; the server's log says more",
-            code="E705",
         ) from error
 
 
@@ -133,11 +130,10 @@ def _cast_errors(name: str, cast: Sequence[str]) -> Iterator[None]:
         if not cast:
             raise
         columns = f"column {cast[0]!r} is" if len(cast) == 1 else f"columns {', '.join(cast)} are"
-        raise SourceError(
+        raise server_error(
             f"the server refused a query on {name}: {_first_line(error)}",
             f"{columns} cast to numbers, which hold neither infinite dates nor magnitudes beyond float8's: "
             "leave such values out, or the column: ?query=SELECT …",
-            code="E705",
         ) from error
 
 
@@ -170,19 +166,16 @@ class _Reading:
         name = self.address.name
         full = find(self.connection, name)
         if full is None:
-            raise SourceError(
+            raise server_error(
                 f"the server has no table {name}",
                 "qualify it with its schema, and quote it where it has capitals: "
                 'table=myschema."MyTable"',
-                code="E705",
             )
         self._begin(full)
         found = relation(self.connection, full)
         if found.kind not in "rmvpf":
-            raise SourceError(
-                f"{name} is {found.what}; it has no rows to learn from",
-                "name a table or a view",
-                code="E705",
+            raise server_error(
+                f"{name} is {found.what}; it has no rows to learn from", "name a table or a view"
             )
         columns = attributes(self.connection, found.oid)
         from psycopg import sql
@@ -198,10 +191,9 @@ class _Reading:
             except NotDirect as error:
                 obstacle = str(error)
         if self.pages:
-            raise SourceError(
+            raise server_error(
                 f"{name} cannot be read page by page: {obstacle}",
                 "without --pages the rows come by SELECT",
-                code="E705",
             )
         return self._rows(
             found.name,
@@ -264,8 +256,8 @@ class _Reading:
         schema = Schema(found.name, schema_columns(list(columns)), found.page_size)
         read = read_pages(self.connection, found, schema, bool(self.pages))
         if not len(read.pages):
-            raise SourceError(
-                f"the table {found.name} is empty", "training needs at least one row", code="E705"
+            raise server_error(
+                f"the table {found.name} is empty", "training needs at least one row"
             )
         reason = (
             "pages were insisted on"
@@ -279,8 +271,8 @@ class _Reading:
 
     def _with_rows(self, table: Table) -> Table:
         if not table.rows:
-            raise SourceError(
-                f"the table {table.name} is empty", "training needs at least one row", code="E705"
+            raise server_error(
+                f"the table {table.name} is empty", "training needs at least one row"
             )
         return table
 
@@ -290,10 +282,8 @@ class _Reading:
         from psycopg import sql
 
         if self.pages:
-            raise SourceError(
-                "a query has no pages of its own",
-                "without --pages the rows come by SELECT",
-                code="E705",
+            raise server_error(
+                "a query has no pages of its own", "without --pages the rows come by SELECT"
             )
         self._transaction()
         origin = sql.SQL("({}\n)").format(sql.SQL(query))  # a comment may end the query
@@ -303,10 +293,8 @@ class _Reading:
         ).description
         names = [column.name for column in description]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise SourceError(
-                f"the query gives two columns called {twice[0]!r}",
-                "name one of them with AS",
-                code="E704",
+            raise table_error(
+                f"the query gives two columns called {twice[0]!r}", "name one of them with AS"
             )
         columns = described(self.connection, description)
         return self._rows(
@@ -318,10 +306,9 @@ class _Reading:
         there = [a for a in columns if not a.dropped and a.readable]
         hidden = [a.name for a in columns if not a.dropped and not a.readable]
         if kept := [name for name in hidden if name in self.features.said]:
-            raise SourceError(
+            raise table_error(
                 f"column {kept[0]!r} of {self.address.name} is {UNREADABLE}",
                 "GRANT SELECT on it, or use other columns",
-                code="E704",
             )
         self.features.check(self.address.name, (a.name for a in there))
         found = [(a, feature(a) if self.features.asked(a.name) else always(a)) for a in there]
@@ -340,10 +327,9 @@ class _Reading:
         taken = {a.name for a, _ in chosen}
         left = [a for a in columns if not a.dropped and a.name not in taken]
         if not chosen:
-            raise SourceError(
+            raise table_error(
                 f"{name} has no column that is a number",
                 "name columns to convert: &features=COLUMN,…",
-                code="E704",
             )
         with _cast_errors(name, [a.name for a, todo in chosen if todo.how]):
             schema, pages, casts = read_rows(

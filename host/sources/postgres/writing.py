@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..table import SourceError
+from ..errors import server_error
 from .address import public
 
 __all__ = ["IF_EXISTS", "write_models"]
@@ -43,10 +43,9 @@ def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str 
         import psycopg
         from psycopg import sql
     except ImportError as error:
-        raise SourceError(
+        raise server_error(
             "writing to a PostgreSQL server needs the package psycopg",
             "pip install 'penstock[postgres]'",
-            code="E705",
         ) from error
     rows = [
         (model, [int(i) + 1 for i in place], float(value))
@@ -62,10 +61,9 @@ def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str 
             there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
             if there == (True,):
                 if if_exists == "fail":
-                    raise SourceError(
+                    raise server_error(
                         f"the server has a table {name} already",
                         'if_exists="replace" or "append" writes into it',
-                        code="E705",
                     )
                 if if_exists == "replace":
                     connection.execute(sql.SQL("DELETE FROM {}").format(table))
@@ -84,9 +82,8 @@ def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str 
                     copy.write_row(row)
     except psycopg.Error as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
-        raise SourceError(
+        raise server_error(
             f"{public(url)} refused to take the models into {name}: {lines[0] if lines else error!r}",
             "nothing was written; the table has the columns " + _COLUMNS.replace(" NOT NULL", ""),
-            code="E705",
         ) from error
     return len(rows)

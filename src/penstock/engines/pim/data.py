@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Given
 from penstock.errors import Conflict
-from penstock.host.sources import SourceError
+from penstock.host.sources.errors import SourceError, table_error
 from penstock.inputs import input_policy
 from penstock.models.pim.layout import Operands, beyond, largest
 
@@ -82,8 +82,8 @@ def _mapped(source: Any) -> dict[str, NDArray[Any]]:
         try:
             found[str(name)] = np.asarray(value)
         except ValueError:
-            raise SourceError(
-                f"{name} is no array: its rows have different lengths", hint, code="E704"
+            raise table_error(
+                f"{name} is no array: its rows have different lengths", hint
             ) from None
     return found
 
@@ -135,10 +135,9 @@ class Inputs:
         """Return the arrays that a user gave; `tokens`: how many of them, all without. Raises SourceError."""
         given, shapes = _mapped(source), _shapes(recurrent)
         if unknown := sorted(given.keys() - shapes.keys()):
-            raise SourceError(
+            raise table_error(
                 f"the data have an array {unknown[0]!r}, which is no parameter of {recurrent.name}",
                 f"its parameters are {', '.join(shapes)}",
-                code="E704",
             )
         lead = (batch, heads)
         found: dict[str, Floats] = {}
@@ -149,9 +148,7 @@ class Inputs:
             if name not in given:
                 if is_state and recurrent.mode == "update":
                     continue
-                raise SourceError(
-                    f"the data have no array {name!r}", f"it has the shape {said}", code="E704"
-                )
+                raise table_error(f"the data have no array {name!r}", f"it has the shape {said}")
             value = _numbers(name, given[name])
             full = (*lead, *shape) if is_state else (-1, *lead, *shape)
             if value.ndim == len(full) - 2 and lead == (1, 1):
@@ -161,10 +158,8 @@ class Inputs:
             if value.ndim != len(full) or any(
                 n != w for n, w in zip(value.shape, full, strict=True) if w >= 0
             ):
-                raise SourceError(
-                    f"the array {name!r} has the shape {given[name].shape}",
-                    f"it must be {said}",
-                    code="E704",
+                raise table_error(
+                    f"the array {name!r} has the shape {given[name].shape}", f"it must be {said}"
                 )
             if not np.isfinite(value).all():
                 where = np.argwhere(~np.isfinite(given[name]))[0].tolist()
@@ -333,9 +328,7 @@ def _numbers(name: str, value: NDArray[Any]) -> Floats:
     if value.dtype.kind not in "biuf":
         kinds = {"U": "text", "S": "bytes", "c": "complex numbers", "O": "Python objects"}
         what = kinds.get(value.dtype.kind, f"values of the type {value.dtype}")
-        raise SourceError(
-            f"the array {name!r} holds {what}, not real numbers", "make it float64", code="E704"
-        )
+        raise table_error(f"the array {name!r} holds {what}, not real numbers", "make it float64")
     return value.astype(np.float64)
 
 
@@ -344,18 +337,14 @@ def _counted(recurrent: Recurrent, found: Mapping[str, Floats], tokens: int | No
     counts = {name: len(value) for name, value in found.items() if name != recurrent.state}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise SourceError(
-            f"the arrays have different numbers of tokens: {listed}",
-            "tokens come first",
-            code="E704",
+        raise table_error(
+            f"the arrays have different numbers of tokens: {listed}", "tokens come first"
         )
     have = next(iter(counts.values()))
     if not have:
-        raise SourceError("the arrays have no tokens", "tokens come first", code="E704")
+        raise table_error("the arrays have no tokens", "tokens come first")
     if tokens is not None and tokens > have:
-        raise SourceError(
-            f"the data have {have} tokens, not {tokens}", f"write --tokens {have}", code="E704"
-        )
+        raise table_error(f"the data have {have} tokens, not {tokens}", f"write --tokens {have}")
     return have if tokens is None else tokens
 
 
