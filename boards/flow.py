@@ -62,13 +62,16 @@ class Placed:
 
 @dataclass(frozen=True)
 class Flow:
-    """How a family's bitstreams are made. `cells`: nextpnr's names for look-up tables, flip-flops, multiplier blocks and block RAMs."""
+    """How a family's bitstreams are made. `cells`: nextpnr's names for look-up tables, flip-flops, multiplier blocks and block RAMs; `place`, `pack`:
+    arguments of placer and packer, with the names that `_place` fills in."""
 
     synth: str
     tools: tuple[str, ...]
     constraints: str
     suffix: str
     cells: tuple[tuple[str, ...], ...]
+    place: str
+    pack: str
 
 
 FLOWS: dict[str, Flow] = {
@@ -78,6 +81,8 @@ FLOWS: dict[str, Flow] = {
         "lpf",
         "bit",
         (("TRELLIS_COMB",), ("TRELLIS_FF",), ("MULT18X18D",), ("DP16KD",)),
+        "{tool} --package {package} --speed {speed} --lpf {constraints} --textcfg {own}.config",
+        "--compress --input {own}.config --bit {bitstream}",
     ),
     "ice40": Flow(
         "synth_ice40 -dsp",
@@ -85,6 +90,8 @@ FLOWS: dict[str, Flow] = {
         "pcf",
         "bin",
         (("ICESTORM_LC",), (), ("ICESTORM_DSP",), ("ICESTORM_RAM",)),
+        "{tool} --package {package} --pcf {constraints} --asc {own}.asc",
+        "{own}.asc {bitstream}",
     ),
     # an adder's bit takes a look-up table's place
     "gowin": Flow(
@@ -93,6 +100,8 @@ FLOWS: dict[str, Flow] = {
         "cst",
         "fs",
         (("LUT4", "ALU"), ("DFF",), ("MULT18X18", "MULT9X9", "MULT36X36"), ("BSRAM",)),
+        "--device {tool} --vopt family={die} --vopt cst={constraints} --write {own}.pnr.json",
+        "-d {die} -o {bitstream} --sspi_as_gpio --mspi_as_gpio {own}.pnr.json",
     ),
     "nexus": Flow(
         "synth_nexus",
@@ -100,8 +109,13 @@ FLOWS: dict[str, Flow] = {
         "pdc",
         "bit",
         (("OXIDE_COMB",), ("OXIDE_FF",), ("MULT18_CORE",), ("OXIDE_EBR",)),
+        # the other router does not bring the clock's pin to its buffer
+        "--device {tool} --pdc {constraints} --fasm {own}.fasm --router router1",
+        "pack {own}.fasm {bitstream}",
     ),
 }
+#: arguments of every placer
+_SHARED = "--seed {seed} --freq {clock} --report {report} --json {netlist} --timing-allow-fail"
 #: look-up tables from which on a design is `large`: its wires bind, so that it is placed otherwise, and reaches a lower clock (of an ECP5-85F, grade 6,
 #: 6,367 were placed at 90 MHz, 10,831 at 79, 59,315 at 42; nothing is known of what lies between)
 LARGE = 50_000
@@ -146,11 +160,6 @@ def _open_carries(netlist: Path) -> None:
         if cell["type"] == "CCU2" and low.intersection(cell["connections"].get("CIN", ())):
             del cell["connections"]["CIN"]
     netlist.write_text(json.dumps(design))
-
-
-def _die(name: str) -> str:
-    """Return what Gowin's tools call the die of a part with memory in its package."""
-    return name.replace("GW1NR", "GW1N")
 
 
 #: other ways to place and route, by family, for a design whose wires the first way does not bring to an end
@@ -246,90 +255,40 @@ def _place(
     part, flow = board.part, FLOWS[board.part.family]
     own = f"seed{seed}"
     report = f"{own}.report.json"
-    shared = [
-        "--seed",
-        str(seed),
-        "--freq",
-        f"{clock_mhz:g}",
-        "--report",
-        report,
-        "--json",
-        f"{NAME}.json",
-        "--timing-allow-fail",
-    ]
-    constraints = f"{NAME}.{flow.constraints}"
+    bitstream = f"{own}.{flow.suffix}"
+    names = {
+        "seed": seed,
+        "clock": f"{clock_mhz:g}",
+        "report": report,
+        "netlist": f"{NAME}.json",
+        "constraints": f"{NAME}.{flow.constraints}",
+        "own": own,
+        "bitstream": bitstream,
+        "tool": part.tool,
+        "die": part.name.replace(
+            "GW1NR", "GW1N"
+        ),  # what Gowin calls that of a part with memory in its package
+        "package": board.package,
+        "speed": board.speed,
+    }
+    filled = lambda text: [word.format(**names) for word in text.split()]
+    shared = filled(_SHARED)
     luts = sum(cells.get(name, 0) * each for name, each in _ECP5_LUT.items())
     if part.family == "ecp5" and luts > CROWDED:
         # where much is to be placed its wires are shorter, and routing comes to an end (docs/boards.md, A fit)
         shared += ["--placer", "static"]
         if luts <= LARGE:  # the default router takes most connections back again (docs/pim.md)
             otherwise = OTHERWISE["ecp5"] if not otherwise else ("--router", "router1")
-    options = {
-        "ecp5": [
-            part.tool,
-            "--package",
-            board.package,
-            "--speed",
-            board.speed,
-            "--lpf",
-            constraints,
-            "--textcfg",
-            f"{own}.config",
-        ],
-        "ice40": [
-            part.tool,
-            "--package",
-            board.package,
-            "--pcf",
-            constraints,
-            "--asc",
-            f"{own}.asc",
-        ],
-        "gowin": [
-            "--device",
-            part.tool,
-            "--vopt",
-            f"family={_die(part.name)}",
-            "--vopt",
-            f"cst={constraints}",
-            "--write",
-            f"{own}.pnr.json",
-        ],
-        # the other router does not bring the clock's pin to its buffer
-        "nexus": [
-            "--device",
-            part.tool,
-            "--pdc",
-            constraints,
-            "--fasm",
-            f"{own}.fasm",
-            "--router",
-            "router1",
-        ],
-    }[part.family]
     try:
-        run_tool(flow.tools[1], [*shared, *options, *otherwise], folder, timeout, progress)
+        run_tool(
+            flow.tools[1], [*shared, *filled(flow.place), *otherwise], folder, timeout, progress
+        )
     except Overdue:
         raise
     except ToolError as problem:
         full = _full(problem.log, flow)
         raise full if full is not None else problem from problem
-    bitstream = f"{own}.{flow.suffix}"
-    pack = {
-        "ecp5": ["--compress", "--input", f"{own}.config", "--bit", bitstream],
-        "ice40": [f"{own}.asc", bitstream],
-        "gowin": [
-            "-d",
-            _die(part.name),
-            "-o",
-            bitstream,
-            "--sspi_as_gpio",
-            "--mspi_as_gpio",
-            f"{own}.pnr.json",
-        ],
-        "nexus": ["pack", f"{own}.fasm", bitstream],
-    }[part.family]
-    run_tool(flow.tools[2], pack, folder)
+    run_tool(flow.tools[2], filled(flow.pack), folder)
     found: dict[str, Any] = json.loads((folder / report).read_text())
     return Placed(
         seed,
