@@ -11,15 +11,7 @@ _DISTRIBUTED_BITS = 2048
 
 
 class _Slice(wiring.Component):
-    def __init__(self, shape):
-        self.shape = shape
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
-
-
-class Buffer(_Slice):
-    """A register slice: no combinational path from `i` to `o` in either direction, two items of storage.
-
-    An item accepted in cycle t is offered from cycle t + 1 on; one item a cycle.
+    """What stands between two streams.
 
     Parameters
     ----------
@@ -30,6 +22,17 @@ class Buffer(_Slice):
     -------
     i : In(stream.Signature(shape))
     o : Out(stream.Signature(shape))
+    """
+
+    def __init__(self, shape):
+        self.shape = shape
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+
+
+class Buffer(_Slice):
+    """A register slice: no combinational path from `i` to `o` in either direction, two items of storage.
+
+    An item accepted in cycle t is offered from cycle t + 1 on; one item a cycle.
     """
 
     def elaborate(self, platform):
@@ -59,16 +62,6 @@ class Spare(_Slice):
     """Storage for one item, where it cannot go on: no combinational path from `o.ready` to `i.ready`.
 
     An item is offered in the cycle in which it is accepted; no item leaves later than it would without this component.
-
-    Parameters
-    ----------
-    shape
-        Shape of the payload.
-
-    Members
-    -------
-    i : In(stream.Signature(shape))
-    o : Out(stream.Signature(shape))
     """
 
     def elaborate(self, platform):
