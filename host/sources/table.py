@@ -22,6 +22,7 @@ from ...models.heap.page import (
 )
 from ...models.heap.reader import read_heap
 from ...models.heap.schema import Column, Schema
+from ...models.heap.values import DTYPES
 from ...models.heap.writer import write_heap
 from .errors import SourceError, table_error
 from .provenance import UNREADABLE, Provenance
@@ -194,22 +195,13 @@ def _irregular(values: Any) -> bool:
 
 
 def _integer_type(name: str, values: npt.NDArray[Any]) -> str:
-    kinds = {
-        "i1": "int2",
-        "u1": "int2",
-        "i2": "int2",
-        "u2": "int4",
-        "i4": "int4",
-        "u4": "int8",
-        "i8": "int8",
-        "u8": "int8",
-    }
     if values.dtype.str[1:] == "u8" and values.size and int(values.max()) >= 1 << 63:
         raise table_error(
             f"column {name!r} has values of 2**63 and more, which no integer type holds",
             "convert it to float64",
         )
-    return kinds[values.dtype.str[1:]]
+    fitting = (kind for kind in ("int2", "int4") if np.can_cast(values.dtype, DTYPES[kind]))
+    return next(fitting, "int8")
 
 
 def _array_type(name: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
