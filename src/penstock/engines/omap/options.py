@@ -28,72 +28,59 @@ class _Size(click.ParamType):
         return int(digits) * unit
 
 
-_PLAN = (
-    Option("--hbm", "hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M.", plans=True),
-    Option(
-        "--load",
-        "load",
-        click.FloatRange(1, 32),
-        "C",
-        "Mean items of a map's bin.  [default: fewest host bytes]",
-        plans=True,
-    ),
-    Option(
-        "--share",
-        "share",
-        click.FloatRange(0, 1, max_open=True),
-        "ALPHA",
-        "Share of a map's bins in HBM.  [default: 0.2, or what --hbm holds]",
-        plans=True,
-    ),
-    Option(
-        "--window",
-        "window",
-        Count(2, 256),
-        "W",
-        "Requests of a map in flight, a power of two.  [default: as many as keep it busy]",
-        plans=True,
-    ),
-    Option(
-        "--rounds",
-        "rounds",
-        click.IntRange(1, 4),
-        "R",
-        "Rounds of a cipher core a cycle: 1, 2 or (Ascon) 4.  [default: 2]",
-        plans=True,
-    ),
-    Option(
-        "--cipher",
-        "cipher",
-        click.Choice(list(CIPHERS)),
-        None,
-        "What seals a map's pages and messages.  [default: ascon-aead128]",
-        plans=True,
-    ),
-    Option(
-        "--cores",
-        "cores",
-        Count(2, 64),
-        "N",
-        "Cipher cores that open pages, and as many that seal them.  [default: planned]",
-        plans=True,
-    ),
-    Option(
-        "--channels",
-        "channels",
-        click.IntRange(1, 4),
-        "N",
-        "Channels of HBM that each of a map's ports joins: 1, 2 or 4.  [default: planned]",
-        plans=True,
-    ),
-    Option(
-        "--link",
-        "link",
-        None,
-        "latency=315,bytes=32",
-        "Timing of a map's host ports.  [default: 1.26 µs at the target's clock]",
-        plans=True,
-    ),
+_PLAN = tuple(
+    Option(f"--{name}", name, kind, metavar, text, plans=True)
+    for name, kind, metavar, text in (
+        ("hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M."),
+        (
+            "load",
+            click.FloatRange(1, 32),
+            "C",
+            "Mean items of a map's bin.  [default: fewest host bytes]",
+        ),
+        (
+            "share",
+            click.FloatRange(0, 1, max_open=True),
+            "ALPHA",
+            "Share of a map's bins in HBM.  [default: 0.2, or what --hbm holds]",
+        ),
+        (
+            "window",
+            Count(2, 256),
+            "W",
+            "Requests of a map in flight, a power of two.  [default: as many as keep it busy]",
+        ),
+        (
+            "rounds",
+            click.IntRange(1, 4),
+            "R",
+            "Rounds of a cipher core a cycle: 1, 2 or (Ascon) 4.  [default: 2]",
+        ),
+        (
+            "cipher",
+            click.Choice(list(CIPHERS)),
+            None,
+            "What seals a map's pages and messages.  [default: ascon-aead128]",
+        ),
+        (
+            "cores",
+            Count(2, 64),
+            "N",
+            "Cipher cores that open pages, and as many that seal them.  [default: planned]",
+        ),
+        (
+            "channels",
+            click.IntRange(1, 4),
+            "N",
+            "Channels of HBM that each of a map's ports joins: 1, 2 or 4.  [default: planned]",
+        ),
+        (
+            "link",
+            None,
+            "latency=315,bytes=32",
+            "Timing of a map's host ports.  [default: 1.26 µs at the target's clock]",
+        ),
+    )
 )
 _RUN = (
     Option("--ops", "ops", Count(1, 1 << 24), "N", "Random operations on a map.  [default: 1000]"),

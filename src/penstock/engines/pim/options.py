@@ -22,55 +22,41 @@ _RUN = (
     Option("--batch", "batch", Count(1, 1 << 16), "N", "Requests.  [default: 1]", plans=True),
     Option("--heads", "heads", Count(1, 1 << 16), "N", "Heads of each.  [default: 2]", plans=True),
 )
-_DEVICE = (
-    Option(
-        "--schedule",
-        "schedule",
-        click.Choice(list(SCHEDULES)),
-        None,
-        "All banks together (as published), or bank groups staggered.  [default: together]",
-        plans=True,
-    ),
-    Option(
-        "--unit",
-        "unit",
-        click.Choice([design.label for design in Design]),
-        None,
-        "How units and banks go together.  [default: pimba]",
-        plans=True,
-    ),
-    Option(
-        "--rounding",
-        "rounding",
-        click.Choice(["nearest", "stochastic"]),
-        None,
-        "Of the new state.  [default: stochastic in mx8]",
-        plans=True,
-    ),
-    Option(
-        "--refresh",
-        "refresh",
-        click.Choice(["none", "window", "all-bank", "per-bank"]),
-        None,
-        "How refresh is placed and charged.  [default: none]",
-        plans=True,
-    ),
-    Option(
-        "--dram",
-        "dram",
-        click.Choice(list(PRESETS)),
-        None,
-        "Timing of the banks.  [default: pimba]",
-        plans=True,
-    ),
-    Option(
-        "--banks",
-        "banks",
-        Count(2, 64),
-        "N",
-        "Banks of the device, a power of two.  [default: as many as fit]",
-        plans=True,
-    ),
+_DEVICE = tuple(
+    Option(f"--{name}", name, kind, metavar, text, plans=True)
+    for name, kind, metavar, text in (
+        (
+            "schedule",
+            click.Choice(list(SCHEDULES)),
+            None,
+            "All banks together (as published), or bank groups staggered.  [default: together]",
+        ),
+        (
+            "unit",
+            click.Choice([design.label for design in Design]),
+            None,
+            "How units and banks go together.  [default: pimba]",
+        ),
+        (
+            "rounding",
+            click.Choice(["nearest", "stochastic"]),
+            None,
+            "Of the new state.  [default: stochastic in mx8]",
+        ),
+        (
+            "refresh",
+            click.Choice(["none", "window", "all-bank", "per-bank"]),
+            None,
+            "How refresh is placed and charged.  [default: none]",
+        ),
+        ("dram", click.Choice(list(PRESETS)), None, "Timing of the banks.  [default: pimba]"),
+        (
+            "banks",
+            Count(2, 64),
+            "N",
+            "Banks of the device, a power of two.  [default: as many as fit]",
+        ),
+    )
 )
 OPTIONS = dict.fromkeys(
     ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE, *INPUTS)
