@@ -11,8 +11,6 @@ from ..memory.reader import command_shape
 
 __all__ = ["Boot", "ResultWriter"]
 
-#: bits of a command's length in bus words
-
 
 class Boot(wiring.Component):
     """Reads the boot image, one 32-bit word of the program or one code of the parameters a cycle.

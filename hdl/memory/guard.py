@@ -1,5 +1,8 @@
 """A gate at a memory port: brings the bus to rest, whatever state the master behind it is in."""
 
+from functools import reduce
+from operator import and_, or_
+
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -64,12 +67,7 @@ class Guard(wiring.Component):
             self._reads(m, rest, active)
         if self.port.write:
             self._writes(m, rest, active)
-        at_rest, some = rest[0], active[0]
-        for term in rest[1:]:
-            at_rest = at_rest & term
-        for term in active[1:]:
-            some = some | term
-        m.d.comb += [self.idle.eq(at_rest), self.active.eq(some)]
+        m.d.comb += [self.idle.eq(reduce(and_, rest)), self.active.eq(reduce(or_, active))]
         return m
 
     def _address(self, m, channel, room):

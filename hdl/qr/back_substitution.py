@@ -119,7 +119,6 @@ class BackSubstitution(wiring.Component):
 
     def _addresses(self, m):
         """Step j's slot has columns k = lanes · word + lane, the greatest first."""
-        # addresses: step j's slot has columns k = lanes · word + lane, the greatest word first
         operation = self.read.operation
         back = operation.kind == Kind.BACK
         above = Signal(range(self.n))  # j - 1

@@ -127,7 +127,6 @@ class Core(wiring.Component):
 
     def _commands(self, m):
         """A job begins: its command goes to those who read its words. Offsets and columns stay until its last record has been added up."""
-        # offsets and columns stay until the job's last record has been added
         self.busy, self.places = Signal(), Signal()
         self.offsets, self.columns = (
             Signal(self.command.p.offsets.shape(), reset_less=True),

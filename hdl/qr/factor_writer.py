@@ -134,7 +134,6 @@ class FactorWriter(wiring.Component):
 
     def _pack(self, m):
         """Zeros above the level."""
-        # packing: zeros above the level
         room = self.floats + 2 * self.lanes + 2
         held = Signal(32 * room)
         level = Signal(range(room + 1))

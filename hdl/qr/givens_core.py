@@ -88,7 +88,6 @@ class GivensCore(wiring.Component):
 
     def _commands(self, m):
         """A job begins: its command goes to those who read its words. Offsets stay until its last record has been added up."""
-        # offsets stay until the job's last record has been added
         self.busy = Signal()
         self.places = Signal()
         self.offsets = Signal.like(self.command.p.offsets)
@@ -134,7 +133,6 @@ class GivensCore(wiring.Component):
 
     def _records(self, m):
         """Records go to the sums, and rows that came to the solver."""
-        # records: to the sums, and rows that came to the solver
         self.taken_record = Signal(record_shape(self.n))
         offered = Signal()
         folded = Signal()
@@ -186,7 +184,6 @@ class GivensCore(wiring.Component):
 
     def _load_factor(self, m):
         """The factor goes into a context."""
-        # the factor into a context
         m.d.comb += [
             *passed_on(self.starts.o, self.solver.start),
             self.cutter.command.valid.eq(self.factors.o.valid),

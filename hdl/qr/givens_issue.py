@@ -127,7 +127,6 @@ class Issue(wiring.Component):
 
     def _events(self, m):
         """A column may be rotated again; a row or the right side arrives; units are free."""
-        # events: a column may be rotated again; a row or the right side arrives
         self.later = Signal.like(self.o)
         m.d.comb += self.later.eq(self.pipe.delay(self.o.as_value(), STEP - 1, name="freed"))
         self.arrives = Signal.like(self.o)

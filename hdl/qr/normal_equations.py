@@ -110,7 +110,6 @@ class NormalEquationAccumulator(wiring.Component):
 
     def _accept(self, m):
         """A record stays at the input while the lanes take its products."""
-        # a record stays at the input while the lanes go through their slots
         self.slot, last_slot = index(self.slots, name="slot"), index(self.slots, name="last_slot")
         slots_of = Array(
             [max(-(-k * (k + 1) // 2 // self.lanes) - 1, 0) for k in range(self.config.n_max + 1)]

@@ -108,7 +108,6 @@ class VectorUnit(wiring.Component):
 
     def _addresses(self, m):
         """The slots of an operation, and where its elements lie."""
-        # the operation's slots
         left = Signal.like(self.slots)
         with m.If(self.go):
             m.d.sync += [

@@ -101,7 +101,6 @@ class Shift(wiring.Component):
 
     def _words(self, m):
         """Moves first; without a memo as many zeros as there are words."""
-        # moves first; without a memo as many zeros as words of them
         m.submodules.frames = self.frames = Frames(self.config, self.together)
         of_frames = frame_words(self.config)
         self.active = Signal()

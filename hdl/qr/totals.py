@@ -249,7 +249,6 @@ class Refresh(wiring.Component):
 
     def _mean(self, m):
         """h as soon as the number of rows is known."""
-        # h as soon as the rows are known
         first = Signal(signed(_WIDE))
         rows = Signal(signed(_WIDE))
         with m.If(self.take & (self.column == 0)):

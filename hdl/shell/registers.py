@@ -74,7 +74,6 @@ class ControlRegisters(wiring.Component):
 
     def _write_channel(self, m):
         """An address is held until its data is there."""
-        # writes: an address is held until its data come
         self.address = Signal(self.register_map.address_width)
         addressed = Signal()
         self.write = Signal()
@@ -143,7 +142,6 @@ class ControlRegisters(wiring.Component):
 
     def _reads(self, m):
         """Address in one cycle, data in the next."""
-        # reads: address in one cycle, data in the next
         place = Signal(self.register_map.address_width)
         reading = Signal()
         m.d.comb += self.axil.arready.eq(~reading & ~self.axil.rvalid)

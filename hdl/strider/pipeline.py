@@ -109,7 +109,6 @@ class StriderPipeline(Front, Body, Addresses, Fetch, wiring.Component):
 
     def _stages(self, m):
         """Issue -> address and memory (-> the memory's register) -> comparison with the tuple's end -> decode."""
-        # the pipeline: issue -> address and memory (-> memory's register) -> comparison with the tuple's end -> decode
         self.tag_in = Signal(tag_layout(self.config))
         names = (
             ("forming", "waiting", "measuring", "decoded")
