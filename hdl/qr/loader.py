@@ -8,7 +8,6 @@ from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
 from ...models.qr.layout import ENTRY_BYTES
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
-from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline
 from ..arith.unit import unit
 from ..index import index
@@ -16,7 +15,7 @@ from ..modules import Parts, Submodules
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
-from .numbers import Floor
+from .numbers import Floor, as_float32
 from .solver import load_shape
 
 __all__ = ["Loader"]
@@ -60,14 +59,6 @@ class Loader(wiring.Component):
                 "o": Out(stream.Signature(load_shape(n, jobs))),
             }
         )
-
-    def _convert(self, m, label, value):
-        """The integer (64 bits) as float32, `CONVERT` cycles later."""
-        wide = Signal(signed(64), name=f"{label}_wide")
-        m.d.comb += wide.eq(value)
-        return self.parts.instance(
-            m, label, "int8_float32", lambda: pg_converter(["int8"], float32), i=wide
-        )["o"]
 
     def elaborate(self, platform):
         m = Module()
@@ -123,7 +114,7 @@ class Loader(wiring.Component):
         m.d.comb += arrived.eq(self.queue.o.valid & self.queue.o.ready)
         m.d.sync += under_way.eq(under_way + self.entries_come - arrived)
         self.entries = [
-            self._convert(m, f"entry{k}", word.word_select(k, self.width).as_signed())
+            as_float32(self.parts, m, f"entry{k}", word.word_select(k, self.width).as_signed())
             for k in range(self.each)
         ]
         m.d.comb += [
@@ -166,7 +157,7 @@ class Loader(wiring.Component):
         self.h, self.known = Signal(31, reset_less=True), Signal()
         with m.If(self.pipe.delay(first, CONVERT + DIV + FLOOR, name="first_h")):
             m.d.sync += [self.h.eq(middle), self.known.eq(1)]
-        self.h_code = self._convert(m, "h", self.h)
+        self.h_code = as_float32(self.parts, m, "h", self.h)
 
     def _right_side(self, m):
         """c - h · sums, one column a cycle, exact; then rounded."""
@@ -187,7 +178,7 @@ class Loader(wiring.Component):
             going=s.going, place=s.place, difference=(s.c - s.product)[:64].as_signed()
         )
         # c_0 before there is an h, the right side behind it
-        code = self._convert(m, "side", self.right_side)
+        code = as_float32(self.parts, m, "side", self.right_side)
         m.d.comb += [
             self.right_side.eq(Mux(self.known, s.difference, self.kept_c[0])),
             self.total.eq(code),

@@ -1,14 +1,24 @@
 """Arithmetic of the qr engine beside `hdl.arith`: float32 times a small integer, and float32 to integers."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.schedule import FLOOR, MUL
+from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, rounded
 
-__all__ = ["Floor", "Times"]
+__all__ = ["Floor", "Times", "as_float32"]
+
+
+def as_float32(parts, m, label, value):
+    """The integer (64 bits) as float32, `CONVERT` cycles later, by an instance called `label`."""
+    wide = Signal(signed(64), name=f"{label}_wide")
+    m.d.comb += wide.eq(value)
+    return parts.instance(
+        m, label, "int8_float32", lambda: pg_converter(["int8"], float32), i=wide
+    )["o"]
 
 
 class Times(wiring.Component):

@@ -9,7 +9,6 @@ from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
 from ...models.qr.job import Sums
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
-from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline
 from ..arith.unit import unit
 from ..modules import Parts, Submodules
@@ -17,7 +16,7 @@ from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
 from .givens import side_column_shape
-from .numbers import Floor
+from .numbers import Floor, as_float32
 from .records import record_shape
 from .solver import _scaled
 
@@ -147,14 +146,6 @@ class Refresh(wiring.Component):
             }
         )
 
-    def _convert(self, m, label, value):
-        """The integer (64 bits) as float32, `CONVERT` cycles later."""
-        wide = Signal(signed(_WIDE), name=f"{label}_wide")
-        m.d.comb += wide.eq(value)
-        return self.parts.instance(
-            m, label, "int8_float32", lambda: pg_converter(["int8"], float32), i=wide
-        )["o"]
-
     def elaborate(self, platform):
         m = Module()
         self.pipe = Pipeline(m)
@@ -264,14 +255,14 @@ class Refresh(wiring.Component):
             "div",
             "div_float32",
             lambda: unit("div", float32),
-            a=self._convert(m, "total", first),
-            b=self._convert(m, "count", rows),
+            a=as_float32(self.parts, m, "total", first),
+            b=as_float32(self.parts, m, "count", rows),
         )["o"]
         middle = self.parts.instance(m, "floor", "qr_floor", Floor, a=quotient)["label"]
         self.h = Signal(31)
         with m.If(self.pipe.delay(begins, CONVERT + DIV + FLOOR, name="ends")):
             m.d.sync += [self.h.eq(middle), self.known.eq(1)]
-        self.h_code = self._convert(m, "h", self.h)
+        self.h_code = as_float32(self.parts, m, "h", self.h)
 
     def _side(self, m):
         """c - h · sums, and the limit, beside the squares."""
@@ -303,8 +294,8 @@ class Refresh(wiring.Component):
             last=s.last,
             difference=(s.c - s.product)[:_WIDE].as_signed(),
         )
-        value = self._convert(m, "value", s.difference)
-        square = self._convert(m, "square", s.square)
+        value = as_float32(self.parts, m, "value", s.difference)
+        square = as_float32(self.parts, m, "square", s.square)
         m.d.comb += [
             self.waiting.i.valid.eq(self.pipe.delay(s.some, CONVERT, name="comes")),
             self.waiting.i.p.last.eq(self.pipe.delay(s.last, CONVERT, name="last_comes")),
