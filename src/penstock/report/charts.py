@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .bars import bars
 from .gantt import gantt
@@ -27,12 +27,15 @@ from .svg import (
 )
 from .words import amount, short
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 __all__ = ["KINDS", "bars", "draw", "gantt", "path", "picture", "resources", "roofline", "shares"]
 
 BLUE, ORANGE, GREEN, SKY, RED, PURPLE, _ = COLOURS
 
 
-def shares(*, total: int, parts: Mapping[str, int], whole: str = "the run") -> Drawing:
+def shares(*, total: int, parts: Mapping[str, int]) -> Drawing:
     """Draw how many cycles each part takes by itself, beside the whole run's `total`."""
     if total <= 0:
         return nothing("no shares: the run takes no cycles")
@@ -44,22 +47,20 @@ def shares(*, total: int, parts: Mapping[str, int], whole: str = "the run") -> D
     axes.set_yticks(range(len(values)), [cut(name, 15) for name in parts])
     axes.tick_params(axis="y", length=0)
     counted(axes, end)
-    axes.set_xlabel(f"cycles; {cut(whole, 40)} takes {total:,}")
+    axes.set_xlabel(f"cycles; the run takes {total:,}")
     axes.axvline(total, color=INK, linewidth=1.2)
     most = max(values)
     for n, value in enumerate(values):
         axes.barh(n, total, 0.62, color=GRID, alpha=0.6)
         axes.barh(n, value, 0.62, color=RED if value == most else BLUE)
         text = f"{value:,}" if value < 10**12 else short(value)
-        axes.text(
-            1.015,
-            n,
-            f"{text} ({value / total:.0%})",
-            va="center",
-            fontsize=10.5,
-            transform=axes.get_yaxis_transform(),
-        )
+        _beside(axes, n, f"{text} ({value / total:.0%})")
     return chart, ""
+
+
+def _beside(axes: Axes, y: float, text: str) -> None:
+    """Write a bar's number right of the axes."""
+    axes.text(1.015, y, text, va="center", fontsize=10.5, transform=axes.get_yaxis_transform())
 
 
 def resources(*, part: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
@@ -98,30 +99,12 @@ def resources(*, part: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
         share = 100 * value / most if most else (100 * end if value else 0)
         axes.barh(y, min(share, end), thick * 0.8, color=colour)
         ratio = f"{share:.0f}%" if most else "none there"
-        axes.text(
-            1.015,
-            y,
-            f"{value:,} of {most:,} ({ratio})",
-            va="center",
-            fontsize=10.5,
-            transform=axes.get_yaxis_transform(),
-        )
+        _beside(axes, y, f"{value:,} of {most:,} ({ratio})")
+    above = 1 + 13 / (height * len(rows))
+    looks: dict[str, Any] = {"va": "center", "transform": axes.transAxes}
     for k, (kind, colour) in enumerate(kinds):
-        axes.text(
-            0.02 + 0.24 * k,
-            1 + 13 / (height * len(rows)),
-            "■",
-            color=colour,
-            transform=axes.transAxes,
-            va="center",
-        )
-        axes.text(
-            0.055 + 0.24 * k,
-            1 + 13 / (height * len(rows)),
-            kind,
-            va="center",
-            transform=axes.transAxes,
-        )
+        axes.text(0.02 + 0.24 * k, above, "■", color=colour, **looks)
+        axes.text(0.055 + 0.24 * k, above, kind, **looks)
     return chart, "" if end < 400 else "bars end at 400 %"
 
 
