@@ -6,7 +6,7 @@ import re
 
 __all__ = ["APART", "without_collisions"]
 
-#: attributes of a memory of which no word that counts is read in the cycle in which it is written
+#: attributes of a memory with clocked read ports of which no word that counts is read in the cycle in which it is written
 APART = {"penstock_apart": 1}
 
 _MEMORY = re.compile(r"\s+memory width \d+ size \d+ (\S+)")

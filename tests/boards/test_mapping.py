@@ -14,6 +14,7 @@ from amaranth.lib.memory import Memory
 
 from penstock.boards.flow import FLOWS
 from penstock.boards.tools import run_tool
+from penstock.hdl.apart import APART, without_collisions
 from penstock.models.analytics.storages import products
 from penstock.models.mapping import Storage, map_storage, multiplier_blocks
 from penstock.models.numerics.formats import parse_format
@@ -47,7 +48,7 @@ def _random(rng: random.Random) -> Storage | None:
         granules,
         clocked,
         transparent,
-        not rom and not transparent and rng.random() < 0.3,
+        clocked and not rom and not transparent and rng.random() < 0.3,
     )
 
 
@@ -57,7 +58,7 @@ def _add(m: Module, ports: list[Signal], name: str, what: Storage, rng: random.R
         shape=what.width,
         depth=what.depth,
         init=contents,
-        attrs={"no_rw_check": 1} if what.apart else {},
+        attrs=APART if what.apart else {},
     )
     writes = []
     if what.granules:
@@ -101,7 +102,8 @@ def check_memories(family: str, rng: random.Random, count: int, tmp_path: Path) 
     memories = {f"mem{k}x": what for k in range(count) if (what := _random(rng)) is not None}
     for name, what in memories.items():
         _add(m, ports, name, what, rng)
-    (tmp_path / "top.il").write_text(rtlil.convert(m, name="top", ports=ports, emit_src=False))
+    text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
+    (tmp_path / "top.il").write_text(without_collisions(text))
     log = run_tool(
         "yosys",
         ["-p", f"read_rtlil top.il; {FLOWS[family].synth} -top top -run begin:map_ffram"],
