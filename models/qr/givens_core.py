@@ -258,7 +258,6 @@ class GivensCoreStage:
         size, self.busy, self.places = work.size, True, work.size.full
         self.waiting.append(job)
         self.starts.append(job)
-        self.run.times.slots += work.slots(self.config)
         if size.full or self.scans:
             self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)
         if not size.full:

@@ -118,12 +118,9 @@ class Run:
         request = port.word(now)
         taken = request is not None and intake.takes(request)
         last = False
-        if request is not None:
-            if taken:
-                last = port.take(now)
-                self.times.words_read += 1
-            else:
-                self.times.held += 1
+        if taken:
+            last = port.take(now)
+            self.times.words_read += 1
         route = request.route if taken and request is not None else -1
         fed = route if route >= 0 and not (route in _OF_BODY and intake.bad) else -1
         moved = taken

@@ -16,15 +16,13 @@ __all__ = ["Running", "Times"]
 
 @dataclass
 class Times:
-    """Cycle of the run's end, and of the last word of each job's result and memo; words read and written; busy cycles of sums, solvers' slots, dot unit."""
+    """Cycle of the run's end, and of the last word of each job's result and memo; words read and written; busy cycles of sums."""
 
     total: int
     ended: list[int]
     words_read: int = 0
     words_written: int = 0
     sums: int = 0
-    slots: int = 0
-    held: int = 0
 
 
 class Running(Protocol):

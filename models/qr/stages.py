@@ -154,7 +154,6 @@ class CoreStage:
         for each in self.solvers:
             if each.waiting is not None:
                 moved = True
-                run.times.slots += 1
                 job = each.step(now)
                 if job is not None:
                     run.set_over(job, now + STEP)

@@ -150,6 +150,7 @@ def test_costs():
     assert [cost("mul", parse_format(name)).dsp for name in FORMATS] == [4, 1, 1, 4, 1, 1]
     assert [cost("mac", parse_format(name), (27, 18)).dsp for name in FORMATS] == [2, 1, 1, 4, 1, 1]
     assert multipliers(18, signed=True) == 1 and multipliers(19, signed=True) == 4
+    assert multipliers(18) == 1 and multipliers(19) == 4
     for op in OPS:
         assert (
             cost(op, parse_format("float32")).lut >= 0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.models.heap.page import max_tuple_size
 from penstock.models.heap.schema import NUMERIC, TYPES, Column, Schema, type_named
-from penstock.models.heap.values import DTYPES, Raw
+from penstock.models.heap.values import DTYPES, Raw, varlena
 from penstock.models.heap.writer import write_heap
 from penstock.models.numerics.formats import Format
 from penstock.models.numerics.policy import InputPolicy
@@ -58,8 +58,13 @@ def _values(rng: np.random.Generator, column: Column, rows: int) -> Any:
         oddities = (
             Raw(bytes([1, 18]) + bytes(16)),
             Raw((30 << 2 | 2).to_bytes(4, "little") + bytes(26)),
+            varlena(b"", short=False),  # SET STORAGE PLAIN: headers of 4 bytes
+            varlena(b"xyz", short=False),
         )
-        return [text if rng.random() < 0.8 else oddities[int(rng.integers(2))] for text in texts]
+        return [
+            text if rng.random() < 0.8 else oddities[int(rng.integers(len(oddities)))]
+            for text in texts
+        ]
     kind = DTYPES[element].kind
     if kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
