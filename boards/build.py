@@ -15,11 +15,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..models.memory.blockram import SPRAM_WORDS
 from ..models.resources import Resources
 from ..sim.native.store import alone
 from . import flow as steps
 from .board import Board
-from .flow import FLOWS, NAME, Endless, Sources, place, synthesise
+from .flow import FLOWS, NAME, Endless, Sources, Unfit, place, synthesise
 from .pll import Setting
 from .tools import Overdue, tool_versions
 
@@ -92,7 +93,7 @@ def elaborate(
 
     `engine`: makes the engine, and the library of its modules.
 
-    Raises tools.ToolMissing; Misdescribed where the board's own description is at fault.
+    Raises tools.ToolMissing; Misdescribed where the board's own description is at fault; flow.Unfit where its memory has too few words of the engine's port.
     """
     from amaranth.build import ResourceError
 
@@ -117,6 +118,9 @@ def elaborate(
         baud=board.baud,
         memory=board.memory.kind,
     )
+    word, has = soc.port.data_bytes, board.memory.bytes
+    if board.memory.kind == "SPRAM" and (needs := SPRAM_WORDS * word) > has:
+        raise Unfit(f"bytes of SPRAM for words of {word} bytes", needs, has)
     made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
     suffix = FLOWS[board.part.family].constraints
     text = {

@@ -125,6 +125,12 @@ def test_build_a_project(site: dict[str, str]) -> None:
     assert any(Path("project").iterdir())
 
 
+def test_a_port_wider_than_the_boards_memory(site: dict[str, str]) -> None:
+    said, _ = penstock(site, "build", "sums.py", "--board", "icebreaker", "--out", "made", code=1)
+    assert "does not fit on icebreaker: placed, it needs 131,072 bytes of SPRAM for words" in said
+    assert not Path("made").exists()
+
+
 @pytest.mark.long
 def test_build(site: dict[str, str]) -> None:
     """Two minutes of placement."""
