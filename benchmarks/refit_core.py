@@ -88,7 +88,7 @@ def keys_seconds(rows: int, columns: int, come: int, move: int, repeats: int = _
     core, order = _Core(columns, offsets), source.permutation(len(stored))
     change = np.zeros(move + 1, dtype=np.int32)
     for at in range(0, rows, come):  # the first training
-        part = order[at : at + come]
+        part = order[at : min(at + come, rows)]
         keys, places = stored[part], labels[part]  # kept: the program has their addresses
         core.library.refit_keys(_at(core.bytes), _at(keys), _at(places), _at(change), len(part), 0)
     last = np.concatenate([order[rows:], order[:move]])
