@@ -1,6 +1,7 @@
 """The failure budget against published figures and simulation."""
 
 import random
+from itertools import combinations, product
 from math import log2
 
 import numpy as np
@@ -137,6 +138,14 @@ def test_two_full_bins_are_as_rare_as_their_tail_says(capacity, bins, halves, ro
     if operations >= 10**8:  # loads so high are rare
         high = max(slots for slots in loads if seen[slots] >= 30)
         assert seen[high] > 5 * operations * 2 ** two_choice_tail(capacity / bins, high)
+
+
+@pytest.mark.parametrize("count", [2, 4, 10, 64])
+def test_pairs_are_drawn_alike(count):
+    """Two bins that differ; a bucket of each half."""
+    assert pair_of_bins(count) == 1 / len([*combinations(range(count), 2)])
+    halves = range(count // 2), range(count // 2, count)
+    assert pair_of_buckets(count) == 1 / len([*product(*halves)])
 
 
 @pytest.mark.parametrize("capacity", [*range(1, 40), 64, 100, 128, 256, 1000, 1 << 14, 1 << 20])
