@@ -129,6 +129,21 @@ def check_memories(family: str, rng: random.Random, count: int, tmp_path: Path) 
     } == expected  # small constant ones vanish without a word
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_words_that_are_read_while_they_are_written(apart: bool, tmp_path: Path) -> None:
+    """A block RAM of the iCE40 has no answer to that: registers and comparators beside it give the old word, but where nobody uses it."""
+    m, ports = Module(), []
+    _add(m, ports, "mem", Storage(16, 256, apart=apart), random.Random(1))
+    text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
+    (tmp_path / "top.il").write_text(without_collisions(text))
+    script = f"read_rtlil top.il; {FLOWS['ice40'].synth} -top top -run begin:map_ffram"
+    run_tool("yosys", ["-p", f"{script}; tee -q -o stat.json stat -json"], tmp_path)
+    stat = json.loads((tmp_path / "stat.json").read_text())
+    cells = stat["modules"]["\\top"]["num_cells_by_type"]
+    assert cells.pop("SB_RAM40_4K") == 1
+    assert any("dff" in name for name in cells) is not apart
+
+
 def test_blocks(tmp_path: Path) -> None:
     """How many blocks memories take of an ECP5."""
     m, ports = Module(), []
