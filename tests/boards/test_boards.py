@@ -156,133 +156,31 @@ def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "line,code",
+    ("options", "code"),
     [
-        (["build", LOGISTIC, "--board", "ulx3s", "--dim", "d=4", "--out", "o"], "E821"),
-        (
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                "ulx3s-12f",
-                "--dim",
-                "d=4",
-                "--clock",
-                "1000",
-                "--out",
-                "o",
-            ],
-            "E825",
-        ),
-        (
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                "ulx3s-12f",
-                "--dim",
-                "d=4",
-                "--format",
-                "fixed:8,8",
-                "--clock",
-                "0",
-                "--out",
-                "o",
-            ],
-            "E825",
-        ),
-        (
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                "ulx3s-12f",
-                "--dim",
-                "d=4",
-                "--format",
-                "fixed:8,8",
-                "--clock",
-                "12.5",
-                "--out",
-                "o",
-            ],
-            "E825",
-        ),  # of 1,000,000 baud
-        (
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                "ulx3s-25f-sdram",
-                "--dim",
-                "d=4",
-                "--format",
-                "fixed:8,8",
-                "--clock",
-                "20",
-                "--out",
-                "o",
-            ],
-            "E825",
-        ),
-        (
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                "ulx3s-12f",
-                "--dim",
-                "d=4",
-                "--target",
-                "small",
-                "--out",
-                "o",
-            ],
-            "E902",
-        ),
-        (
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                "arty-a7-100t",
-                "--dim",
-                "d=4",
-                "--clock",
-                "50",
-                "--out",
-                "o",
-            ],
-            "E902",
-        ),
-        (
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                "arty-a7-100t",
-                "--dim",
-                "d=4",
-                "--seeds",
-                "2",
-                "--out",
-                "o",
-            ],
-            "E902",
-        ),
-        (["build", LOGISTIC, "--board", "ulx3s-12f", "--dim", "d=4096", "--out", "o"], "E601"),
-        (["program", "o", "--board", "arty-a7-100t"], "E827"),
-        (["program", "o", "--board", "icebreaker"], "E827"),
+        ("--board ulx3s --dim d=4", "E821"),
+        ("--board ulx3s-12f --dim d=4 --clock 1000", "E825"),
+        ("--board ulx3s-12f --dim d=4 --format fixed:8,8 --clock 0", "E825"),
+        ("--board ulx3s-12f --dim d=4 --format fixed:8,8 --clock 12.5", "E825"),  # 1,000,000 baud
+        ("--board ulx3s-25f-sdram --dim d=4 --format fixed:8,8 --clock 20", "E825"),
+        ("--board ulx3s-12f --dim d=4 --target small", "E902"),
+        ("--board arty-a7-100t --dim d=4 --clock 50", "E902"),
+        ("--board arty-a7-100t --dim d=4 --seeds 2", "E902"),
+        ("--board ulx3s-12f --dim d=4096", "E601"),
+        ("program o --board arty-a7-100t", "E827"),
+        ("program o --board icebreaker", "E827"),
     ],
 )
 def test_diagnostics(
-    line: list[str],
+    options: str,
     code: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    words = options.split()
+    line = words if words[0] == "program" else ["build", LOGISTIC, *words, "--out", "o"]
     assert run(line) == 1
     said = capsys.readouterr().err
     assert f"error[{code}]" in said and "hint:" in said
@@ -347,11 +245,7 @@ def test_sizes_that_fit_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture
         "icebreaker",
         "--bind",
         f"x={columns}",
-        "--bind",
-        "y=y",
-        "--format",
-        "fixed:4,6",
-        "--out",
+        *"--bind y=y --format fixed:4,6 --out".split(),
         str(tmp_path / "o"),
     ]
     assert run([*line, "--dim", "d=40"]) == 1
@@ -392,11 +286,7 @@ def test_boards_described_wrongly(
                 LOGISTIC,
                 "--board",
                 board.name,
-                "--dim",
-                "d=2",
-                "--format",
-                "fixed:4,4",
-                "--out",
+                *"--dim d=2 --format fixed:4,4 --out".split(),
                 str(tmp_path / "o"),
             ]
         )
@@ -475,15 +365,7 @@ def test_without_the_tool_chain(
                     LOGISTIC,
                     "--board",
                     board,
-                    "--dim",
-                    "d=4",
-                    "--format",
-                    "fixed:8,8",
-                    "--clock",
-                    "40",
-                    "--out",
-                    "out",
-                    "-q",
+                    *"--dim d=4 --format fixed:8,8 --clock 40 --out out -q".split(),
                 ]
             )
             == 1

@@ -107,15 +107,7 @@ def test_more_epochs_than_a_board_counts(
             [
                 "build",
                 logistic,
-                "--board",
-                "hx8k-evn",
-                "--dim",
-                "d=2",
-                "--format",
-                "fixed:4,6",
-                "--epochs",
-                "2000000",
-                "--out",
+                *"--board hx8k-evn --dim d=2 --format fixed:4,6 --epochs 2000000 --out".split(),
                 str(tmp_path / "o"),
             ]
         )

@@ -29,17 +29,7 @@ SOURCES = Sources("module", "constraints")
 BUILD = [
     "build",
     LOGISTIC,
-    "--board",
-    "ulx3s-25f",
-    "--dim",
-    "d=4",
-    "--format",
-    "fixed:8,8",
-    "--clock",
-    "50",
-    "--out",
-    "out",
-    "-q",
+    *"--board ulx3s-25f --dim d=4 --format fixed:8,8 --clock 50 --out out -q".split(),
 ]
 
 

@@ -55,10 +55,7 @@ def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
     lint = subprocess.run(
         [
             root / "bin" / "verilator_bin",
-            "--lint-only",
-            "-Wno-fatal",
-            "-Wno-WIDTH",
-            "--top-module",
+            *"--lint-only -Wno-fatal -Wno-WIDTH --top-module".split(),
             top,
             out / "penstock.v",
             out / "top.v",

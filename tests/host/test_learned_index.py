@@ -20,6 +20,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from testbench.learned_index import CONFIGS, SMALL, found, same, small
+from testbench.qr_cases import slot_plan
 from testbench.workloads import amazon_keys, random_keys, url_keys
 
 # long runs
@@ -151,9 +152,7 @@ def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
 @pytest.mark.parametrize("deferred", [False, True])
 def test_a_group_that_loses_all_its_keys(deferred: bool) -> None:
     """Widened bounds stay wide when the rows go; the groups that are fitted together with an empty one are fitted all the same."""
-    trainer = Trainer(
-        FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
-    )
+    trainer = Trainer(slot_plan(n_max=9))
     keys = [b"%d" % n**3 for n in range(64)]
     index = LearnedIndex(
         dict.fromkeys(keys, 0), trainer=trainer, layout=Layout(span=16), deferred=deferred

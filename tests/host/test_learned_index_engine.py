@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.host.device import DeviceError
-from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError
+from penstock.host.learned_index import LearnedIndex, Trainer, TrainingError
 from penstock.host.learned_index.engine import EngineBackend, Timed
 from penstock.host.learned_index.machines import Room
 from penstock.host.learned_index.slots import Slots
@@ -22,35 +22,16 @@ from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
-from penstock.models.qr.job import Bounds, Label, Method, Sums
+from penstock.models.qr.job import Label, Method
 from penstock.sim.native.machine import NativeMachine
+from testbench.learned_index import SMALL
 from testbench.qr import build
+from testbench.qr_cases import slot_plan
 from testbench.workloads import amazon_keys
 
-SMALL = Layout(
-    smallest=8,
-    forward=12,
-    backward=4,
-    window=3,
-    largest=32,
-    buffer=4,
-    tombstones=0.25,
-    span=12,
-    crumbs=3,
-)
 #: as tests/qr/test_engine.py has it, so that it is compiled once
-CONFIG = FitPlan(
-    n_max=6,
-    target=Label.SLOT,
-    sums=Sums.INCREMENTAL,
-    bounds=Bounds.WIDENED,
-    gram_lanes=12,
-    bus_bytes=32,
-    row_units=2,
-    lanes=6,
-    solvers=2,
-    contexts=2,
-    jobs=5,
+CONFIG = slot_plan(
+    n_max=6, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2, contexts=2, jobs=5
 )
 
 

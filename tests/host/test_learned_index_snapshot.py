@@ -13,23 +13,14 @@ from unittest import mock
 
 import pytest
 
-from penstock.host.learned_index import Layout, LearnedIndex, SnapshotError, Trainer, snapshot
+from penstock.host.learned_index import LearnedIndex, SnapshotError, Trainer, snapshot
 from penstock.host.learned_index.slots import Slots
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Bounds, Label, Method, Sums
+from testbench.learned_index import SMALL
+from testbench.qr_cases import slot_plan
 from testbench.workloads import amazon_keys, random_keys
 
-SMALL = Layout(
-    smallest=8,
-    forward=12,
-    backward=4,
-    window=3,
-    largest=32,
-    buffer=4,
-    tombstones=0.25,
-    span=12,
-    crumbs=3,
-)
 VALUES: list[Any] = [
     None,
     True,
@@ -65,7 +56,7 @@ def example(**options: Any) -> LearnedIndex:
     [
         FitPlan(n_max=16, sums=Sums.INCREMENTAL),
         FitPlan(n_max=16, method=Method.GIVENS),
-        FitPlan(n_max=16, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+        slot_plan(n_max=16),
         FitPlan(n_max=16, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=16),
     ],
     ids=["gram", "givens", "slots", "blocks"],
@@ -261,7 +252,7 @@ def test_damage_under_a_right_checksum(tmp_path: Path) -> None:
 CONFIGS = {
     "gram": FitPlan(n_max=9, sums=Sums.INCREMENTAL),
     "givens": FitPlan(n_max=9, method=Method.GIVENS),
-    "slots": FitPlan(n_max=9, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED),
+    "slots": slot_plan(n_max=9),
     "blocks": FitPlan(n_max=9, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8),
 }
 

@@ -8,7 +8,6 @@ import zlib
 import numpy as np
 import pytest
 from amaranth.hdl import Module
-from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +26,7 @@ from penstock.models.link import (
     divisor,
 )
 from penstock.models.link.frames import CRC_RESIDUE, ESCAPE, ESCAPE_XOR, FLAG, HEADER, stuff
-from testbench.pysim import drain, feed
+from testbench.pysim import drain, feed, simulate
 
 octet = st.integers(0, 255)
 writes = st.builds(
@@ -181,11 +180,7 @@ def deframe(wire: bytes, ready: float = 1.0, seed: int = 0) -> tuple[bytes, int]
             if valid and taken:
                 got.append(payload)
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(send)
-    sim.add_testbench(receive, background=True)
-    sim.run()
+    simulate(dut, send, background=(receive,))
     return bytes(got), drops
 
 
@@ -262,10 +257,7 @@ def test_a_full_ring_drops_whole_requests() -> None:
             if valid:
                 got.append(payload)
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench)
     fit = (RING - 1) // (HEADER + 100)
     assert bytes(got) == b"".join(f.body() for f in frames[:fit])
 
@@ -281,11 +273,7 @@ def test_framer_is_the_encoder(bodies: list[Response]) -> None:
         for k, byte in enumerate(body)
     ]
     taken: list[tuple[int, int]] = []
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(feed(dut.i, items))
-    sim.add_testbench(drain(dut.o, len(wire), taken, pace=0.7, seed=1))
-    sim.run()
+    simulate(dut, feed(dut.i, items), drain(dut.o, len(wire), taken, pace=0.7, seed=1))
     assert bytes(byte for _, byte in taken) == wire
 
 
@@ -320,11 +308,7 @@ def test_uart_reads_a_sender_that_is_a_little_off(cycles: int, skew: float) -> N
             if valid:
                 got.append(payload)
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(bench)
-    sim.add_testbench(receive, background=True)
-    sim.run()
+    simulate(dut, bench, background=(receive,))
     assert bytes(got) == data
 
 
@@ -351,11 +335,7 @@ def test_uart_both_ways_and_its_pace() -> None:
                 at.append(cycle)
             cycle += 1
 
-    sim = Simulator(m)
-    sim.add_clock(1e-6)
-    sim.add_testbench(send)
-    sim.add_testbench(receive, background=True)
-    sim.run()
+    simulate(m, send, background=(receive,))
     assert bytes(got) == b"Penstock"
     assert set(np.diff(at)) == {BYTE_BITS * 6}
 
@@ -373,10 +353,7 @@ def test_a_byte_without_a_stop_bit_is_dropped() -> None:
                     got.append(ctx.get(dut.o.payload))
                 await ctx.tick()
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench)
     assert got == [0xFF]
 
 

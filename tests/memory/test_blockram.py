@@ -11,6 +11,7 @@ from amaranth.sim import Simulator
 
 from penstock.hdl.memory import AXI4, Arbiter, BlockRam, BurstReader, BurstWriter, Spram
 from penstock.models.memory import Reader, Writer, block_ram, spram
+from testbench.pysim import simulate
 
 SIZE = 8192
 
@@ -267,10 +268,7 @@ def test_outside_and_strobes(kind, size):
         assert [d for d, _ in await read(ctx, size - 16, 2)] == [5, 6]
         assert [d for d, _ in await read(ctx, 0, 1)] == [0x3333]
 
-    sim = Simulator(dut)
-    sim.add_clock(1e-6)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench)
 
 
 def test_sizes_are_checked():

@@ -11,10 +11,10 @@ from itertools import pairwise
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from penstock.hdl.memory import AXI4, BurstWriter
 from penstock.hdl.memory.guard import Guard
+from testbench.pysim import simulate
 
 STOP, CYCLES = 6, 200
 
@@ -77,10 +77,7 @@ def stopped(
             ctx.set(bus.bvalid, bool(beat and ready and beat.last))
         rest.append(bool(ctx.get(guard.idle)))
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(m, bench)
     return shown, taken, rest[0]
 
 

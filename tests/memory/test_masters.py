@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.memory import BurstReader, BurstWriter
 from penstock.models.memory import FixedLatency, Reader, Writer, split
 from penstock.sim.memory.axi import AxiMemory
+from testbench.pysim import simulate
 
 
 def commands(rng, bus_bytes, count, longest):
@@ -77,12 +77,7 @@ def test_reader(seed, stalls):
         await ctx.tick()
         assert ctx.get(dut.idle)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(memory.reads, background=True)
-    simulator.add_testbench(give)
-    simulator.add_testbench(take)
-    simulator.run()
+    simulate(dut, give, take, background=(memory.reads,))
 
     assert memory.bursts == [
         burst for address, beats in work for burst in split(address, beats, bus_bytes)
@@ -125,11 +120,7 @@ def test_reader_error():
             if valid:
                 seen.append(error)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(memory.reads, background=True)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench, background=(memory.reads,))
     assert seen == [0, 0, 1, 1]
 
 
@@ -182,12 +173,7 @@ def test_writer(seed):
             await ctx.tick().until(dut.i_data.ready)
             ctx.set(dut.i_data.valid, 0)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(memory.writes, background=True)
-    simulator.add_testbench(give)
-    simulator.add_testbench(send)
-    simulator.run()
+    simulate(dut, give, send, background=(memory.writes,))
 
     expect = np.zeros(1 << 16, np.uint8)
     model = Writer(timing, bus_bytes)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.memory import AXI4
 from penstock.hdl.memory.sdram import SdramController
 from penstock.models.memory.sdram import CHIP, Command, Sdram, SdramError
+from testbench.pysim import simulate
 
 QUICK = replace(CHIP, power_up=2_000.0)
 
@@ -131,11 +131,7 @@ def test_random_bursts(seed: int, clock_hz: int, bus_bytes: int) -> None:
                 await read(ctx, address, length)
         await ctx.tick().repeat(2 * chip.rules.interval)  # refreshes go on at rest
 
-    sim = Simulator(dut)
-    sim.add_clock(1 / clock_hz)
-    sim.add_testbench(attach(dut, chip), background=True)
-    sim.add_testbench(bench)
-    sim.run()
+    simulate(dut, bench, background=(attach(dut, chip),), period=1 / clock_hz)
     assert chip.refreshes >= 8 + chip.cycle // (chip.rules.interval + 1) - 2
 
 

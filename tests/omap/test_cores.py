@@ -3,13 +3,13 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.omap.ciphers import CORES
 from penstock.models.omap.aes import short
 from penstock.models.omap.ciphers import CIPHERS
 from penstock.models.omap.messages import request_nonce, response_nonce
 from penstock.models.omap.traffic import page_nonce
+from testbench.pysim import simulate
 
 
 def _run(core, messages, gaps):
@@ -49,10 +49,7 @@ def _run(core, messages, gaps):
             await ctx.tick()
             ctx.set(core.tag_taken, 0)
 
-    simulator = Simulator(core)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(core, bench)
     return told
 
 

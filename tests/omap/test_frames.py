@@ -6,19 +6,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.omap.deadlines import Deadline
 from penstock.hdl.omap.frames import _Recent
 from penstock.models.omap.back import BackSchedule
 from testbench.omap import config
-
-
-def _run(unit, process):
-    simulator = Simulator(unit)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(process)
-    simulator.run()
+from testbench.pysim import simulate
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -55,7 +48,7 @@ def test_an_item_is_found_where_it_was_put_last(seed):
             ctx.set(unit.added, 0)
             put.append(frame if keep else None)
 
-    _run(unit, process)
+    simulate(unit, process)
 
 
 def test_due_at_the_same_time_whenever_it_is_met():
@@ -83,7 +76,7 @@ def test_due_at_the_same_time_whenever_it_is_met():
         assert sorted(seen) == [c + 9 for c in begun if c + 9 <= cycle]
         assert [late for c, late in seen.items() if c < 389] == [0] * sum(c < 389 for c in seen)
 
-    _run(unit, process)
+    simulate(unit, process)
     assert len(seen) > 30
 
 
@@ -98,5 +91,5 @@ def test_late_is_what_is_not_there_when_it_is_due(met, late):
             seen.append((ctx.get(unit.due), ctx.get(unit.late)))
             await ctx.tick()
 
-    _run(unit, process)
+    simulate(unit, process)
     assert seen == [(cycle == 9, late and cycle == 9) for cycle in range(14)]

@@ -9,7 +9,6 @@ from collections import deque
 from itertools import product
 
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.omap.front import Front
 from penstock.models.memory import FixedLatency
@@ -19,6 +18,7 @@ from penstock.models.omap.golden import Map
 from penstock.models.omap.messages import Operation, Request
 from penstock.models.omap.pairs import PairSource
 from testbench.omap import KEYS, config, requests
+from testbench.pysim import simulate
 
 
 class _Memory:
@@ -114,10 +114,7 @@ def _run(shape, made, *, late, gaps=lambda: 0):
             cycle += 1
             await ctx.tick()
 
-    simulator = Simulator(front)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(process)
-    simulator.run()
+    simulate(front, process)
     told["entries"] = sorted(_entries(shape, memories[0].content))
     return told, errors
 

@@ -115,17 +115,7 @@ def test_model_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run(
             [
-                "model",
-                "k.py",
-                "--data",
-                "table.csv",
-                "--format",
-                "fixed:8,8",
-                "--threads",
-                "1",
-                "--lanes",
-                "1",
-                "--profile",
+                *"model k.py --data table.csv --format fixed:8,8 --threads 1 --lanes 1 --profile".split()
             ]
         )
         == 0
@@ -228,23 +218,7 @@ def test_assumed_rows_cost_what_real_ones_do() -> None:
 
 def test_model_at_full_size(capsys: pytest.CaptureFixture[str]) -> None:
     """130,503 rows of 8,000 features: 4 GB of pages that nobody packs."""
-    assert (
-        run(
-            [
-                "model",
-                "k.py",
-                "--rows",
-                "130503",
-                "--dim",
-                "d=8000",
-                "--target",
-                "vu9p",
-                "--epochs",
-                "1",
-            ]
-        )
-        == 0
-    )
+    assert run([*"model k.py --rows 130503 --dim d=8000 --target vu9p --epochs 1".split()]) == 0
     assert "130,503 rows in 130,503 pages of 32 KB, assumed" in capsys.readouterr().out.replace(
         "│\n│              │ ", ""
     )
@@ -258,22 +232,7 @@ def test_seed_goes_into_random_tables() -> None:
 
 def test_init_and_set() -> None:
     np.save("start.npy", np.array([1.0, 2.0]))
-    assert (
-        run(
-            [
-                "check",
-                "k.py",
-                "--data",
-                "table.csv",
-                "--init",
-                "w=start.npy",
-                "--set",
-                "rate=0.5",
-                "-q",
-            ]
-        )
-        == 0
-    )
+    assert run([*"check k.py --data table.csv --init w=start.npy --set rate=0.5 -q".split()]) == 0
     assert (
         run(["check", "k.py", "--data", "table.csv", "--init", "w=0.5", "--bind", "x=b,a", "-q"])
         == 0
@@ -489,22 +448,7 @@ def test_numbers_that_the_format_cannot_hold(capsys: pytest.CaptureFixture[str])
 
 def test_the_same_value_twice_is_no_conflict() -> None:
     assert (
-        run(
-            [
-                "check",
-                "k.py",
-                "--dim",
-                "d=4",
-                "--dim",
-                "d=4",
-                "--format",
-                "float32",
-                "--format",
-                "float32",
-                "-q",
-                "-q",
-            ]
-        )
+        run([*"check k.py --dim d=4 --dim d=4 --format float32 --format float32 -q -q".split()])
         == 0
     )
 

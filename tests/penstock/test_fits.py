@@ -20,7 +20,7 @@ from penstock.dsl.qr.plan import ROOM, Load, cost, lower
 from penstock.engines.base import Workload
 from penstock.engines.qr.keys import FitDesign
 from penstock.host.device import DeviceError
-from penstock.host.learned_index import Layout, LearnedIndex
+from penstock.host.learned_index import LearnedIndex
 from penstock.host.workloads import Changes
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, block_ram
@@ -34,6 +34,7 @@ from penstock.models.target import TARGETS, target
 from penstock.run import Run, golden, model
 from penstock.sim.machine import Hung
 from testbench.fit_kernels import SMALL, fill, written
+from testbench.learned_index import SMALL as LAYOUT
 
 
 @pytest.fixture(autouse=True)
@@ -260,21 +261,7 @@ def test_model_and_golden(capsys: pytest.CaptureFixture[str]) -> None:
         "simulate f.py --data random:rows=400 --backend model",
     ):
         assert (
-            run(
-                [
-                    *line.split(),
-                    "--groups",
-                    "4",
-                    "--refits",
-                    "2",
-                    "--new",
-                    "10",
-                    "--gone",
-                    "3",
-                    "--json",
-                    "r.json",
-                ]
-            )
+            run([*line.split(), *"--groups 4 --refits 2 --new 10 --gone 3 --json r.json".split()])
             == 0
         )
         report = json.loads(Path("r.json").read_text())
@@ -508,19 +495,8 @@ def test_devices(
     assert report["simulation"]["backend"] == "board" and report["counters"]["from_memo"] == 2
     with ps.open("sim:out") as device:
         trainer = ps.load("out").trainer("board", device=device)
-        layout = Layout(
-            smallest=8,
-            forward=12,
-            backward=4,
-            window=3,
-            largest=32,
-            buffer=4,
-            tombstones=0.25,
-            span=12,
-            crumbs=3,
-        )
         index, golden = (
-            LearnedIndex(trainer=each, layout=layout)
+            LearnedIndex(trainer=each, layout=LAYOUT)
             for each in (trainer, ps.load("out").trainer())
         )
         for each in (index, golden):

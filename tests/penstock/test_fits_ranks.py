@@ -61,20 +61,7 @@ def test_hardware_equals_golden_and_model(bounds: str) -> None:
 
 def test_groups_that_blocks_do_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        run(
-            [
-                "model",
-                written(4),
-                "--data",
-                "random:rows=9000",
-                "--groups",
-                "1",
-                "--refits",
-                "1",
-                "--new",
-                "1",
-            ]
-        )
+        run(["model", written(4), *"--data random:rows=9000 --groups 1 --refits 1 --new 1".split()])
         == 1
     )
     said = capsys.readouterr().err

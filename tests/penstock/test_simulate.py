@@ -32,12 +32,7 @@ def test_all_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run(
             [
-                "simulate",
-                "k.py",
-                "--data",
-                "random:rows=250",
-                "--dim",
-                "d=4",
+                *"simulate k.py --data random:rows=250 --dim d=4".split(),
                 *SMALL,
                 "--json",
                 "r.json",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.pim.checker import TimingCheck
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.rules import rules
+from testbench.pysim import simulate
 
 OPENS, CLOSES = ("ACT4",), ("PRECHARGES",)
 WANTS_CLOSED, WANTS_OPEN = ("ACT4", "REFab", "REFpb"), ("COMP", "READ", "WRITE")
@@ -85,8 +85,5 @@ def test_every_command_is_judged(config):
             opened |= groups if name in OPENS else set()
             opened -= groups if name in CLOSES else set()
 
-    simulator = Simulator(check)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(check, bench)
     assert broken >= len(rules(config)) and kept > 100

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from amaranth.sim import Simulator
 
 from penstock.hdl.pim.mx import MxResults
 from penstock.models.pim.unit import MxUnit, Sums
+from testbench.pysim import simulate
 
 
 def test_results_of_sums_with_exponents_far_apart():
@@ -39,7 +39,4 @@ def test_results_of_sums_with_exponents_far_apart():
             assert ctx.get(dut.o_code).to_bytes(32, "little") == expected[n].tobytes(), n
             assert ctx.get(dut.o_saturated) == lost[n], n
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.core import Core
 from penstock.models.qr.config import FitPlan
@@ -13,7 +14,7 @@ from penstock.models.qr.image import pack_changes, pack_rows
 from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, row_stride, words
 from penstock.models.qr.memo_image import pack_memo
-from testbench.pysim import drain, feed
+from testbench.pysim import drain, feed, simulate
 from testbench.qr_cases import jobs_of
 
 
@@ -94,36 +95,23 @@ def test_jobs(lanes, bus, pace, options):
                 return
         raise AssertionError("did not finish")
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(feed(dut.command, commands, accepted))
-    simulator.add_testbench(
-        feed(
-            dut.changes,
-            [word for job in jobs for word in bus_words(pack_changes(job, config), bus)],
-            pace=pace,
-            seed=1,
-        )
+    every = [rows_words(job, config) for job in jobs] if scans else []
+    fed = (
+        (dut.changes, [bus_words(pack_changes(job, config), bus) for job in jobs]),
+        (dut.memo, [sums_words(job.memo, config, scans) for job in jobs]),
+        (dut.rows, [rows for rows, _ in every]),
+        (dut.bits, [bits for _, bits in every]),
     )
-    simulator.add_testbench(
-        feed(
-            dut.memo,
-            [word for job in jobs for word in sums_words(job.memo, config, scans)],
-            pace=pace,
-            seed=2,
-        )
+    simulate(
+        dut,
+        feed(dut.command, commands, accepted),
+        *(
+            feed(stream, chain.from_iterable(words), pace=pace, seed=seed)
+            for seed, (stream, words) in enumerate(fed[: 4 if scans else 2])
+        ),
+        drain(dut.words, len(expected), taken, pace=pace, seed=5),
+        watch,
     )
-    if scans:
-        every = [rows_words(job, config) for job in jobs]
-        simulator.add_testbench(
-            feed(dut.rows, [word for rows, _ in every for word in rows], pace=pace, seed=4)
-        )
-        simulator.add_testbench(
-            feed(dut.bits, [word for _, bits in every for word in bits], pace=pace, seed=5)
-        )
-    simulator.add_testbench(drain(dut.words, len(expected), taken, pace=pace, seed=3))
-    simulator.add_testbench(watch)
-    simulator.run()
     assert [item.data for _, item in taken] == expected
     assert reports == [
         (number, fit.memo.live - job.memo.live, 0)

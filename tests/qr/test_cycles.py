@@ -19,14 +19,12 @@ from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
 from penstock.models.qr.schedule import gram_tasks, multiplications
 from penstock.models.target import target
+from testbench.qr_cases import slot_plan
 
 MEMORY = FixedLatency(40, 64)
-REFIT = FitPlan(
+REFIT = slot_plan(
     n_max=33,
     method=Method.GRAM,
-    target=Label.SLOT,
-    sums=Sums.INCREMENTAL,
-    bounds=Bounds.WIDENED,
     gram_lanes=561,
     row_units=2,
     solvers=4,
@@ -80,27 +78,9 @@ def test_sustained_refits(size, most):
     "config",
     [
         FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-        FitPlan(
-            n_max=9,
-            target=Label.SLOT,
-            sums=Sums.INCREMENTAL,
-            bounds=Bounds.WIDENED,
-            gram_lanes=45,
-            lanes=9,
-            contexts=8,
-        ),
+        slot_plan(n_max=9, gram_lanes=45, lanes=9, contexts=8),
         FitPlan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
-        FitPlan(
-            n_max=9,
-            method=Method.GIVENS,
-            target=Label.SLOT,
-            sums=Sums.INCREMENTAL,
-            bounds=Bounds.WIDENED,
-            row_units=8,
-            vectors=4,
-            lanes=2,
-            contexts=8,
-        ),
+        slot_plan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
     ],
 )
 def test_whole_retrain_near_its_bound(config):

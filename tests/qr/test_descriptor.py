@@ -6,28 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.descriptor import JobCheck
 from penstock.models.errors import ErrorCode
 from penstock.models.qr.check import check
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import Places, pack_descriptor
-from penstock.models.qr.job import Bounds, Label, Method, Sums, Window
+from penstock.models.qr.job import Method, Window
 from penstock.models.qr.layout import Size
 from penstock.models.qr.memo_image import pack_memo
-from testbench.qr_cases import jobs_of
+from testbench.pysim import simulate
+from testbench.qr_cases import jobs_of, slot_plan
 
-CONFIG = FitPlan(
-    n_max=8,
-    target=Label.SLOT,
-    sums=Sums.INCREMENTAL,
-    bounds=Bounds.WIDENED,
-    gram_lanes=36,
-    bus_bytes=64,
-)
+CONFIG = slot_plan(n_max=8, gram_lanes=36, bus_bytes=64)
 
 
 def damaged(source, data, count):
@@ -83,10 +75,7 @@ def test_damage(method):
                 assert ctx.get(dut.head_code) == code, number
                 seen.add(code)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
     assert check_descriptor(fields, config) is check_head(memo, fields, config) is ErrorCode.OK
     assert seen >= {
         ErrorCode.OK,

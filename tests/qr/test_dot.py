@@ -6,22 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.dot import NOTHING, Dot, Pass
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes, dot, numbers
 from penstock.models.qr.bounds import pass_over, update_anchor
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.schedule import dot_latency
 from testbench.operands import mixed_codes
-from testbench.qr_cases import jobs_of
+from testbench.pysim import simulate
+from testbench.qr_cases import jobs_of, slot_plan
 
-CONFIG = FitPlan(
-    n_max=7, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=36
-)
+CONFIG = slot_plan(n_max=7, gram_lanes=36)
 
 
 @pytest.mark.parametrize("n", [5, 8])
@@ -44,10 +40,7 @@ def test_dot(n):
                 seen.append(ctx.get(dut.o))
             await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
     assert seen == codes(dot(numbers(w), x.astype(np.float32))).tolist()
 
 
@@ -142,7 +135,4 @@ def test_pass(units):
                 flat(update_anchor(old, job)),
             )
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)

@@ -13,7 +13,6 @@ from penstock.hdl.qr.engine import FitEngine
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
@@ -22,20 +21,11 @@ from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
 from testbench.qr import build, simulate
+from testbench.qr_cases import slot_plan
 from testbench.qr_runs import compare, random_run
 
-CONFIG = FitPlan(
-    n_max=6,
-    target=Label.SLOT,
-    sums=Sums.INCREMENTAL,
-    bounds=Bounds.WIDENED,
-    gram_lanes=12,
-    bus_bytes=32,
-    row_units=2,
-    lanes=6,
-    solvers=2,
-    contexts=2,
-    jobs=5,
+CONFIG = slot_plan(
+    n_max=6, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2, contexts=2, jobs=5
 )
 GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
 BLOCKS = {"target": Label.RANK, "blocks": 64}

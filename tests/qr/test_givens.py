@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.givens import Givens
 from penstock.models.qr import factor
@@ -16,7 +15,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.job import Method
 from penstock.models.qr.rotations import alone
-from testbench.pysim import drain, feed
+from testbench.pysim import drain, feed, simulate
 from testbench.streams import build_streams, run_streams
 
 KINDS = ("plain", "constant", "collinear", "close", "equal", "empty", "few")
@@ -137,15 +136,15 @@ def run(config, cases, pace=1.0, limit=20_000):
                 return
         raise AssertionError("did not finish")
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
     starts, load, rows, side = streams(config, cases)
-    simulator.add_testbench(feed(dut.start, starts, accepted))
-    for seed, (stream, items) in enumerate(((dut.load, load), (dut.rows, rows), (dut.side, side))):
-        simulator.add_testbench(feed(stream, items, pace=pace, seed=seed))
-    simulator.add_testbench(drain(dut.factor, total, taken, pace=pace, seed=9, limit=limit))
-    simulator.add_testbench(watch)
-    simulator.run()
+    fed = ((dut.load, load), (dut.rows, rows), (dut.side, side))
+    simulate(
+        dut,
+        feed(dut.start, starts, accepted),
+        *(feed(stream, items, pace=pace, seed=k) for k, (stream, items) in enumerate(fed)),
+        drain(dut.factor, total, taken, pace=pace, seed=9, limit=limit),
+        watch,
+    )
     return accepted[0], found, [(item.job, item.last, item.data) for _, item in taken]
 
 

@@ -23,6 +23,7 @@ from penstock.models.qr.image import (
 from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
 from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
 from penstock.models.qr.memo_image import pack_memo, unpack_memo
+from testbench.qr_cases import slot_plan
 
 
 def equal(a: object, b: object) -> bool:
@@ -76,7 +77,7 @@ def test_there_and_back(method, target, bounds, bus_bytes):
 def test_damaged_heads():
     """Any byte of a memo's head changed: an error at once, or a memo that the next job's check tells from the right one, or the same shape of memo."""
     source = np.random.default_rng(2)
-    config = FitPlan(n_max=8, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    config = slot_plan(n_max=8)
     group = Group(config, keys(source, 60, 5, 30))
     fit = refit(group.full(), config)
     assert isinstance(fit, Fit)

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.loader import Loader
 from penstock.host.workloads.groups import keys, mean_offsets
 from penstock.models.qr.arith import codes, from_integer
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit, right_side
-from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
+from penstock.models.qr.job import Job, Window
 from penstock.models.qr.layout import HEAD_BYTES, words
 from penstock.models.qr.memo_image import pack_memo
 from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.schedule import MIDDLE
-from testbench.pysim import drain, feed
+from testbench.pysim import drain, feed, simulate
+from testbench.qr_cases import slot_plan
 
 
 @pytest.mark.parametrize(("bus", "pace"), [(32, 1.0), (64, 0.6), (8, 1.0)])
 def test_rows(bus, pace):
     source = np.random.default_rng(bus)
-    config = FitPlan(
-        n_max=7,
-        target=Label.SLOT,
-        sums=Sums.INCREMENTAL,
-        bounds=Bounds.WIDENED,
-        gram_lanes=28,
-        bus_bytes=bus,
-        lanes=7,
-        jobs=8,
-    )
+    config = slot_plan(n_max=7, gram_lanes=28, bus_bytes=bus, lanes=7, jobs=8)
     items, commands, expected = [], [], []
     for number, (n, count) in enumerate([(7, 30), (2, 5), (6, 0), (7, 1), (5, 60)]):
         rows = keys(source, count, n - 1)
@@ -71,13 +61,13 @@ def test_rows(bus, pace):
             )
         commands.append({"columns": n, "job": number})
     dut = Loader(config)
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
     accepted, taken = [], []
-    simulator.add_testbench(feed(dut.command, commands))
-    simulator.add_testbench(feed(dut.i, items, accepted, pace=pace, seed=1))
-    simulator.add_testbench(drain(dut.o, len(expected), taken, pace=pace, seed=2))
-    simulator.run()
+    simulate(
+        dut,
+        feed(dut.command, commands),
+        feed(dut.i, items, accepted, pace=pace, seed=1),
+        drain(dut.o, len(expected), taken, pace=pace, seed=2),
+    )
     for (_, item), (n, row, side, job, values, h) in zip(taken, expected, strict=True):
         assert (item.columns, item.row, item.side, item.job) == (n, row, side, job)
         assert [item.values[k] for k in range(7)] == values

@@ -8,28 +8,18 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.merge import Merge
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.hdl.qr.records import Records
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes
-from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import HEAD_BYTES, Size, words
 from penstock.models.qr.memo_image import pack_memo
-from testbench.pysim import drain, feed
-from testbench.qr_cases import jobs_of
+from testbench.pysim import drain, feed, simulate
+from testbench.qr_cases import jobs_of, slot_plan
 
-CONFIG = FitPlan(
-    n_max=8,
-    target=Label.SLOT,
-    sums=Sums.INCREMENTAL,
-    bounds=Bounds.WIDENED,
-    gram_lanes=36,
-    bus_bytes=32,
-)
+CONFIG = slot_plan(n_max=8, gram_lanes=36, bus_bytes=32)
 
 
 def sums_words(memo, config):
@@ -94,20 +84,18 @@ def test_new_memo(bus, length, pace):
             ctx.set(accumulator.done.ready, 0)
             times.append((taken[before][0], taken[-1][0]))
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(commander)
-    simulator.add_testbench(feed(records.i, changes, pace=pace, seed=1))
-    simulator.add_testbench(
+    simulate(
+        m,
+        commander,
+        feed(records.i, changes, pace=pace, seed=1),
         feed(
             merge.i,
             [word for job in jobs for word in sums_words(job.memo, config)],
             pace=pace,
             seed=2,
-        )
+        ),
+        drain(merge.o, sum(map(len, expected)), taken, pace=pace, seed=3),
     )
-    simulator.add_testbench(drain(merge.o, sum(map(len, expected)), taken, pace=pace, seed=3))
-    simulator.run()
     assert [item.data for _, item in taken] == [word for each in expected for word in each]
     assert [item.gram for _, item in taken] == [
         k >= words(8 * (length + 1), bus) for each in expected for k in range(len(each))
@@ -150,15 +138,13 @@ def test_without_a_memo():
         assert ctx.get(accumulator.done.p.live) == len(job.rows)
         await feed(merge.command, [{"columns": 5, "fresh": 1}])(ctx)
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(commander)
-    simulator.add_testbench(
+    simulate(
+        m,
+        commander,
         feed(
             records.i,
             [int.from_bytes(data[at : at + 32], "little") for at in range(0, len(data), 32)],
-        )
+        ),
+        drain(merge.o, len(expected), taken),
     )
-    simulator.add_testbench(drain(merge.o, len(expected), taken))
-    simulator.run()
     assert [item.data for _, item in taken] == expected

@@ -8,26 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.hdl import ResetInserter, Signal
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work
 from penstock.models.qr.image import pack_changes, unpack_changes
-from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import Size
 from penstock.models.qr.normal_equations import update_sums
-from testbench.pysim import feed
-from testbench.qr_cases import jobs_of
+from testbench.pysim import feed, simulate
+from testbench.qr_cases import jobs_of, slot_plan
 
-CONFIG = FitPlan(
-    n_max=8,
-    target=Label.SLOT,
-    sums=Sums.INCREMENTAL,
-    bounds=Bounds.WIDENED,
-    gram_lanes=36,
-    bus_bytes=32,
-)
+CONFIG = slot_plan(n_max=8, gram_lanes=36, bus_bytes=32)
 
 
 def items_of(job, config):
@@ -116,11 +106,7 @@ def test_sums(lanes, bus, pace):
             await ctx.tick()
             ctx.set(dut.done.ready, 0)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(feeder)
-    simulator.add_testbench(reader)
-    simulator.run()
+    simulate(dut, feeder, reader)
     assert len(seen) == len(jobs)
     if pace == 1:
         # the first two jobs find both banks free
@@ -146,10 +132,7 @@ def test_reset_amid_a_job(lanes):
                 ctx.set(reset, 0)
         await check(ctx, dut, job)
 
-    simulator = Simulator(ResetInserter(reset)(dut))
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(drive)
-    simulator.run()
+    simulate(ResetInserter(reset)(dut), drive)
 
 
 def test_lanes_that_cannot_be():

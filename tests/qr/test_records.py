@@ -7,22 +7,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.gearbox import Gearbox
 from penstock.hdl.qr.records import Records
 from penstock.host.workloads.groups import keys
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import LIVE, pack_changes, unpack_changes
-from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.layout import Size
-from testbench.pysim import drain, feed
-from testbench.qr_cases import jobs_of
+from testbench.pysim import drain, feed, simulate
+from testbench.qr_cases import jobs_of, slot_plan
 
-CONFIG = FitPlan(
-    n_max=12, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, gram_lanes=78
-)
+CONFIG = slot_plan(n_max=12, gram_lanes=78)
 
 
 @pytest.mark.parametrize("word", [1, 2, 16])
@@ -50,10 +45,9 @@ def test_gearbox(word, pace):
                 (sum(int(unit) << 16 * k for k, unit in enumerate(units[at : at + each])), each)
             )
         chunks.append(None)
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
     given, taken = [], []
-    simulator.add_testbench(
+    simulate(
+        dut,
         feed(
             dut.command,
             [
@@ -66,11 +60,10 @@ def test_gearbox(word, pace):
                 for size, count, grow in runs
             ],
             given,
-        )
+        ),
+        feed(dut.i, words, pace=pace, seed=1),
+        drain(dut.o, len(chunks), taken, pace=pace, seed=2),
     )
-    simulator.add_testbench(feed(dut.i, words, pace=pace, seed=1))
-    simulator.add_testbench(drain(dut.o, len(chunks), taken, pace=pace, seed=2))
-    simulator.run()
     for (_, item), expected in zip(taken, chunks, strict=True):
         assert item.end == (expected is None)
         if expected is not None:
@@ -81,8 +74,6 @@ def test_gearbox(word, pace):
 
 def run_records(jobs, config, pace=1.0):
     dut = Records(config)
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
     commands = [
         {
             "length": s.columns - 1,
@@ -99,7 +90,6 @@ def run_records(jobs, config, pace=1.0):
         for at in range(0, len(data), config.bus_bytes)
     ]
     given, taken = [], []
-    simulator.add_testbench(feed(dut.i, words, pace=pace, seed=3))
 
     async def commander(ctx):
         got = 0
@@ -111,11 +101,12 @@ def run_records(jobs, config, pace=1.0):
             while len(taken) < got:
                 await ctx.tick()
 
-    simulator.add_testbench(commander)
-    simulator.add_testbench(
-        drain(dut.o, sum(size.records + 1 for size, _, _ in jobs), taken, pace=pace, seed=4)
+    simulate(
+        dut,
+        feed(dut.i, words, pace=pace, seed=3),
+        commander,
+        drain(dut.o, sum(size.records + 1 for size, _, _ in jobs), taken, pace=pace, seed=4),
     )
-    simulator.run()
     return given, taken
 
 

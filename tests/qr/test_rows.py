@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.rows import Rows
 from penstock.host.workloads.groups import keys
-from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import pack_rows
-from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
+from penstock.models.qr.job import Job, Window
 from penstock.models.qr.layout import row_stride
-from testbench.pysim import drain, feed
+from testbench.pysim import drain, feed, simulate
+from testbench.qr_cases import slot_plan
 
 
 @pytest.mark.parametrize(
     ("bus", "units", "pace"), [(64, 2, 1.0), (16, 1, 0.7), (16, 4, 1.0), (64, 4, 0.8)]
 )
 def test_passes(bus, units, pace):
-    config = FitPlan(
-        n_max=14,
-        target=Label.SLOT,
-        sums=Sums.INCREMENTAL,
-        bounds=Bounds.WIDENED,
-        gram_lanes=105,
-        bus_bytes=bus,
-        row_units=units,
-    )
+    config = slot_plan(n_max=14, gram_lanes=105, bus_bytes=bus, row_units=units)
     source = np.random.default_rng([bus, units])
     jobs = []
     for number, (length, count, span) in enumerate(
@@ -75,13 +66,13 @@ def test_passes(bus, units, pace):
             while len(taken) < sum(totals[: number + 1]):
                 await ctx.tick()
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(commander)
-    simulator.add_testbench(feed(dut.words, words, words_taken, pace=pace, seed=1))
-    simulator.add_testbench(feed(dut.bits, bits, pace=pace, seed=2))
-    simulator.add_testbench(drain(dut.o, sum(totals), taken, pace=pace, seed=3))
-    simulator.run()
+    simulate(
+        dut,
+        commander,
+        feed(dut.words, words, words_taken, pace=pace, seed=1),
+        feed(dut.bits, bits, pace=pace, seed=2),
+        drain(dut.o, sum(totals), taken, pace=pace, seed=3),
+    )
     items = iter(taken)
     for number, (job, total) in enumerate(zip(jobs, totals, strict=True)):
         mine = [next(items) for _ in range(total)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.solver import Solver
 from penstock.host.workloads.groups import keys, mean_offsets
@@ -16,7 +15,7 @@ from penstock.models.qr.golden import right_side
 from penstock.models.qr.job import Job, Label, Window
 from penstock.models.qr.normal_equations import sum_all_rows
 from penstock.models.qr.solver import alone
-from testbench.pysim import feed
+from testbench.pysim import feed, simulate
 
 
 def case(source, n, kind):
@@ -89,11 +88,7 @@ def run(config, cases):
                 return
         raise AssertionError("did not finish")
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(feed(dut.i, items, accepted))
-    simulator.add_testbench(watch)
-    simulator.run()
+    simulate(dut, feed(dut.i, items, accepted), watch)
     return accepted[0], found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from amaranth.hdl import Cat, Const, Module, Mux
-from amaranth.sim import Simulator
 
 from penstock.hdl.qr.dot import Dot
 from penstock.hdl.qr.widen import Widen
@@ -16,6 +15,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Anchor, Bounds, Label, Sums
 from penstock.models.qr.ranks import Frames
 from penstock.models.qr.schedule import widen_latency
+from testbench.pysim import simulate
 
 
 @pytest.mark.parametrize("blocks", [0, 4])
@@ -121,8 +121,5 @@ def test_segments(blocks):
         dot.x.eq(Mux(dut.uses, dut.dot_x.as_value(), Cat(Const(100, 9) for _ in range(n)))),
         dut.score.eq(dot.o),
     ]
-    simulator = Simulator(top)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(top, bench)
     assert 40 < found < 90

@@ -7,10 +7,10 @@ import re
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 from penstock.hdl.modules import ModuleLibrary, Submodules, module_name
 from penstock.hdl.shell import to_verilog
+from testbench.pysim import simulate
 
 
 class Total(wiring.Component):
@@ -70,10 +70,7 @@ def test_submodules():
         await ctx.tick()
         assert (ctx.get(dut.first), ctx.get(dut.second)) == (15, 0)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
 
 
 def test_names():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 
 from penstock.hdl.shell import Shell, engine_members
 from penstock.models.errors import ErrorCode
 from penstock.models.shell import Control, EngineRegister, RegisterMap, Status
+from testbench.pysim import simulate
 
 DEPTH = 13
 
@@ -100,10 +100,7 @@ def simulated(dut: Shell, bench) -> None:
     async def hosted(ctx) -> None:
         await bench(Host(ctx, dut))
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(hosted)
-    simulator.run()
+    simulate(dut, hosted)
 
 
 def run(settling: int, ends: int, stop: int = 0) -> tuple[int, bool]:

@@ -253,17 +253,7 @@ def test_training_on_the_whole_device(
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
     options = (
-        "k.py",
-        "--data",
-        "random:rows=120",
-        "--dim",
-        "d=4",
-        "--format",
-        "fixed:8,8",
-        "--threads",
-        "1",
-        "--lanes",
-        "1",
+        "k.py --data random:rows=120 --dim d=4 --format fixed:8,8 --threads 1 --lanes 1".split()
     )
     assert run(["simulate", *options, "--backend", "board", "--json", "r.json"]) == 0, (
         capsys.readouterr().err
@@ -305,20 +295,7 @@ def test_options_that_do_not_go_together(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
-    options = (
-        "simulate",
-        "k.py",
-        "--data",
-        "random:rows=10",
-        "--dim",
-        "d=4",
-        "--format",
-        "fixed:8,8",
-        "--threads",
-        "1",
-        "--lanes",
-        "1",
-    )
+    options = "simulate k.py --data random:rows=10 --dim d=4 --format fixed:8,8 --threads 1 --lanes 1".split()
     for more, text in (
         (("--device", "serial:x"), "--device is for --backend board"),
         (("--backend", "board", "--waves", "w.fst"), "--waves is for the engine"),
@@ -459,15 +436,7 @@ def test_a_board_trains_what_was_built_for_it(
                 *options,
                 "--target",
                 board,
-                "--data",
-                "random:rows=9",
-                "--epochs",
-                "3",
-                "--backend",
-                "board",
-                "--device",
-                "sim:out",
-                "-q",
+                *"--data random:rows=9 --epochs 3 --backend board --device sim:out -q".split(),
             ]
         )
         == 1

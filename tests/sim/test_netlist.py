@@ -297,18 +297,7 @@ def f(x: ps.Input["d"], w: ps.Model["d"], rate: ps.Meta = 0.125):
     return w - rate * ps.merge(w - x, 4)
 """
 OPTIONS = (
-    "simulate",
-    "k.py",
-    "--data",
-    "random:rows=20",
-    "--dim",
-    "d=1",
-    "--format",
-    "fixed:3,3",
-    "--threads",
-    "1",
-    "--lanes",
-    "1",
+    "simulate k.py --data random:rows=20 --dim d=1 --format fixed:3,3 --threads 1 --lanes 1".split()
 )
 
 

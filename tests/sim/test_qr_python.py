@@ -12,21 +12,12 @@ from penstock.host.workloads import Changes, Refits
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import run
-from penstock.models.qr.job import Bounds, Fit, Label, Sums
+from penstock.models.qr.job import Fit, Label
 from penstock.models.qr.memo_image import pack_memo
 from testbench.qr import python_machine, run_jobs
+from testbench.qr_cases import slot_plan
 
-CONFIG = FitPlan(
-    n_max=4,
-    target=Label.SLOT,
-    sums=Sums.INCREMENTAL,
-    bounds=Bounds.WIDENED,
-    gram_lanes=10,
-    bus_bytes=16,
-    lanes=4,
-    contexts=2,
-    jobs=3,
-)
+CONFIG = slot_plan(n_max=4, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
 
 
 @pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Label.RANK, blocks=4)])

@@ -8,9 +8,9 @@ from collections import deque
 import numpy as np
 import pytest
 from amaranth.lib import data
-from amaranth.sim import Simulator
 
 from penstock.hdl.stream import Buffer, Queue, Spare
+from testbench.pysim import simulate
 
 SHAPE = data.StructLayout({"value": 16, "last": 1})
 WIDE = data.StructLayout(
@@ -85,10 +85,7 @@ def test_backpressure(make, depth, pace):
                 return
         raise AssertionError("did not finish")
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
     assert got == list(range(count))
 
 
@@ -124,10 +121,7 @@ def test_spare(pace):
                 return
         raise AssertionError("did not finish")
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    simulate(dut, bench)
     assert got == items
 
 

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from penstock.hdl.strider.port import AccessPort
 from penstock.hdl.strider.sequencer import PageSequencer
@@ -13,18 +12,10 @@ from penstock.models.strider.config import PortConfig
 from penstock.models.strider.golden import walk_page
 from penstock.models.strider.isa import encode
 from penstock.models.strider.program import generate
+from testbench.pysim import simulate
 from testbench.strider_cases import regular_case
 
 FLOAT = parse_format("float32")
-
-
-def simulate(component, testbench, *others):
-    simulator = Simulator(component)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    for other in others:
-        simulator.add_testbench(other, background=True)
-    simulator.run()
 
 
 def test_flush_and_programs():
@@ -103,7 +94,7 @@ def test_flush_and_programs():
             codes[:, filled], np.array(walk_page(other.pages[0], other.walk)[0])[:, filled]
         )
 
-    simulate(dut, bench, sink)
+    simulate(dut, bench, background=[sink])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -9,7 +9,8 @@ from sortedcontainers import SortedDict
 
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Bounds, Label, Method, Sums
+from penstock.models.qr.job import Bounds, Method, Sums
+from testbench.qr_cases import slot_plan
 
 __all__ = ["CONFIGS", "SMALL", "found", "same", "small"]
 
@@ -28,13 +29,7 @@ SMALL = Layout(
 CONFIGS = {
     "gram": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL),
     "givens": FitPlan(n_max=16, method=Method.GIVENS),
-    "slots": FitPlan(
-        n_max=16,
-        method=Method.GRAM,
-        target=Label.SLOT,
-        sums=Sums.INCREMENTAL,
-        bounds=Bounds.WIDENED,
-    ),
+    "slots": slot_plan(n_max=16, method=Method.GRAM),
     "blocks": FitPlan(
         n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8
     ),

