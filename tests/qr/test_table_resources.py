@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.boards.catalogue import boards
@@ -20,72 +22,49 @@ PACKED = [
         "float8 float8 float8 float8! float8",
         1024,
         "fixed:4,4",
-        21,
-        2,
-        64,
-        32,
-        Resources(31_212, 16_478, 40, 65),
+        (21, 2, 64, 32),
+        (31_212, 16_478, 40, 65),
     ),
-    ("float4! float4", 8192, "fixed:4,4", 4, 1, 4, 32, Resources(17_194, 10_179, 20, 81)),
+    ("float4! float4", 8192, "fixed:4,4", (4, 1, 4, 32), (17_194, 10_179, 20, 81)),
     (
         "int4 int2 int2 int2! int4 int4 int2! int2! int2 int4! int2",
         1024,
         "fixed:4,4",
-        78,
-        1,
-        4,
-        8,
-        Resources(40_245, 26_145, 121, 69),
+        (78, 1, 4, 8),
+        (40_245, 26_145, 121, 69),
     ),
-    ("int2 int4! int2! int4 int2", 1024, "fixed:4,4", 4, 1, 4, 8, Resources(16_368, 9_767, 24, 69)),
+    ("int2 int4! int2! int4 int2", 1024, "fixed:4,4", (4, 1, 4, 8), (16_368, 9767, 24, 69)),
     (
         "float4 float4! float4 float4! float4! float4 float4 float4! float4 float4 float4",
         1024,
         "fixed:5,12",
-        78,
-        1,
-        4,
-        16,
-        Resources(43_509, 28_592, 121, 73),
+        (78, 1, 4, 16),
+        (43_509, 28_592, 121, 73),
     ),
     (
         "float8 float8 float8! float8 float8! float8! float8",
         1024,
         "fixed:4,4",
-        36,
-        1,
-        4,
-        32,
-        Resources(30_438, 18_480, 63, 65),
+        (36, 1, 4, 32),
+        (30_438, 18_480, 63, 65),
     ),
     (
         "float4! float8! int8 int8 float4 int8! float4 int8",
         8192,
         "fixed:4,4",
-        2,
-        1,
-        4,
-        8,
-        Resources(20_673, 12_401, 34, 73),
+        (2, 1, 4, 8),
+        (20_673, 12_401, 34, 73),
     ),
-    (
-        "float4! float4! float4 float4",
-        2048,
-        "fixed:8,8",
-        15,
-        1,
-        4,
-        32,
-        Resources(20_285, 12_531, 30, 81),
-    ),
+    ("float4! float4! float4 float4", 2048, "fixed:8,8", (15, 1, 4, 32), (20_285, 12_531, 30, 81)),
 ]
 
 
 @pytest.mark.parametrize(
-    "case", PACKED, ids=lambda case: f"{len(case[0].split()) - 1} features, bus {case[6]}"
+    "case", PACKED, ids=lambda case: f"{len(case[0].split()) - 1} features, bus {case[3][3]}"
 )
-def test_as_packed(case: tuple[str, int, str, int, int, int, int, Resources]) -> None:
-    names, page_size, number, products, walkers, slots, bus, packed = case
+def test_as_packed(case: Any) -> None:
+    names, page_size, number, (products, walkers, slots, bus), counts = case
+    packed = Resources(*counts)
     types = [name.rstrip("!") for name in names.split()]
     schema = Schema(
         "t",

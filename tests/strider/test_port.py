@@ -22,85 +22,34 @@ from testbench.strider_cases import corrupt, random_case, regular_case
 
 FLOAT = parse_format("float32")
 
+
+def port(page_size, bus_bytes, lanes, beats, format, types, **options):
+    return PortConfig(
+        page_size,
+        bus_bytes,
+        lanes,
+        beats,
+        parse_format(format),
+        types,
+        **{"program_depth": 256, **options},
+    )
+
+
 #: few builds by default; the others run with --long
-NARROW = PortConfig(1024, 8, 4, 12, FLOAT, FIXED_TYPES, slots=2, program_depth=256)
-SEVERAL = PortConfig(
-    1024,
-    4,
-    3,
-    16,
-    parse_format("bfloat16"),
-    ("int2", "float8"),
-    striders=2,
-    buffers=3,
-    slots=5,
-    program_depth=256,
-    latency=5,
+NARROW = port(1024, 8, 4, 12, "float32", FIXED_TYPES, slots=2)
+SEVERAL = port(
+    1024, 4, 3, 16, "bfloat16", ("int2", "float8"), striders=2, buffers=3, slots=5, latency=5
 )
+SOME = ("int2", "float4", "float8")
+ALL = ("bool", "int8", "float4", "float8")
 LONG = [
-    PortConfig(2048, 64, 16, 4, FLOAT, ("int4", "float4"), striders=4, slots=20, program_depth=256),
-    PortConfig(
-        1024,
-        16,
-        1,
-        40,
-        parse_format("fixed:8,16"),
-        FIXED_TYPES,
-        buffers=3,
-        slots=2,
-        program_depth=256,
-        latency=5,
-    ),
-    PortConfig(
-        4096,
-        32,
-        7,
-        8,
-        parse_format("float16"),
-        ("int2", "float4", "float8"),
-        striders=3,
-        slots=5,
-        program_depth=256,
-    ),
-    PortConfig(
-        1024,
-        8,
-        16,
-        4,
-        FLOAT,
-        ("float4", "float8"),
-        striders=1,
-        slots=4,
-        program_depth=256,
-        latency=5,
-    ),
-    PortConfig(
-        1024, 64, 11, 6, FLOAT, ("bool", "int8", "float4", "float8"), slots=4, program_depth=256
-    ),
-    PortConfig(
-        32768,
-        32,
-        13,
-        6,
-        parse_format("bfloat16"),
-        ("bool", "float4"),
-        striders=2,
-        slots=3,
-        program_depth=256,
-    ),
-    PortConfig(
-        1024,
-        4,
-        16,
-        4,
-        FLOAT,
-        FIXED_TYPES,
-        striders=2,
-        buffers=4,
-        slots=2,
-        program_depth=256,
-        latency=5,
-    ),
+    port(2048, 64, 16, 4, "float32", ("int4", "float4"), striders=4, slots=20),
+    port(1024, 16, 1, 40, "fixed:8,16", FIXED_TYPES, buffers=3, slots=2, latency=5),
+    port(4096, 32, 7, 8, "float16", SOME, striders=3, slots=5),
+    port(1024, 8, 16, 4, "float32", SOME[1:], striders=1, slots=4, latency=5),
+    port(1024, 64, 11, 6, "float32", ALL, slots=4),
+    port(32768, 32, 13, 6, "bfloat16", ("bool", "float4"), striders=2, slots=3),
+    port(1024, 4, 16, 4, "float32", FIXED_TYPES, striders=2, buffers=4, slots=2, latency=5),
 ]
 
 
