@@ -1,4 +1,4 @@
-"""Workloads: published constants, distributions, mixes, keys; Twitter's shapes and the reader of real traces."""
+"""Workloads: published constants, distributions, mixes, keys; Twitter's shapes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections import Counter
 from functools import reduce
 from itertools import islice
 from operator import add
-from pathlib import Path
 
 import numpy as np
-import pyarrow
 import pytest
 
 from testbench.workloads import (
@@ -18,16 +16,11 @@ from testbench.workloads import (
     KEY_SETS,
     Kind,
     Mix,
-    Operation,
-    Request,
-    TraceError,
     Twitter,
     Ycsb,
     amazon_keys,
     key_names,
     random_keys,
-    read_operations,
-    read_trace,
     url_keys,
 )
 from testbench.workloads.distributions import (
@@ -250,81 +243,6 @@ def test_twitter_expiry() -> None:
         Twitter(54, 10)
     with pytest.raises(ValueError, match="positive"):
         Twitter(12, 10, lifetime=0)
-
-
-LINES = [
-    b"0,nz:u:eeW511W3dcH3de3d15ec,27,102,15,set,30",
-    b"1,q:q:1:8WTfjZU14ee,x,17,213,4,get,0",
-    b"1,,0,7,1,incr,86400",
-    b"9,a,b,,c,6,1,2,delete,0",
-]
-REQUESTS = [
-    Request(0, b"nz:u:eeW511W3dcH3de3d15ec", 27, 102, 15, "set", 30),
-    Request(1, b"q:q:1:8WTfjZU14ee,x", 17, 213, 4, "get", 0),
-    Request(1, b"", 0, 7, 1, "incr", 86400),
-    Request(9, b"a,b,,c", 6, 1, 2, "delete", 0),
-]
-
-
-def compressed(data: bytes) -> bytes:
-    return pyarrow.Codec("zstd").compress(data, asbytes=True)
-
-
-@pytest.mark.parametrize("form", ["plain", "zstd", "no newline", "windows", "two frames"])
-def test_trace(tmp_path: Path, form: str) -> None:
-    text = b"\n".join(LINES) + b"\n"
-    path = tmp_path / "cluster"
-    path.write_bytes(
-        {
-            "plain": text,
-            "zstd": compressed(text),
-            "no newline": text[:-1],
-            "windows": text.replace(b"\n", b"\r\n"),
-            "two frames": compressed(text[:60]) + compressed(text[60:]),
-        }[form]
-    )
-    assert list(read_trace(path)) == REQUESTS
-    assert list(read_operations(path)) == [
-        Operation(Kind.PUT, REQUESTS[0].key, 0, 102),
-        Operation(Kind.READ, REQUESTS[1].key, 0, 213),
-        Operation(Kind.PUT, b"", 0, 7),
-        Operation(Kind.DELETE, b"a,b,,c", 0, 1),
-    ]
-
-
-def test_trace_is_a_stream(tmp_path: Path) -> None:
-    path = tmp_path / "long.zst"
-    path.write_bytes(compressed(b"\n".join(LINES * 50_000)))
-    assert sum(1 for _ in read_trace(path)) == 200_000
-    path.write_bytes(b"")
-    assert list(read_trace(path)) == []
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b"0,key,3,102,15,set", "line 2: fewer than seven fields"),
-        (b"x,key,3,102,15,set,0", "line 2: invalid literal"),
-        (b"0,key,3,102,15,sort,0", "line 2: unknown operation 'sort'"),
-        (b"no commas", "line 2: fewer than seven fields"),
-    ],
-)
-def test_trace_errors(tmp_path: Path, line: bytes, words: str) -> None:
-    path = tmp_path / "trace.csv"
-    path.write_bytes(LINES[0] + b"\n" + line + b"\n")
-    with pytest.raises(TraceError, match=words):
-        list(read_trace(path))
-
-
-def test_trace_damaged(tmp_path: Path) -> None:
-    path = tmp_path / "trace.zst"
-    whole = compressed(b"\n".join(LINES * 1000))
-    for data in (whole[: len(whole) // 2], whole[:6] + b"\xff" * 20 + whole[26:]):
-        path.write_bytes(data)
-        with pytest.raises(TraceError, match="damaged or cut short"):
-            list(read_trace(path))
-    with pytest.raises(FileNotFoundError):
-        list(read_trace(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(("name", "length"), [("random", 32), ("amazon", 12), ("url", 128)])

@@ -1,4 +1,4 @@
-"""Twitter's cache workloads: stand-ins with the shapes of four clusters, and a reader for the real traces.
+"""Twitter's cache workloads: stand-ins with the shapes of four clusters.
 
 Source: twitter/cache-trace on GitHub (README and `stat/2020Mar.md`; CC-BY 4.0; Yang, Yue and Rashmi, OSDI 2020). The clusters are the four that
 its README names as heavy in writes, and that SIA was measured with.
@@ -9,24 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import pyarrow
 
 from .keys import BASE62
 from .operations import Block, Kind, Operation, one_by_one
 
-__all__ = [
-    "CLUSTERS",
-    "Cluster",
-    "Request",
-    "TraceError",
-    "Twitter",
-    "read_operations",
-    "read_trace",
-]
+__all__ = ["CLUSTERS", "Cluster", "Twitter"]
 
 _BLOCK = 1 << 13
 
@@ -169,95 +158,3 @@ class Twitter:
             head = self.namespaces[name]
             keys.append(head + tails[i * self.cluster.key : (i + 1) * self.cluster.key - len(head)])
         return keys
-
-
-# real traces
-
-
-class TraceError(ValueError):
-    """A trace that cannot be read: the file and the line, and what is wrong with it."""
-
-
-class Request(NamedTuple):
-    """One line of a trace: sizes in bytes, `timestamp` and `ttl` in seconds (ttl 0 where nothing is written)."""
-
-    timestamp: int
-    key: bytes
-    key_size: int
-    value_size: int
-    client: int
-    operation: str
-    ttl: int
-
-
-#: a trace's operations -> ours, as SIA's scripts map them
-OPERATIONS: dict[str, Kind] = {
-    "get": Kind.READ,
-    "gets": Kind.READ,
-    "delete": Kind.DELETE,
-    **dict.fromkeys(
-        ("set", "add", "replace", "cas", "append", "prepend", "incr", "decr"), Kind.PUT
-    ),
-}
-_ZSTD = b"\x28\xb5\x2f\xfd"
-
-
-def read_trace(path: str | Path) -> Iterator[Request]:
-    """Yield the requests of a trace file: CSV without a header, Zstandard-compressed or not (told by its first bytes), read as a stream.
-
-    Keys may contain commas: the first field is the time, the last five are sizes, client, operation and time to live, and what is between is the key.
-
-    Raises TraceError for a damaged or cut file and for a line of another form, with its number; OSError where the file cannot be opened.
-    """
-    path = Path(path)
-    with open(path, "rb") as raw:
-        zstd = raw.read(4) == _ZSTD
-    number, rest = 0, b""
-    with pyarrow.OSFile(str(path), "rb") as file:
-        source = pyarrow.CompressedInputStream(file, "zstd") if zstd else file
-        while True:
-            try:
-                chunk = source.read(1 << 20)
-            except (OSError, pyarrow.ArrowException) as problem:
-                raise TraceError(
-                    f"{path}: the compressed data is damaged or cut short after line {number}: {problem}"
-                ) from problem
-            if not chunk:
-                break
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                number += 1
-                if line.strip():
-                    yield _request(path, number, line)
-    if rest.strip():
-        yield _request(path, number + 1, rest)
-
-
-def _request(path: Path, number: int, line: bytes) -> Request:
-    time, comma, rest = line.partition(b",")
-    fields = rest.rstrip(b"\r").rsplit(b",", 5)
-    try:
-        if not comma or len(fields) != 6:
-            raise ValueError("fewer than seven fields")
-        key, key_size, value_size, client, operation, ttl = fields
-        request = Request(
-            int(time),
-            key,
-            int(key_size),
-            int(value_size),
-            int(client),
-            operation.decode("ascii"),
-            int(ttl),
-        )
-        if request.operation not in OPERATIONS:
-            raise ValueError(f"unknown operation {request.operation!r}")
-    except ValueError as problem:
-        shown = line[:80].decode("utf-8", "backslashreplace")
-        raise TraceError(f"{path}, line {number}: {problem}: {shown}") from problem
-    return request
-
-
-def read_operations(path: str | Path) -> Iterator[Operation]:
-    """Yield a trace's requests as operations: get and gets read, delete deletes, all other verbs put. Raises as `read_trace`."""
-    for request in read_trace(path):
-        yield Operation(OPERATIONS[request.operation], request.key, 0, request.value_size)
