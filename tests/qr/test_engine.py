@@ -44,7 +44,7 @@ MEMORIES = [
     scope="module",
     params=[
         pytest.param(CONFIG, id="gram"),
-        pytest.param(replace(GIVENS, n_max=6, **BLOCKS), id="givens-blocks"),
+        pytest.param(replace(GIVENS, n_max=6, bus_bytes=64, **BLOCKS), id="givens-blocks"),
         pytest.param(GIVENS, id="givens", marks=pytest.mark.long),
         pytest.param(replace(CONFIG, **BLOCKS), id="blocks", marks=pytest.mark.long),
     ],
@@ -114,7 +114,7 @@ def test_random_runs(engine):
 )
 def test_slots_by_passes(base):
     """Sums and bounds by passes over places: no job may have tombstones, which are no different from gaps there."""
-    config = replace(base, n_max=6, **PASSES)
+    config = replace(base, n_max=6, bus_bytes=16, **PASSES)
     library = build(config)
     seen = sweep(config, library, range(30))
     assert seen["rescanned"] >= 50 and seen["QR_DESCRIPTOR"] >= 5 and seen["QR_ORDER"] >= 3
