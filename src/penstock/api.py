@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,9 @@ from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
+from penstock.output import as_json
 from penstock.run import BACKENDS, Run
+from penstock.saved import MANIFEST, folder_error, read_folder
 from penstock.targets import target_named
 
 __all__ = [
@@ -31,29 +32,38 @@ __all__ = [
     "Table",
     "assume",
     "compile",
-    "from_manifest",
     "load",
     "open_table",
+    "opened",
 ]
 
 
-def from_manifest(manifest: Mapping[str, Any], verilog: str | None) -> Design:
-    """Return the design that a manifest describes. Raises KeyError, ValueError or TypeError where
-    it describes none."""
-    return engine_named(manifest["engine"]).load(manifest, verilog)
-
-
 def load(folder: str | Path) -> Design:
-    """Return the design that `Design.save`, or `penstock build`, wrote. Raises ValueError where the
-    folder holds none."""
-    folder = Path(folder)
+    """Return the design that `Design.save`, or `penstock build`, wrote.
+
+    Raises FolderError, a ValueError, where the folder holds none, or a file is not as it was saved.
+    """
+    return opened(folder)[0]
+
+
+def opened(folder: str | Path) -> tuple[Design, dict[str, Any]]:
+    """Return the design in a folder, and its manifest. Raises FolderError."""
+    manifest, files = read_folder(folder)
+    place = Path(folder) / MANIFEST
     try:
-        manifest = json.loads((folder / "manifest.json").read_text())
         # that of a board is made again where it is asked for
-        verilog = None if "board" in manifest else (folder / "penstock.v").read_text()
-        return from_manifest(manifest, verilog)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise ValueError(f"{folder} holds no design: {problem}") from problem
+        verilog = None if {**manifest.get("board", {})} else files["penstock.v"].decode()
+        design = engine_named(manifest["engine"]).load(manifest, verilog)
+        now = design.manifest()
+        other = [key for key in now if as_json({key: manifest[key]}) != as_json({key: now[key]})]
+        other += [name for name, data in design.images().items() if files[name] != data]
+    except Exception as problem:  # whatever an engine makes of what no engine has written
+        what = f"describes no design that this version knows ({type(problem).__name__}: {problem})"
+        raise folder_error(place, what) from problem
+    if other:
+        what = f"describes a design that this version makes otherwise: its {other[0]} is another"
+        raise folder_error(place, what)
+    return design, manifest
 
 
 def compile(

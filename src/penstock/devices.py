@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from penstock.api import opened
 from penstock.engines.base import Design
 from penstock.host.device import BAUD, Device, DeviceError, simulated_device
 from penstock.models.shell import RegisterMap
+from penstock.saved import FolderError
 
 __all__ = ["open_device"]
-
-_WRITERS = "penstock compile and penstock build write such folders"
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-    except OSError as problem:
-        what = f"{folder} holds no design: manifest.json: {problem.strerror}"
-        raise DeviceError(what, _WRITERS) from None
-    except ValueError as problem:
-        what = f"{folder} holds no design: manifest.json is no JSON: {problem}"
-        raise DeviceError(what, _WRITERS) from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("board") or {}, dict):
-        raise DeviceError(f"{folder} holds no design: manifest.json describes none", _WRITERS)
-    return manifest
 
 
 def open_device(
@@ -60,9 +45,12 @@ def open_device(
     manifest: dict[str, Any] = {}
     described: Design | None = None
     if folder is not None:
-        manifest = _manifest(folder)
-        own = _register_map(folder, manifest)
-        described = _design(folder, manifest)
+        try:
+            described, manifest = opened(folder)
+        except FolderError as problem:
+            found = problem.diagnostic
+            raise DeviceError(found.message, found.hint) from None
+        own = described.registers
         other = register_map is not None and register_map.design != own.design
         if kind == "sim" and register_map is not None and other:
             what = f"the design in {folder} is {own.design:08x}, not {register_map.design:08x}"
@@ -78,30 +66,6 @@ def open_device(
         )
     assert described is not None and register_map is not None
     return _simulated(described, manifest, register_map, memory_bytes, timeout)
-
-
-def _register_map(folder: Path, manifest: dict[str, Any]) -> RegisterMap:
-    try:
-        return RegisterMap.from_json(manifest["register_map"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
-        raise _unknown(folder, problem) from None
-
-
-def _unknown(folder: Path, problem: Exception) -> DeviceError:
-    what = f"{type(problem).__name__}: {problem}"
-    return DeviceError(
-        f"{folder} holds no design: manifest.json describes none that this version knows ({what})",
-        "write it again with penstock compile or penstock build",
-    )
-
-
-def _design(folder: Path, manifest: dict[str, Any]) -> Design:
-    from penstock.api import from_manifest
-
-    try:
-        return from_manifest(manifest, None)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as problem:
-        raise _unknown(folder, problem) from None
 
 
 def _simulated(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 
+_MANIFEST = "manifest.json"
 _ELSEWHERE = "choose a place on another disk, or make room on this one"
 
 
@@ -62,12 +64,22 @@ def _possible(path: str | Path) -> Path:
 
 
 def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...]) -> Path:
-    """Return the path if a folder with files of these names can be made there or replace an earlier one. Raises OutputError."""
+    """Return the path if a folder with files of these names can be made there or replace an earlier one.
+
+    Raises OutputError, also for a folder that holds anything else, or a `manifest.json` that is not Penstock's.
+    """
     path = _possible(path)
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():
-        others = sorted(entry.name for entry in path.iterdir() if entry.name not in names)
+        entries = {entry.name: entry for entry in os.scandir(path)}
+        others = sorted(
+            name
+            for name, entry in entries.items()
+            if name not in names or not entry.is_file(follow_symlinks=False)
+        )
+        if not others and entries and _MANIFEST in names and not _ours(path / _MANIFEST):
+            others = [_MANIFEST if _MANIFEST in entries else min(entries)]
         if others:
             raise OutputError(
                 f"the folder {path} holds other files ({others[0]}{', …' if others[1:] else ''})",
@@ -80,6 +92,14 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
     return path
 
 
+def _ours(manifest: Path) -> bool:
+    """Return whether a file is the manifest of a design, of whatever version."""
+    try:
+        return b'\n "penstock": ' in manifest.read_bytes()
+    except OSError:
+        return False
+
+
 def earlier(path: str | Path) -> tuple[str, ...]:
     """Return the names of the files of an earlier design in a folder, for `check_folder` before the
     names of the new one are known."""
@@ -87,7 +107,7 @@ def earlier(path: str | Path) -> tuple[str, ...]:
         names = tuple(os.listdir(path))
     except (OSError, ValueError):
         return ()
-    return names if "manifest.json" in names else ()
+    return names if _MANIFEST in names else ()
 
 
 def _check_parent(path: Path) -> None:
@@ -131,9 +151,12 @@ def write_file(path: str | Path, data: bytes) -> Path:
 
 
 def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
-    """Make a folder with these files in one step, in place of an earlier one with the same names. Raises OutputError."""
+    """Make a folder with these files in one step, in place of an earlier one with the same names.
+
+    Whatever ends it early, the earlier folder is there, or none, or the new one, whole and on the disk. Raises OutputError.
+    """
     path = check_folder(path, files)
-    target, staged = path.absolute(), None
+    target, staged = path.resolve(), None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
@@ -141,9 +164,12 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
         made.mkdir()
         for name, data in files.items():
             (made / name).write_bytes(data)
+            _sync(made / name)
+        _sync(made)
         if target.exists():
             os.rename(target, old)
         os.rename(made, target)
+        _sync(target.parent)
     except OSError as problem:
         raise _unwritten(path, problem) from problem
     finally:
@@ -152,6 +178,18 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
                 os.rename(staged / "old", target)
             shutil.rmtree(staged, ignore_errors=True)
     return path
+
+
+def _sync(path: Path) -> None:
+    """Have the disk hold what a file, or the list of names of a folder, says."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as problem:
+        if problem.errno != errno.EINVAL:  # a file system that has no such thing
+            raise
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,8 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
 from penstock.models.target import TARGETS
+from penstock.output import write_folder
+from penstock.saved import sealed
 
 NAMED = {
     "ulx3s-12f",
@@ -382,10 +385,10 @@ def test_without_the_tool_chain(
 def test_no_loader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps({"board": {"name": "icebreaker"}}))
-    (tmp_path / "penstock.bin").write_bytes(b"")
+    files = sealed({"board": {"name": "icebreaker"}}, {"penstock.bin": b""})
+    write_folder(tmp_path / "out", files)
     monkeypatch.setenv("PATH", "")
-    assert run(["program", str(tmp_path), "--board", "icebreaker"]) == 1
+    assert run(["program", str(tmp_path / "out"), "--board", "icebreaker"]) == 1
     assert "error[E828]" in capsys.readouterr().err
 
 
@@ -410,19 +413,19 @@ def test_loading(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"bin:{os.defpath}")
     out, tool = Path("out"), Path("bin", "openFPGALoader")
-    out.mkdir()
     tool.parent.mkdir()
     if script is not None:
         tool.write_text(script)
         tool.chmod(0o755)
-    (out / "manifest.json").write_text(json.dumps({"board": {"name": "ulx3s-12f"}}))
+    write_folder(out, sealed({"board": {"name": "ulx3s-12f"}}, {}))
     for board, text in (
         ("ulx3s-25f", "out holds a bitstream for ulx3s-12f, not one for ulx3s-25f"),
         ("ulx3s-12f", "out holds no bitstream for ulx3s-12f"),
     ):
         assert run(["program", "out", "--board", board]) == 1
         assert f"error[E827]: {text}\n" in capsys.readouterr().err
-    (out / "penstock.bit").write_bytes(b"")
+    shutil.rmtree(out)
+    write_folder(out, sealed({"board": {"name": "ulx3s-12f"}}, {"penstock.bit": b""}))
     assert run(["program", "out", "--board", "ulx3s-12f"]) == (message is not None)
     said = capsys.readouterr()
     if message is None:

@@ -142,12 +142,8 @@ def test_the_simulated_device_of_a_build_has_its_memory(
         dims={"d": 2},
         bindings={"x": ("x0", "x1"), "y": ("y",)},
     )
-    monkeypatch.setattr(
-        "penstock.output.write_folder",
-        lambda folder, files: (tmp_path / "manifest.json").write_bytes(files["manifest.json"]),
-    )
     made = Build(board, 12.0, 15.0, "", "", 1, Resources(1, 1, 1, 1), (), 0.0, {}, {}, "", {})
-    building._publish(design, part, made, tmp_path)
+    building._publish(design, part, made, tmp_path / "out")
     asked: dict[str, object] = {}
 
     def generate(*hardware: object, **options: object) -> str:
@@ -157,5 +153,5 @@ def test_the_simulated_device_of_a_build_has_its_memory(
     monkeypatch.setattr(simulated, "generate", generate)
     monkeypatch.setattr(AnalyticsDesign, "hardware", lambda self: ("engine", "library"))
     with pytest.raises(InterruptedError):
-        open_device(f"sim:{tmp_path}")
+        open_device(f"sim:{tmp_path / 'out'}")
     assert asked == {"memory_bytes": part.memory.bytes, "memory": memory}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import threading
@@ -20,7 +19,7 @@ from penstock.devices import open_device
 from penstock.host.device import Device, DeviceError, LinkError
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import FrameError, Identity, Parser, decode_request
-from penstock.models.shell import RegisterMap, Status
+from penstock.models.shell import Status
 from penstock.sim.serial import SerialServer
 from testbench.link_cases import MAP, SIZE, Faulty, Golden, Paced, Registers, Silent, Words, golden
 
@@ -343,28 +342,6 @@ def test_ports_that_are_none(tmp_path: Path) -> None:
 def test_numbers_that_make_no_sense(options: dict[str, int]) -> None:
     with SerialServer(golden()[0]) as server, pytest.raises(DeviceError):
         open_device(f"serial:{server.path}", **options)
-
-
-def test_folders_that_hold_no_design(tmp_path: Path) -> None:
-    manifest = tmp_path / "manifest.json"
-    shell = RegisterMap(design=5).to_json()
-    for text, message in (
-        (None, "No such file"),
-        ("{", "is no JSON"),
-        ("[]", "describes none"),
-        ("{}", "KeyError: 'register_map'"),
-        ('{"board": 3}', "describes none"),
-        (json.dumps({"register_map": shell}), "KeyError: 'engine'"),
-        (json.dumps({"register_map": 1, "plan": 2}), "describes none"),
-        (json.dumps({"register_map": shell, "plan": {}}), "describes none"),
-        (b"\xff\xfe", "is no JSON"),
-    ):
-        if text is not None:
-            manifest.write_bytes(text if isinstance(text, bytes) else text.encode())
-        for url, design in ((f"sim:{tmp_path}", None), ("serial:nowhere", tmp_path)):
-            with pytest.raises(DeviceError, match=message) as found:
-                open_device(url, design=design)
-            assert "penstock compile" in found.value.hint
 
 
 def test_errors_of_the_bus() -> None:

@@ -294,7 +294,8 @@ def _as_found(part: Target, design: Design, problem: Unfit) -> Target:
 
 
 def _publish(design: Design, board: Board, built: Build, folder: Path) -> None:
-    from penstock.output import as_json, write_folder
+    from penstock.output import write_folder
+    from penstock.saved import sealed
 
     facts = {
         "estimate": {**asdict(design.resources_on(board.budget)), "source": "estimate"},
@@ -308,8 +309,7 @@ def _publish(design: Design, board: Board, built: Build, folder: Path) -> None:
             "memory_bytes": board.memory.bytes,
         },
     }
-    manifest = as_json(design.manifest() | facts)
-    write_folder(folder, {**built.files, **design.images(), "manifest.json": manifest})
+    write_folder(folder, sealed(design.manifest() | facts, {**built.files, **design.images()}))
 
 
 def _summary(design: Design, board: Board, built: Build, folder: Path) -> Grid:
@@ -344,6 +344,7 @@ def _summary(design: Design, board: Board, built: Build, folder: Path) -> Grid:
 def _program(state: State, folder: str, board: str) -> None:
     """Load the bitstream that `penstock build` wrote into DIR, with openFPGALoader."""
     from penstock.boards.flow import FLOWS, NAME
+    from penstock.saved import MANIFEST, read_folder
 
     chosen, place, where = board_named(board), Path(folder), Span.whole("program")
     if not chosen.open:
@@ -351,11 +352,10 @@ def _program(state: State, folder: str, board: str) -> None:
         hint = "its project folder has the Tcl for it"
         raise error("E827", message, Span.whole("--board"), hint=hint)
     bitstream = place / f"{NAME}.{FLOWS[chosen.part.family].suffix}"
-    try:
-        built = json.loads((place / "manifest.json").read_text())["board"]["name"]
-    except (OSError, ValueError, KeyError, TypeError):
-        built = None
-    if built != chosen.name or not bitstream.is_file():
+    manifest, files = read_folder(place) if (place / MANIFEST).exists() else ({}, {})
+    board_of = manifest.get("board")
+    built = board_of.get("name") if isinstance(board_of, dict) else None
+    if built != chosen.name or bitstream.name not in files:
         other = built and built != chosen.name
         what = f"a bitstream for {built}, not one" if other else "no bitstream"
         hint = f"penstock build KERNEL --board {chosen.name} --out {place}"

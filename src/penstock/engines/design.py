@@ -190,9 +190,8 @@ class Design(hooks.Shown, ABC):
         return self.format.name
 
     def manifest(self) -> dict[str, Any]:
-        """Return what `manifest.json` holds."""
+        """Return what `manifest.json` holds, apart from what stands in the files beside it."""
         return {
-            "penstock": 1,
             "engine": self.engine_name,
             "kind": self.kind,
             "digest": self.digest,
@@ -205,15 +204,11 @@ class Design(hooks.Shown, ABC):
 
     def files(self) -> dict[str, bytes]:
         """Return what `save` writes, by the file's name."""
-        from penstock.output import as_json
+        from penstock.saved import sealed
 
         resources = {**asdict(self.resources), "source": "estimate"}
-        return {
-            "penstock.v": self.verilog.encode(),
-            **self.images(),
-            **self.listings(),
-            "manifest.json": as_json(self.manifest() | {"resources": resources}),
-        }
+        rest = {"penstock.v": self.verilog.encode(), **self.images(), **self.listings()}
+        return sealed(self.manifest() | {"resources": resources}, rest)
 
     def file_names(self) -> tuple[str, ...]:
         """Return the names of `files`, without making them."""

@@ -1,0 +1,138 @@
+"""Folders of designs: the manifest says what stands in every file, itself included, and who reads one compares.
+
+Digests find what was changed, cut or mixed up. They keep nobody out who computes them anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from operator import index
+from pathlib import Path
+from typing import Any
+
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
+from penstock.output import OutputError, as_json
+
+__all__ = ["AGAIN", "FORMAT", "MANIFEST", "FolderError", "folder_error", "read_folder", "sealed"]
+
+MANIFEST = "manifest.json"
+#: of manifests: what version 1 said of other files, nobody could check
+FORMAT = 2
+AGAIN = "write it again with penstock compile or penstock build"
+_WRITERS = "penstock compile and penstock build write such folders"
+
+# `as_json` indents the manifest's own entries, and no others, by one space
+_DIGEST = re.compile(rb'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
+_FORMAT = re.compile(rb'^ "penstock": (\d+),?$', re.MULTILINE)
+_BLANK = b"0" * 64
+#: the longest text and the deepest nesting of a manifest: far beyond those of any design
+_LONGEST, _DEEPEST = 1 << 28, 64
+#: a whole string, to its end or the text's, or a bracket
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{}]', re.DOTALL)
+
+
+class FolderError(KernelError, ValueError):
+    """A folder holds no design, or not the one that was saved (E806)."""
+
+
+def folder_error(place: Path, what: str, hint: str = AGAIN) -> FolderError:
+    """Return the error that concerns a file of a design's folder, or the folder."""
+    return FolderError(Diagnostic("E806", f"{place} {what}", Span.whole(str(place)), hint=hint))
+
+
+def sealed(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files and `manifest.json`, which has size and digest of each, and its own digest.
+
+    Raises OutputError for a manifest so long that it would not be read again.
+    """
+    facts = {name: _facts(data) for name, data in files.items()}
+    text = as_json({**manifest, "penstock": FORMAT, "files": facts, "sha256": _BLANK.decode()})
+    if len(text) > _LONGEST:
+        raise OutputError(f"the manifest would have {len(text)} bytes", "take a smaller kernel")
+    return {**files, MANIFEST: _marked(text, hashlib.sha256(text).hexdigest().encode())}
+
+
+def _facts(data: bytes) -> dict[str, Any]:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _marked(text: bytes, digest: bytes) -> bytes:
+    return _DIGEST.sub(lambda found: found[0].replace(found[1], digest), text)
+
+
+def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return a design's manifest and its other files, by name, after comparing all of them with
+    what was saved. Files that the manifest does not list are not read.
+
+    Raises FolderError, which names the first file that is missing, cut or changed.
+    """
+    place = Path(folder) / MANIFEST
+    if not _is_file(place):
+        raise folder_error(Path(folder), f"holds no design: it has no {MANIFEST}", _WRITERS)
+    manifest = _parsed(place, _content(place, _LONGEST))
+    try:
+        listed = {
+            place.with_name(name): (index(facts["bytes"]), facts["sha256"])
+            for name, facts in manifest["files"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise folder_error(place, "does not say what the other files hold") from None
+    return manifest, {path.name: _as_saved(path, *facts) for path, facts in listed.items()}
+
+
+def _as_saved(path: Path, size: int, digest: str) -> bytes:
+    if not _is_file(path):
+        raise folder_error(path, "is missing: the manifest lists it")
+    data = _content(path, size)
+    if len(data) < size:
+        raise folder_error(path, f"was cut: it has {len(data)} of {size} bytes")
+    if _facts(data)["sha256"] != digest:
+        raise folder_error(path, "was changed after the design was saved: its digest is another")
+    return data
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that the system does not take
+        return False
+
+
+def _content(path: Path, most: int) -> bytes:
+    """Return what a file of no more than `most` bytes holds."""
+    try:
+        size = path.stat().st_size
+        if size <= most:
+            return path.read_bytes()
+    except OSError as problem:
+        what, hint = f"cannot be read: {problem.strerror}", "may this user read it?"
+        raise folder_error(path, what, hint) from None
+    raise folder_error(path, f"was changed: it has {size} bytes, more than {most}")
+
+
+def _parsed(place: Path, text: bytes) -> dict[str, Any]:
+    """Return what a manifest says. Nothing is made of a text that is not the one that was saved."""
+    version = _FORMAT.search(text)
+    if version and int(version[1][:9]) != FORMAT:
+        other = f"is of format {version[1][:9].decode()}, and this Penstock reads format {FORMAT}"
+        raise folder_error(place, other)
+    found = _DIGEST.findall(text)
+    if len(found) != 1:
+        raise folder_error(place, "was cut or changed: its own digest is not in it")
+    if hashlib.sha256(_marked(text, _BLANK)).hexdigest().encode() != found[0]:
+        raise folder_error(place, "was changed after the design was saved: its digest is another")
+    depth = 0
+    for token in _TOKENS.finditer(text):
+        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token[0], 0)
+        if depth > _DEEPEST:
+            raise folder_error(place, f"nests more than {_DEEPEST} deep")
+    try:
+        manifest = json.loads(text)
+    except ValueError as problem:
+        raise folder_error(place, f"is no JSON: {problem}") from None
+    if not isinstance(manifest, dict):
+        raise folder_error(place, "describes no design")
+    return manifest
