@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["cache_folder", "tool_variables"]
+__all__ = ["cache_folder", "shared", "tool_variables"]
 
 
 def cache_folder() -> Path:
@@ -17,29 +19,49 @@ def cache_folder() -> Path:
 
     It is `$PENSTOCK_CACHE`, else `penstock` in `$XDG_CACHE_HOME` or `~/.cache`, else, where these
     cannot be written (as in a container with a read-only home), a folder of this user's own among
-    the temporary ones.
+    the temporary ones. What lies in it is run: a folder that others can write is not taken, the
+    usual one with a warning.
 
-    Raises OSError where `$PENSTOCK_CACHE` is set and cannot be made, or no folder can be written.
+    Raises OSError where `$PENSTOCK_CACHE` is set and cannot be made or trusted, or no folder can be
+    written.
     """
     chosen = os.environ.get("PENSTOCK_CACHE")
     if chosen:
         folder = Path(chosen)
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
+        if why := shared(folder):
+            raise PermissionError(errno.EPERM, f"{why}, and what lies in a cache is run", chosen)
         return folder
     usual = _usual_cache()
-    if usual is not None and _writable(usual / "penstock"):
+    if usual is not None and _own(usual / "penstock"):
         return usual / "penstock"
     return _private(f"penstock-cache-{os.getuid()}")
+
+
+def shared(folder: Path) -> str:
+    """Return why others than this user and root could put something into a folder, or another one
+    in its place; "" where they cannot."""
+    for above in (folder.absolute(), *folder.absolute().parents):
+        real = above.resolve()
+        for place in (above, real, *real.parents):
+            found, top = place.lstat(), place == Path(place.anchor)
+            if found.st_uid not in (os.getuid(), 0) and not top:
+                return f"{place} belongs to another user ({found.st_uid})"
+            # in a sticky folder, nobody can replace what is another's
+            replaceable = place == folder.resolve() or not found.st_mode & stat.S_ISVTX
+            if found.st_mode & 0o022 and replaceable and not stat.S_ISLNK(found.st_mode):
+                return f"others can write in {place} (chmod go-w {place})"
+    return ""
 
 
 def tool_variables() -> Mapping[str, str]:
     """Return the variables to add to the environment of tools that run as WebAssembly, such as
     Yosys, so that they can keep their compiled code: none where the usual folder can be written."""
     usual = _usual_cache()
-    if usual is not None and _writable(usual):
+    if usual is not None and _own(usual):
         return {}
     folder = cache_folder() / "tools"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     return {"XDG_CACHE_HOME": str(folder)}
 
 
@@ -53,12 +75,25 @@ def _usual_cache() -> Path | None:
         return None
 
 
-def _writable(folder: Path) -> bool:
+def _own(folder: Path) -> bool:
+    """Return whether a folder, made if it is not there, can be written, by nobody else."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
+        why = shared(folder)
     except OSError:
         return False
-    return os.access(folder, os.W_OK | os.X_OK)
+    if why:
+        warnings.warn(f"the cache {folder} is not used: {why}", stacklevel=3)
+    return not why and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder and those above it, for this user alone."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except FileNotFoundError:
+        _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @lru_cache(maxsize=1)

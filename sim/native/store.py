@@ -7,6 +7,7 @@ bytes behind the end of an object.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -16,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-__all__ = ["alone", "intact", "publish", "text_of", "trim"]
+__all__ = ["alone", "check_room", "intact", "publish", "text_of", "trim"]
 
 _MARK = b"\n// penstock sha256 "
 _TRAILER = len(_MARK) + 64 + 1  #: mark, hexadecimal digest, end of the line
@@ -32,9 +33,15 @@ def _sealed(data: bytes) -> bytes:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what was put into a file; None where it is not there, or not that any more."""
+    """Return what was put into a file; None where it is not there, or not that any more, or others
+    can have written it: libraries are run."""
     try:
-        data = path.read_bytes()
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            found = os.fstat(handle)
+            if found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o022:
+                return None
+            data = file.read()
     except OSError:
         return None
     body = data[:-_TRAILER]
@@ -120,6 +127,20 @@ def publish(data: bytes, target: Path) -> None:
     except OSError:
         os.unlink(staged)
         raise
+
+
+def check_room(needed: int, *folders: Path) -> None:
+    """Raise OSError, before any work is done, unless each folder can be written and has room for
+    `needed` bytes."""
+    for folder in folders:
+        with tempfile.TemporaryFile(dir=folder):
+            disk = os.statvfs(folder)
+        blocks = disk.f_bavail if os.geteuid() else disk.f_bfree
+        beside = sum(os.stat(folder).st_dev == os.stat(other).st_dev for other in folders)
+        if disk.f_blocks and blocks * disk.f_frsize < needed * beside:
+            room, asked = blocks * disk.f_frsize >> 20, needed * beside >> 20
+            what = f"the disk has room for {room} MB, and a build takes up to {asked} MB"
+            raise OSError(errno.ENOSPC, what, str(folder))
 
 
 def trim(folder: Path) -> None:

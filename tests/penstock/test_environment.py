@@ -87,7 +87,8 @@ def test_a_chosen_cache_is_the_only_one(homeless: Path, monkeypatch: pytest.Monk
             environment.cache_folder()
         text = failure(problem.value).text
         assert text.startswith(f"error[E804]: {place}: ")
-        hint = f"PENSTOCK_CACHE is {place}: name a folder that can be written, or unset it"
+        which = "name a folder that this user, and nobody else, can write, or unset it"
+        hint = f"PENSTOCK_CACHE is {place}: {which}"
         assert text.endswith(f"\nhint: {hint}")
     assert "PENSTOCK_CACHE is" not in failure(FileNotFoundError(2, "none", "/elsewhere")).text
     monkeypatch.setenv("PENSTOCK_CACHE", str(homeless / "cache"))
@@ -247,3 +248,149 @@ def test_fits_of_a_table_of_another_name_have_the_same_design() -> None:
         for name in ("one", "another")
     }
     assert len(digests) == 1
+
+
+# whose the cache is
+
+
+def _give_away(path: Path) -> None:
+    if not os.geteuid():  # else everything is another's: see the tests
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+
+
+def _planted(folder: Path, how: str) -> None:
+    """Make a folder, or what is around it, so that another user could have written in it."""
+    folder.mkdir(parents=True)
+    above = folder.parent
+    if how == "another's":
+        _give_away(folder)
+    elif how == "another's above":
+        _give_away(above)
+    elif how == "link of another":
+        folder.rename(folder.with_name("real"))
+        folder.symlink_to("real")
+        _give_away(folder)
+    elif how == "linked from where others write":
+        folder.rmdir()
+        (above.parent / "real").mkdir()
+        folder.symlink_to(above.parent / "real")
+        above.chmod(0o777)
+    else:
+        (above if "above" in how else folder).chmod(0o775 if "group" in how else 0o777)
+
+
+CHOICES = [
+    "another's",
+    "another's above",
+    "link of another",
+    "linked from where others write",
+    "group",
+    "world",
+    "group above",
+    "world above",
+]
+
+
+@pytest.mark.parametrize("how", CHOICES)
+def test_a_cache_that_others_can_write(
+    homeless: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not run: the chosen one is refused, the usual one left aside with a warning."""
+    if os.geteuid() and "another" in how:
+        monkeypatch.setattr(os, "getuid", lambda: 12346)  # then this user's own is another's
+    place = homeless / "above" / "penstock"
+    _planted(place, how)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.parent))
+    with pytest.warns(UserWarning, match=rf"^the cache {place} is not used: "):
+        folder = environment.cache_folder()
+    assert folder.parent == homeless and folder.name.startswith("penstock-cache-")
+    monkeypatch.setenv("PENSTOCK_CACHE", str(place))
+    with pytest.raises(OSError) as problem:
+        environment.cache_folder()
+    text = failure(problem.value).text
+    assert text.startswith(f"error[E804]: {place}: ") and "what lies in a cache is run" in text
+    assert "hint: PENSTOCK_CACHE is " in text
+    assert cache.kept("key", lambda: "made\n") == "made\n"  # nothing is read from there
+
+
+def test_a_sticky_folder_above_a_cache_is_no_danger(homeless: Path) -> None:
+    (homeless / "shared" / "mine").mkdir(parents=True)
+    (homeless / "shared").chmod(0o1777)
+    assert environment.shared(homeless / "shared" / "mine") == ""
+    assert "others can write" in environment.shared(homeless / "shared")
+
+
+@pytest.mark.parametrize("how", ["another's", "open", "link", "pipe"])
+def test_an_entry_that_another_user_can_have_written(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model-1.so"
+    store.publish(b"library", file)
+    assert store.intact(file)
+    if how == "another's":
+        monkeypatch.setattr(os, "getuid", lambda: 12346)
+        _give_away(file)
+    elif how == "open":
+        file.chmod(0o777)
+    else:
+        file.rename(tmp_path / "real")
+        file.symlink_to("real") if how == "link" else os.mkfifo(file)
+    assert not store.intact(file) and store.text_of(file) is None
+
+
+# room
+
+
+@pytest.mark.parametrize("full", ["cache", "temporary"])
+def test_a_full_disk_is_found_before_the_build(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {"cache": tmp_path / "cache", "temporary": tmp_path / "temporary"}
+    for place in places.values():
+        place.mkdir()
+    monkeypatch.setenv("PENSTOCK_CACHE", str(places["cache"]))
+    monkeypatch.setattr(toolchain.tempfile, "tempdir", str(places["temporary"]))
+    real = os.statvfs
+
+    def statvfs(path: Path) -> os.statvfs_result:
+        found = list(real(path))
+        if Path(path).is_relative_to(places[full]):
+            found[3] = found[4] = 1000  # blocks
+        return os.statvfs_result(found)
+
+    def started(*_: object) -> None:
+        raise AssertionError("a tool was started")
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    monkeypatch.setattr(toolchain, "_run", started)
+    monkeypatch.setattr(toolchain, "_compile", started)
+    source = tmp_path / "one.cpp"
+    source.write_text("int one() { return 1; }\n")
+    builds = (
+        lambda: toolchain.build_library("module penstock;", [toolchain.PortSpec("m0_axi", 8)]),
+        lambda: toolchain.build_plain("one", source),
+    )
+    for build in builds:
+        with pytest.raises(OSError) as problem:
+            build()
+        text = failure(problem.value).text
+        assert text.startswith(f"error[E804]: {places[full]}") and "room for " in text
+        assert "TMPDIR" in text and "PENSTOCK_CACHE" in text
+    assert not any(places["cache"].glob("[!.]*")) and not any(places["temporary"].iterdir())
+
+
+def test_a_disk_that_fills_up_during_a_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\necho 'x.s: No space left on device' >&2; exit 1\n")
+    compiler.chmod(0o755)
+    for fails in (
+        lambda: toolchain._run([compiler], tmp_path),
+        lambda: toolchain._compile([[str(compiler)]] * 3, tmp_path),
+    ):
+        with pytest.raises(OSError) as problem:
+            fails()
+        found = failure(problem.value)
+        assert found.text.startswith(f"error[E804]: {tmp_path}: No space left on device\n")
+        assert "make room" in found.text and found.exit_code == 1
