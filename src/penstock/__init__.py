@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 from penstock import hooks
@@ -28,6 +27,8 @@ _API = {
 
 def _found(name: str) -> Any:
     if name == "__version__":
+        from importlib.metadata import version  # takes longer than all the rest here
+
         return version("penstock")
     if name in _API:
         module, attribute = _API[name]

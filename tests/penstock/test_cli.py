@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -428,6 +429,55 @@ def test_interrupt(folder: Path) -> None:
         assert process.stderr.read() == "\ninterrupted\n"
     assert process.returncode == 130
     assert json.loads(Path("r.json").read_text())["errors"][0]["code"] == "INTERRUPTED"
+
+
+#: the command `targets`, ended by Ctrl-C at its Nth import; N = 0 prints how many there are
+_AT_IMPORT = """
+import os, runpy, signal, sys
+import penstock.__main__  # before that, the interpreter and its site packages start: not ours
+number, seen = int(sys.argv.pop(1)), 0
+def step(event, arguments):
+    global seen
+    if event == "import":
+        seen += 1
+        if seen == number:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(step)
+try:
+    penstock.__main__.main()
+finally:
+    if not number:
+        print(seen, file=sys.stderr)
+"""
+
+
+def _interrupted(number: int) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_IMPORT, str(number), "targets"], capture_output=True, text=True
+    )
+    return done.returncode, done.stderr
+
+
+def test_interrupt_while_modules_are_imported() -> None:
+    code, said = _interrupted(0)
+    assert code == 0
+    most = int(said)
+    assert most > 200  # or the moments below are not spread over them
+    for number in (1, 2, *range(25, most, most // 5), most):
+        assert _interrupted(number) == (130, "\ninterrupted\n"), number
+
+
+def test_little_is_imported_before_an_interrupt_is_seen_to() -> None:
+    root = Path(__file__).parents[2]
+    scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"penstock": "penstock.__main__:main"}
+    code = (
+        "import sys; old = set(sys.modules)\nimport penstock.__main__\n"
+        "print(*sorted({m for m in set(sys.modules) - old if m.partition('.')[0] not in ("
+        "'typing', 'collections', '_typing', 're', 'contextlib')}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"penstock", "penstock.__main__", "penstock.hooks", "signal"}
 
 
 def test_kernel_files_stay_light() -> None:

@@ -23,7 +23,9 @@ from penstock.saved import FolderError, read_folder, sealed
 from testbench import outside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-VERILOG = "// {}\nmodule penstock(input clk);\n  assign m0_axi_araddr = 32'd4096 - 32'd7;\nendmodule\n"
+VERILOG = (
+    "// {}\nmodule penstock(input clk);\n  assign m0_axi_araddr = 32'd4096 - 32'd7;\nendmodule\n"
+)
 Files = dict[str, bytes]
 
 
