@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any
 
 from penstock import hooks
+
+TYPE_CHECKING = False  # typing is not imported before Ctrl-C is seen to
+if TYPE_CHECKING:
+    from typing import Any
 
 #: names that are no part of the kernel language, and where they are
 _API = {

@@ -3,8 +3,12 @@ that what runs designs knows neither reports nor which engines there are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+TYPE_CHECKING = (
+    False  # typing is not imported before Ctrl-C is seen to: it takes longer than all of this
+)
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["Shown", "opened", "page"]
 
