@@ -296,3 +296,21 @@ def test_files_that_the_manifest_does_not_list_are_left_alone(tmp_path: Path) ->
     files = sealed({}, {"a": b"1"})
     write(tmp_path / "d", files | {"notes.txt": b"mine"})
     assert read_folder(tmp_path / "d")[1] == {"a": b"1"}
+
+
+def test_an_image_that_the_plan_does_not_make(
+    designs: dict[str, ps.Design], tmp_path: Path
+) -> None:
+    """With digests computed anew, and with the image left out."""
+    files = designs["analytics"].files()
+    manifest, boot = json.loads(files.pop("manifest.json")), files.pop("boot.bin")
+    for more, said in (
+        ({"boot.bin": boot[:-1] + b"\x7f"}, "its boot.bin is another"),
+        ({}, "boot"),
+    ):
+        with pytest.raises(FolderError, match=said):
+            ps.load(write(tmp_path / "d", sealed(manifest, files | more)))
+    assert same(
+        ps.load(write(tmp_path / "d", sealed(manifest, files | {"boot.bin": boot}))),
+        designs["analytics"],
+    )
