@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 
 from ...models.analytics.config import Buffer, Op, Operand
+from ..core.diagnostics import error
 from ..core.graph import Graph, Node, Region
 from ..core.operations import ELEMENTWISE, REDUCTIONS
 from .emit import COSTLY, Emitter, Site, View
 
-__all__ = ["Program", "lower"]
+__all__ = ["MAX_PLANNED", "Program", "lower"]
+
+#: planning a kernel with more operations would take many minutes, and its chains more stack than there is
+MAX_PLANNED = 4_000
 
 
 @dataclass
@@ -41,7 +45,16 @@ def _two(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def lower(graph: Graph, lanes: int, *, serial_limit: int) -> Program:
-    """Lower `graph` for `lanes` lanes. Costly functions on more than `serial_limit` elements get a unit on every lane."""
+    """Lower `graph` for `lanes` lanes. Costly functions on more than `serial_limit` elements get a unit on every lane.
+    Raises KernelError (E107) where there are too many operations."""
+    if len(graph.nodes) > MAX_PLANNED:
+        raise error(
+            "E107",
+            f"the kernel has {len(graph.nodes)} operations; hardware is planned for at most {MAX_PLANNED}",
+            graph.nodes[MAX_PLANNED].span,
+            hint="compute with whole vectors, as in sum(v); a Python loop is unrolled while the kernel is traced",
+            source=graph.source or None,
+        )
     usual = sys.getrecursionlimit()
     try:  # a chain of operations is followed node by node
         sys.setrecursionlimit(usual + 8 * len(graph.nodes))

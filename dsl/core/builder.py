@@ -332,7 +332,7 @@ class GraphBuilder:
                 "E107",
                 f"the kernel has more than {MAX_OPERATIONS} operations",
                 span,
-                hint="a Python loop is unrolled while the kernel is traced; does it end?",
+                hint="compute with whole vectors, as in sum(v); a Python loop is unrolled while the kernel is traced: does it end?",
             )
         key: tuple[Any, ...]
         if op == "const":

@@ -16,6 +16,8 @@ __all__ = ["Diagnostic", "KernelError", "Note", "Span", "render"]
 _MOST_LINES = 6
 #: longer source lines are cut around the carets
 _MOST_COLUMNS = 160
+#: longer messages, labels and hints (a name may have a million letters) lose their middle
+_MOST_TEXT = 4000
 
 
 @dataclass(frozen=True)
@@ -125,15 +127,20 @@ def render(diagnostic: Diagnostic, source: str | None = None) -> str:
         if source is None
         else {diagnostic.span.file: source.split("\n") if not source else source.splitlines()}
     )
-    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {_shortened(diagnostic.message)}"]
     shown = [diagnostic.span, *(note.span for note in diagnostic.notes)]
     width = max(len(str(span.end_line)) for span in shown)
     lines += _excerpt(diagnostic.span, sources, width)
     for note in diagnostic.notes:
-        lines.append(f"note: {note.label}")
+        lines.append(f"note: {_shortened(note.label)}")
         lines += _excerpt(note.span, sources, width)
-    lines.append(f"hint: {diagnostic.hint}")
+    lines.append(f"hint: {_shortened(diagnostic.hint)}")
     return "\n".join(lines)
+
+
+def _shortened(text: str) -> str:
+    half = _MOST_TEXT // 2
+    return text if len(text) <= _MOST_TEXT else f"{text[:half]} … {text[-half:]}"
 
 
 def _excerpt(span: Span, sources: dict[str, list[str]], width: int) -> list[str]:

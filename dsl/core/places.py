@@ -47,9 +47,18 @@ def _users(file: str) -> bool:
     return not path.startswith(_HERE) and not path.startswith(_FOREIGN)
 
 
-@lru_cache(maxsize=256)
-def _positions(code: CodeType) -> tuple[tuple[int | None, int | None, int | None, int | None], ...]:
-    return tuple(code.co_positions())
+_Positions = tuple[tuple[int | None, int | None, int | None, int | None], ...]
+#: by the code's identity: its hash and its equality read all of the function, at every operation of it
+_KNOWN: dict[int, tuple[CodeType, _Positions]] = {}
+
+
+def _positions(code: CodeType) -> _Positions:
+    known = _KNOWN.get(id(code))
+    if known is None:
+        if len(_KNOWN) == 256:
+            _KNOWN.clear()
+        known = _KNOWN[id(code)] = code, tuple(code.co_positions())
+    return known[1]
 
 
 def _characters(file: str, line: int, column: int) -> int:

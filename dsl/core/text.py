@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import operator as python_operator
+import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from lark.exceptions import UnexpectedInput
 
 from ..dialect import OPTIONS, Dialect, dialects, find
 from . import functions, hints
-from .builder import GraphBuilder
+from .builder import MAX_OPERATIONS, GraphBuilder
 from .diagnostics import Span, error
 from .graph import Uniform
 from .header import misplaced
@@ -30,6 +32,9 @@ from .syntax import syntax_error
 
 __all__ = ["Body", "Written", "literal", "parse_kernel", "span_of"]
 
+#: a text with more words, signs and lines than this is refused before it is parsed: parsing takes some 40 µs for each
+MAX_WORDS = 3 * MAX_OPERATIONS
+_WORD = re.compile(r"""\#[^\n]*|"[^"\n]*"|'[^'\n]*'|\d[\w.]*|\w+|[^\w\s]|\n""")
 _CONSTANTS = {"None": None, "True": True, "False": False}
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "+": python_operator.add,
@@ -107,6 +112,7 @@ class _NoLiteral(Exception):
 
 def parse_kernel(source: str, filename: str = "<kernel>") -> Written:
     """Return the kernel that the text describes. Raises KernelError."""
+    _check_length(source, filename)
     parser, lines = _parser()
     try:
         tree: Any = parser.parse(source)
@@ -122,6 +128,21 @@ def parse_kernel(source: str, filename: str = "<kernel>") -> Written:
         )
     found = tree.children[0]
     return _kernel(find(str(found.children[0])), found, source, filename)
+
+
+def _check_length(source: str, filename: str) -> None:
+    """Raise KernelError (E107) where the text is too long to be parsed."""
+    beyond = next(islice(_WORD.finditer(source), MAX_WORDS, None), None)
+    if beyond is not None:
+        line = source.count("\n", 0, beyond.start()) + 1
+        column = beyond.start() - source.rfind("\n", 0, beyond.start())
+        raise error(
+            "E107",
+            f"the kernel has more than {MAX_WORDS} words, signs and lines",
+            Span(filename, line, column, line, column + 1),
+            hint="compute with whole vectors, as in sum(v); a kernel in Python takes long lists as NumPy arrays",
+            source=source,
+        )
 
 
 @dataclass

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.dsl.analytics.lower import lower
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.graph import Graph, Region, Uniform
 from penstock.dsl.core.load import from_text, load_kernel
@@ -346,6 +347,14 @@ def test_huge_expressions_do_not_overflow_the_stack() -> None:
     minus = "-" * 20_001 + "x"
     with pytest.raises(KernelError, match="E107"):
         trace(f"kernel f(x: input, w: model)\n w <- w - ({minus})")
+
+
+def test_a_chain_too_long_to_plan_is_refused() -> None:
+    """Following it would overflow C's stack (signal 11) below the number of operations that a kernel may have."""
+    terms = " + ".join(["x"] * 18_000)
+    graph = trace(f"kernel f(x: input, w: model)\n w <- w - ({terms})")
+    with pytest.raises(KernelError, match="E107.*has 18002 operations; hardware is planned for"):
+        lower(graph, 1, serial_limit=1)
 
 
 def test_names_may_look_like_keywords() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.dsl.core import places, text
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
 
@@ -176,6 +178,48 @@ def test_nested_too_deeply() -> None:
         ("error[E107]: k.py is nested", "error[E101]: Python cannot read this: too many nested")
     )
     assert "k.py:2:" in shown and "^" in shown and "\nhint: " in shown
+
+
+N = 200_000
+HUGE_TEXT = {
+    "sum": " + ".join(["w"] * N),
+    "nested": "(" * N + "w" + ")" * N,
+    "open": "(" * N,
+    "transposed": "w" + ".T" * N,
+    "arguments": f"where({','.join(['w'] * N)})",
+    "statements": "w" + "\n a = w" * N,
+    "lines": "w +" + "\n" * N,
+}
+
+
+@pytest.mark.parametrize("body", HUGE_TEXT.values(), ids=HUGE_TEXT)
+def test_a_text_too_long_to_parse(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused before the parser, which takes 40 µs for each word, sees it."""
+    monkeypatch.setattr(text, "_parser", lambda: pytest.fail("it was parsed"))
+    Path("k.psk").write_text(f"kernel f(w: model) # {'x ' * N}\n w <- {body}\n")
+    said = message("k.psk")
+    assert said.startswith("error[E107]: the kernel has more than 60000 words, signs and lines\n")
+    assert "^" in said and "\nhint: compute with whole vectors" in said and len(said) < 1000
+
+
+def test_a_name_of_a_million_letters() -> None:
+    Path("k.psk").write_text(f"kernel f(x: input, w: model)\n w <- {'a' * 1_000_000}\n")
+    said = message_of_check("k.psk")
+    assert said.startswith("error[E201]: the name aaa") and len(said) < 5000
+
+
+def test_a_long_function_is_not_hashed_at_every_operation() -> None:
+    """Python hashes and compares a function's code by all that it holds."""
+
+    class Code:
+        def __getattr__(self, name: str) -> object:
+            return getattr(message.__code__, name)
+
+        def __hash__(self) -> int:
+            raise AssertionError
+
+    code: Any = Code()
+    assert places._code_span(code, 0, 1) == places._code_span(code, 0, 1)
 
 
 #: exceptions that a kernel's file raises while it is loaded, and what stands in the hint
