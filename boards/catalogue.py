@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
+from ..models import plugins
 from ..models.memory import ON_CHIP
 from ..models.target import TARGETS, register
 from .board import Board, Memory
@@ -243,24 +244,18 @@ BOARDS: tuple[Board, ...] = (
 @cache
 def _known() -> tuple[dict[str, Board], dict[str, str]]:
     """Return all boards by name, and why the boards of an entry point are left out. What another package gets wrong breaks no command of this one."""
-    found, left_out = {board.name: board for board in BOARDS}, {}
-    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
-        try:
-            offered = point.load()
-            more = {
-                board.name: board
-                for board in ([offered] if isinstance(offered, Board) else offered)
-            }
-            if unknown := [board.device for board in more.values() if board.device not in DEVICES]:
-                raise LookupError(f"there is no device {unknown[0]}")
-        except Exception as problem:  # whatever a package does when it is imported
-            left_out[point.name] = f"{type(problem).__name__}: {problem}"
-            continue
-        taken = [name for name, board in more.items() if found.get(name, board) != board]
-        if taken:
-            left_out[point.name] = f"there is a board {taken[0]} already"
-        else:
-            found |= more
+    found = {board.name: board for board in BOARDS}
+
+    def accept(point: EntryPoint, offered: Any) -> None:
+        more = {b.name: b for b in ([offered] if isinstance(offered, Board) else offered)}
+        if unknown := [board.device for board in more.values() if board.device not in DEVICES]:
+            raise LookupError(f"there is no device {unknown[0]}")
+        for name, board in more.items():
+            if found.get(name, board) != board:
+                raise plugins.Unusable(f"there is a board {name} already")
+        found.update(more)
+
+    left_out = plugins.load(GROUP, "set of boards", accept)
     for board in found.values():
         if board.name not in TARGETS:
             register(board.target)

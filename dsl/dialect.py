@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, overload
+
+from ..models import plugins
 
 __all__ = [
     "GROUP",
@@ -34,6 +35,7 @@ __all__ = [
     "names",
     "own",
     "owner",
+    "reserved",
 ]
 
 #: entry points under which packages offer dialects: each names a `Dialect`
@@ -176,6 +178,13 @@ class Dialect:
     pages: Path | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The names that stand behind `ps.`."""
+        kinds = tuple(kind.capitalize() for kind in self.kinds)
+        written = () if self.python is None else (self.keyword, *kinds)
+        return (*written, self.kernel.__name__, *self.functions, *self.declares)
+
     def __post_init__(self) -> None:
         if not self.one:
             object.__setattr__(self, "one", f"a {self.keyword} kernel")
@@ -201,20 +210,25 @@ def _known() -> tuple[dict[str, Dialect], dict[str, str]]:
 
     What another package gets wrong breaks nothing here.
     """
-    found, out = {dialect.keyword: dialect for dialect in own()}, {}
-    for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
-        try:
-            offered = point.load()
-        except Exception as problem:  # whatever a package does when it is imported
-            out[point.name] = f"{type(problem).__name__}: {problem}"
-            continue
+    found = {dialect.keyword: dialect for dialect in own()}
+
+    def accept(point: Any, offered: Any) -> None:
         if not isinstance(offered, Dialect):
-            out[point.name] = f"{point.value} is no penstock.dsl.dialect.Dialect"
-        elif offered.keyword in found:
-            out[point.name] = f"there is a keyword {offered.keyword} already"
-        else:
-            found[offered.keyword] = offered
-    return found, out
+            raise plugins.Unusable(f"{point.value} is no penstock.dsl.dialect.Dialect")
+        if offered.keyword in found:
+            raise plugins.Unusable(f"there is a keyword {offered.keyword} already")
+        if taken := next(filter(reserved, offered.public), None):
+            raise plugins.Unusable(f"its name {taken} is taken: penstock.{taken} is Penstock's own")
+        found[offered.keyword] = offered
+
+    return found, plugins.load(GROUP, "dialect", accept)
+
+
+def reserved(name: str) -> bool:
+    """Return whether a name behind `ps.` is a module of Penstock or a name of its API, which no dialect may have: which of the
+    two it meant would depend on what was imported before."""
+    root = __name__.partition(".")[0]
+    return name in plugins.RESERVED or find_spec(f"{root}.{name}") is not None
 
 
 def dialects() -> Mapping[str, Dialect]:
@@ -229,9 +243,8 @@ def left_out() -> Mapping[str, str]:
 
 def absent() -> str:
     """Return what a hint about an unknown word adds where dialects are left out."""
-    return "".join(
-        f"; the installed dialect {name} is left out: {why}" for name, why in left_out().items()
-    )
+    left_out()  # they are loaded
+    return plugins.absent()
 
 
 def find(keyword: str) -> Dialect:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from ..dialect import Dialect, dialects, own
+from ..dialect import Dialect, absent, dialects, own
 from .diagnostics import Span, error
 from .hints import closest
 
@@ -67,6 +67,7 @@ def explain(code: str) -> str:
     wanted = code.strip().upper()
     if wanted not in codes():
         hint = closest(wanted, codes()) or "docs/diagnostics.md lists them all"
+        hint += absent()
         raise error("E901", f"there is no diagnostic {code}", Span.whole("explain"), hint=hint)
     return _pages(dialects().values())[wanted].read_text(encoding="utf-8")
 

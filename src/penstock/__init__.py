@@ -11,6 +11,7 @@ import sys
 from importlib import import_module
 
 from penstock import hooks
+from penstock.models import plugins
 
 TYPE_CHECKING = False  # typing is not imported before Ctrl-C is seen to
 if TYPE_CHECKING:
@@ -81,3 +82,4 @@ def _opened(engine: str, source: Any, given: Any) -> Any:
 
 
 hooks.page, hooks.opened = _page, _opened
+plugins.RESERVED.update(_API, globals())  # a dialect's name would never be seen behind these

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from penstock.models import plugins
 from penstock.state import State
 
 __all__ = ["State", "main", "program", "run"]
@@ -36,17 +37,23 @@ def program(context: click.Context, version: bool) -> None:
 
 def _add_commands() -> None:
     """Take up the shared commands, then those of the engines."""
+    from penstock.boards.catalogue import boards
     from penstock.commands import commands
     from penstock.discovery import engines
+    from penstock.dsl.dialect import dialects
 
     for command in commands():
         program.add_command(command)
     for engine in engines().values():
         for command in engine.commands:
-            program.add_command(command)
+            if command.name not in program.commands:
+                program.add_command(command)
+    boards(), dialects()  # plug-ins that are left out are known then
 
 
-_add_commands()
+with warnings.catch_warnings():  # `run` names them
+    warnings.simplefilter("ignore")
+    _add_commands()
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +61,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     mistake."""
     state = State()
     try:
-        given = None if arguments is None else list(arguments)
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        if not {"-q", "--quiet"} & set(given):
+            for left in plugins.left_out():
+                state.say(f"warning: {left}; mend or uninstall its package")
         result = program.main(args=given, prog_name="penstock", standalone_mode=False, obj=state)
         code = int(result or 0)
     except BrokenPipeError:

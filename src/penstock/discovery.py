@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import penstock.engines
+from penstock.dsl.core.diagnostics import error
+from penstock.dsl.core.kernel import AnyKernel
+from penstock.dsl.dialect import dialects, reserved
 from penstock.engines.engine import Engine
-
-if TYPE_CHECKING:
-    from penstock.dsl.core.kernel import AnyKernel
+from penstock.models import plugins
 
 __all__ = ["GROUP", "engine_named", "engine_names", "engine_of", "engines", "left_out"]
 
@@ -30,20 +30,37 @@ def _own() -> Iterator[Engine]:
 
 @cache
 def _found() -> tuple[dict[str, Engine], dict[str, str]]:
-    found, unusable = {engine.name: engine for engine in _own()}, {}
-    for point in entry_points(group=GROUP):
-        try:
-            loaded = point.load()
-            engine = loaded() if isinstance(loaded, type) else loaded
-            if not isinstance(engine, Engine):
-                raise TypeError(f"{point.value} is no penstock.engines.base.Engine")
-            if engine.name in found:
-                raise ValueError(f"an engine {engine.name} is there already")
-        except Exception as problem:
-            unusable[point.name] = f"{type(problem).__name__}: {problem}"
-        else:
-            found[engine.name] = engine
-    return found, unusable
+    found = {engine.name: engine for engine in _own()}
+
+    def accept(point: Any, loaded: Any) -> None:
+        engine = loaded() if isinstance(loaded, type) else loaded
+        if not isinstance(engine, Engine):
+            raise plugins.Unusable(f"{point.value} is no penstock.engines.base.Engine")
+        if engine.name in found:
+            raise plugins.Unusable(f"there is an engine {engine.name} already")
+        _check(engine, found.values())
+        found[engine.name] = engine
+
+    return found, plugins.load(GROUP, "engine", accept)
+
+
+def _check(engine: Engine, others: Iterable[Engine]) -> None:
+    """Raise whatever would otherwise break commands that do not need the engine."""
+    flags = {
+        (command, option.name): option.flag
+        for other in others
+        for command, options in other.options.items()
+        for option in options
+    }
+    for command, options in engine.options.items():
+        for option in options:
+            option.parameter()
+            if flags.get((command, option.name), option.flag) != option.flag:
+                raise plugins.Unusable(f"another engine has an option {option.name}")
+    for name in engine.names:
+        if reserved(name) or any(name in dialect.public for dialect in dialects().values()):
+            raise plugins.Unusable(f"its name {name} is taken: there is a penstock.{name}")
+    list(engine.commands), dict(engine.papers), list(engine.errors)
 
 
 def engines() -> dict[str, Engine]:
@@ -57,15 +74,21 @@ def left_out() -> dict[str, str]:
 
 
 def engine_of(kernel: AnyKernel | Any) -> Engine:
-    """Return the engine that compiles a kernel. Raises TypeError where there is none."""
+    """Return the engine that compiles a kernel. Raises KernelError (E610) where there is none, TypeError for what is no kernel."""
     for engine in engines().values():
         if isinstance(kernel, engine.kernels):
             return engine
-    raise TypeError(f"no engine compiles {type(kernel).__name__}")
+    if not isinstance(kernel, AnyKernel):
+        raise TypeError(f"no engine compiles {type(kernel).__name__}")
+    message = f"no engine compiles the {kernel.title} {kernel.name}"
+    hint = "install the package that has the engine beside the dialect" + plugins.absent()
+    raise error("E610", message, kernel.name_span, hint=hint, source=kernel.source)
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine of that name. Raises KeyError."""
+    """Return the engine of that name. Raises ValueError."""
+    if name not in engines():
+        raise ValueError(f"there is no engine {name}{plugins.absent()}")
     return engines()[name]
 
 

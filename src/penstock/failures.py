@@ -13,6 +13,7 @@ import click
 
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, render
 from penstock.models.errors import HardwareError
+from penstock.models.plugins import absent
 from penstock.output import OutputError
 
 __all__ = [
@@ -120,6 +121,8 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
         command = context.command_path if context is not None else "penstock"
         message = " ".join(problem.format_message().split()).rstrip(".")
         hint = getattr(problem, "hint", "") or f"{command} --help lists what it takes"
+        if message.startswith("No such"):  # a command or an option of a plug-in's engine?
+            hint += absent()
         return _at(command, "E902", message[:1].lower() + message[1:], hint)
     if isinstance(problem, OutputError):
         return _at("output", "E903", problem.message, problem.hint)

@@ -6,6 +6,7 @@ from penstock.boards.catalogue import boards
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.models.memory import FixedLatency, Memory, parse_memory
+from penstock.models.plugins import absent
 from penstock.models.target import TARGETS, Target
 
 __all__ = ["target_named", "timing_of"]
@@ -19,6 +20,7 @@ def target_named(name: str | Target) -> Target:
         return name
     if name not in TARGETS:
         hint = closest(name.lower(), TARGETS) or f"known are {', '.join(sorted(TARGETS))}"
+        hint += absent()
         raise error("E602", f"there is no target {name!r}", Span.whole("--target"), hint=hint)
     return TARGETS[name]
 

@@ -27,6 +27,7 @@ from penstock.cli import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
+from penstock.models import plugins
 from penstock.models.target import TARGETS
 from penstock.output import write_folder
 from penstock.saved import sealed
@@ -100,7 +101,7 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
             return other
 
     monkeypatch.setattr(
-        board_module, "entry_points", lambda group: [Point()] if group == "penstock.boards" else []
+        plugins, "entry_points", lambda group: [Point()] if group == "penstock.boards" else []
     )
     try:
         assert board_module._known.__wrapped__()[0]["somebody's-board"] == other
@@ -129,8 +130,11 @@ def test_entry_points_that_cannot_be_used(
         Point("part", replace(fresh, device="LFE5U-99F")),
         Point("same", [fresh, taken]),
     ]
-    monkeypatch.setattr(board_module, "entry_points", lambda group: points)
-    known = board_module._known.__wrapped__()
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugins, "_LEFT", {})
+    monkeypatch.setattr(plugins, "_WARNED", set())
+    with pytest.warns(UserWarning, match="the installed set of boards"):
+        known = board_module._known.__wrapped__()
     assert known == (
         {board.name: board for board in BOARDS},
         {

@@ -123,7 +123,7 @@ def outside(tmp_path: Path, entry_points: str, **modules: str) -> dict[str, str]
 
 def run(script: str, folder: Path, environment: dict[str, str]) -> list[str]:
     """Run a script in a folder of its own; returns the lines that it prints."""
-    command = [sys.executable, "-W", "error", "-c", script]
+    command = [sys.executable, "-W", "error", "-W", "ignore:the installed", "-c", script]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

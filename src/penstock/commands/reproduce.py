@@ -28,6 +28,7 @@ def _reproduce(
     from penstock.discovery import engines
     from penstock.dsl.core.diagnostics import Span, error
     from penstock.dsl.core.hints import closest
+    from penstock.models.plugins import absent
     from penstock.outcome import Outcome
     from penstock.output import as_json, check_file, check_folder, write_file, write_folder
     from penstock.report.terminal import show
@@ -39,7 +40,7 @@ def _reproduce(
         return
     if paper not in papers:
         known = f"known are {', '.join(papers)}" if papers else "no engine has one yet"
-        hint = closest(paper.lower(), papers) or known
+        hint = (closest(paper.lower(), papers) or known) + absent()
         raise error("E905", f"no engine reproduces {paper!r}", Span.whole("PAPER"), hint=hint)
     check_page(report, json)
     for path in (report, json):
