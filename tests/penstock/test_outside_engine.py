@@ -147,6 +147,33 @@ def test_report(site: dict[str, str]) -> None:
     assert "<svg" in page and "sums" in page and "bit for bit" in page
 
 
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ("", "0 words cannot be summed"),
+        ("1,x", "these numbers are no words"),
+        ("-1", "these numbers are no words"),
+        (str(1 << 64), "these numbers are no words"),
+    ],
+)
+def test_words_that_are_none(numbers: str, said: str, site: dict[str, str]) -> None:
+    how = ("simulate", "sums.py", "--backend", "golden", "--data", f"numbers:{numbers}")
+    shown, report = penstock(site, *how, code=1)
+    assert [(e["code"], e["message"]) for e in report["errors"]] == [("E701", said)]
+    assert shown.count("error[") == 1 and "hint: " in shown
+
+
+def test_a_dram(site: dict[str, str]) -> None:
+    how = ("simulate", "sums.py", "--backend", "pysim", "--memory", "ddr4-2400")
+    _, report = penstock(site, *how, *data(WORDS))
+    assert report["bit_exact"] and report["cycles"]["rtl"] == report["cycles"]["model"]
+    assert report["result"]["total"] == expected(WORDS)
+    penstock(site, "compile", "sums.py", "--memory", "ddr4-2400", "--out", "made")
+    script = "import penstock as ps; print(ps.load('made').run('numbers:1,2', backend='model').cycles > 0)"
+    done = subprocess.run([sys.executable, "-c", script], env=site, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_options_of_other_engines(site: dict[str, str]) -> None:
     said, _ = penstock(site, "model", "sums.py", "--rows", "9", "--epochs", "2", code=1)
     assert "--epochs is not for the engine tally" in said

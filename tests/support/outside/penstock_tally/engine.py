@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import index
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.engines.base import Cycles, Design, Engine, Given, Result, Workload
 from penstock.host.sources import SourceError
 from penstock.models.errors import HardwareError
-from penstock.models.memory import FixedLatency, parse_memory
+from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.numerics.formats import parse_format
 from penstock.models.resources import Resources
 from penstock.options import Count, Option
@@ -28,6 +30,8 @@ __all__ = ["TallyDesign", "TallyingEngine"]
 
 #: the word that a fault puts in place of word 3
 _FAULT = 12345
+#: words that its register counts
+MOST = (1 << 24) - 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class TallyDesign(Design):
 
         return TallyEngine(self.gain, self.identity)
 
-    def memories(self, memory: FixedLatency) -> Mapping[str, FixedLatency]:
+    def memories(self, memory: Memory) -> Mapping[str, Memory]:
         return Spec.memories(memory)
 
     def resources_on(self, part: Any) -> Resources:
@@ -86,9 +90,22 @@ class TallyDesign(Design):
 
     def workload(self, given: Given) -> Tallying:
         words = given.data
-        if words is None and given.rows is not None:
-            words = np.ones(given.rows, dtype=np.uint64)
-        return Tallying(self, np.asarray(words, dtype=np.uint64), given.option("fault"))
+        if words is None:
+            words = range(given.rows or 0)
+        return Tallying(self, _words(words), given.option("fault"))
+
+
+def _words(numbers: Sequence[Any]) -> NDArray[np.uint64]:
+    """Return numbers, or their texts, as words. Raises SourceError where they are none, or too many."""
+    if not 0 < len(numbers) <= MOST:
+        hint = f"give 1 to {MOST:,}, as in numbers:1,2,3"
+        raise SourceError(f"{len(numbers):,} words cannot be summed", hint, code="E701")
+    try:
+        whole = [int(n, 0) if isinstance(n, str) else index(n) for n in numbers]
+        return np.array(whole, dtype=np.uint64)
+    except (TypeError, ValueError, OverflowError):
+        hint = "a word is a whole number from 0 to 2^64 - 1, as in numbers:1,0xff"
+        raise SourceError("these numbers are no words", hint, code="E701") from None
 
 
 class Tallying(Workload):
@@ -99,7 +116,7 @@ class Tallying(Workload):
         self.name, self.rows = "words", len(words)
         self._target = round_up(BUS * len(words))
 
-    def _told(self, memory: FixedLatency) -> Any:
+    def _told(self, memory: Memory) -> Any:
         fault = None if self.fault is None else (self.fault, 3, _FAULT)
         spec = Spec(self.design.gain)
         return spec.run(self.words, 0, self._target, memory, fault)
@@ -112,7 +129,7 @@ class Tallying(Workload):
         codes = {"total": np.array(halves, dtype=np.int64)}
         return Result(codes, None, {"writes": told.writes})
 
-    def model(self, memory: FixedLatency) -> Cycles:
+    def model(self, memory: Memory) -> Cycles:
         told = self._told(memory)
         return Cycles(told.cycles, _Bound(len(self.words)))
 
@@ -162,12 +179,13 @@ class TallyingEngine(Engine):
         kind, _, rest = source.partition(":")
         if kind != "numbers":
             raise SourceError(f"no words: {source}", "write numbers:1,2,3", code="E701")
-        return np.array([int(n, 0) for n in rest.split(",")], dtype=np.uint64)
+        return _words(rest.split(",") if rest.strip() else ())
 
     def compile(self, kernel: Any, part: Any, given: Given) -> TallyDesign:
         kernel.check()
         timing = timing_of(given.memory, part)
-        timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
+        if isinstance(timing, FixedLatency):  # --memory may name a DRAM, which has a bus of its own
+            timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
         return TallyDesign(part.name, timing, kernel.name, kernel.gain)
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> TallyDesign:

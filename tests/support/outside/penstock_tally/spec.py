@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.models.errors import HardwareCode
-from penstock.models.memory import FixedLatency, Reader, Writer, split
+from penstock.models.memory import FixedLatency, Memory, Reader, Writer, split
 from penstock.models.shell import Counter, EngineRegister, RegisterMap
 
 __all__ = ["BUS", "Spec", "TallyError", "Told", "register_map"]
@@ -60,9 +60,11 @@ class Spec:
     gain: int
 
     @staticmethod
-    def memories(memory: FixedLatency) -> dict[str, FixedLatency]:
-        """Return the timings where `memory` is that of the port that reads: the other one's latency
-        is twice as long."""
+    def memories(memory: Memory) -> dict[str, Memory]:
+        """Return the timings where `memory` is that of the port that reads: a fixed latency is twice
+        as long at the other one, a DRAM is the same."""
+        if not isinstance(memory, FixedLatency):
+            return {"m0": memory, "m1": memory}
         slow = FixedLatency(2 * memory.latency, memory.bytes_per_cycle)
         return {"m0": memory, "m1": slow}
 
@@ -71,7 +73,7 @@ class Spec:
         words: NDArray[np.uint64],
         source: int,
         target: int,
-        memory: FixedLatency,
+        memory: Memory,
         fault: tuple[int, int, int] | None = None,
     ) -> Told:
         """Return what a run gives. `fault`: in this cycle, the word of this number becomes this."""
