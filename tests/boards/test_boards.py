@@ -25,9 +25,9 @@ from penstock.boards.flow import Sources
 from penstock.boards.top import clock_setting
 from penstock.cli import run
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.models import plugins
 from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
-from penstock.models import plugins
 from penstock.models.target import TARGETS
 from penstock.output import write_folder
 from penstock.saved import sealed
