@@ -26,12 +26,10 @@ __all__ = [
     "Dialect",
     "Function",
     "Signature",
-    "absent",
     "declared",
     "dialects",
     "find",
     "function",
-    "left_out",
     "names",
     "own",
     "owner",
@@ -205,11 +203,7 @@ def own() -> Iterator[Dialect]:
 
 
 @cache
-def _known() -> tuple[dict[str, Dialect], dict[str, str]]:
-    """Return all dialects by keyword, and why those of an entry point are left out.
-
-    What another package gets wrong breaks nothing here.
-    """
+def _known() -> dict[str, Dialect]:
     found = {dialect.keyword: dialect for dialect in own()}
 
     def accept(point: Any, offered: Any) -> None:
@@ -221,7 +215,8 @@ def _known() -> tuple[dict[str, Dialect], dict[str, str]]:
             raise plugins.Unusable(f"its name {taken} is taken: penstock.{taken} is Penstock's own")
         found[offered.keyword] = offered
 
-    return found, plugins.load(GROUP, "dialect", accept)
+    plugins.load(GROUP, "dialect", accept)
+    return found
 
 
 def reserved(name: str) -> bool:
@@ -233,18 +228,7 @@ def reserved(name: str) -> bool:
 
 def dialects() -> Mapping[str, Dialect]:
     """Return all dialects by keyword: Penstock's own, then those of installed packages' entry points."""
-    return _known()[0]
-
-
-def left_out() -> Mapping[str, str]:
-    """Return why entry points' dialects are left out, by the entry point's name."""
-    return _known()[1]
-
-
-def absent() -> str:
-    """Return what a hint about an unknown word adds where dialects are left out."""
-    left_out()  # they are loaded
-    return plugins.absent()
+    return _known()
 
 
 def find(keyword: str) -> Dialect:

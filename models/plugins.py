@@ -22,7 +22,7 @@ _LOADING: list[tuple[str, str]] = []
 
 
 class Unusable(Exception):
-    """Why what an entry point offers cannot be used, in the words that the user reads."""
+    """Why an entry point's offer cannot be used, in the words that the user reads."""
 
 
 @dataclass(frozen=True)

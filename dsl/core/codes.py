@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from ..dialect import Dialect, absent, dialects, own
+from ...models.plugins import absent
+from ..dialect import Dialect, dialects, own
 from .diagnostics import Span, error
 from .hints import closest
 

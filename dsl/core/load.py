@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ...models.plugins import absent
 from .. import dialect
 from .diagnostics import KernelError, Span, error
 from .hints import closest
@@ -300,7 +301,7 @@ def _failed(problem: BaseException, file: str, source: str) -> KernelError:
     if isinstance(problem, AttributeError) and getattr(problem.obj, "__name__", None) == "penstock":
         known = dialect.names()
         listed = ", ".join((*known, *dialect.declared()))
-        hint = (closest(str(problem.name), known) or f"it has {listed}") + dialect.absent()
+        hint = (closest(str(problem.name), known) or f"it has {listed}") + absent()
         return error(
             "E202", f"penstock has nothing called {problem.name}", span, hint=hint, source=text
         )

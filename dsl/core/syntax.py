@@ -8,7 +8,8 @@ from typing import Any
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from ..dialect import absent, dialects
+from ...models.plugins import absent
+from ..dialect import dialects
 from . import functions
 from .diagnostics import KernelError, Span, error
 from .header import untyped

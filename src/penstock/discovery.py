@@ -15,7 +15,7 @@ from penstock.dsl.dialect import dialects, reserved
 from penstock.engines.engine import Engine
 from penstock.models import plugins
 
-__all__ = ["GROUP", "engine_named", "engine_names", "engine_of", "engines", "left_out"]
+__all__ = ["GROUP", "engine_named", "engine_names", "engine_of", "engines"]
 
 #: the entry points of engines of other distributions
 GROUP = "penstock.engines"
@@ -29,7 +29,7 @@ def _own() -> Iterator[Engine]:
 
 
 @cache
-def _found() -> tuple[dict[str, Engine], dict[str, str]]:
+def _found() -> dict[str, Engine]:
     found = {engine.name: engine for engine in _own()}
 
     def accept(point: Any, loaded: Any) -> None:
@@ -41,7 +41,8 @@ def _found() -> tuple[dict[str, Engine], dict[str, str]]:
         _check(engine, found.values())
         found[engine.name] = engine
 
-    return found, plugins.load(GROUP, "engine", accept)
+    plugins.load(GROUP, "engine", accept)
+    return found
 
 
 def _check(engine: Engine, others: Iterable[Engine]) -> None:
@@ -65,12 +66,7 @@ def _check(engine: Engine, others: Iterable[Engine]) -> None:
 
 def engines() -> dict[str, Engine]:
     """Return all engines by name."""
-    return _found()[0]
-
-
-def left_out() -> dict[str, str]:
-    """Return the entry points that could not be used, with the reason."""
-    return _found()[1]
+    return _found()
 
 
 def engine_of(kernel: AnyKernel | Any) -> Engine:
