@@ -133,6 +133,8 @@ class HostNodes:
     def joined(self, a: Product, b: Product) -> Product | None:
         """Return the sum of two products that share a vector, None where they do not."""
         op = "add" if a.sign == b.sign else "sub"
+        if self.same(a.k, b.k) and self.same(a.v, b.v):  # both may be shared with a third one
+            return replace(a, scale=self.op(op, a.scale, b.scale))
         for own, other in (("k", "v"), ("v", "k")):
             if not self.same(getattr(a, own), getattr(b, own)):
                 continue

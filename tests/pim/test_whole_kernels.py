@@ -1,0 +1,86 @@
+"""Whole recurrences from their text: golden within the stated bound of what NumPy computes in float64 from that text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.outcome import differences
+from testbench.recurrences import Written, beyond, drawn
+
+ROWS = 4  # of a bank, as in test_matrix.py: the device is built once
+
+SHAPES = {"S": ("k", "v"), "d": ("k",), "q": ("k",), "e": ("v",), "w": ("v",), "a": (), "b": ()}
+#: lines, reading and output of what failed once
+KEPT = [
+    # two products alike, and a third one that shares the vector that they were not joined by
+    (["S <- S + outer(d, w) - 2 * outer(d, w) + outer(d, e)"], "(S @ e)", "{r}"),
+    (["S <- S + outer(d, w) - 2 * outer(d, w) + outer(q, w)"], "(q @ S)", "{r}"),
+]
+
+
+def held(made: Written, path: Path | None = None) -> str:
+    """Hold a kernel, or the Python function where there is a path for it, to float64; return how it ended."""
+    design = made.compiled(path)
+    run = design.run(made.arrays, backend="golden", tokens=made.tokens)
+    wrong = beyond(made, design, run)
+    assert wrong in ([], ["saturated"]), (made, wrong)
+    return (*wrong, design.recurrent.mode + " turned" * design.recurrent.turned)[0]
+
+
+def held_all(examples: int, folder: Path) -> None:
+    """Hypothesis draws kernels, and shrinks those that fail; every fourth is a Python function."""
+    ends: Counter[str] = Counter()
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.randoms(use_true_random=False))
+    def run(random: Random) -> None:
+        python = folder / f"f{ends.total()}.py" if random.randrange(4) == 0 else None
+        ends[held(drawn(random), python)] += 1
+
+    run()
+    print(ends)
+    assert ends["saturated"] <= 0.02 * examples
+    assert len(ends) - ("saturated" in ends) == 4  # updates either way, scores, attention
+
+
+def test_kernels_are_as_float64_has_them(tmp_path):
+    for lines, reading, output in KEPT:
+        options = {"format": "float16", "heads": 1, "batch": 1}
+        held(Written(SHAPES, {"k": 3, "v": 2}, tuple(lines), reading, output, options))
+    held_all(200, tmp_path)
+
+
+@pytest.mark.long
+def test_many_kernels_are_as_float64_has_them(tmp_path):
+    held_all(4000, tmp_path)
+
+
+def test_kernels_on_rtl():
+    """On the device that `test_matrix.py` builds."""
+    fixed = {"format": "mx8", "rounding": "nearest", "schedule": "together", "banks": 2}
+    random, found = Random(1), 0
+    while found < 4:
+        made = drawn(random, unit="pimba", **fixed)
+        design = made.compiled()
+        if design.device.rows != ROWS:
+            continue
+        found += 1
+        runs = {
+            b: design.run(made.arrays, backend=b, tokens=made.tokens)
+            for b in ("golden", "model", "rtl")
+        }
+        assert differences(runs["golden"], runs["rtl"]) == [], made
+        assert runs["model"].cycles == runs["rtl"].cycles, made
+        assert beyond(made, design, runs["golden"]) == []
