@@ -166,14 +166,16 @@ class Interval:
 
 def _where(condition: Any, a: Any, b: Any) -> Interval:
     test, a, b = map(Interval.of, (condition, a, b))
-    low = np.where(test.low > 0.5, a.low, np.where(test.high > 0.5, np.minimum(a.low, b.low), b.low))
+    low = np.where(
+        test.low > 0.5, a.low, np.where(test.high > 0.5, np.minimum(a.low, b.low), b.low)
+    )
     high = np.where(
         test.low > 0.5, a.high, np.where(test.high > 0.5, np.maximum(a.high, b.high), b.high)
     )
     return Interval(low, high)
 
 
-_sigmoid = lambda x: 1 / (1 + np.exp(np.minimum(-x, 700)))
+_sigmoid = np.errstate(over="ignore")(lambda x: 1 / (1 + np.exp(-x)))
 _NUMPY: dict[str, Any] = {
     **{n: getattr(np, n) for n in ("exp", "tanh", "log", "sqrt", "sum", "prod", "max", "min")},
     **{n: getattr(np, n) for n in ("outer", "abs", "where")},
@@ -359,7 +361,9 @@ class _Update(_Draw):
         if self.products < self.most and self.random.random() < 0.6:
             p = self.product()
             return str(
-                self.one(f"({inner} + {p})", f"({p} + {inner})", f"({inner} - {p})", f"({p} - {inner})")
+                self.one(
+                    f"({inner} + {p})", f"({p} + {inner})", f"({inner} - {p})", f"({p} - {inner})"
+                )
             )
         return str(
             self.one(
@@ -392,7 +396,11 @@ def _reading(draw: _Draw) -> str:
     if own == "k":
         forms = [f"({q} @ {matrix})", f"({matrix}.T @ {q})", f"sum({matrix}.T * {q}, axis=1)"]
     else:
-        forms = [f"({matrix} @ {q})", f"({q} @ {matrix}.T)", f"sum({matrix}.T * {q}[:, None], axis=0)"]
+        forms = [
+            f"({matrix} @ {q})",
+            f"({q} @ {matrix}.T)",
+            f"sum({matrix}.T * {q}[:, None], axis=0)",
+        ]
     forms += [f"sum({beside} * {matrix}, axis={axis})", f"sum({matrix} * {beside}, axis={axis})"]
     return str(draw.one(*forms, forms[0], f"sum({matrix}, axis={axis})"))
 

@@ -1,0 +1,132 @@
+"""Whole maps from their declarations, in both languages, on golden: each answer is that of a `dict`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+
+#: what an answer says, by name
+STATUS = {"FOUND": 0, "MISSING": 1, "FULL": 2}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A map's declaration in a file's text, what it says, options, and operations (kind, key, value)."""
+
+    text: str
+    suffix: str
+    name: str
+    value_bytes: int
+    capacity: int
+    options: dict[str, Any]
+    operations: tuple[tuple[str, int, bytes], ...]
+
+    @property
+    def lines(self) -> str:
+        """The operations as a file has them."""
+        made = ["# a comment", ""]
+        for turn, (kind, key, value) in enumerate(self.operations):
+            made.append(f"{kind} {hex(key) if turn % 3 == 0 else key} {value.hex()}".rstrip())
+        return "\n".join(made)
+
+
+def capacity_of(random: Random, python: bool) -> tuple[str, int]:
+    """A capacity as it may be written, and what it is."""
+    small, power = random.choice((1, 2, 3, 7, 12, 25)), random.randrange(7)
+    forms = [(str(small), small), (f"2**{power}", 2**power), (f"3 * {small} + 1", 3 * small + 1)]
+    if python:
+        forms += [(f"1 << {power}", 1 << power), (f"max({small}, 5)", max(small, 5))]
+    else:
+        forms += [(f"{small}.0", small), (f"2 * {small}\n  # and no more", 2 * small)]
+    return random.choice(forms)
+
+
+def declared(random: Random) -> Declared:
+    name, key, value = (
+        random.choice(("m", "sessions")),
+        *random.choice((("key", "value"), ("k", "x"))),
+    )
+    size, python = 8 * random.choice((1, 1, 1, 2, 3, 8, 9, 33, 128)), random.random() < 0.5
+    written, capacity = capacity_of(random, python)
+    if python:
+        given_ = [f"value=ps.bytes({size})", f"capacity={written}"]
+        given_ += random.choice(([], ["key=ps.u64"], [f"name={name + 'x'!r}"]))
+        random.shuffle(given_)
+        text = f"import penstock as ps\n\n{name} = ps.ObliviousMap(\n    {', '.join(given_)},\n)\n"
+        name += "x" * ("name=" in text)
+    else:
+        text = f"map {name}({key}: u64, {value}: bytes[{size}])\n  capacity = {written}\n"
+    options: dict[str, Any] = {}
+    for option, values in (
+        ("cipher", ("ascon-aead128", "aes128-gcm")), ("share", (0.0, 0.5, 0.9)), ("load", (1.0, 2.5)),
+        ("window", (2, 8)), ("rounds", (1, 2)), ("channels", (1, 2)),
+    ):  # fmt: skip
+        if random.random() < 0.2:
+            options[option] = random.choice(values)
+    # half as many keys again as there is room for, the last key of 64 bits among them
+    keys = [random.choice((0, (1 << 64) - 1, 1 << 32))]
+    keys += [
+        random.getrandbits(random.choice((4, 64))) for _ in range(capacity + capacity // 2 + 1)
+    ]
+    kinds = random.choice(("put", "put put get", "put get delete", "put put get delete")).split()
+    operations = []
+    for _ in range(random.choice((3, 20, 60, 2 * len(keys)))):
+        kind = random.choice(kinds)
+        data = random.randbytes(size) if kind == "put" else b""
+        operations.append((kind, random.choice(keys), data))
+    suffix = ".py" if python else ".psk"
+    return Declared(text, suffix, name, size, capacity, options, tuple(operations))
+
+
+def held(made: Declared, folder: Path) -> None:
+    """Every status and every value that comes back, in order."""
+    path, data = folder / f"maps{abs(hash(made.text))}{made.suffix}", folder / "operations.txt"
+    path.write_text(made.text)
+    data.write_text(made.lines)
+    design = ps.compile(str(path), target="u55c", **made.options)
+    assert (design.name, design.plan.value_bytes) == (made.name, made.value_bytes)
+    run = design.run(str(data), backend="golden")
+    items: dict[int, bytes] = {}
+    for number, (kind, key, value) in enumerate(made.operations):
+        old = items.get(key)
+        status = "MISSING" if old is None else "FOUND"
+        if kind == "put" and old is None and len(items) == made.capacity:
+            status = "FULL"
+        elif kind == "put":
+            items[key] = value
+        elif kind == "delete":
+            items.pop(key, None)
+        answer = run.codes["status"][number], bytes(run.codes["values"][number].tolist())
+        assert answer == (STATUS[status], old or bytes(made.value_bytes)), (made, number)
+
+
+def held_all(examples: int, folder: Path) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.randoms(use_true_random=False))
+    def run(random: Random) -> None:
+        held(declared(random), folder)
+
+    run()
+
+
+def test_maps_answer_as_a_dict(tmp_path):
+    held_all(120, tmp_path)
+
+
+@pytest.mark.long
+def test_many_maps_answer_as_a_dict(tmp_path):
+    held_all(3000, tmp_path)
