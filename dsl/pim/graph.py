@@ -192,6 +192,8 @@ class _Matcher:
             return replace(product, scale=self.host.op(op, product.scale, factor))
         if len(shape) == 2:
             factor = self.host.flat(factor, 0 if self.turned else 1)
+        if product.k == ONE:  # of a single row, whose products share it
+            return replace(product, v=self.host.op(op, product.v, factor))
         return replace(product, k=self.host.op(op, product.k, factor))
 
     def outer(self, number: int) -> Product:

@@ -137,6 +137,7 @@ class Trainer:
         ghosts: method `givens`, whose memo cannot give rows up: the share of tombstones among its rows beyond which a group is fitted from all of its keys. 0:
             at once, so that weights are those of the live keys; more: fewer such fits, but weights that lean towards keys that are gone.
         limit: bounds `widened`: the widest window that is published without a pass over all rows.
+        longest: bytes of a window; as many as the engine takes, unless given.
     Raises ValueError for a config of method `givens` with target `slot`, whose tombstones would keep their slots.
     """
 
@@ -147,6 +148,7 @@ class Trainer:
         *,
         ghosts: float = 0.0,
         limit: int = 256,
+        longest: int | None = None,
     ) -> None:
         if config.method is Method.GIVENS and config.target is Label.SLOT:
             raise ValueError(
@@ -164,7 +166,7 @@ class Trainer:
             )
         self.config = config
         self.backend: Backend = backend if backend is not None else golden(config)
-        self.longest = config.n_max - 1
+        self.longest = config.n_max - 1 if longest is None else longest
         self.ghosts, self.limit = ghosts, limit
         self.gaps = config.target is Label.SLOT
         self.full = 0  #: fits of all rows so far

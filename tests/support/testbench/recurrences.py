@@ -26,7 +26,7 @@ __all__ = ["Written", "beyond", "drawn"]
 Floats = NDArray[np.float64]
 _SIZES = (1, 2, 3, 5, 8, 17, 33, 70)
 #: an operation's last places, of any library of functions
-_EPS, _STEPS = 2.0**-52, 4
+_EPS, _STEPS, _TINY = 2.0**-52, 4, 2.0**-1022
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Interval:
         return np.maximum(abs(self.low), abs(self.high))
 
     def rounded(self, steps: int = _STEPS) -> Interval:
-        return Interval(self.low, self.high, steps * _EPS * self.size)
+        return Interval(self.low, self.high, steps * _EPS * self.size + _TINY)
 
     def _ends(self, other: Any, op: Callable[..., Any]) -> Interval:
         b = Interval.of(other)

@@ -123,12 +123,12 @@ def refits_of(graph: FitGraph, plan: FitPlan, span: Span, given: Given) -> tuple
             seed = options.seed if random or given.seed is None else given.seed
             options = replace(options, rows=given.rows or options.rows, seed=seed)
             _limited_rows(options.rows, changes, plan, source or "--rows")
-            return Refits.random(options.rows, plan.n_max, changes, options.seed), "random keys"
+            return Refits.random(options.rows, graph.columns, changes, options.seed), "random keys"
         name, keys = named
         later = changes.groups * changes.refits * changes.new
         _limited_rows(max(len(keys) - later, 0), changes, plan, str(source))
         seed = 1 if given.seed is None else given.seed
-        return Refits.of_keys(keys, plan.n_max, changes, seed), name
+        return Refits.of_keys(keys, graph.columns, changes, seed), name
     except TooFew as problem:
         hint = "more rows, or fewer --groups, --refits, --new or --gone"
         place = Span.whole(source or "--rows")

@@ -78,7 +78,7 @@ class FitDesign(AnyFit):
 
     def config(self) -> dict[str, Any]:
         return self.plan.to_json() | {
-            "window": self.plan.n_max - 1,
+            "window": self.graph.columns - 1,
             "incremental": self.graph.incremental,
         }
 
@@ -101,6 +101,7 @@ class FitDesign(AnyFit):
         """
         from penstock.host.learned_index import Trainer
 
+        options.setdefault("longest", self.graph.columns - 1)  # the engine may take longer windows
         backends = ("golden", "model", "rtl", "board")
         if backend not in backends:
             raise ValueError(f"backend must be one of {', '.join(backends)}, not {backend!r}")
@@ -133,11 +134,11 @@ class FitDesign(AnyFit):
         if keys is not None:
             if rows is not None:
                 raise ValueError("rows is for random keys: leave it or keys out")
-            return Refits.of_keys(list(keys), self.plan.n_max, changes, seed)
+            return Refits.of_keys(list(keys), self.graph.columns, changes, seed)
         if rows is not None and rows < 1:
             raise ValueError(f"rows must be at least 1, not {rows}")
         first = 1000 * changes.groups if rows is None else rows
-        return Refits.random(first, self.plan.n_max, changes, seed)
+        return Refits.random(first, self.graph.columns, changes, seed)
 
     def workload(self, given: Given) -> Refitting:
         """Return refits. `given.data`: `Refits`, or a source of keys, None for random ones.
