@@ -5,96 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.engines.qr import columns as engine
 from penstock.host.sources import Table
-from penstock.models.qr.table_config import TableFitPlan
-from penstock.models.strider.errors import PageError
-from testbench.fit_tables import FitTable, random_fit_table
 from testbench.rational import least_squares
 
 TEXT = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
-NAMED = ("E607", "E844", "E845")
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("f.psk").write_text(TEXT)
-
-
-@pytest.fixture
-def planned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any engine will do for the golden model: the fastest is not looked for."""
-
-    def plan(graph: Any, columns: Any, walk: Any, *_: Any) -> TableFitPlan:
-        return TableFitPlan(columns, walk, 64)
-
-    monkeypatch.setattr(engine, "lower_table", plan)
-
-
-def outcome(table: FitTable, backend: str = "golden") -> str:
-    """Fit a table; return how it ended. Anything else than weights within their bounds, or a reason
-    that names a column, fails."""
-    given = Table.from_columns(table.columns)
-    try:
-        design = ps.compile("f.psk", "vu9p", given)
-        made = design.run(given, backend)
-    except ps.KernelError as problem:
-        said = problem.diagnostic
-        assert said.code in NAMED, said
-        assert any(f"column {name}" in said.message for name in table.columns), said
-        return said.code
-    if made.errors:
-        [error] = made.errors
-        assert error.code in (PageError.VALUE_NAN, PageError.VALUE_OVERFLOW)
-        assert not table.finite
-        column, _ = design.plan.walk.value_at(error.item)
-        name = design.schema.columns[column].name
-        assert not np.isfinite(table.columns[name]).all()
-        return error.code.name
-    rows = [[Fraction(v) for v in row] for row in table.rows.tolist()]
-    bias, weights = least_squares(rows)
-    solution = made.details["solution"]
-    off = [
-        abs(Fraction(w) - e) for w, e in zip(made.result["weights"].tolist(), weights, strict=True)
-    ]
-    assert all(o <= Fraction(b) for o, b in zip(off, solution["weights_within"], strict=True))
-    assert abs(Fraction(float(made.result["bias"][0])) - bias) <= Fraction(solution["bias_within"])
-    return "weights"
-
-
-def sweep(seeds: range) -> None:
-    ends: Counter[tuple[str, str]] = Counter()
-    fitting = solved = 0
-    for seed in seeds:
-        table = random_fit_table(seed)
-        try:
-            end = outcome(table)
-        except Exception as problem:
-            raise AssertionError(f"seed {seed}, {table.kind}") from problem
-        ends[table.kind, end] += 1
-        if table.finite and table.full_rank and table.condition <= 1e6 and table.fits:
-            fitting, solved = fitting + 1, solved + (end == "weights")
-        assert end == "weights" or not (table.finite and table.full_rank and table.fits), seed
-    print(sorted(ends.items()), f"{solved} of {fitting} that fit")
-    assert solved >= 0.95 * fitting and fitting >= len(seeds) / 4
-
-
-@pytest.mark.usefixtures("planned_at_once")
-def test_random_tables() -> None:
-    sweep(range(50))
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("planned_at_once")
-def test_many_random_tables() -> None:
-    sweep(range(50, 1050))
 
 
 @pytest.mark.long

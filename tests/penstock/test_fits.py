@@ -26,7 +26,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
 from penstock.models.qr.errors import FitError
-from penstock.models.qr.job import Bounds, Label, Method, Sums
+from penstock.models.qr.job import Bounds, Label, Sums
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
 from penstock.models.shell import Status
@@ -139,27 +139,6 @@ def test_saved_designs_come_back() -> None:
     assert again == design and again.digest == design.digest and again.verilog == design.verilog
     manifest = json.loads(Path("out/manifest.json").read_text())
     assert manifest["engine"] == "qr" and manifest["register_map"]["design"] == design.identity
-
-
-@pytest.mark.parametrize(
-    ("options", "sums", "bounds", "method"),
-    [
-        ("", Sums.INCREMENTAL, Bounds.WIDENED, Method.GRAM),
-        ("(incremental=False)", Sums.SCAN, Bounds.RESCAN, Method.GRAM),
-        ("(bounds='rescan')", Sums.INCREMENTAL, Bounds.RESCAN, Method.GRAM),
-        ("(method='givens')", Sums.INCREMENTAL, Bounds.WIDENED, Method.GIVENS),
-    ],
-)
-def test_options_choose_the_engine(
-    options: str, sums: Sums, bounds: Bounds, method: Method
-) -> None:
-    config = ps.compile(written(options=options, label="rank"), "vu9p").plan
-    assert (config.sums, config.bounds, config.method, config.target) == (
-        sums,
-        bounds,
-        method,
-        Label.RANK,
-    )
 
 
 def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:

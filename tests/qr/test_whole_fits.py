@@ -60,7 +60,7 @@ def _run(random: Random, table: FitTable, folder: Path) -> tuple[Any, Any, Any, 
         if random.random() < 0.7:
             names = random.sample(names, random.randint(1, len(names)))
         options["bindings"] = {x: names, y: ["y"]}
-    size = random.choice((["[d]", f"[{len(names)}]"] + [""] * (len(names) == 1)))
+    size = random.choice(["[d]", f"[{len(names)}]"] + [""] * (len(names) == 1))
     said = {"method": "gram"} if random.random() < 0.3 else {}
     if random.random() < 0.4:
         said["incremental"] = random.random() < 0.5
@@ -94,7 +94,9 @@ def outcome(random: Random, table: FitTable, folder: Path) -> str:
         assert error.code in (PageError.VALUE_NAN, PageError.VALUE_OVERFLOW) or "format" in options
         if "format" not in options:
             column, _ = design.plan.walk.value_at(error.item)
-            assert not all(abs(v) < 1e308 for v in table.columns[design.schema.columns[column].name])
+            assert not all(
+                abs(v) < 1e308 for v in table.columns[design.schema.columns[column].name]
+            )
         return error.code.name
     every = zip(*(table.columns[n] for n in (*left["names"], "y")), strict=True)
     rows = [[Fraction(float(v)) for v in row] for row in every][left["rows"]]
@@ -111,7 +113,9 @@ def outcome(random: Random, table: FitTable, folder: Path) -> str:
     for own, exact, most in zip(found, weights, within, strict=True):
         assert most == float("inf") or abs(own - exact) <= Fraction(most)
     if solution["bias_within"] is not None:
-        assert abs(Fraction(float(made.result["bias"][0])) - bias) <= Fraction(solution["bias_within"])
+        assert abs(Fraction(float(made.result["bias"][0])) - bias) <= Fraction(
+            solution["bias_within"]
+        )
     if solution["values_exact"]:
         assert [float(w) for w in weights] == [float(w) for w in found]
         assert [d["column"] for d in solution["dropped"]] == dependent(rows, left["names"])

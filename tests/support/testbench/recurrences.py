@@ -20,6 +20,7 @@ import penstock as ps
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.engines.base import Given
 from penstock.models.pim.error import error_bound
+from penstock.models.pim.rules import check
 
 __all__ = ["Written", "beyond", "drawn"]
 
@@ -236,8 +237,8 @@ def beyond(made: Written, design: Any, run: Any) -> list[str]:
     if run.counters["saturated"]:
         assert design.device.format == "float16" and most + bound.max() > 1e3
         return ["saturated"]
-    wrong = []
     assert np.isfinite(bound).all()
+    wrong = list(map(str, check(work.layout.program(operands)[0].schedule)))
     found = run.result["y"].reshape(made.tokens, len(outputs[0]), *run.result["y"].shape[3:])
     for token, item in np.ndindex(found.shape[:2]):
         own, value = outputs[token][item], found[token, item]
@@ -375,7 +376,7 @@ class _Update(_Draw):
 
     def new(self) -> list[str]:
         made = self.state(self.one(1, 2, 3, 4))
-        while self.products == 0 or self.random.random() < 0.1 and self.products < self.most:
+        while self.products == 0 or (self.random.random() < 0.1 and self.products < self.most):
             made = f"{made} + {self.product()}"
         if self.random.random() < 0.3:
             p = self.product() if self.products < self.most else "S * 0.5"

@@ -54,7 +54,9 @@ def spelled(
 
 def _python(kind: str) -> str:
     name, _, size = kind.partition("[")
-    return name.capitalize() + (f"[{size}" if size.isdigit() or size[:-1].isdigit() else f'["{size[:-1]}"]' if size else "")
+    return name.capitalize() + (
+        f"[{size}" if size.isdigit() or size[:-1].isdigit() else f'["{size[:-1]}"]' if size else ""
+    )
 
 
 def loaded(text: str, suffix: str, folder: Any) -> Any:
@@ -122,7 +124,9 @@ def drawn_keys(random: Random) -> KeyFit:
     count += changes.groups * changes.refits * changes.gone
     made: dict[str, None] = {}
     while len(made) < count:
-        word = "".join(random.choice(letters) for _ in range(random.choice((width, width, width + 3))))
+        word = "".join(
+            random.choice(letters) for _ in range(random.choice((width, width, width + 3)))
+        )
         made[shared + word] = None
     return KeyFit(
         text, suffix, longest, target, said.get("method", "gram"), incremental,
@@ -182,7 +186,9 @@ def _equations(a: list[list[int]], b: list[int], fit: Fit, method: str, folded: 
     middle = Fraction(int(Fraction(side[0], len(a))))
     own = list(weights)
     own[0] -= middle
-    root = [Fraction(float(np.sqrt(float(gram[k][k])))) * (1 + Fraction(1, 1 << 50)) for k in range(n)]
+    root = [
+        Fraction(float(np.sqrt(float(gram[k][k])))) * (1 + Fraction(1, 1 << 50)) for k in range(n)
+    ]
     unit, steps = Fraction(1, 1 << 24), _roundings(method, folded, n)
     # Σ √g_jj |w_j| of the computed solution; the middle may be one less by rounding
     size = sum(root[k] * abs(own[k]) for k in kept) + root[0] * 2
@@ -202,7 +208,10 @@ def _exact_bounds(a: list[list[int]], b: list[int], live: Any, fit: Fit) -> tupl
 
 def key_faults(made: KeyFit, design: Any, work: Any, run: Any) -> list[str]:
     """Return what of a golden run is not as the kernel and rational arithmetic say."""
-    wrong: list[str] = []
+    plan = design.plan
+    said = (made.method, made.target, made.incremental, made.widened)
+    own = (plan.method, plan.target, plan.sums == "incremental", plan.bounds == "widened")
+    wrong = [] if said == own else [f"the engine is {own}"]
     weights = np.asarray(float32.decode(run.codes["weights"]), dtype=np.float32)
     folded, place = {}, -1
     replayed = _groups(made, work.rounds[0].jobs)
@@ -217,11 +226,17 @@ def key_faults(made: KeyFit, design: Any, work: Any, run: Any) -> list[str]:
             keys = replayed[job.group].at(number, window, job.rows[live])
             if not np.array_equal(job.rows[live], keys):
                 wrong.append(f"round {number}: the live rows are not the group's keys")
-            rows = [[1, *(int(x) - int(o) for x, o in zip(r, job.offsets, strict=True))] for r in job.rows]
+            rows = [
+                [1, *(int(x) - int(o) for x, o in zip(r, job.offsets, strict=True))]
+                for r in job.rows
+            ]
             labels = _labels(job.rows, live, job, made.target)
             taken = rows, labels
             if job.memo is None and made.target == "slot":
-                taken = [r for r, one in zip(rows, live, strict=True) if one], [y for y, one in zip(labels, live, strict=True) if one]
+                taken = (
+                    [r for r, one in zip(rows, live, strict=True) if one],
+                    [y for y, one in zip(labels, live, strict=True) if one],
+                )
             if job.memo is None:
                 folded[job.group] = 0
             folded[job.group] = folded.get(job.group, 0) + len(job.rows)
@@ -229,9 +244,13 @@ def key_faults(made: KeyFit, design: Any, work: Any, run: Any) -> list[str]:
                 wrong += _equations(*taken, fit, made.method, folded[job.group])
             low, high = _exact_bounds(rows, labels, live, fit)
             if not (fit.err_min <= low and high <= fit.err_max) and live.any():
-                wrong.append(f"an error of {low} to {high} lies outside {fit.err_min} to {fit.err_max}")
+                wrong.append(
+                    f"an error of {low} to {high} lies outside {fit.err_min} to {fit.err_max}"
+                )
             if fit.rescanned and (fit.err_min, fit.err_max) != (low, high):
-                wrong.append(f"bounds of a pass are {fit.err_min} to {fit.err_max}, not {low} to {high}")
+                wrong.append(
+                    f"bounds of a pass are {fit.err_min} to {fit.err_max}, not {low} to {high}"
+                )
             if job.memo is None or not made.widened:
                 wrong += [] if fit.rescanned else ["bounds of no pass"]
     return wrong
