@@ -14,18 +14,8 @@ from penstock.models.omap.messages import Keys, Operation, Request, Status, open
 from penstock.models.omap.pairs import PairSource, expected_blocks
 from penstock.models.omap.planner import plan
 from penstock.models.omap.traffic import open_page, page_traffic, seal_pages, seal_requests
-from testbench.omap import KEYS, Mirror, config, requests
+from testbench.omap import KEYS, config, requests
 from testbench.omap_machine import QUICK, DictMachine
-
-
-@pytest.mark.parametrize("hbm_bins", [0, 5, 15])
-def test_answers_are_those_of_a_dict(hbm_bins):
-    small = config(hbm_bins=hbm_bins)
-    mirror, box = Mirror(small), Map(small, KEYS)
-    for request in requests(small, 3000, seed=hbm_bins):
-        assert box.step(request).response == mirror.step(request)
-        assert len(box) == len(mirror.items)
-    assert dict(box.items()) == mirror.items
 
 
 def test_an_access_opens_the_pages_that_its_item_was_given_before():

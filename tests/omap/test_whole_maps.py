@@ -8,10 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import penstock as ps
+from testbench.searched import searched
 
 #: what an answer says, by name
 STATUS = {"FOUND": 0, "MISSING": 1, "FULL": 2}
@@ -91,7 +90,11 @@ def held(made: Declared, folder: Path) -> None:
     path, data = folder / f"maps{abs(hash(made.text))}{made.suffix}", folder / "operations.txt"
     path.write_text(made.text)
     data.write_text(made.lines)
-    design = ps.compile(str(path), target="u55c", **made.options)
+    try:
+        design = ps.compile(str(path), target="u55c", **made.options)
+    except ps.KernelError as problem:  # bins that a load of one's own fills too often
+        assert problem.diagnostic.code == "E471" and {"load", "share"} & made.options.keys(), made
+        return
     assert (design.name, design.plan.value_bytes) == (made.name, made.value_bytes)
     run = design.run(str(data), backend="golden")
     items: dict[int, bytes] = {}
@@ -108,25 +111,10 @@ def held(made: Declared, folder: Path) -> None:
         assert answer == (STATUS[status], old or bytes(made.value_bytes)), (made, number)
 
 
-def held_all(examples: int, folder: Path) -> None:
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.randoms(use_true_random=False))
-    def run(random: Random) -> None:
-        held(declared(random), folder)
-
-    run()
-
-
 def test_maps_answer_as_a_dict(tmp_path):
-    held_all(120, tmp_path)
+    searched(120, lambda random: held(declared(random), tmp_path))
 
 
 @pytest.mark.long
 def test_many_maps_answer_as_a_dict(tmp_path):
-    held_all(3000, tmp_path)
+    searched(3000, lambda random: held(declared(random), tmp_path))

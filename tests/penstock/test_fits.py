@@ -26,7 +26,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
 from penstock.models.qr.errors import FitError
-from penstock.models.qr.job import Bounds, Label, Sums
+from penstock.models.qr.job import Label
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
 from penstock.models.shell import Status
@@ -46,25 +46,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def test_both_languages_give_the_same_engine() -> None:
-    Path("f.psk").write_text(
-        "fit f(key: key)\n  bytes = window(key, 4 * 2)\n  model <- least_squares(bytes, target=slot(key))\n"
-    )
-    a, b = (ps.compile(load_kernel(name)) for name in ("f.py", "f.psk"))
-    assert (
-        isinstance(a, FitDesign)
-        and a.plan == b.plan
-        and a.digest == b.digest
-        and a.target.name == "vu9p"
-    )
-    assert (a.plan.n_max, a.plan.target, a.plan.sums, a.plan.bounds) == (
-        9,
-        Label.SLOT,
-        Sums.INCREMENTAL,
-        Bounds.WIDENED,
-    )
 
 
 def test_examples() -> None:

@@ -71,13 +71,6 @@ def test_a_map_with_the_second_cipher(kernel):
     assert "aes128-gcm" in found.output
 
 
-def test_simulate_on_golden_and_a_file_of_operations(kernel, tmp_path):
-    operations = tmp_path / "operations.txt"
-    operations.write_text("# three\nput 7 0102030405060708\nget 7\ndelete 0x7\n")
-    found = _run("simulate", kernel, "--data", operations, "--backend", "golden")
-    assert found.exit_code == 0, found.output
-
-
 @pytest.mark.parametrize(
     "line, message",
     [

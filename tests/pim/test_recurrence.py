@@ -77,6 +77,7 @@ MISFITS = [
     ),
     (("S <- S + outer(k, v)", "y <- sum(S)"), "sum of the state in the output"),
     (("S <- S + outer(k, v)", "y <- q @ (S * v)"), "something else than the new state"),
+    (("S <- S + outer(k, v)", "y <- q @ (S * v[None, :])"), "something else than the new state"),
     (("S <- outer(k, v)", "y <- q @ S"), "the new state does not depend on the old one"),
     (("S <- a * S", "y <- q @ S"), "nothing is added to the state"),
     (("S <- S + outer(k, v)", "y <- (q @ S) * (k @ S)"), "the output reads the state twice"),

@@ -7,13 +7,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from penstock.outcome import differences
 from testbench.recurrences import Written, beyond, drawn
-
-ROWS = 4  # of a bank, as in test_matrix.py: the device is built once
+from testbench.searched import searched
 
 SHAPES = {"S": ("k", "v"), "d": ("k",), "q": ("k",), "e": ("v",), "w": ("v",), "a": (), "b": ()}
 #: sizes, lines and reading of what failed once
@@ -37,22 +33,14 @@ def held(made: Written, path: Path | None = None) -> str:
 
 
 def held_all(examples: int, folder: Path) -> None:
-    """Hypothesis draws kernels, and shrinks those that fail; every fourth is a Python function."""
+    """Every fourth is a Python function."""
     ends: Counter[str] = Counter()
 
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.randoms(use_true_random=False))
     def run(random: Random) -> None:
         python = folder / f"f{ends.total()}.py" if random.randrange(4) == 0 else None
         ends[held(drawn(random), python)] += 1
 
-    run()
+    searched(examples, run)
     print(ends)
     assert ends["saturated"] <= 0.02 * examples
     assert len(ends) - ("saturated" in ends) == 4  # updates either way, scores, attention
@@ -68,22 +56,3 @@ def test_kernels_are_as_float64_has_them(tmp_path):
 @pytest.mark.long
 def test_many_kernels_are_as_float64_has_them(tmp_path):
     held_all(4000, tmp_path)
-
-
-def test_kernels_on_rtl():
-    """On the device that `test_matrix.py` builds."""
-    fixed = {"format": "mx8", "rounding": "nearest", "schedule": "together", "banks": 2}
-    random, found = Random(1), 0
-    while found < 4:
-        made = drawn(random, unit="pimba", **fixed)
-        design = made.compiled()
-        if design.device.rows != ROWS:
-            continue
-        found += 1
-        runs = {
-            b: design.run(made.arrays, backend=b, tokens=made.tokens)
-            for b in ("golden", "model", "rtl")
-        }
-        assert differences(runs["golden"], runs["rtl"]) == [], made
-        assert runs["model"].cycles == runs["rtl"].cycles, made
-        assert beyond(made, design, runs["golden"]) == []

@@ -2,7 +2,6 @@
 
 `givens` cannot forget a row: a group that lost some is trained afresh, as `host.learned_index` does.
 
-The quick version is `test_golden.test_thousand_batches_as_least_squares`; here are the groups of the goals, and slots.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from penstock.models.qr.columns import (
     add_rows,
     first_beyond,
     initial_totals,
-    remove_rows,
     solve,
 )
 
@@ -29,16 +28,6 @@ def table(seed: int, rows: int, features: int, fmt: Fixed = WIDE) -> np.ndarray:
     return fmt.to_integers(fmt.encode(np.column_stack([x, y])))
 
 
-def test_sums_are_pythons() -> None:
-    rows = table(1, 60, 4)
-    totals = add_rows(initial_totals(rows), rows)
-    a = [[1, *(int(v) - int(o) for v, o in zip(row, totals.offsets, strict=True))] for row in rows]
-    for i in range(6):
-        for j in range(6):
-            assert int(totals.sums[i, j]) == (sum(row[i] * row[j] for row in a) if i <= j else 0)
-    assert totals.rows == 60
-
-
 def test_extreme_rows_do_not_overflow() -> None:
     """The largest products, at the largest number of rows, as the sums would have them."""
     top = (1 << BITS_MAX - 1) - 1
@@ -50,23 +39,6 @@ def test_extreme_rows_do_not_overflow() -> None:
     assert most * (ROWS_MAX >> 10) < 1 << 63 and (2 * top + 1).bit_length() <= 17
     with pytest.raises(ValueError, match="more than the sums hold"):
         add_rows(type(totals)(totals.offsets, ROWS_MAX, totals.sums), rows[:1])
-
-
-def test_refits_equal_fits_of_all_rows() -> None:
-    rows = table(2, 600, 7)
-    fmt, source = WIDE, np.random.default_rng(3)
-    totals = add_rows(initial_totals(rows[:200]), rows[:200])
-    begin, end = 0, 200
-    for _ in range(40):
-        come, go = int(source.integers(0, 11)), int(source.integers(0, 8))
-        totals = remove_rows(add_rows(totals, rows[end : end + come]), rows[begin : begin + go])
-        begin, end = begin + go, end + come
-        whole = add_rows(
-            type(totals)(totals.offsets, 0, np.zeros_like(totals.sums)), rows[begin:end]
-        )
-        assert np.array_equal(whole.sums, totals.sums) and whole.rows == totals.rows == end - begin
-        again, once = solve(totals, fmt), solve(whole, fmt)
-        assert np.array_equal(again.weights, once.weights) and np.array_equal(again.mask, once.mask)
 
 
 @pytest.mark.parametrize("features", [1, 5, 20, 63])

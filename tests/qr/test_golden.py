@@ -35,23 +35,6 @@ def holds(fit: Fit, job: Job) -> None:
             assert (fit.err_min, fit.err_max) == (errors.min(), errors.max())
 
 
-def largest(weights: np.ndarray, job: Job) -> float:
-    """Largest position error over the live rows, weights in float64."""
-    a = np.ones((len(job.rows), job.window.columns))
-    a[:, 1:] = job.rows.astype(float) - job.offsets
-    errors = job.target_labels() - a @ weights
-    return float(np.abs(errors[job.alive]).max())
-
-
-def least_squares(job: Job) -> np.ndarray:
-    """Of the live rows."""
-    a = np.ones((len(job.rows), job.window.columns))
-    a[:, 1:] = job.rows.astype(float) - job.offsets
-    return np.linalg.lstsq(a[job.alive], job.target_labels()[job.alive].astype(float), rcond=None)[
-        0
-    ]
-
-
 def exact(job: Job, fit: Fit) -> None:
     """The memo's integers are those of Python's own arithmetic over the rows."""
     columns = [[1] * len(job.rows)] + [
@@ -90,29 +73,6 @@ def batches(
             keys(source, int(source.integers(0, most + 1)), length, alphabet), doomed, limit
         )
         yield group.full() if np.count_nonzero(~group.live) > share * len(group.rows) else job
-
-
-@pytest.mark.parametrize(
-    ("method", "count"),
-    [
-        (Method.GRAM, 1000),
-        (Method.GIVENS, 200),
-        pytest.param(Method.GIVENS, 1000, marks=pytest.mark.long),
-    ],
-)
-def test_many_batches_as_least_squares(method, count):
-    """`givens` cannot forget a row: as exact as least squares of the live rows if a group that lost some is trained afresh."""
-    source = np.random.default_rng(5)
-    config = FitPlan(n_max=9, method=method, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN)
-    group = Group(config, keys(source, 200, 6, 40))
-    for number, job in enumerate(batches(source, group, count, 6, 40, 5, share=0)):
-        fit = done(refit(job, config))
-        holds(fit, job)
-        group.take(fit)
-        if number % 50 == 49 or number > count - 5:
-            exact(job, fit)
-            best = largest(least_squares(job), job)
-            assert abs(largest(fit.values.astype(float), job) - best) <= 0.01 * best
 
 
 @pytest.mark.parametrize("target", list(Label))

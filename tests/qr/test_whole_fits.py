@@ -10,8 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.engines.qr import columns as engine
@@ -21,31 +19,24 @@ from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.strider.errors import PageError
 from testbench.fit_tables import FitTable, random_fit_table
 from testbench.rational import least_squares, rank
+from testbench.searched import searched
 from testbench.whole_fits import drawn_keys, key_faults, loaded, spelled
 
-QUICK = settings(
-    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-)
 NAMED = ("E607", "E844", "E845")
 
 
-def keys_held(examples: int, folder: Path) -> None:
-    @settings(QUICK, max_examples=examples)
-    @given(st.randoms(use_true_random=False))
-    def run(random: Random) -> None:
-        made = drawn_keys(random)
-        assert (wrong := key_faults(made, *made.run(folder))) == [], (made, wrong)
-
-    run()
+def keys_held(random: Random, folder: Path) -> None:
+    made = drawn_keys(random)
+    assert (wrong := key_faults(made, *made.run(folder))) == [], (made, wrong)
 
 
 def test_fits_over_keys(tmp_path: Path) -> None:
-    keys_held(120, tmp_path)
+    searched(120, lambda random: keys_held(random, tmp_path))
 
 
 @pytest.mark.long
 def test_many_fits_over_keys(tmp_path: Path) -> None:
-    keys_held(3000, tmp_path)
+    searched(3000, lambda random: keys_held(random, tmp_path))
 
 
 # -- over columns

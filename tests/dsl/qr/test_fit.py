@@ -11,7 +11,6 @@ from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.dsl.qr.kernel import FitKernel
-from penstock.models.qr.job import Bounds, Label, Method
 
 
 @ps.fit
@@ -38,65 +37,12 @@ def text(body: str, parameters: str = "key: key") -> FitKernel:
     return made
 
 
-def test_graphs() -> None:
-    graph = plain.trace()
-    assert (graph.name, graph.features, graph.label, graph.columns, graph.target) == (
-        "plain",
-        "key",
-        None,
-        33,
-        Label.RANK,
-    )
-    assert (graph.method, graph.incremental, graph.bounds, graph.keys) == (
-        Method.GRAM,
-        True,
-        Bounds.WIDENED,
-        True,
-    )
+def test_options_and_sizes() -> None:
     graph = decorated.trace()
-    assert (graph.columns, graph.target, graph.method, graph.incremental, graph.bounds) == (
-        9,
-        Label.SLOT,
-        Method.GIVENS,
-        True,
-        Bounds.RESCAN,
-    )
+    assert (graph.name, graph.columns, graph.keys, graph.bounds) == ("decorated", 9, True, "rescan")
     assert decorated.__doc__ == "What stands here is kept." and decorated.check() == []
-    graph = columns.trace({"d": 5})
-    assert (
-        graph.features,
-        graph.label,
-        graph.columns,
-        graph.target,
-        graph.keys,
-        graph.incremental,
-    ) == ("x", "y", 6, None, False, False)
-    assert columns.trace().columns == 0 and columns.dim_names == ["d"] and columns.check() == []
-
-
-def test_both_languages_say_the_same() -> None:
-    assert text("model <- least_squares(window(key, 32), target=rank(key))").trace().columns == 33
-    made = text(
-        'part = window(key, 4 * 2)\n  w <- least_squares(part, slot(key), incremental=True, method="givens", bounds="rescan")'
-    ).trace()
-    same = decorated.trace()
-    assert [
-        getattr(made, name)
-        for name in ("features", "columns", "target", "method", "incremental", "bounds")
-    ] == [
-        getattr(same, name)
-        for name in ("features", "columns", "target", "method", "incremental", "bounds")
-    ]
-    made = text(
-        "m <- least_squares(x, target=y, incremental=False)", "x: input[7], y: output"
-    ).trace()
-    assert (made.columns, made.incremental, made.bounds, made.label) == (
-        8,
-        False,
-        Bounds.RESCAN,
-        "y",
-    )
-    assert text("m <- least_squares(x, target=y)", "x: input, y: output").trace().columns == 2
+    assert columns.trace({"d": 5}).columns == 6 and columns.trace().columns == 0
+    assert columns.dim_names == ["d"] and columns.check() == []
 
 
 def test_dimensions_are_checked() -> None:

@@ -423,7 +423,8 @@ def drawn(random: Random, **fixed: Any) -> Written:
     one = lambda *options: random.choice(options)
     # two vectors along each dimension; shapes of one name or a number are as good
     shapes = {"S": ("k", "v"), "d": ("k",), "q": ("k",), "e": ("v",), "w": ("v",), "a": (), "b": ()}
-    turned, cache = random.random() < 0.4, random.random() < 0.2
+    turned = random.random() < 0.4
+    cache = random.random() < 0.2 and fixed.get("unit", "pimba") == "pimba"
     draw = _Update(random, shapes, turned)
     lines: list[str] = []
     if random.random() < 0.3:
