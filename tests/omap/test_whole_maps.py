@@ -95,7 +95,10 @@ def held(made: Declared, folder: Path) -> None:
     except ps.KernelError as problem:  # bins that a load of one's own fills too often
         assert problem.diagnostic.code == "E471" and {"load", "share"} & made.options.keys(), made
         return
-    assert (design.name, design.plan.value_bytes) == (made.name, made.value_bytes)
+    plan = design.plan
+    assert (design.name, plan.value_bytes) == (made.name, made.value_bytes)
+    # what lies in HBM begins at 4 KiB
+    assert not any(at % 4096 for at in (plan.records_at, plan.frames_at, plan.hbm_bytes))
     run = design.run(str(data), backend="golden")
     items: dict[int, bytes] = {}
     for number, (kind, key, value) in enumerate(made.operations):

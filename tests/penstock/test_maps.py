@@ -241,6 +241,12 @@ def test_plans_of_any_size(capacity, value_bytes):
     assert plan_made.capacity == capacity and total(plan_made) <= BUDGET
 
 
+def test_entries_of_the_position_map():
+    """From 2^21 items on they have 32 bytes (docs/omap.md)."""
+    made = (ps.ObliviousMap(value=ps.bytes(8), capacity=1 << n, name="m") for n in (20, 21))
+    assert [ps.compile(one).plan.entry_bytes for one in made] == [16, 32]
+
+
 def test_ports_that_join_two_channels_of_hbm():
     """A scan takes half the cycles; only then does the front bind less."""
     made = ps.ObliviousMap(value=ps.bytes(8), capacity=1 << 16, name="m")
