@@ -45,6 +45,15 @@ def test_options_and_sizes() -> None:
     assert columns.dim_names == ["d"] and columns.check() == []
 
 
+def test_functions_without_a_file() -> None:
+    names = {"ps": ps}
+    exec(
+        "@ps.fit\ndef f(key: ps.Key):\n    return ps.least_squares(ps.window(key, 3), ps.rank(key))\n",
+        names,
+    )
+    assert names["f"].trace().columns == 4
+
+
 def test_dimensions_are_checked() -> None:
     with pytest.raises(KernelError, match="E504"):
         columns.trace({"n": 3})

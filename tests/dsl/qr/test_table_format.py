@@ -30,6 +30,8 @@ def column(least: float, greatest: float, bits: int | None = None) -> Range:
         # as small as any format goes
         ([column(0, 1e-9)], "fixed:1,31"),
         ([column(0, 0, 0)], "fixed:17,0"),
+        # as wide
+        ([column(0, 131_071)], "fixed:32,0"),
     ],
 )
 def test_formats(ranges: list[Range], format: str) -> None:
