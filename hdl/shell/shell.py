@@ -20,6 +20,7 @@ class Shell(wiring.Component):
     A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, a
     soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle
     after `done`, else for as many as its `settling`), and only then shows `done` or `error` in `status` and raises the interrupt.
+    A start before all registers that are written once were written does not reach the engine, and ends with `SETUP`.
     `cycles` counts from the start to the end of the run, without that. Counters and monitors keep their last values until the next start.
 
     Parameters
@@ -132,6 +133,18 @@ class Shell(wiring.Component):
                     self.still.eq(0),
                 ]
                 m.next = "RUN"
+            with m.Elif(self.registers.refused):
+                m.d.sync += [
+                    self.done.eq(0),
+                    self.failed.eq(0),
+                    self.report.eq(0),
+                    self.report.code.eq(ErrorCode.SETUP.value),
+                    self.cycles.eq(0),
+                    self.next_done.eq(0),
+                    self.next_failed.eq(1),
+                    self.stop.eq(1),
+                ]
+                m.next = "DRAIN"
         with m.State("RUN"):
             m.d.sync += [
                 self.cycles.eq(self.cycles + 1),

@@ -196,16 +196,16 @@ class MachineCarrier(Closing):
         most = most or self._usual(config)
         self.config, self._machine, self._most = config, machine, most
         self.most_records = most - sweeps(config)
-        # a simulated memory is zero, a device's is cleared by the first start
-        self._keys: Mapping[str, int] = key_registers(keys, zeroed=machine.capacity is None)
         self._error: HardwareError | None = None
         self._requests = round_up(config.host_bytes)
         self._responses = self._requests + round_up(most * config.message_bytes)
         end = self._responses + round_up(most * config.message_bytes)
-        self._hbm = 0 if machine.capacity is None else end
-        machine.reserve(0, end + (config.hbm_bytes if self._hbm else 0))
-        if not self._hbm:
+        hbm = 0 if machine.capacity is None else end
+        machine.reserve(0, end + (config.hbm_bytes if hbm else 0))
+        if not hbm:
             machine.reserve(0, config.hbm_bytes, space=1)
+        # a simulated memory is zero, a device's is cleared by the first start
+        self._set_up: Mapping[str, int] = key_registers(keys, zeroed=not hbm, hbm=hbm)
         self.cycles = 0
 
     @staticmethod
@@ -236,17 +236,16 @@ class MachineCarrier(Closing):
         self._machine.write(self._requests, np.frombuffer(b"".join(sealed), dtype=np.uint8))
         ended = self._machine.run(
             {
-                **self._keys,
+                **self._set_up,
                 "requests": self._requests,
                 "responses": self._responses,
                 "pages": 0,
-                "hbm": self._hbm,
                 "count": len(sealed),
                 "interval": 0,
                 "load": records,
             }
         )
-        self._keys = {}
+        self._set_up = {}
         self.cycles += ended.cycles
         if ended.error is not None:
             self._error = ended.error

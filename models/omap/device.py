@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..errors import ErrorCode, HardwareCode
 from .config import OmapConfig
 from .errors import MapError
 from .golden import Item, Map, Overflow, Step
@@ -17,22 +18,34 @@ __all__ = ["Device", "Stopped"]
 class Stopped(Exception):
     """The device has stopped, and answers no more."""
 
-    def __init__(self, code: MapError) -> None:
+    def __init__(self, code: HardwareCode) -> None:
         super().__init__(code.meaning)
         self.code = code
 
 
 class Device:
-    """A device with its host. `pages`: the host's memory, which others may change at any time."""
+    """A device with its host. `keys`: None where `set_up` brings them; `pages`: the host's memory, which
+    others may change at any time."""
+
+    keys: Keys
+    map: Map
 
     def __init__(
-        self, config: OmapConfig, keys: Keys, first: int = 0, pages: bytearray | None = None
+        self, config: OmapConfig, keys: Keys | None, first: int = 0, pages: bytearray | None = None
     ) -> None:
-        self.config, self.keys = config, keys
-        self.map = Map(config, keys, first)
+        self.config, self._first, self._lacking = config, first, True
+        if keys is not None:
+            self.set_up(keys)
         size = config.host_bins * config.page_bytes
         self.pages = bytearray(size) if pages is None else pages
         self._stopped: MapError | None = None
+
+    def set_up(self, keys: Keys) -> None:
+        """Bring the keys, once. Raises ValueError for keys that come again."""
+        if not self._lacking:
+            raise ValueError("keys are written once")
+        self.keys, self._lacking = keys, False
+        self.map = Map(self.config, keys, self._first)
 
     def serve(self, sealed: bytes) -> bytes:
         """Return the sealed response to a sealed request. Raises Stopped."""
@@ -121,6 +134,8 @@ class Device:
             self.pages[page * size : (page + 1) * size] = text
 
     def _check(self) -> None:
+        if self._lacking:
+            raise Stopped(ErrorCode.SETUP)
         if self._stopped is not None:
             raise Stopped(MapError.STOPPED)
 

@@ -25,10 +25,10 @@ def port_bytes(config: OmapConfig) -> tuple[int, ...]:
     return tuple(config.bus_bytes if hbm else config.host_bus_bytes for hbm in PORTS.values())
 
 
-def key_registers(keys: Keys, *, zeroed: bool = False) -> dict[str, int]:
+def key_registers(keys: Keys, *, zeroed: bool = False, hbm: int = 0) -> dict[str, int]:
     """Return the registers of the set-up: they are written once, before the first start. `zeroed`:
-    HBM is known to be zero, and the first start does not clear it."""
-    values: dict[str, int] = {"zeroed": int(zeroed)}
+    HBM is known to be zero, and the first start does not clear it; `hbm`: where the map lies there."""
+    values: dict[str, int] = {"zeroed": int(zeroed), "hbm": hbm}
     for name in _KEYS:
         key = getattr(keys, name)
         values[f"{name}_key_low"] = key & (1 << 64) - 1
@@ -42,7 +42,7 @@ def register_map(design: int) -> RegisterMap:
         EngineRegister("requests", 40, "the first sealed request, aligned to the bus"),
         EngineRegister("responses", 40, "where sealed responses go, aligned to the bus"),
         EngineRegister("pages", 40, "the first page, aligned to the bus"),
-        EngineRegister("hbm", 40, "where the map lies in HBM, aligned to 4096"),
+        EngineRegister("hbm", 40, "where the map lies in HBM, aligned to 4096", once=True),
         EngineRegister("count", 32, "how many requests"),
         EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
         EngineRegister("snapshot", 64, "epoch of the snapshot that is taken, 0: none"),

@@ -123,7 +123,8 @@ def _round(size: int) -> int:
 
 class Board:
     """A map's hardware in simulation, with the memory of a host and HBM. Pages lie at 0, requests and
-    responses of up to `most` requests behind them. `zeroed`: the first run does not clear HBM.
+    responses of up to `most` requests behind them. `zeroed`: the first run does not clear HBM; the
+    first one writes the registers of `set_up`.
     `messages`: the timing of requests and responses, else that of `host`."""
 
     def __init__(
@@ -139,7 +140,7 @@ class Board:
         messages: FixedLatency | None = None,
         zeroed: bool = True,
     ) -> None:
-        self.config, self._zeroed = config, zeroed
+        self.config, self.set_up = config, key_registers(KEYS, zeroed=zeroed)
         memories = {f"m{k}": hbm if space else host for k, space in enumerate(PORTS.values())}
         if messages is not None:
             memories["m1"] = messages
@@ -179,14 +180,13 @@ class Board:
         texts = seal_requests(config, KEYS.session, number, made, loading=bool(records))
         sealed = b"".join(texts)
         self.machine.write(places["requests_at"], np.frombuffer(sealed, dtype=np.uint8), space=0)
-        keys = key_registers(KEYS, zeroed=self._zeroed) if not self.number else {}
+        keys, self.set_up = self.set_up, {}
         ended = self.machine.run(
             {
                 **keys,
                 "requests": places["requests_at"],
                 "responses": places["responses_at"],
                 "pages": 0,
-                "hbm": 0,
                 "count": len(made),
                 "interval": interval,
                 "load": records,
@@ -198,7 +198,7 @@ class Board:
 
     def snapshot(self, epoch: int) -> Ended:
         """Take a snapshot's image."""
-        registers = {"snapshot": epoch, "image": self.image_at, "hbm": 0, "count": 0, "load": 0}
+        registers = {"snapshot": epoch, "image": self.image_at, "count": 0, "load": 0}
         ended = self.machine.run(registers, watchdog=50_000)
         self.machine.session.write("snapshot", 0)
         return ended

@@ -237,7 +237,6 @@ class Mapped(Workload):
                 "requests": places["requests_at"],
                 "responses": places["responses_at"],
                 "pages": 0,
-                "hbm": 0,
                 "count": self.count,
                 "interval": self.interval,
             }
