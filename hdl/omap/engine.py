@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from ...models.errors import ErrorCode
+from ...models.omap.ciphers import COUNT_BITS
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
 from ...models.omap.messages import Status
@@ -106,12 +107,12 @@ class MapEngine(wiring.Component):
 
     def _dump(self, m, key, buckets, records):
         """A start for a snapshot writes HBM's image in place of operations. Each epoch, which is in
-        the nonces, has to be above the last one."""
+        the nonces, has to be above the last one, and no longer than they hold."""
         registers = self.registers
         m.submodules.dump = self.dump = dump = Dump(self.config)
         latest = Signal(64, reset_less=True)
         self.dumping, self.old_epoch = Signal(), Signal()
-        new = registers.snapshot > latest
+        new = (registers.snapshot > latest) & ~registers.snapshot[COUNT_BITS:].any()
         m.d.comb += [
             self.dumping.eq(registers.snapshot != 0),
             dump.start.eq(self.begin & self.dumping & new & ~self.stopped),

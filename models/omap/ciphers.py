@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 from . import aes, ascon
 
-__all__ = ["CIPHERS", "Cipher", "Pace"]
+__all__ = ["CIPHERS", "COUNT_BITS", "Cipher", "Pace"]
+
+#: bits that a nonce has for a count: of a page's writes, of a session's requests, of snapshots
+COUNT_BITS = 56
 
 
 class Pace(NamedTuple):

@@ -46,8 +46,8 @@ class MapError(HardwareCode):
     SNAPSHOT = 208, "the snapshot was changed", "give the snapshot as it was taken", "E850"
     OLD_EPOCH = (
         210,
-        "a snapshot's epoch is not above the last one",
-        "give each snapshot an epoch of its own, in order",
+        "a snapshot's epoch is not above the last one, or has more than 56 bits",
+        "give each snapshot an epoch of its own, in order, below 2^56",
         "E850",
     )
     DUPLICATE = (

@@ -45,7 +45,7 @@ def register_map(design: int) -> RegisterMap:
         EngineRegister("hbm", 40, "where the map lies in HBM, aligned to 4096", once=True),
         EngineRegister("count", 32, "how many requests"),
         EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
-        EngineRegister("snapshot", 64, "epoch of the snapshot that is taken, 0: none"),
+        EngineRegister("snapshot", 64, "epoch of the snapshot that is taken, below 2^56, 0: none"),
         EngineRegister("image", 40, "where a snapshot's image goes, aligned to the bus"),
         EngineRegister(
             "load", 32, "how many requests, the first ones, are records of a load; 0: none"

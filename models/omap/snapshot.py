@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .ciphers import COUNT_BITS
 from .config import OmapConfig
 from .device import Device, Stopped
 from .errors import MapError
@@ -44,11 +45,14 @@ class Snapshot:
 
 
 def _nonce(epoch: int, piece: int) -> int:
+    if not 0 < epoch < 1 << COUNT_BITS:
+        raise ValueError(f"an epoch is 1 or more and has {COUNT_BITS} bits, not {epoch}")
     return epoch | piece << 64 | 1 << 126
 
 
 def seal_image(config: OmapConfig, key: int, epoch: int, text: bytes) -> tuple[bytes, ...]:
-    """Return the sealed pieces of an image of HBM."""
+    """Return the sealed pieces of an image of HBM. Raises ValueError for an epoch that a nonce has no
+    room for."""
     return tuple(
         config.sealing.seal(key, _nonce(epoch, number), text[at : at + PIECE])
         for number, at in enumerate(range(0, len(text), PIECE))
@@ -56,7 +60,8 @@ def seal_image(config: OmapConfig, key: int, epoch: int, text: bytes) -> tuple[b
 
 
 def take(device: Device, key: int, epoch: int) -> Snapshot:
-    """Return a snapshot of a device. `key`: for snapshots; `epoch`: never used before with it."""
+    """Return a snapshot of a device. `key`: for snapshots; `epoch`: never used before with it,
+    below 2^56 (else ValueError)."""
     sealed = seal_image(device.config, key, epoch, image(device.map))
     return Snapshot(epoch, sealed, bytes(device.pages))
 

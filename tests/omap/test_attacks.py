@@ -18,7 +18,7 @@ from penstock.models.omap.device import Device, Stopped
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map
 from penstock.models.omap.messages import Keys, Operation, Request, Status
-from penstock.models.omap.snapshot import restore, take
+from penstock.models.omap.snapshot import PIECE, restore, seal_image, take
 from penstock.sim.machine import Hung
 from penstock.sim.native import RegisterError
 from testbench.obliviousness import Trace, independence, shape, uniformity
@@ -342,3 +342,26 @@ def test_no_start_without_the_set_up(small):
     assert caught.value.code is ErrorCode.SETUP
     device.set_up(KEYS)
     assert device.step(made[0]).response.key == made[0].key
+
+
+def test_an_epoch_has_as_many_bits_as_a_nonce_has_for_it(small):
+    """Epochs 1 and 2^56 + 1 have one nonce in AES-GCM: two images under it are a two-time pad."""
+    shape_, library = small
+    gcm = config(cipher="aes128-gcm")
+    texts = bytes(PIECE), bytes([7]) * PIECE
+    with suppress(ValueError):
+        one, two = (
+            seal_image(gcm, 5, epoch, text)[0]
+            for epoch, text in zip((1, (1 << 56) + 1), texts, strict=True)
+        )
+        assert bytes(a ^ b for a, b in zip(one, two, strict=True))[:PIECE] != texts[1]
+    for epoch in (0, 1 << 56, 1 << 64):
+        with pytest.raises(ValueError, match="an epoch is 1 or more and has 56 bits"):
+            take(Device(shape_, KEYS), 77, epoch)
+    with Board(shape_, library, _HOST, _HBM, most=20) as board:
+        made = requests(shape_, 20, seed=3)
+        assert board.run(made[:10]).error is None
+        for epoch, code in ((1 << 56, 210), ((1 << 64) - 1, 210), ((1 << 56) - 1, None)):
+            error = board.snapshot(epoch).error
+            assert (error and int(error.code)) == code
+        assert board.run(made[10:]).error is None
