@@ -269,14 +269,16 @@ class Sealed(Closing):
         return self.carrier.most_records
 
     def run(self, requests: Sequence[Request]) -> list[Response]:
-        return self._opened(self.carrier.carry(self.session.seal(requests)))
+        return self._opened(requests, self.carrier.carry(self.session.seal(requests)))
 
     def load(self, requests: Sequence[Request], records: int) -> list[Response]:
-        return self._opened(self.carrier.carry(self.session.seal(requests, loading=True), records))
+        sealed = self.session.seal(requests, loading=True)
+        return self._opened(requests, self.carrier.carry(sealed, records))
 
-    def _opened(self, answers: Sequence[bytes]) -> list[Response]:
-        first = self.session.number - len(answers)
-        return [self.session.open(first + k, answer) for k, answer in enumerate(answers)]
+    def _opened(self, requests: Sequence[Request], answers: Sequence[bytes]) -> list[Response]:
+        numbers = range(self.session.number - len(requests), self.session.number)
+        each = zip(numbers, answers, requests, strict=True)
+        return [self.session.open(*one) for one in each]
 
     def close(self) -> None:
         self.carrier.close()

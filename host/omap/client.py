@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ...models.omap.config import OmapConfig
@@ -17,7 +18,9 @@ from ...models.omap.messages import Operation, Request, Response, Status
 from ...sim.machine import Closing
 from .backends import MapStopped
 from .frames import GREETING, Frames, Kind, Refused, greeting_bytes, read_greeting
+from .keyfiles import name_of, read_client
 from .mapping import ObliviousMap, make_request
+from .numbers import Numbers
 from .session import MessageChanged, Session
 
 __all__ = ["AsyncMap", "ConnectionLost", "RemoteMap", "SessionMoved", "connect"]
@@ -62,22 +65,24 @@ class AsyncMap:
     under way together.
 
     ```
-    async with await AsyncMap.connect(host, port, key, tls=context) as box:
+    async with await AsyncMap.connect(host, port, "keys/client.json", tls=context) as box:
         await box.put(7, b"12345678")
         one, two = await asyncio.gather(box.get(7), box.get(8))
     ```
 
-    A session has one client. Its numbers are never used twice: a client that goes on with a session that
-    an earlier one began is given `first`, the earlier one's `number`.
+    A session has one client at a time. Its numbers are never used twice: each is written down beside the
+    client's keys before its request is sent (`host.omap.numbers`). A client that goes on with a session
+    first sends what an earlier one may have left without an answer.
     """
 
-    def __init__(self, host: str, port: int, key: int, first: int, timeout: float) -> None:
-        self._place, self._key, self._first = (host, port), key, first
-        self._timeout = timeout
+    def __init__(self, host: str, port: int, keys: str | Path, timeout: float) -> None:
+        self._place, self._timeout = (host, port), timeout
+        self._key, self._digest = read_client(keys)
+        self._numbers = Numbers(keys, name_of(self._key))
         self._tls: ssl.SSLContext | None = None
         self._name: str | None = None
         self._waiting: dict[int, asyncio.Future[Response]] = {}
-        self._unanswered: dict[int, tuple[bytes, Request]] = {}
+        self._asked: dict[int, Request] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._closing: list[asyncio.StreamWriter] = []
         self._reading: asyncio.Task[None] | None = None
@@ -89,25 +94,29 @@ class AsyncMap:
         cls,
         host: str,
         port: int,
-        key: int,
+        keys: str | Path,
         *,
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
-        first: int = 0,
         timeout: float = 60.0,
     ) -> AsyncMap:
         """Connect to a server.
 
-        Parameters: `key`: the session's; `tls`: of the outer channel; `server_name`: that its
-        certificate has, `host` unless given; `first`: the number of the next request; `timeout`:
+        Parameters: `keys`: the client's file of keys, which has its file of numbers beside it; `tls`:
+        of the outer channel; `server_name`: that its certificate has, `host` unless given; `timeout`:
         seconds for connecting and for each answer.
 
-        Raises ConnectionLost where there is no server, MapStopped where its map has stopped, SessionMoved
-        where the device waits for another number.
+        Raises ConnectionLost where there is no server of the map that the keys were made for, MapStopped
+        where its map has stopped, SessionMoved where the device waits for a number that this session
+        cannot have, `keyfiles.KeyFileError` where the files cannot be used or another client has them.
         """
-        made = cls(host, port, key, first, timeout)
+        made = cls(host, port, keys, timeout)
         made._tls, made._name = tls, server_name
-        await made._open()
+        try:
+            await made._open()
+        except BaseException:
+            made._numbers.close()
+            raise
         return made
 
     @property
@@ -118,7 +127,7 @@ class AsyncMap:
     @property
     def number(self) -> int:
         """The number of the next request."""
-        return self._first if self._session is None else self._session.number
+        return self._numbers.next
 
     # operations
 
@@ -144,7 +153,8 @@ class AsyncMap:
         """Carry out operations (kind, key, value of a PUT or None) in order; return the responses.
 
         Raises TypeError and ValueError for keys and values that the map does not take, before any of
-        them is sent, MapStopped, ConnectionLost, MessageChanged and `frames.Refused`.
+        them is sent, MapStopped, ConnectionLost, MessageChanged, `frames.Refused`, and
+        `keyfiles.KeyFileError` where numbers cannot be written down: then none is sent.
         """
         return await self.run([make_request(self.config, *each) for each in operations])
 
@@ -154,15 +164,19 @@ class AsyncMap:
             raise self._gone()
         assert self._session is not None
         first = self._session.number
+        sealed = self._session.seal(requests)
+        frames = [self._frames.request(number, text) for number, text in enumerate(sealed, first)]
+        self._numbers.note(frames)
+        self._asked |= dict(enumerate(requests, first))
+        return await self._answers(self._sent(dict(enumerate(frames, first))))
+
+    def _sent(self, frames: dict[int, bytes]) -> list[asyncio.Future[Response]]:
+        """Send frames; return what will have their answers."""
+        assert self._writer is not None
         loop = asyncio.get_running_loop()
-        futures = []
-        for number, sealed in enumerate(self._session.seal(requests), first):
-            frame = self._frames.request(number, sealed)
-            self._unanswered[number] = frame, requests[number - first]
-            self._waiting[number] = loop.create_future()
-            futures.append(self._waiting[number])
-            self._writer.write(frame)
-        return await self._answers(futures)
+        self._waiting |= {number: loop.create_future() for number in frames}
+        self._writer.write(b"".join(frames.values()))
+        return [self._waiting[number] for number in frames]
 
     async def _answers(self, futures: list[asyncio.Future[Response]]) -> list[Response]:
         """Wait for answers; the first error ends the wait."""
@@ -190,6 +204,7 @@ class AsyncMap:
     async def _open(self) -> None:
         host, port = self._place
         name = None if self._tls is None else self._name or host
+        self._numbers.check()
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(self._timeout):
@@ -197,7 +212,7 @@ class AsyncMap:
                     host, port, ssl=self._tls, server_hostname=name
                 )
                 size = greeting_bytes(await reader.readexactly(GREETING.size))
-                said = read_greeting(await reader.readexactly(size))
+                said = read_greeting(await reader.readexactly(size), self._digest)
             if said.stopped is not None:
                 raise MapStopped(said.stopped)
             self._agree(said.config, said.next)
@@ -209,16 +224,21 @@ class AsyncMap:
             raise
         self._writer = writer
         self._reading = asyncio.create_task(self._read(reader))
+        for number, frame in list(self._numbers.waiting.items()):
+            if number not in self._asked:  # an earlier client's: nobody waits for its answer
+                if number < said.next:
+                    del self._numbers.waiting[number]
+                else:
+                    writer.write(frame)
 
     def _agree(self, config: OmapConfig, expected: int) -> None:
-        """Check that the device is where this client believes it to be."""
+        """Check that the device is where this client believes it to be: what the server says of it
+        changes no number."""
+        number = self._numbers.next
         if self._session is None:
-            self._session = Session(config, self._key, self._first)
+            self._session = Session(config, self._key, number)
             self._frames = Frames(config, self._session.admission)
-        elif config != self._session.config:
-            raise SessionMoved("the server has another map now")
-        number = self._session.number
-        least = min(self._unanswered, default=number)
+        least = min(self._numbers.waiting, default=number)
         if not least <= expected <= number:
             raise SessionMoved(
                 f"the device waits for request {expected}, this client has sent {number}: a session "
@@ -230,16 +250,10 @@ class AsyncMap:
         once more as they were, and are carried out once. Raises as `connect`."""
         await self._end("it was closed")
         await self._open()
-        assert self._writer is not None
-        loop = asyncio.get_running_loop()
-        missed = sorted(self._unanswered.items())
-        futures = []
-        for number, (frame, _) in missed:
-            self._waiting[number] = loop.create_future()
-            futures.append(self._waiting[number])
-            self._writer.write(frame)
-        responses = await self._answers(futures) if futures else []
-        return [(made, r) for (_, (_, made)), r in zip(missed, responses, strict=True)]
+        missed = dict(sorted(self._asked.items()))
+        frames = {number: self._numbers.waiting[number] for number in missed}
+        responses = await self._answers(self._sent(frames)) if frames else []
+        return list(zip(missed.values(), responses, strict=True))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         reason = "it closed the connection"
@@ -259,7 +273,7 @@ class AsyncMap:
         if answer.kind in (Kind.SIZE, Kind.CHANGED):
             # the message could not be read: it is the first one without an answer
             number = min(self._waiting, default=answer.number)
-            for other in [k for k in self._unanswered if k >= number]:
+            for other in [k for k in self._waiting if k >= number]:
                 # the device never gets them, and the session does not go on
                 self._fail(other, Refused(answer.kind, number, answer.value))
             raise ConnectionError("the server refused a message")
@@ -269,12 +283,15 @@ class AsyncMap:
         elif answer.kind == Kind.STOPPED:
             self._fail(number, MapStopped(error_of(answer.value)))
         else:
-            self._unanswered.pop(number, None)
+            if number not in self._numbers.waiting:
+                raise ValueError(f"it answered request {number}, which waits for no answer")
             try:
-                response = self._session.open(number, answer.sealed)
+                response = self._session.open(number, answer.sealed, self._asked.get(number))
             except MessageChanged as problem:
                 self._fail(number, problem)
                 return
+            del self._numbers.waiting[number]
+            self._asked.pop(number, None)
             future = self._waiting.pop(number, None)
             if future is not None and not future.done():
                 future.set_result(response)
@@ -309,8 +326,9 @@ class AsyncMap:
             await _closed(self._closing.pop())
 
     async def close(self) -> None:
-        """End the connection."""
+        """End the connection, and let another client have the session."""
         await self._end("it is closed")
+        self._numbers.close()
 
     async def __aenter__(self) -> AsyncMap:
         return self
@@ -322,17 +340,17 @@ class AsyncMap:
 class _Blocking(Closing):
     """An `AsyncMap` as a backend: its loop runs in a thread."""
 
-    def __init__(self, host: str, port: int, key: int, first: int, **options: Any) -> None:
+    def __init__(self, host: str, port: int, keys: str | Path, **options: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._client: AsyncMap | None = None
         try:
-            self._client = self._wait(AsyncMap.connect(host, port, key, first=first, **options))
+            self._client = self._wait(AsyncMap.connect(host, port, keys, **options))
         except BaseException:
             self.close()
             raise
-        self.config, self.first = self._client.config, first
+        self.config, self.first = self._client.config, self._client.number
 
     def _wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -370,7 +388,7 @@ class RemoteMap(ObliviousMap):
 
     @property
     def number(self) -> int:
-        """The number of the session's next request: `first` of a client that goes on with it."""
+        """The number of the session's next request."""
         return self._remote.number
 
     def reconnect(self) -> list[tuple[Request, Response]]:
@@ -384,15 +402,12 @@ class RemoteMap(ObliviousMap):
 def connect(
     host: str,
     port: int,
-    key: int,
+    keys: str | Path,
     *,
     tls: ssl.SSLContext | None = None,
     server_name: str | None = None,
-    first: int = 0,
     timeout: float = 60.0,
 ) -> RemoteMap:
     """Return the map behind a server, with the calls of a dictionary. Parameters and errors are those of
     `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
-    return RemoteMap(
-        _Blocking(host, port, key, first, tls=tls, server_name=server_name, timeout=timeout)
-    )
+    return RemoteMap(_Blocking(host, port, keys, tls=tls, server_name=server_name, timeout=timeout))

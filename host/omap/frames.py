@@ -23,7 +23,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ...models.errors import HardwareError
-from ...models.omap.config import OmapConfig
+from ...models.omap.config import OmapConfig, digest_of
 from ...models.omap.errors import error_of
 
 __all__ = [
@@ -150,19 +150,22 @@ def greeting(config: OmapConfig, expected: int, stopped: HardwareError | None = 
     return GREETING.pack(len(text)) + text
 
 
-def read_greeting(text: bytes) -> Greeting:
-    """Return what a greeting says. Raises ValueError for one that is none, or of another version."""
+def read_greeting(text: bytes, digest: str) -> Greeting:
+    """Return what a greeting says. Raises ValueError for one that is none, of another version, or of a
+    map that does not have this digest."""
     try:
         said: Any = json.loads(text)
         if said["version"] != VERSION:
             raise ValueError(f"the server speaks version {said['version']}, this client {VERSION}")
+        if digest_of(said["config"]) != digest:
+            raise ValueError("its map is not the one that the client's keys were made for")
         stopped = said.get("stopped")
         return Greeting(
             OmapConfig.from_json(said["config"]),
             int(said["next"]),
             None if stopped is None else error_of(int(stopped)),
         )
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+    except (KeyError, TypeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError):
         raise ValueError("what answers there is no server of an oblivious map") from None
 
 

@@ -1,4 +1,4 @@
-"""Keys of a map in files, one for each who needs some of them.
+"""Keys of a map in files, one for each who needs some of them, and the numbers of the client's requests.
 
 Writing them, and bringing each to its place, is the trusted set-up: whoever reads `device.json` reads
 the map, whoever reads `client.json` the session.
@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ...models.omap.config import OmapConfig
 from ...models.omap.messages import Keys
 from .session import admission_key
 
@@ -19,14 +20,18 @@ __all__ = [
     "FILES",
     "KeyFileError",
     "Use",
+    "check_map",
+    "first_line",
+    "name_of",
     "read_admission",
+    "read_client",
     "read_device",
-    "read_session",
     "write_keys",
 ]
 
-#: what each file has: all keys; the session's; the key that tells the client's messages from others'
-FILES = ("device.json", "client.json", "server.json")
+#: what each file has: all keys and the map's digest; the session's and the digest; the key that tells
+#: the client's messages from others'; the numbers that the session has used (`numbers`)
+FILES = ("device.json", "client.json", "server.json", "client.next")
 _NAMES = ("page", "session", "hash", "pairs")
 
 
@@ -34,15 +39,27 @@ class KeyFileError(Exception):
     """A file of keys cannot be read, or is not one. The message has no key."""
 
 
-def write_keys(folder: str | Path, keys: Keys) -> list[Path]:
-    """Write the three `FILES` into a folder that is made, readable by their owner alone; return their
-    paths. Raises OSError, FileExistsError where one is there: a key is used for one map."""
+def name_of(session: int) -> str:
+    """Return what tells a session's key from others, and nothing of it."""
+    return hashlib.sha256(admission_key(session)).hexdigest()[:16]
+
+
+def first_line(name: str, following: int = 0) -> bytes:
+    """Return the first line of a session's file of numbers: the number of the next request."""
+    return f"penstock map {name} {following}\n".encode()
+
+
+def write_keys(folder: str | Path, keys: Keys, config: OmapConfig) -> list[Path]:
+    """Write the `FILES` of a map into a folder that is made, readable by their owner alone; return
+    their paths. Raises OSError, FileExistsError where one is there: a key is used for one map."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    contents: dict[str, dict[str, str]] = {
-        "device.json": {name: f"{getattr(keys, name):032x}" for name in _NAMES},
-        "client.json": {"session": f"{keys.session:032x}"},
-        "server.json": {"admission": admission_key(keys.session).hex()},
+    told = {name: f"{getattr(keys, name):032x}" for name in _NAMES} | {"map": config.digest}
+    contents = {
+        "device.json": json.dumps(told).encode(),
+        "client.json": json.dumps({name: told[name] for name in ("session", "map")}).encode(),
+        "server.json": json.dumps({"admission": admission_key(keys.session).hex()}).encode(),
+        "client.next": first_line(name_of(keys.session)),
     }
     paths = [folder / name for name in FILES]
     for path in paths:
@@ -50,8 +67,8 @@ def write_keys(folder: str | Path, keys: Keys) -> list[Path]:
             raise FileExistsError(17, "there are keys already", str(path))
     for path in paths:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            json.dump(contents[path.name], file)
+        with os.fdopen(handle, "wb") as file:
+            file.write(contents[path.name])
     return paths
 
 
@@ -65,9 +82,7 @@ class Use:
 
     def __init__(self, path: str | Path, keys: Keys) -> None:
         folder = Path(path).parent
-        # the name tells keys from others, and nothing of them
-        name = hashlib.sha256(admission_key(keys.session)).hexdigest()[:16]
-        self._path, self._keys = folder / f"used-{name}", path
+        self._path, self._keys = folder / f"used-{name_of(keys.session)}", path
         if self._path.exists():
             raise self._again()
         if not os.access(folder, os.W_OK):
@@ -93,7 +108,7 @@ class Use:
         )
 
 
-def _read(path: str | Path, names: tuple[str, ...], digits: int) -> list[str]:
+def _read(path: str | Path, **digits: int) -> list[str]:
     try:
         found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
@@ -101,10 +116,10 @@ def _read(path: str | Path, names: tuple[str, ...], digits: int) -> list[str]:
     except ValueError:
         raise KeyFileError(f"{path} is not a file of keys") from None
     values: list[str] = []
-    for name in names:
+    for name, count in digits.items():
         value = found.get(name) if isinstance(found, dict) else None
-        if not isinstance(value, str) or len(value) != digits:
-            raise KeyFileError(f"{path} has no key {name} of {digits} hexadecimal digits")
+        if not isinstance(value, str) or len(value) != count:
+            raise KeyFileError(f"{path} has no key {name} of {count} hexadecimal digits")
         try:
             bytes.fromhex(value)
         except ValueError:
@@ -115,16 +130,22 @@ def _read(path: str | Path, names: tuple[str, ...], digits: int) -> list[str]:
 
 def read_device(path: str | Path) -> Keys:
     """Return the device's keys. Raises KeyFileError."""
-    return Keys(*(int(text, 16) for text in _read(path, _NAMES, 32)))
+    return Keys(*(int(text, 16) for text in _read(path, **dict.fromkeys(_NAMES, 32))))
 
 
-def read_session(path: str | Path) -> int:
-    """Return the session's key, from the client's file. Raises KeyFileError."""
-    [text] = _read(path, ("session",), 32)
-    return int(text, 16)
+def read_client(path: str | Path) -> tuple[int, str]:
+    """Return the session's key and the digest of the map's configuration. Raises KeyFileError."""
+    text, digest = _read(path, session=32, map=64)
+    return int(text, 16), digest
+
+
+def check_map(path: str | Path, config: OmapConfig) -> None:
+    """Raise KeyFileError for a file of keys that were made for another configuration."""
+    if _read(path, map=64) != [config.digest]:
+        raise KeyFileError(f"{path} was made for another map")
 
 
 def read_admission(path: str | Path) -> bytes:
     """Return the server's key. Raises KeyFileError."""
-    [text] = _read(path, ("admission",), 64)
+    [text] = _read(path, admission=64)
     return bytes.fromhex(text)

@@ -51,10 +51,11 @@ class Session:
         self.number += len(sealed)
         return sealed
 
-    def open(self, number: int, sealed: bytes) -> Response:
-        """Return the response to the request of this number. Raises MessageChanged."""
+    def open(self, number: int, sealed: bytes, request: Request | None) -> Response:
+        """Return the response to the request of this number, which is compared if it is known. Raises
+        MessageChanged."""
         response = open_response(self.config, self._key, number, sealed)
-        if response is None:
+        if response is None or (request is not None and response.key != request.key):
             raise MessageChanged(
                 f"the response to request {number} does not open: it was changed on its way, or "
                 "answers another request"

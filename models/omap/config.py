@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from .ciphers import CIPHERS, Cipher, Pace
 
-__all__ = ["BLOCK", "KEY_BYTES", "OmapConfig", "power_of_two"]
+__all__ = ["BLOCK", "KEY_BYTES", "OmapConfig", "digest_of", "power_of_two"]
 
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
@@ -23,6 +25,12 @@ def _up(size: int, unit: int) -> int:
 def power_of_two(least: int) -> int:
     """Return the least power of two that is no less."""
     return 1 << max(least - 1, 0).bit_length()
+
+
+def digest_of(data: Any) -> str:
+    """Return SHA-256 of plain data as canonical JSON, in hexadecimal."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,6 +319,11 @@ class OmapConfig:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """What tells this configuration from others."""
+        return digest_of(self.to_json())
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> OmapConfig:

@@ -11,8 +11,10 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from penstock.cli import run
 from penstock.host.omap import MapStopped, MessageChanged
 from penstock.host.omap.backends import ModelCarrier
 from penstock.host.omap.client import AsyncMap, ConnectionLost, SessionMoved, connect
@@ -28,8 +31,8 @@ from penstock.host.omap.frames import Frames, Kind, Refused, greeting, read_gree
 from penstock.host.omap.keyfiles import (
     KeyFileError,
     read_admission,
+    read_client,
     read_device,
-    read_session,
     write_keys,
 )
 from penstock.host.omap.process import DeviceLost, DeviceProcess
@@ -113,7 +116,7 @@ class _Host:
 
 @contextmanager
 def _served(context=None, **options):
-    """A server in a thread; yields it with its `host`."""
+    """A server in a thread; yields it with its `host` and the client's file of `keys`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -129,7 +132,9 @@ def _served(context=None, **options):
     server = wait(begin())
     server.host = server._carrier
     try:
-        yield server
+        with tempfile.TemporaryDirectory() as folder:
+            server.keys = write_keys(folder, KEYS, _SHAPE)[1]
+            yield server
     finally:
         server.host.open.set()
         wait(server.close())
@@ -139,7 +144,7 @@ def _served(context=None, **options):
 
 
 def _connect(server, **options):
-    return connect("127.0.0.1", server.port, KEYS.session, **options)
+    return connect("127.0.0.1", server.port, server.keys, **options)
 
 
 @pytest.fixture
@@ -186,7 +191,7 @@ def test_wrong_operations_and_buffers_leave_the_map_as_it_was(server):
 
 def test_requests_are_under_way_together(server):
     async def talk():
-        async with await AsyncMap.connect("127.0.0.1", server.port, KEYS.session) as box:
+        async with await AsyncMap.connect("127.0.0.1", server.port, server.keys) as box:
             server.host.open.clear()
             puts = [asyncio.create_task(box.put(k, bytes([k]) * 8)) for k in range(30)]
             gets = [asyncio.create_task(box.get(k)) for k in range(40)]
@@ -209,7 +214,7 @@ def _talk(server, *frames):
     with socket.create_connection(("127.0.0.1", server.port), 30) as line:
         file = line.makefile("rb")
         size = int.from_bytes(file.read(4), "little")
-        read_greeting(file.read(size))
+        read_greeting(file.read(size), _SHAPE.digest)
         shape = Frames(_SHAPE, admission_key(KEYS.session))
         answers = []
         for frame in frames:
@@ -247,8 +252,6 @@ def test_wrong_messages_are_refused_and_the_map_answers(server):
     assert answers[0].value == 0 and answers[3].value == 1
     assert answers[1].sealed == answers[2].sealed == answers[5].sealed
     assert len(server.host.seen) == 4  # two requests have reached the device
-    with _connect(server, first=2) as box:
-        assert box[5] == b"12345678"
 
 
 def test_a_connection_that_takes_no_answers_is_ended():
@@ -276,7 +279,7 @@ def test_a_connection_that_takes_no_answers_is_ended():
                     sent += 50 * len(frame)
         assert 1 << 16 < max(waiting) < (1 << 16) + 300 * shape.answer_bytes
         assert sent < 40 << 20  # it was hung up on
-        with _connect(server, first=1) as box:
+        with _connect(server) as box:
             assert box[1] == b"12345678"
 
 
@@ -314,8 +317,9 @@ def test_half_a_message_is_none(server):
         assert 1 not in box
 
 
-def test_another_session_key(server):
-    with connect("127.0.0.1", server.port, KEYS.session ^ 1) as box:
+def test_another_session_key(server, tmp_path):
+    keys = write_keys(tmp_path, replace(KEYS, session=KEYS.session ^ 1), _SHAPE)[1]
+    with connect("127.0.0.1", server.port, keys) as box:
         with pytest.raises(Refused, match="changed, or sealed with another key") as caught:
             box[1]
         assert caught.value.kind is Kind.CHANGED
@@ -331,18 +335,20 @@ def test_changed_responses(server):
         assert box[1] == bytes(8)
 
 
-def test_a_session_has_one_client(server):
+def test_a_session_has_one_client_at_a_time(server, tmp_path):
     with _connect(server) as one:
         one[1] = b"12345678"
-        with pytest.raises(SessionMoved, match="waits for request 1, this client has sent 0"):
+        with pytest.raises(KeyFileError, match="another client has this session"):
             _connect(server)
-        with pytest.raises(SessionMoved, match="waits for request 1, this client has sent 5"):
-            _connect(server, first=5)
-        with _connect(server, first=one.number) as two:
-            assert two[1] == b"12345678"
-        with pytest.raises(Refused, match="waits for number 2") as caught:
-            one[2]
-        assert caught.value.kind is Kind.NUMBER
+    with _connect(server) as two:
+        assert two[1] == b"12345678" and two.number == 2
+        with pytest.raises(TypeError, match="filled before"):
+            len(two)
+    # what no file can know: a copy of the keys was used elsewhere, or an old copy is
+    copy = write_keys(tmp_path, KEYS, _SHAPE)[1]
+    with pytest.raises(SessionMoved, match="waits for request 2, this client has sent 0"):
+        connect("127.0.0.1", server.port, copy)
+    assert server.next == 2
 
 
 def test_a_device_that_stopped(server):
@@ -354,12 +360,10 @@ def test_a_device_that_stopped(server):
             box.get_many(range(30))
         with pytest.raises(MapStopped):
             box[1]
-        # whatever number a client comes with
-        for first in (0, box.number):
-            with pytest.raises(MapStopped, match="not the one that was written last"):
-                _connect(server, first=first)
         with pytest.raises(MapStopped):
             box.reconnect()
+    with pytest.raises(MapStopped, match="not the one that was written last"):
+        _connect(server)
 
 
 class _Proxy:
@@ -409,7 +413,7 @@ def proxy(server):
 
 
 def test_a_broken_connection_loses_nothing(server, proxy):
-    with connect("127.0.0.1", proxy.port, KEYS.session) as box:
+    with connect("127.0.0.1", proxy.port, server.keys) as box:
         box[1] = b"12345678"
         proxy.cut = True
         with pytest.raises(ConnectionLost, match="closed the connection"):
@@ -431,7 +435,7 @@ def test_a_broken_connection_loses_nothing(server, proxy):
 def test_a_byte_that_changes_inside_tls(server_tls, client_tls):
     with _served(server_tls) as server:
         proxy = _Proxy(server.port)
-        with connect("127.0.0.1", proxy.port, KEYS.session, tls=client_tls) as box:
+        with connect("127.0.0.1", proxy.port, server.keys, tls=client_tls) as box:
             box[1] = b"12345678"
             proxy.flip = True
             with pytest.raises(ConnectionLost):
@@ -447,7 +451,7 @@ def test_servers_that_cannot_be_used(server, server_tls):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(ConnectionLost, match="refused"):
-        connect("127.0.0.1", port, KEYS.session)
+        connect("127.0.0.1", port, server.keys)
     with _served(server_tls) as secure:
         with pytest.raises(ConnectionLost, match=r"its certificate: self.signed"):
             _connect(secure, tls=ssl.create_default_context())
@@ -462,11 +466,13 @@ def test_servers_that_cannot_be_used(server, server_tls):
     [
         (b"SSH-2.0-OpenSSH_9.2\r\n", "no server of an oblivious map"),
         (b"\5\0\0\0hello", "no server of an oblivious map"),
+        (b"\0\200\0\0" + b"[" * 32768, "no server of an oblivious map"),
         (greeting(_SHAPE, 0).replace(b'"version": 1', b'"version": 2'), "speaks version 2"),
         (b"", "closed the connection"),
     ],
 )
-def test_what_is_no_server(said, message):
+def test_what_is_no_server(tmp_path, said, message):
+    keys = write_keys(tmp_path, KEYS, _SHAPE)[1]
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer():
@@ -477,7 +483,7 @@ def test_what_is_no_server(said, message):
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(ConnectionLost, match=message):
-            connect("127.0.0.1", listener.getsockname()[1], KEYS.session)
+            connect("127.0.0.1", listener.getsockname()[1], keys)
         thread.join()
 
 
@@ -498,7 +504,7 @@ _MARKS = [bytes([n, n ^ 0x5A, n ^ 0x33, n ^ 0x99, n ^ 0x0F, n ^ 0xC3, n, 77]) fo
 
 
 def test_no_plaintext_passes(server, proxy):
-    with connect("127.0.0.1", proxy.port, KEYS.session) as box:
+    with connect("127.0.0.1", proxy.port, server.keys) as box:
         box.update((int.from_bytes(mark, "little"), mark) for mark in _MARKS)
         assert box == {int.from_bytes(mark, "little"): mark for mark in _MARKS}
     kept = b"".join(text for text, _ in server._answers.values())
@@ -537,15 +543,14 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
     kernel.write_text(
         "import penstock as ps\n\nbox = ps.ObliviousMap(value=ps.bytes(8), capacity=40)\n"
     )
-    write_keys(tmp_path / "keys", KEYS)
+    assert run(["keys", str(kernel), "--out", str(tmp_path / "keys")]) == 0
     command = [sys.executable, "-m", "penstock", "serve", kernel, "--keys", tmp_path / "keys"]
     command += ["--certificate", certificate[0], "--private-key", certificate[1]]
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE) as process:
         try:
             said = process.stdout.readline().decode()
             port = int(re.fullmatch(r"serving on 127\.0\.0\.1:(\d+) \(TLS\)\n", said)[1])
-            key = read_session(tmp_path / "keys" / "client.json")
-            with connect("127.0.0.1", port, key, tls=client_tls) as box:
+            with connect("127.0.0.1", port, tmp_path / "keys/client.json", tls=client_tls) as box:
                 box.update((int.from_bytes(mark, "little"), mark) for mark in _MARKS)
                 assert box.get_many([int.from_bytes(_MARKS[0], "little")]) == [_MARKS[0]]
             server = _memory(process.pid)
@@ -554,10 +559,11 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
         finally:
             process.terminate()
     # the search finds them in the device, which is the golden model here
-    secrets = [*_MARKS, _digits(KEYS.session)]
+    keys = read_device(tmp_path / "keys" / "device.json")
+    secrets = [*_MARKS, _digits(keys.session)]
     assert all(any(secret in piece for piece in device) for secret in secrets)
-    secrets += [KEYS.session.to_bytes(16, "little"), f"{KEYS.session:032x}".encode()]
-    secrets += [_digits(key) for key in vars(KEYS).values()]
+    secrets += [keys.session.to_bytes(16, "little"), f"{keys.session:032x}".encode()]
+    secrets += [_digits(key) for key in vars(keys).values()]
     assert not any(secret in piece for secret in secrets for piece in server)
 
 
@@ -565,12 +571,13 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
 
 
 def test_files_of_keys(tmp_path):
-    paths = write_keys(tmp_path, KEYS)
-    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 3
-    assert read_device(paths[0]) == KEYS and read_session(paths[1]) == KEYS.session
+    paths = write_keys(tmp_path, KEYS, _SHAPE)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 4
+    assert read_device(paths[0]) == KEYS
+    assert read_client(paths[1]) == (KEYS.session, _SHAPE.digest)
     assert read_admission(paths[2]) == Session(_SHAPE, KEYS.session).admission
     with pytest.raises(FileExistsError):
-        write_keys(tmp_path, KEYS)
+        write_keys(tmp_path, KEYS, _SHAPE)
     with pytest.raises(KeyFileError, match="no key page"):
         read_device(paths[1])
     with pytest.raises(KeyFileError, match="cannot be read: No such file"):
@@ -582,35 +589,35 @@ def test_files_of_keys(tmp_path):
 
 def test_keys_serve_one_run(tmp_path):
     """Counters begin at 0 in each run: a second one would use every nonce again."""
-    device = write_keys(tmp_path, KEYS)[0]
+    device = write_keys(tmp_path, KEYS, _SHAPE)[0]
     session = Session(_SHAPE, KEYS.session)
     sealed = session.seal([Request(_PUT, 5, b"12345678")])
     DeviceProcess(_SHAPE, device).close()  # no request, no nonce
     with DeviceProcess(_SHAPE, device) as one, DeviceProcess(_SHAPE, device) as other:
         [answer] = one.carry(sealed)
-        session.open(0, answer)
+        session.open(0, answer, None)
         with pytest.raises(MapStopped):  # before it has answered anything
             other.carry(sealed)
     message = rf"{device} has served a map already: its nonces would be used twice"
     with pytest.raises(DeviceLost, match=message):
         DeviceProcess(_SHAPE, device)
-    for path in tmp_path.glob("*.json"):
+    for path in tmp_path.glob("*.*"):
         path.unlink()
-    write_keys(tmp_path, Keys(1, 2, 3, 4))  # others may lie in the same folder
+    write_keys(tmp_path, Keys(1, 2, 3, 4), _SHAPE)  # others may lie in the same folder
     DeviceProcess(_SHAPE, device).close()
 
 
 def test_a_device_in_a_process_of_its_own(tmp_path):
-    device, client, _ = write_keys(tmp_path, KEYS)
-    session = Session(_SHAPE, read_session(client))
+    device, client, *_ = write_keys(tmp_path, KEYS, _SHAPE)
+    session = Session(_SHAPE, KEYS.session)
     with DeviceProcess(_SHAPE, device) as process:
         [answer] = process.carry(session.seal([Request(_PUT, 5, b"12345678")]))
-        session.open(0, answer)
+        session.open(0, answer, None)
         [answer] = process.carry(session.seal([Request(_GET, 5, bytes(8))]))
-        assert session.open(1, answer).value == b"12345678"
+        assert session.open(1, answer, None).value == b"12345678"
         made = load_requests(_SHAPE, [Item(9, b"87654321")])
         *loaded, _ = process.carry(session.seal(made, loading=True), 1)
-        assert session.open(2, loaded[0]).key == 9 and process.most_records == _SHAPE.capacity
+        assert session.open(2, loaded[0], None).key == 9 and process.most_records == _SHAPE.capacity
         for _ in range(2):
             with pytest.raises(MapStopped):
                 process.carry([bytes(_SHAPE.message_bytes)])
@@ -619,11 +626,13 @@ def test_a_device_in_a_process_of_its_own(tmp_path):
             process.carry([bytes(_SHAPE.message_bytes)])
     with pytest.raises(DeviceLost, match=r"client\.json has no key page"):
         DeviceProcess(_SHAPE, client)
+    with pytest.raises(DeviceLost, match=r"device\.json was made for another map"):
+        DeviceProcess(config(capacity=20), device)
 
 
 def test_keys_of_different_runs(tmp_path):
-    device, _, server = write_keys(tmp_path, KEYS)
-    other = write_keys(tmp_path / "other", Keys(1, 2, 3, 4))[2]
+    device, _, server, _ = write_keys(tmp_path, KEYS, _SHAPE)
+    other = write_keys(tmp_path / "other", Keys(1, 2, 3, 4), _SHAPE)[2]
     DeviceProcess(_SHAPE, device, admission=read_admission(server)).close()
     with pytest.raises(DeviceLost, match=r"device\.json does not belong to the server's key"):
         DeviceProcess(_SHAPE, device, admission=read_admission(other))
@@ -634,7 +643,7 @@ def test_errors_of_any_engine_pass_the_process():
         *MapError,
         ErrorCode.WATCHDOG,
     }
-    said = read_greeting(greeting(_SHAPE, 5, error_of(64))[4:])
+    said = read_greeting(greeting(_SHAPE, 5, error_of(64))[4:], _SHAPE.digest)
     assert said == (_SHAPE, 5, HardwareError(ErrorCode.BUS_READ))
     with pytest.raises(ValueError):
         error_of(250)

@@ -220,12 +220,19 @@ def test_what_a_map_cannot_have(kernel, words, code, message):
 
 def test_keys_of_different_runs_are_not_served(kernel, tmp_path):
     for name in ("one", "two"):
-        assert _run("keys", "--out", tmp_path / name).exit_code == 0
+        assert _run("keys", kernel, "--out", tmp_path / name).exit_code == 0
     (tmp_path / "one" / "server.json").write_bytes((tmp_path / "two" / "server.json").read_bytes())
     found = _run("serve", kernel, "--keys", tmp_path / "one")
     assert found.exit_code == 1 and "E902" in found.output
     assert "does not belong to the server's key" in found.output
     assert "take all files of one run" in found.output
+    other = tmp_path / "other.psk"
+    other.write_text(_TEXT.replace("10**2", "10**3"))
+    found = _run("serve", other, "--keys", tmp_path / "two")
+    assert "E902" in found.output and "was made for another map" in found.output
+    other.write_text("kernel mean(x: vector[2], mo w: vector[2])\n  w = x\n")
+    found = _run("keys", other, "--out", tmp_path / "three")
+    assert not (tmp_path / "three").exists(), found.output
 
 
 @pytest.mark.parametrize(

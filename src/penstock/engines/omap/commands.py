@@ -29,19 +29,34 @@ def _refused(message: str, hint: str) -> Exception:
     return Conflict(message, hint)
 
 
+def _design(state: State, command: str) -> MapDesign:
+    from penstock.commands.job import Job
+
+    from .design import MapDesign
+
+    job = Job.begin(state, command)
+    design = job.compile()
+    if not isinstance(design, MapDesign):
+        raise _refused(
+            f"{job.kernel.name} is not an oblivious map", "name a file with ps.ObliviousMap"
+        )
+    return design
+
+
 @click.pass_obj
-def _keys(state: State, out: str) -> None:
+def _keys(state: State, **values: Any) -> None:
     """Make the keys of an oblivious map, one file for each who needs some.
 
-    DIR/device.json has all keys, for the device; client.json the session's, for the client;
-    server.json a key by which the server tells the client's messages from others', and which opens
-    none of them.
+    DIR/device.json has all keys, for the device; client.json the session's, for the client, which
+    needs client.next beside it: there are the numbers that the session has used. server.json has a
+    key by which the server tells the client's messages from others', and which opens none of them.
     """
+    out = state.begin("keys", values)["out"]
     from penstock.host.omap.backends import fresh_keys
     from penstock.host.omap.keyfiles import write_keys
 
     try:
-        paths = write_keys(out, fresh_keys())
+        paths = write_keys(out, fresh_keys(), _design(state, "keys").plan)
     except OSError as problem:
         place = problem.filename or out
         raise _refused(
@@ -61,15 +76,10 @@ def _serve(state: State, **values: Any) -> None:
     rest = state.begin("serve", values)
     import asyncio
 
-    from penstock.commands.job import Job
     from penstock.host.omap.keyfiles import KeyFileError, read_admission
     from penstock.host.omap.process import DeviceLost, DeviceProcess
 
-    from .design import MapDesign
-
-    job = Job.begin(state, "serve")
-    design = job.compile()
-    assert isinstance(design, MapDesign)
+    design = _design(state, "serve")
     keys = Path(rest["keys"])
     program = _program(design, rest["device"], rest["family"])
     tls = _tls(rest["certificate"], rest["private_key"])
@@ -78,7 +88,8 @@ def _serve(state: State, **values: Any) -> None:
         device = DeviceProcess(design.plan, keys / "device.json", *program, admission=admission)
     except (KeyFileError, DeviceLost) as problem:
         raise _refused(
-            str(problem), "penstock keys --out DIR makes keys: take all files of one run"
+            str(problem),
+            f"penstock keys {state.asked.kernel} --out DIR makes keys: take all files of one run",
         ) from None
     with device:
         asyncio.run(_served(state, device, admission, rest["host"], rest["port"], tls))
@@ -173,15 +184,23 @@ def _serving() -> list[click.Parameter]:
         ),
         Once(("--certificate",), metavar="PEM", help="The server's certificate, for TLS."),
         Once(("--private-key",), metavar="PEM", help="Its private key."),
-        Once(("--target",), metavar="T", help="What to plan for.  [default: u55c]"),
+        _target(),
     ]
+
+
+def _target() -> click.Parameter:
+    return Once(("--target",), metavar="T", help="What to plan for.  [default: u55c]")
 
 
 COMMANDS = (
     click.Command(
         "keys",
         callback=_keys,
-        params=[Once(("--out",), required=True, metavar="DIR", help="Folder for the files.")],
+        params=[
+            *KERNEL(),
+            Once(("--out",), required=True, metavar="DIR", help="Folder for the files."),
+            _target(),
+        ],
         help=_keys.__doc__,
     ),
     click.Command(
