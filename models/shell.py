@@ -72,8 +72,8 @@ class EngineRegister:
     """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written.
 
     A `once` one takes one write of each of its words until power is cut: later ones are answered with
-    an error and change nothing. Until all of them are written, a start ends with `ErrorCode.SETUP`. A
-    `secret` one is `once`, and reads as 0.
+    an error and change nothing. Until all are written, a start ends with `ErrorCode.SETUP`. A `secret`
+    one reads as 0.
     """
 
     name: str
@@ -82,10 +82,6 @@ class EngineRegister:
     reset: int = 0
     secret: bool = False
     once: bool = False
-
-    def __post_init__(self) -> None:
-        if self.secret:
-            object.__setattr__(self, "once", True)
 
 
 @dataclass(frozen=True)

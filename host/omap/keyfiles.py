@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ...models.omap.config import OmapConfig
+from ...models.omap.config import OmapConfig, digest_of
 from ...models.omap.messages import Keys
 from .session import admission_key
 
@@ -20,8 +20,6 @@ __all__ = [
     "FILES",
     "KeyFileError",
     "Use",
-    "check_map",
-    "first_line",
     "name_of",
     "read_admission",
     "read_client",
@@ -44,22 +42,18 @@ def name_of(session: int) -> str:
     return hashlib.sha256(admission_key(session)).hexdigest()[:16]
 
 
-def first_line(name: str, following: int = 0) -> bytes:
-    """Return the first line of a session's file of numbers: the number of the next request."""
-    return f"penstock map {name} {following}\n".encode()
-
-
 def write_keys(folder: str | Path, keys: Keys, config: OmapConfig) -> list[Path]:
     """Write the `FILES` of a map into a folder that is made, readable by their owner alone; return
     their paths. Raises OSError, FileExistsError where one is there: a key is used for one map."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    told = {name: f"{getattr(keys, name):032x}" for name in _NAMES} | {"map": config.digest}
+    told = {name: f"{getattr(keys, name):032x}" for name in _NAMES}
+    told["map"] = digest_of(config.to_json())
     contents = {
-        "device.json": json.dumps(told).encode(),
-        "client.json": json.dumps({name: told[name] for name in ("session", "map")}).encode(),
-        "server.json": json.dumps({"admission": admission_key(keys.session).hex()}).encode(),
-        "client.next": first_line(name_of(keys.session)),
+        "device.json": json.dumps(told),
+        "client.json": json.dumps({name: told[name] for name in ("session", "map")}),
+        "server.json": json.dumps({"admission": admission_key(keys.session).hex()}),
+        "client.next": f"penstock map {name_of(keys.session)} 0\n",
     }
     paths = [folder / name for name in FILES]
     for path in paths:
@@ -67,7 +61,7 @@ def write_keys(folder: str | Path, keys: Keys, config: OmapConfig) -> list[Path]
             raise FileExistsError(17, "there are keys already", str(path))
     for path in paths:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w") as file:
             file.write(contents[path.name])
     return paths
 
@@ -128,21 +122,18 @@ def _read(path: str | Path, **digits: int) -> list[str]:
     return values
 
 
-def read_device(path: str | Path) -> Keys:
-    """Return the device's keys. Raises KeyFileError."""
-    return Keys(*(int(text, 16) for text in _read(path, **dict.fromkeys(_NAMES, 32))))
+def read_device(path: str | Path, config: OmapConfig) -> Keys:
+    """Return the device's keys. Raises KeyFileError, also where they are another map's."""
+    *keys, digest = _read(path, **dict.fromkeys(_NAMES, 32), map=64)
+    if digest != digest_of(config.to_json()):
+        raise KeyFileError(f"{path} was made for another map")
+    return Keys(*(int(text, 16) for text in keys))
 
 
 def read_client(path: str | Path) -> tuple[int, str]:
     """Return the session's key and the digest of the map's configuration. Raises KeyFileError."""
     text, digest = _read(path, session=32, map=64)
     return int(text, 16), digest
-
-
-def check_map(path: str | Path, config: OmapConfig) -> None:
-    """Raise KeyFileError for a file of keys that were made for another configuration."""
-    if _read(path, map=64) != [config.digest]:
-        raise KeyFileError(f"{path} was made for another map")
 
 
 def read_admission(path: str | Path) -> bytes:

@@ -2,8 +2,7 @@
 
 A number is a nonce: none may be used for two messages, whatever becomes of the client's process and
 whatever a server says. The file has a line with the session's name and the next number, then a line
-for each request since: its number and its sealed frame. A later client sends a frame that may have had
-no answer once more, the same bytes, and goes on behind it.
+for each request since: its number and its sealed frame, which a later client sends again as it is.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import fcntl
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ...models.omap.ciphers import COUNT_BITS
-from .keyfiles import KeyFileError, first_line
+from .keyfiles import KeyFileError
 
 __all__ = ["Numbers"]
 
@@ -30,15 +30,12 @@ class Numbers:
     which who gets an answer takes its frame out. At first they are the latest frames of an earlier
     client, some of which may have had their answer.
 
-    Parameters: `keys`: the client's file of keys; `name`: the session's (`keyfiles.name_of`).
-
-    Raises KeyFileError where there is no such file, it is another session's or damaged, cannot be
-    written, or another client has it.
+    Parameters: `keys`: the client's file of keys; `name`: the session's (`keyfiles.name_of`). Raises
+    KeyFileError where the file cannot be used, or another client has it.
     """
 
     def __init__(self, keys: str | Path, name: str) -> None:
-        self.path, self._name = Path(keys).with_suffix(".next"), name
-        self._unusable = ""
+        self.path, self._name, self._unusable = Path(keys).with_suffix(".next"), name, ""
         self._lock = open(keys, "rb")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,10 +72,11 @@ class Numbers:
         self.next += len(made)
         self.waiting |= made
         try:
-            self._file.write(_lines(made))
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            if self._file.tell() > _MOST:
+            with open(self.path, "ab") as file:
+                file.write(_lines(made))
+                file.flush()
+                os.fsync(file.fileno())
+            if self.path.stat().st_size > _MOST:
                 self._settle()
         except OSError as problem:
             raise self._failed(problem) from None
@@ -91,14 +89,10 @@ class Numbers:
     def close(self) -> None:
         """Let another client have the session."""
         if not self._unusable:
-            try:
+            with suppress(OSError):  # the longer file says the same
                 self._settle()
-            except OSError:
-                pass  # the longer file says the same
-        if not self._file.closed:
-            self._unusable = self._unusable or f"{self.path} is closed"
-            self._file.close()
-            self._lock.close()
+            self._unusable = f"{self.path} is closed"
+        self._lock.close()
 
     def _failed(self, problem: Exception) -> KeyFileError:
         what = getattr(problem, "strerror", None) or problem
@@ -109,12 +103,9 @@ class Numbers:
         """Write the file anew, with the frames alone that wait. Raises OSError."""
         new = self.path.with_name(self.path.name + ".new")
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(first_line(self._name, self.next) + _lines(self.waiting))
+            file.write(f"penstock map {self._name} {self.next}\n".encode() + _lines(self.waiting))
             file.flush()
             os.fsync(file.fileno())
-        if hasattr(self, "_file"):
-            self._file.close()
-        self._file = open(new, "ab")
         os.replace(new, self.path)
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:

@@ -22,7 +22,7 @@ from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError, error_of
 from ...sim.machine import Closing
 from .backends import Carrier, MapStopped, ModelCarrier, Opens
-from .keyfiles import KeyFileError, Use, check_map, read_device
+from .keyfiles import KeyFileError, Use, read_device
 from .session import admission_key
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
@@ -143,8 +143,7 @@ def run_device(keys: str | Path, opens: Opens) -> int:
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     config = OmapConfig.from_json(json.loads(requests.readline()))
     try:
-        known = read_device(keys)
-        check_map(keys, config)
+        known = read_device(keys, config)
         use = Use(keys, known)
         carrier = opens(config, known)
     except (KeyFileError, ValueError) as problem:

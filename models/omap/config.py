@@ -320,11 +320,6 @@ class OmapConfig:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    @property
-    def digest(self) -> str:
-        """What tells this configuration from others."""
-        return digest_of(self.to_json())
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> OmapConfig:
         return cls(**data)

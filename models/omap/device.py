@@ -24,7 +24,7 @@ class Stopped(Exception):
 
 
 class Device:
-    """A device with its host. `keys`: None where `set_up` brings them; `pages`: the host's memory, which
+    """A device with its host. `keys`: None where none were written; `pages`: the host's memory, which
     others may change at any time."""
 
     keys: Keys
@@ -33,19 +33,12 @@ class Device:
     def __init__(
         self, config: OmapConfig, keys: Keys | None, first: int = 0, pages: bytearray | None = None
     ) -> None:
-        self.config, self._first, self._lacking = config, first, True
+        self.config, self._lacking = config, keys is None
         if keys is not None:
-            self.set_up(keys)
+            self.keys, self.map = keys, Map(config, keys, first)
         size = config.host_bins * config.page_bytes
         self.pages = bytearray(size) if pages is None else pages
         self._stopped: MapError | None = None
-
-    def set_up(self, keys: Keys) -> None:
-        """Bring the keys, once. Raises ValueError for keys that come again."""
-        if not self._lacking:
-            raise ValueError("keys are written once")
-        self.keys, self._lacking = keys, False
-        self.map = Map(self.config, keys, self._first)
 
     def serve(self, sealed: bytes) -> bytes:
         """Return the sealed response to a sealed request. Raises Stopped."""

@@ -54,9 +54,9 @@ def register_map(design: int) -> RegisterMap:
     for name, what in _KEYS.items():
         for half in ("low", "high"):
             text = f"key for {what}, {half} 64 bits"
-            registers.append(EngineRegister(f"{name}_key_{half}", 64, text, secret=True))
+            registers.append(EngineRegister(f"{name}_key_{half}", 64, text, secret=True, once=True))
     text = "1: HBM is zero where the map lies, and need not be cleared by the first start"
-    registers.append(EngineRegister("zeroed", 1, text, secret=True))
+    registers.append(EngineRegister("zeroed", 1, text, secret=True, once=True))
     counters = [
         Counter("operations", "requests that were answered"),
         Counter("pages", "pages that were opened"),

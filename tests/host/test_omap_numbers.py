@@ -160,7 +160,7 @@ def test_without_its_numbers_a_client_sends_nothing(keys, text, message):
 def test_a_number_that_cannot_be_written_down_is_not_used(keys, failing):
     numbers = Numbers(keys, _NAME)
     numbers.note([b"one"])
-    with mock.patch("penstock.host.omap.numbers._MOST", 0):
+    with mock.patch("penstock.host.omap.numbers._MOST", 0 if failing == "replace" else 1 << 20):
         with mock.patch.object(os, failing, side_effect=OSError(errno.ENOSPC, "No space left")):
             with pytest.raises(KeyFileError, match=r"client\.next cannot be used: No space left"):
                 numbers.note([b"two"])
@@ -170,6 +170,15 @@ def test_a_number_that_cannot_be_written_down_is_not_used(keys, failing):
     again = Numbers(keys, _NAME)
     assert again.next == 2 and again.waiting[0] == b"one" and again.waiting[1] == b"two"
     again.close()
+
+
+def test_nothing_is_sent_before_its_number_is_on_disk(keys):
+    with _fake() as server, connect("127.0.0.1", server.port, keys) as box:
+        with mock.patch.object(os, "fsync", side_effect=OSError(errno.ENOSPC, "No space left")):
+            for call in (lambda: box.get(1), box.reconnect, lambda: box.get(1)):
+                with pytest.raises((KeyFileError, ConnectionLost)):
+                    call()
+        assert server.bytes == 0
 
 
 def test_there_are_no_numbers_from_2_to_the_56_on(keys):
@@ -195,7 +204,6 @@ def test_no_number_comes_again_wherever_a_client_ends(keys):
         safe = path.stat().st_size
         numbers.note([b"not sent"])
         text = path.read_bytes()
-        numbers._file.close()
         numbers._lock.close()
         path.write_bytes(text[: safe + 3 * turn] + b"\0" * (turn % 2))
     assert len(sent) == 18

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+import penstock as ps
 from penstock.cli import run
 from penstock.host.omap import MapStopped, MessageChanged
 from penstock.host.omap.backends import ModelCarrier
@@ -30,15 +31,18 @@ from penstock.host.omap.client import AsyncMap, ConnectionLost, SessionMoved, co
 from penstock.host.omap.frames import Frames, Kind, Refused, greeting, read_greeting
 from penstock.host.omap.keyfiles import (
     KeyFileError,
+    name_of,
     read_admission,
     read_client,
     read_device,
     write_keys,
 )
+from penstock.host.omap.numbers import Numbers
 from penstock.host.omap.process import DeviceLost, DeviceProcess
 from penstock.host.omap.server import MapServer
 from penstock.host.omap.session import Session, admission_key
 from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.omap.config import digest_of
 from penstock.models.omap.errors import MapError, error_of
 from penstock.models.omap.golden import Item
 from penstock.models.omap.load import load_requests
@@ -214,7 +218,7 @@ def _talk(server, *frames):
     with socket.create_connection(("127.0.0.1", server.port), 30) as line:
         file = line.makefile("rb")
         size = int.from_bytes(file.read(4), "little")
-        read_greeting(file.read(size), _SHAPE.digest)
+        read_greeting(file.read(size), digest_of(_SHAPE.to_json()))
         shape = Frames(_SHAPE, admission_key(KEYS.session))
         answers = []
         for frame in frames:
@@ -432,6 +436,23 @@ def test_a_broken_connection_loses_nothing(server, proxy):
         assert dict(box) == {1: b"abcdefgh"}
 
 
+def test_what_a_client_leaves_is_carried_out_before_the_next_ones_requests(server, proxy):
+    with connect("127.0.0.1", proxy.port, server.keys) as box:
+        box[1] = b"12345678"
+        proxy.cut = True
+        with pytest.raises(ConnectionLost):
+            box[1] = b"abcdefgh"
+    # killed when its number was on disk, and nothing sent
+    numbers = Numbers(server.keys, name_of(KEYS.session))
+    session = Session(_SHAPE, KEYS.session, numbers.next)
+    sealed = session.seal([Request(_PUT, 2, b"87654321")])
+    numbers.note([Frames(_SHAPE, session.admission).request(2, sealed[0])])
+    numbers._lock.close()
+    for number in (3, 5):
+        with _connect(server) as box:
+            assert box.number == number and box.get_many([1, 2]) == [b"abcdefgh", b"87654321"]
+
+
 def test_a_byte_that_changes_inside_tls(server_tls, client_tls):
     with _served(server_tls) as server:
         proxy = _Proxy(server.port)
@@ -559,7 +580,7 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
         finally:
             process.terminate()
     # the search finds them in the device, which is the golden model here
-    keys = read_device(tmp_path / "keys" / "device.json")
+    keys = read_device(tmp_path / "keys" / "device.json", ps.compile(kernel).plan)
     secrets = [*_MARKS, _digits(keys.session)]
     assert all(any(secret in piece for piece in device) for secret in secrets)
     secrets += [keys.session.to_bytes(16, "little"), f"{keys.session:032x}".encode()]
@@ -573,15 +594,15 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
 def test_files_of_keys(tmp_path):
     paths = write_keys(tmp_path, KEYS, _SHAPE)
     assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 4
-    assert read_device(paths[0]) == KEYS
-    assert read_client(paths[1]) == (KEYS.session, _SHAPE.digest)
+    assert read_device(paths[0], _SHAPE) == KEYS
+    assert read_client(paths[1]) == (KEYS.session, digest_of(_SHAPE.to_json()))
     assert read_admission(paths[2]) == Session(_SHAPE, KEYS.session).admission
     with pytest.raises(FileExistsError):
         write_keys(tmp_path, KEYS, _SHAPE)
     with pytest.raises(KeyFileError, match="no key page"):
-        read_device(paths[1])
+        read_device(paths[1], _SHAPE)
     with pytest.raises(KeyFileError, match="cannot be read: No such file"):
-        read_device(tmp_path / "none.json")
+        read_device(tmp_path / "none.json", _SHAPE)
     paths[2].write_text("no keys")
     with pytest.raises(KeyFileError, match="is not a file of keys"):
         read_admission(paths[2])
@@ -643,7 +664,7 @@ def test_errors_of_any_engine_pass_the_process():
         *MapError,
         ErrorCode.WATCHDOG,
     }
-    said = read_greeting(greeting(_SHAPE, 5, error_of(64))[4:], _SHAPE.digest)
+    said = read_greeting(greeting(_SHAPE, 5, error_of(64))[4:], digest_of(_SHAPE.to_json()))
     assert said == (_SHAPE, 5, HardwareError(ErrorCode.BUS_READ))
     with pytest.raises(ValueError):
         error_of(250)

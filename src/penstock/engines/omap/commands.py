@@ -184,12 +184,8 @@ def _serving() -> list[click.Parameter]:
         ),
         Once(("--certificate",), metavar="PEM", help="The server's certificate, for TLS."),
         Once(("--private-key",), metavar="PEM", help="Its private key."),
-        _target(),
+        Once(("--target",), metavar="T", help="What to plan for.  [default: u55c]"),
     ]
-
-
-def _target() -> click.Parameter:
-    return Once(("--target",), metavar="T", help="What to plan for.  [default: u55c]")
 
 
 COMMANDS = (
@@ -199,7 +195,7 @@ COMMANDS = (
         params=[
             *KERNEL(),
             Once(("--out",), required=True, metavar="DIR", help="Folder for the files."),
-            _target(),
+            Once(("--target",), metavar="T", help="As for `serve`.  [default: u55c]"),
         ],
         help=_keys.__doc__,
     ),
