@@ -313,6 +313,7 @@ def test_the_set_up_is_written_once(small):
         session, (set_up, board.set_up) = board.machine.session, (board.set_up, {})
         for name, value in set_up.items():
             session.write(name, value)
+            assert session.read(name) == 0
             for other in (0, value, (1 << session.register_map[name].bits) - 1):
                 with pytest.raises(RegisterError, match="SLVERR"):
                     session.write(name, other)

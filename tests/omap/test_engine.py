@@ -19,10 +19,8 @@ from penstock.models.omap.golden import Item, Map
 from penstock.models.omap.load import load, load_requests
 from penstock.models.omap.messages import Keys, Operation, Request
 from penstock.models.omap.planner import plan
-from penstock.models.omap.shell import key_registers
 from penstock.models.omap.snapshot import Snapshot, restore, seal_image
 from penstock.models.target import TARGETS
-from penstock.sim.native import RegisterError
 from testbench.omap import KEYS, Board, Mirror, compile_map, config, hbm_ports, requests
 from testbench.omap_machine import QUICK, SHAPE, DictMachine
 
@@ -232,17 +230,6 @@ def test_cycles_tell_nothing_of_keys_and_operations(small):
     with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
         assert board.run(other).cycles == written
     assert len(cycles) == 1
-
-
-def test_keys_are_loaded_once_and_never_read(small):
-    shape, library = small
-    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
-        board.run(requests(shape, 2, seed=1))
-        session = board.machine.session
-        for name in key_registers(KEYS):
-            assert session.read(name) == 0
-            with pytest.raises(RegisterError):
-                session.write(name, 5)
 
 
 def test_requests_out_of_their_place_are_refused(small):
