@@ -28,14 +28,14 @@ def engine_members(register_map, ports):
         High for one cycle: cycle 0 of the run. The engine is then in its reset state: the shell resets it after every run.
     done : Out(1)
         High for one cycle when all results are written and answered. Reads may still be in flight (data fetched in vain): the
-        shell drains them. In cycle `cycles` of the run.
+        shell drains them. In cycle `cycles` of the run, which may be 0, the cycle of `start`; looked at in no other cycles than those of a run.
     error : Out(1), report : Out(report_shape)
-        High for one cycle, with the reason: ends the run as failed. The engine need not clean up. Wins over `done` in the same
-        cycle.
+        High for one cycle, with the reason: ends the run as failed, from cycle 0 on as `done` does. The engine need not clean up. Wins
+        over `done` in the same cycle.
     registers : In(struct)
         Values of the engine's registers, constant from `start` to the end of the run.
     counters : Out(struct)
-        How much each event counter grows in this cycle.
+        How much each event counter grows in this cycle; from cycle 1 to the end of the run.
     monitors : Out(struct)
         Streams for the watchdog report; assign them with `hdl.stream.observe`.
     m0, m1, … : Out(AXI4)

@@ -17,8 +17,8 @@ __all__ = ["Shell"]
 class Shell(wiring.Component):
     """The top of a design: an engine behind an AXI4-Lite subordinate and AXI4 managers with the names that Verilog users expect.
 
-    A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, a
-    soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle
+    A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, which count from
+    cycle 0 on, a soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle
     after `done`, else for as many as its `settling`), and only then shows `done` or `error` in `status` and raises the interrupt.
     A start before all registers that are written once were written does not reach the engine, and ends with `SETUP`.
     `cycles` counts from the start to the end of the run, without that. Counters and monitors keep their last values until the next start.
@@ -133,6 +133,7 @@ class Shell(wiring.Component):
                     self.still.eq(0),
                 ]
                 m.next = "RUN"
+                self._told(m)
             with m.Elif(self.registers.refused):
                 m.d.sync += [
                     self.done.eq(0),
@@ -156,16 +157,8 @@ class Shell(wiring.Component):
             with m.If(self.registers.reset):
                 m.d.sync += self.stop.eq(1)
                 m.next = "DRAIN"
-            with m.Elif(self.engine.error):
-                m.d.sync += [
-                    self.report.eq(self.engine.report),
-                    self.next_failed.eq(1),
-                    self.stop.eq(1),
-                ]
-                m.next = "DRAIN"
-            with m.Elif(self.engine.done):
-                m.d.sync += [self.next_done.eq(1), self.stop.eq(1)]
-                m.next = "DRAIN"
+            with m.Elif(self.engine.error | self.engine.done):
+                self._told(m)
             with m.Elif(
                 (self.registers.watchdog != 0)
                 & self.still
@@ -203,6 +196,17 @@ class Shell(wiring.Component):
             with m.If(self.registers.reset):  # all is done but for what the host may read
                 m.d.sync += [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
             m.next = "IDLE"
+
+    def _told(self, m):
+        """The run's end, if the engine says it in this cycle."""
+        with m.If(self.engine.error | self.engine.done):
+            m.d.sync += [
+                self.report.eq(Mux(self.engine.error, self.engine.report, 0)),
+                self.next_failed.eq(self.engine.error),
+                self.next_done.eq(~self.engine.error),
+                self.stop.eq(1),
+            ]
+            m.next = "DRAIN"
 
     def _values(self, m):
         """What is read in registers."""

@@ -1,4 +1,4 @@
-"""hdl/shell/shell.py in Amaranth's simulator: how long an engine is held in reset after a run."""
+"""hdl/shell/shell.py in Amaranth's simulator: from which cycle an end counts, how long an engine is held in reset after a run."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ from amaranth.lib import wiring
 
 from penstock.hdl.shell import Shell, engine_members
 from penstock.models.errors import ErrorCode
-from penstock.models.shell import Control, EngineRegister, RegisterMap, Status
+from penstock.models.shell import Control, EngineRegister, Interrupt, RegisterMap, Status
 from testbench.pysim import simulate
 
 DEPTH = 13
 
 
 class Lingering(wiring.Component):
-    """While it runs valid bits enter a pipeline without reset. `ends` = 1: fails in cycle 20, 2: ends well there, with the pipeline full; 0: goes on.
+    """While it runs valid bits enter a pipeline without reset. `ends` = 1: fails in cycle `at`, 2: ends well there, 3: both; 0: goes on.
 
     Fails at once if it is started with something in its pipeline.
     """
 
-    def __init__(self, settling: int) -> None:
-        self.settling, self.register_map = settling, RegisterMap([EngineRegister("ends", 2)])
+    def __init__(self, settling: int, at: int = 20) -> None:
+        self.at, self.settling = at, settling
+        self.register_map = RegisterMap([EngineRegister("ends", 2)])
         super().__init__(engine_members(self.register_map, []))
 
     def elaborate(self, platform):
         m = Module()
         running, cycle, pipeline = Signal(), Signal(8), Signal(DEPTH, reset_less=True)
-        m.d.sync += [pipeline.eq(Cat(running, pipeline)), cycle.eq(cycle + running)]
+        now = (self.start | running) & (cycle == self.at)
+        m.d.sync += [
+            pipeline.eq(Cat(running, pipeline)),
+            cycle.eq(cycle + (self.start | running)),
+        ]
         stale = Signal()
         m.d.comb += [
-            self.error.eq(stale | ((cycle == 20) & (self.registers.ends == 1))),
-            self.done.eq((cycle == 20) & (self.registers.ends == 2)),
+            self.error.eq(stale | (now & self.registers.ends[0])),
+            self.done.eq(now & self.registers.ends[1]),
             self.report.code.eq(ErrorCode.BUS_READ.value),
         ]
         with m.If(self.start):
@@ -138,6 +143,28 @@ def test_a_failed_run_leaves_nothing():
 def test_a_run_that_ends_well_is_not_waited_for():
     """Its pipelines are empty by themselves: the shell is at rest as soon as with an engine that has nothing to settle."""
     assert run(DEPTH, 2)[0] == run(1, 2)[0] == run(DEPTH, 1)[0] - (DEPTH - 1)
+
+
+@pytest.mark.parametrize("ends", [1, 2, 3], ids=["error", "done", "both"])
+@pytest.mark.parametrize("at", [0, 1, 20])
+def test_an_end_counts_from_cycle_0(at, ends):
+    """`error` wins; the interrupt comes, and a run after it ends the same way."""
+    engine = Lingering(3, at)
+    dut, seen = Shell(engine, engine.register_map), []
+
+    async def bench(host: Host) -> None:
+        await host.write("ends", ends)
+        await host.write("interrupt", Interrupt.ENABLE | Interrupt.PENDING)
+        for _ in range(2):
+            await host.write("control", Control.START)
+            await host.rest()
+            names = ("status", "cycles", "error_code", "interrupt")
+            seen.append([await host.read(name) for name in names])
+
+    simulated(dut, bench)
+    code = ErrorCode.BUS_READ if ends & 1 else 0
+    end = Status.ERROR if ends & 1 else Status.DONE
+    assert seen == [[Status.IDLE | end, at, code, Interrupt.ENABLE | Interrupt.PENDING]] * 2
 
 
 @pytest.mark.parametrize("ends", [1, 2], ids=["error", "done"])

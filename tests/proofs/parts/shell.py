@@ -5,13 +5,13 @@ leads to rest.
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from harness import Bench, Defect, Proof
 from harness.environment import ReadMemory, WriteMemory
 
 from penstock.hdl.memory import AXI4
-from penstock.hdl.shell import Shell, engine_members
+from penstock.hdl.shell import Shell, engine_members, report_shape
 from penstock.models.errors import ErrorCode
 from penstock.models.shell import (
     Control,
@@ -30,9 +30,15 @@ _FREE = (("rready", 1), ("bready", 1), ("ar", 1), ("aw", 1), ("w", 1))
 _PAYLOADS = (("araddr", 2), ("awaddr", 2), ("wdata", 2))
 
 
+#: where a run failed, by field
+_REPORT = {
+    f"report.{name}": lambda engine, name=name: engine.report[name] for name, _ in report_shape
+}
+
+
 class AnyEngine(wiring.Component):
-    """Asks, gives and takes what it likes, in bursts of two beats, by AXI's rules; ends, well or
-    not, when it likes.
+    """Asks, gives and takes what it likes, in bursts of two beats, by AXI's rules; says that it ends,
+    well or not, when it likes, also where no run is under way.
 
     `dirty` is high where it is not in its reset state, `fresh` in the cycle after one of its reset. `ports`: each reads and writes.
     """
@@ -46,8 +52,7 @@ class AnyEngine(wiring.Component):
                 ("done", 1),
                 ("error", 1),
                 ("event", 1),
-                ("report.code", 2),
-                ("report.line", 2),
+                *((name, 2) for name in _REPORT),
                 *(
                     (f"m{k}.{name}", width)
                     for k in range(ports)
@@ -64,10 +69,9 @@ class AnyEngine(wiring.Component):
         with m.If(self.start):
             m.d.sync += running.eq(1)
         m.d.comb += [
-            self.done.eq(free["done"] & running),
-            self.error.eq(free["error"] & running),
-            self.report.code.eq(free["report.code"]),
-            self.report.line.eq(free["report.line"]),
+            self.done.eq(free["done"]),
+            self.error.eq(free["error"]),
+            *(field(self).eq(free[name]) for name, field in _REPORT.items()),
         ]
         dirty = [running]
         for k, bus in enumerate(self.buses):
@@ -266,10 +270,10 @@ class _Run:
         by_itself = engine.error | engine.done
         b.d.comb += [
             self.barks.eq(self.runs & due & ~(self.reset | by_itself)),
-            self.ended.eq(self.runs & (self.reset | by_itself | due)),
+            self.ended.eq(Mux(engine.start, by_itself, self.runs & (self.reset | by_itself | due))),
         ]
         with b.m.If(engine.start):
-            b.d.sync += [self.runs.eq(1), self.calm.eq(0)]
+            b.d.sync += [self.runs.eq(~by_itself), self.calm.eq(0)]
         with b.m.If(self.runs):
             b.d.sync += [
                 self.calm.eq(Mux(self.moved, 0, Mux(self.calm == 7, 7, self.calm + 1))),
@@ -320,24 +324,24 @@ def status() -> Bench:
     ):
         b.d.comb += getattr(host, name).eq(value)
     b.steady(b.assume, "host.AR (given)", host.arvalid, host.arready, host.araddr)
-    done, failed, code, line = Signal(), Signal(), Signal(8), Signal(16)
-    cycles, events = Signal(2), Signal(2)
+    done, failed, cycles, events = Signal(), Signal(), Signal(2), Signal(2)
+    report = Signal(report_shape)
     with b.m.If(run.runs):
         b.d.sync += [cycles.eq(cycles + 1), events.eq(events + engine.counters.event)]
-        with b.m.If(engine.error):
-            b.d.sync += [
-                failed.eq(1),
-                code.eq(engine.report.code),
-                line.eq(engine.report.line),
-            ]
-        with b.m.Elif(engine.done):
-            b.d.sync += done.eq(1)
-        with b.m.Elif(run.barks):
-            b.d.sync += [failed.eq(1), code.eq(ErrorCode.WATCHDOG.value)]
     with b.m.If(engine.start):
         b.d.sync += [cycles.eq(0), events.eq(0)]
-    with b.m.If(engine.start | run.reset):
-        b.d.sync += [done.eq(0), failed.eq(0), code.eq(0), line.eq(0)]
+    with b.m.If(run.reset):
+        b.d.sync += [done.eq(0), failed.eq(0), report.eq(0)]
+    with b.m.Elif(run.ended):
+        b.d.sync += [
+            failed.eq(engine.error | run.barks),
+            done.eq(engine.done & ~engine.error),
+            report.eq(Mux(engine.error, engine.report, 0)),
+        ]
+        with b.m.If(run.barks):
+            b.d.sync += report.code.eq(ErrorCode.WATCHDOG.value)
+    with b.m.Elif(engine.start):
+        b.d.sync += [done.eq(0), failed.eq(0), report.eq(0)]
     resets = Signal(2, name="cycles_of_reset")
     with b.m.If(engine.start):
         b.d.sync += resets.eq(0)
@@ -351,8 +355,7 @@ def status() -> Bench:
     at, took, idle = Signal(bits), Signal(), Signal()
     seen = {
         "status": Cat(~busy, busy, done, failed),
-        "error_code": code,
-        "error_line": line,
+        **{f"error_{name}": Value.cast(report[name]) for name, _ in report_shape},
         "cycles": cycles,
         "count_event": events,
     }
@@ -386,6 +389,8 @@ def status() -> Bench:
         run.reset & done & busy & b.past(b.past(b.past(done))),
     )
     b.cover("the watchdog ends a run", run.barks)
+    b.cover("a run fails in cycle 0", engine.start & engine.error)
+    b.cover("a run is done in cycle 0", engine.start & engine.done & ~engine.error)
     return b
 
 
@@ -461,14 +466,14 @@ def interrupts() -> Bench:
     b.check("RESET ends in rest, not in a run", ~b.past(reset) | ~run.engine.start)
     # how the run under way has ended: nothing yet, by RESET, or to be told
     told, stopped, enabled = (Signal(name=name) for name in ("told", "stopped", "enabled"))
-    with b.m.If(run.ended):
-        b.d.sync += told.eq(1)
     with b.m.If(start):
         b.d.sync += stopped.eq(0)
     with b.m.Elif(reset & run.runs):
         b.d.sync += stopped.eq(1)
-    with b.m.If(reset | start):
+    with b.m.If(reset):
         b.d.sync += told.eq(0)
+    with b.m.Elif(run.ended | start):
+        b.d.sync += told.eq(run.ended)
     with b.m.If(to_interrupt):
         b.d.sync += enabled.eq((host.wdata & Interrupt.ENABLE) != 0)
     for name, value in (("irq", dut.irq), ("the run's end is to be told", told)):
