@@ -38,7 +38,7 @@ class Bench:
         self.checks: dict[str, Signal] = {}
         self.assumptions: dict[str, Signal] = {}
         self.covers: dict[str, Signal] = {}
-        self.bad, self._built = Signal(), False
+        self.bad, self._built, self._text = Signal(), False, ""
         self._pasts = 0
         self.first = Signal(init=1)  #: high in the first cycle
         self.m.d.sync += self.first.eq(0)
@@ -158,6 +158,8 @@ class Bench:
 
     def rtlil(self) -> str:
         """The bench as RTLIL: module `top`, output 0 is `bad`, then one for each cover."""
+        if self._text:
+            return self._text
         self.build()
         self.d.comb += [Assume(self._legal), Assert(~self.bad)]
         ports = {"clk": (self.clock.clk, PortDirection.Input)}
@@ -166,4 +168,5 @@ class Bench:
         ports |= {signal.name: (signal, PortDirection.Output) for signal in self.reached}
         if len(ports) != 2 + len(self.inputs) + len(self.reached):
             raise Problem("two inputs have the same name for the tools")
-        return rtlil.convert(self.m, name="top", ports=ports, emit_src=False)
+        self._text = rtlil.convert(self.m, name="top", ports=ports, emit_src=False)
+        return self._text

@@ -63,27 +63,41 @@ def _functions(space: dict, module: str) -> dict[str, types.FunctionType]:
 def planted(defect: Defect) -> Iterator[None]:
     """Run the body with the defect in place, for everyone who uses the module."""
     name = f"penstock.{defect.module}"
-    module = importlib.import_module(name)
-    source = inspect.getsource(module)
+    source = inspect.getsource(importlib.import_module(name))
     found = defect.pattern.findall(source)
     if len(found) != 1:
         raise Problem(f"a defect cannot be planted: {defect.old!r} is {len(found)} times in {name}")
-    space: dict = {"__name__": name, "__package__": module.__package__, "__file__": module.__file__}
-    exec(
-        compile(defect.pattern.sub(lambda _: defect.new, source), f"{name} with a defect", "exec"),
-        space,
-    )
+    with replanted(defect.module, defect.pattern.sub(lambda _: defect.new, source)):
+        yield
+
+
+@contextmanager
+def replanted(module: str, source: str) -> Iterator[None]:
+    """Run the body with the functions of module `penstock.<module>` as another source has them, and its
+    constants, numbers and tuples, where that module itself uses them.
+    """
+    name = f"penstock.{module}"
+    home = importlib.import_module(name)
+    space: dict = {"__name__": name, "__package__": home.__package__, "__file__": home.__file__}
+    exec(compile(source, f"{name} with a defect", "exec"), space)
     changed = _functions(space, name)
     kept = []
-    for label, function in _functions(vars(module), name).items():
+    for label, function in _functions(vars(home), name).items():
         if (
             label in changed
             and changed[label].__code__.co_freevars == function.__code__.co_freevars
         ):
             kept.append((function, function.__code__))
             function.__code__ = changed[label].__code__
+    constants = {
+        key: value
+        for key, value in vars(home).items()
+        if type(value) in (int, tuple) and space.get(key) != value
+    }
+    vars(home).update({key: space[key] for key in constants if key in space})
     try:
         yield
     finally:
+        vars(home).update(constants)
         for function, code in kept:
             function.__code__ = code

@@ -323,6 +323,7 @@ class Manager:
             ~bus.rvalid | (bus.rlast == (self.read_done == self.read_length)),
         )
         b.check("B comes only after the burst's last W", ~bus.bvalid | (self.writing > self.owed))
+        b.check("R and B have the identifier 0", Cat(bus.rid, bus.bid) == 0)
         b.cover("a burst of several beats is read", self.r & bus.rlast & (self.read_length != 0))
         b.cover("a write is answered", self.b)
         if self.opened > 1:

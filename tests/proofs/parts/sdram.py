@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Mux, Signal, Value
 from harness import Bench, Defect, Proof
 from harness.environment import Manager, remember
 from harness.small import shrunk
@@ -152,9 +152,14 @@ def word() -> Bench:
         target[CHIP.column_bits],
         target[CHIP.column_bits + 1 :],
     )
-    open_row = Signal(len(pins.a))
-    with b.m.If(on[Command.ACTIVATE] & (pins.ba == bank)):
-        b.d.sync += open_row.eq(pins.a)
+    rows = [Signal(len(pins.a), name=f"row{k}") for k in range(1 << len(pins.ba))]
+    for k, signal in enumerate(rows):
+        with b.m.If(on[Command.ACTIVATE] & (pins.ba == k)):
+            b.d.sync += signal.eq(pins.a)
+    open_row = Array(rows)[bank]
+    beyond = Array(rows)[pins.ba] >= 2 * WORDS >> CHIP.bank_bits + CHIP.column_bits
+    b.check("rows beyond the end stay as they are", ~on[Command.WRITE] | ~beyond | pins.dqm.all())
+    b.cover("a column beyond the end is given", on[Command.WRITE] & beyond)
     here, kept = Signal(), Signal(name="kept_by_the_chip")
     b.d.comb += here.eq((pins.ba == bank) & (open_row == row) & (pins.a == column))
     byte = lambda pair: Mux(lane[0], pair[8], pair[0])
@@ -333,7 +338,7 @@ PROOFS = [
     ),
     Proof(
         "hdl.memory.SdramController",
-        f"what is read of any byte is what was written last, SLVERR beyond the end; {WORDS} words of "
+        f"what is read of any byte is what was written last, SLVERR and no write beyond the end; {WORDS} words of "
         "4 bytes, any strobes, bursts ≤ 2 beats, over row ends, banks and refreshes",
         word,
         (
@@ -345,6 +350,7 @@ PROOFS = [
             Defect(
                 _NAME, "self.outside.eq(self.bus.awaddr >= self.chip.bytes)", "self.outside.eq(0)"
             ),
+            Defect(_NAME, "| self.outside.replicate(2)", ""),
             Defect(
                 _NAME,
                 "words.i.p.data.eq(Cat(gather, self.pins.dq_i))",

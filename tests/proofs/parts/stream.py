@@ -6,41 +6,11 @@ from __future__ import annotations
 from amaranth.hdl import Signal
 from harness import Bench, Defect, Proof
 from harness.environment import offer, take
+from harness.payloads import follow
 
 from penstock.hdl.stream import Buffer, Queue, Spare
 
 WIDTH = 2
-
-
-def order(bench: Bench, i, o, level, capacity: int, *, at_once: bool = False) -> None:
-    """Follow one item, chosen when it enters: it comes out behind those that were there before it,
-    once, as it was.
-
-    `level`: the items that are inside, of `capacity`. `at_once`: an item may leave in the cycle in
-    which it enters.
-    """
-    wanted, chosen = bench.constant("the item", WIDTH), bench.free("followed from here")
-    followed, place = Signal(), Signal(range(16))
-    push, pop, begin, passed = Signal(), Signal(), Signal(), Signal()
-    bench.d.comb += [
-        push.eq(i.valid & i.ready),
-        pop.eq(o.valid & o.ready),
-        begin.eq(push & chosen & ~followed & (i.payload[:WIDTH] == wanted)),
-        passed.eq(begin & pop & (level == 0)),
-    ]
-    with bench.m.If(begin & ~passed):
-        bench.d.sync += [followed.eq(1), place.eq(level - pop)]
-    with bench.m.Elif(followed & pop):
-        bench.d.sync += [place.eq(place - 1), followed.eq(place != 0)]
-    mine = (followed & (place == 0)) | (begin & (level == 0) if at_once else 0)
-    bench.check(
-        "the item comes out in its turn, as it was",
-        ~mine | (o.valid & (o.payload[:WIDTH] == wanted)),
-    )
-    bench.check("an item that is inside has its place", ~followed | (place < level))
-    if capacity > 1:
-        bench.cover("an item is followed behind another", followed & (place == 1))
-    bench.cover("an item that was followed leaves", followed & pop & (place == 0))
 
 
 def store(make, capacity: int, *, at_once: bool = False) -> Bench:
@@ -48,7 +18,7 @@ def store(make, capacity: int, *, at_once: bool = False) -> Bench:
     dut = b.m.submodules.dut = make()
     offer(b, dut.i, "i", payload=WIDTH)
     take(b, dut.o, "o", payload=dut.o.payload[:WIDTH])
-    level = Signal(range(16))
+    level = Signal(range(capacity + 2))
     b.d.sync += level.eq(level + (dut.i.valid & dut.i.ready) - (dut.o.valid & dut.o.ready))
     b.show("items inside", level)
     b.check(f"it holds at most {capacity} items", level <= capacity)
@@ -66,7 +36,7 @@ def store(make, capacity: int, *, at_once: bool = False) -> Bench:
         "it is emptied after it was full",
         b.past(level) == 1 if capacity > 1 else (level == 0) & (b.past(level) == 1),
     )
-    order(b, dut.i, dut.o, level, capacity, at_once=at_once)
+    follow(b, dut.i, dut.o, level, bits=WIDTH, at_once=at_once)
     return b
 
 
@@ -86,23 +56,20 @@ PROOFS = [
         lambda: store(lambda: Spare(WIDTH), 1, at_once=True),
         (Defect(_QUEUE, "with m.If(~held):", "with m.If(1):"),),
     ),
-    Proof(
-        "hdl.stream.Queue",
-        f"{_RULES}; depth 1",
-        lambda: store(lambda: Queue(WIDTH, 1), 1),
-        (Defect(_QUEUE, "push.eq(self.i.valid & self.i.ready)", "push.eq(self.i.valid)"),),
-    ),
-    Proof(
-        "hdl.stream.Queue",
-        f"{_RULES}; depth 3",
-        lambda: store(lambda: Queue(WIDTH, 3), 3),
-        (Defect(_QUEUE, "pointer == depth - 1, 0", "pointer == depth - 1, 1"),),
-    ),
-    Proof(
-        "hdl.stream.Queue",
-        f"{_RULES}; depth 4",
-        lambda: store(lambda: Queue(WIDTH, 4), 4),
-        (Defect(_QUEUE, "self.level != self.depth)", "self.level != self.depth - 1)"),),
+    *(
+        Proof(
+            "hdl.stream.Queue",
+            f"{_RULES}; depth {depth}",
+            lambda depth=depth: store(lambda: Queue(WIDTH, depth), depth),
+            (Defect(_QUEUE, old, new),),
+        )
+        for depth, old, new in (
+            (1, "push.eq(self.i.valid & self.i.ready)", "push.eq(self.i.valid)"),
+            (3, "pointer == depth - 1, 0", "pointer == depth - 1, 1"),
+            (4, "self.level != self.depth)", "self.level != self.depth - 1)"),
+            (6, "if depth & (depth - 1) == 0", "if depth & 1 == 0"),
+            (10, "if depth & (depth - 1) == 0", "if depth & 1 == 0"),
+        )
     ),
     # wide enough to lie in block RAM; two bits of an item are free
     Proof(
