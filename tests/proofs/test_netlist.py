@@ -62,15 +62,16 @@ def test_every_engine_has_a_kernel_here() -> None:
 
 
 def test_every_shared_component_has_a_proof() -> None:
-    """Those of streams, memory ports, shell and link; what is a part of another is proven with it."""
+    """Those of streams, memory ports, shell, link and device; what is a part of another is proven with
+    it.
+    """
     inside = {
         "hdl.memory.SpramCell": "hdl.memory.Spram",
-        "hdl.shell.ControlRegisters": "hdl.shell.Shell",
         "hdl.link.UartReceiver": "hdl.link.UartTransmitter",
     }
     proven = {proof.part for proof in PROOFS}
     assert set(inside.values()) <= proven
-    for package in ("hdl.stream", "hdl.memory", "hdl.shell", "hdl.link"):
+    for package in ("hdl.stream", "hdl.memory", "hdl.shell", "hdl.link", "hdl.soc"):
         names = {f"{package}.{one.__qualname__}" for one in components()[f"penstock.{package}"]}
         assert names <= proven | inside.keys()
 

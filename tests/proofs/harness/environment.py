@@ -56,8 +56,7 @@ def take(bench: Bench, stream, name: str, *, within: int | None = None, payload=
 
 
 class ReadMemory:
-    """The memory's side of AR and R: up to `opened` bursts, answered in order, with any data and
-    timing.
+    """The memory's side of AR and R: up to `opened` bursts, answered in order, with any timing.
 
     With `exact` RLAST is right for the ARLEN given (of up to `beats` beats), else it comes when it
     likes. `fair`: AR is taken while fewer bursts are open, and a beat comes, within so many cycles.
@@ -73,7 +72,6 @@ class ReadMemory:
         fair: int | None = None,
         beats: int = 2,
         exact: bool = True,
-        data: int = 0,
     ) -> None:
         self.open = Signal(range(opened + 1), name=f"{name}_r_open")
         self.begun, self.beat, self.ended = (
@@ -88,13 +86,6 @@ class ReadMemory:
             self.ended.eq(self.beat & bus.rlast),
         ]
         bench.d.sync += self.open.eq(self.open + self.begun - self.ended)
-        payload = [bus.rlast]
-        if data:
-            bench.d.comb += [
-                bus.rdata.eq(bench.free(f"{name}.rdata", data)),
-                bus.rresp.eq(bench.free(f"{name}.rresp", 2)),
-            ]
-            payload += [bus.rdata[:data], bus.rresp]
         if exact:
             length = _lengths(bench, f"{name}_r", self.begun, bus.arlen, self.ended, opened, beats)
             done = Signal(range(beats), name=f"{name}_r_done")
@@ -103,7 +94,7 @@ class ReadMemory:
             bench.d.comb += bus.rlast.eq(done == length)
         else:
             bench.d.comb += bus.rlast.eq(bench.free(f"{name}.rlast"))
-        bench.steady(bench.assume, f"{name}.R", bus.rvalid, bus.rready, *payload)
+        bench.steady(bench.assume, f"{name}.R", bus.rvalid, bus.rready, bus.rlast)
         for what in ("arvalid", "rready", "rlast"):
             bench.show(f"{name}.{what}", getattr(bus, what))
         if fair is not None:

@@ -233,7 +233,7 @@ def _induction(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdic
 def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[str, int]:
     """The cycle in which each cover is reached first."""
     commands = [
-        f"read_aiger top.aig; cone -a -O {number}; strash; scleanup; bmc3 -F {within}"
+        f"read_aiger top.aig; cone -a -O {number}; strash; bmc3 -F {within}"
         for number in range(1, len(bench.covers) + 1)
     ]
     out = _checked(abc("; ".join(commands), folder, seconds))

@@ -86,6 +86,8 @@ def bus_answers(
 
 IDENTITY = Identity(4, 4096, 1_000_000)
 BUSES = {"registers": AXI4Lite(address_width=8), "memory": AXI4(address_width=12, data_bytes=4)}
+#: words of the memory are wider than registers
+WIDE = BUSES | {"memory": AXI4(address_width=12, data_bytes=8)}
 
 
 def bridge() -> Bench:
@@ -133,9 +135,12 @@ class _Asked:
         space = self.kind[1:]
         self.registers, self.memory = space == Space.REGISTERS, space == Space.MEMORY
         self.identity = space == Space.IDENTITY
+        self.lane, self.edge = Signal(3, name="next_lane"), Signal(name="next_edge")
         after = Signal(bits + 1)
         header = self.place == HEADER
         b.d.comb += [
+            self.lane.eq(self.lane_of(self.address)),
+            self.edge.eq(self.lane == Mux(self.registers, 3, 7)),
             self.whole.eq(header & (~self.writes | (self.left == 0))),
             self.data.eq(Mux(self.writes, taken & header, given & (self.count == 3))),
             after.eq(self.address + 1),
@@ -166,11 +171,19 @@ class _Asked:
             with b.m.If(dut.o.p.last):
                 b.d.sync += [part.eq(0) for part in (self.count, self.place, self.left, self.above)]
 
+    def lane_of(self, address) -> Value:
+        """The byte of a word at an address."""
+        return Mux(self.registers, address[:2], address[:3])
+
+    def word_of(self, address) -> Value:
+        """The word of a byte at an address, as the address of its first byte."""
+        return Cat(Const(0, 2), address[2] & self.registers, address[3:])
+
 
 def answers() -> Bench:
     """The answer to each request, and the words that it reads and writes, by `models.link.device`."""
     b = Bench()
-    dut, b.m.submodules.dut = part = shrunk(_BRIDGE, lambda: Bridge(IDENTITY, **BUSES))
+    dut, b.m.submodules.dut = part = shrunk(_BRIDGE, lambda: Bridge(IDENTITY, **WIDE))
     offer(b, dut.i, "i")
     b.d.comb += dut.o.ready.eq(b.free("o.ready"))
     b.steady(b.check, "o", dut.o.valid, dut.o.ready, dut.o.p.data, dut.o.p.last)
@@ -191,13 +204,10 @@ def answers() -> Bench:
 
 
 def _same(value, address, above):
-    """Whether a bus's address is that of the word with a byte: the memory's has a bit for all
-    above.
-    """
-    word = Cat(Const(0, 2), address[2:])
+    """Whether a bus's address is a word's: the memory's has a bit for all above."""
     if len(value) <= len(address):
-        return value == word[: len(value)]
-    return (value[len(word)] == above) & (value[: len(word)] == word)
+        return value == address[: len(value)]
+    return value == Cat(address, above)
 
 
 #: the states of its machine, in the order in which it names them
@@ -242,7 +252,7 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
     rom = Array(Const(byte, 8) for byte in IDENTITY.encode())
     byte = Mux(
         words,
-        Mux(port("rresp")[1], 0, port("rdata").word_select(asked.address[:2], 8)),
+        Mux(port("rresp")[1], 0, port("rdata").word_select(asked.lane, 8)),
         Mux(asked.identity, rom[asked.address[:4]], 0),
     )
     here, said = dut.o.valid, dut.o.p.data
@@ -260,7 +270,7 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
     }.items():
         b.check(text, ~here | holds)
     read = Signal()  # the word of the byte that is due
-    b.d.sync += read.eq(Mux(asked.data & (asked.address[:2] == 3), 0, read))
+    b.d.sync += read.eq(Mux(asked.data & asked.edge, 0, read))
     for port_, on in ((axil, asked.registers), (bus, asked.memory)):
         with b.m.If(port_.arvalid & port_.arready):
             b.d.sync += read.eq(1)
@@ -270,7 +280,7 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
         )
         b.check(
             "the address read is the word's",
-            ~port_.arvalid | _same(port_.araddr, asked.address, asked.above),
+            ~port_.arvalid | _same(port_.araddr, asked.word_of(asked.address), asked.above),
         )
     with b.m.If(given & dut.o.p.last):
         b.d.sync += read.eq(0)
@@ -414,16 +424,16 @@ def _given(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal]) -> V
 
 def _written(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal], again: Value) -> None:
     """The words that are written, each once, with the bytes that came; one lane is followed."""
-    lane = b.constant("the lane", 2)
+    lane = b.constant("the lane", 3)
     first, above = Signal(len(asked.address)), Signal()
-    strobes, kept = Signal(4), Signal(8)
+    strobes, kept = Signal(8), Signal(8)
     with b.m.If(asked.data & asked.writes):
         b.d.sync += [
-            strobes.eq(strobes | (1 << asked.address[:2])),
+            strobes.eq(strobes | (1 << asked.lane)),
             first.eq(asked.address),
             above.eq(asked.above),
         ]
-        with b.m.If(asked.address[:2] == lane):
+        with b.m.If(asked.lane == lane):
             b.d.sync += kept.eq(dut.i.payload)
     for port, on in ((dut.axil, asked.registers), (dut.bus, asked.memory)):
         with b.m.If(port.bvalid & port.bready):
@@ -433,7 +443,8 @@ def _written(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal], ag
             ~(port.awvalid | port.wvalid) | (on & asked.writes & (strobes != 0)),
         )
         b.check(
-            "the address written is the word's", ~port.awvalid | _same(port.awaddr, first, above)
+            "the address written is the word's",
+            ~port.awvalid | _same(port.awaddr, asked.word_of(first), above),
         )
         b.check(
             "the bytes that came are written, and no others",
@@ -443,6 +454,16 @@ def _written(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal], ag
                 & (~strobes.bit_select(lane, 1) | (port.wdata.word_select(lane, 8) == kept))
             ),
         )
+    for channel in ("ar", "aw"):
+        valid, *fields = (
+            getattr(dut.bus, channel + name) for name in ("valid", "id", "len", "size", "burst")
+        )
+        b.check(
+            f"{channel.upper()}: a burst is one whole word, INCR, with identifier 0",
+            ~valid
+            | (Cat(fields) == Cat(Const(0, len(fields[0])), Const(0, 8), Const(3, 3), Const(1, 2))),
+        )
+    b.check("WLAST marks the one beat", ~dut.bus.wvalid | dut.bus.wlast)
     with b.m.If(dut.o.valid & dut.o.ready & dut.o.p.last):
         b.d.sync += strobes.eq(0)
     b.check(
@@ -452,7 +473,9 @@ def _written(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal], ag
     words = (asked.registers | asked.memory) & ~again
     b.check(
         "a word is written before the next one's bytes are taken",
-        ~(asked.data & asked.writes & words) | (strobes == 0) | (asked.address[2:] == first[2:]),
+        ~(asked.data & asked.writes & words)
+        | (strobes == 0)
+        | (asked.word_of(asked.address) == asked.word_of(first)),
     )
     # what induction has to know
     at, out = lambda names: _in(inside, names), "WRITE_ADDRESS WRITE_DATA WRITE_ANSWER"
@@ -469,8 +492,9 @@ def _written(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal], ag
         "the next byte is behind the last": (strobes == 0)
         | at("REST HEADER")
         | ((asked.address == after[:-1]) & (asked.above == (above | after[-1]))),
+        "a register has four bytes": ~asked.registers | (strobes[4:] == 0),
         "a word goes on": ~(at("WRITE") & words & (strobes != 0))
-        | ((asked.address[:2] != 0) & (asked.left != 0)),
+        | ((asked.lane != 0) & (asked.left != 0)),
         "a word is whole": ~at(out)
         | (
             words
@@ -478,7 +502,7 @@ def _written(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal], ag
             & (inside["left"] == (asked.left + 1)[:8])
             & (inside["address"] == first)
             & (inside["far"] == above)
-            & ((asked.address[:2] == 0) | (asked.left == 0))
+            & ((asked.lane == 0) | (asked.left == 0))
         ),
         "all words are written": ~at("WRITTEN SEQUENCE KIND LENGTH READ STATUS")
         | ~(asked.registers | asked.memory)
@@ -488,7 +512,7 @@ def _written(b: Bench, dut: Bridge, asked: _Asked, inside: dict[str, Signal], ag
         "its last byte is not the first one of 256": ~at(out) | (asked.left != 255),
     }.items():
         b.check(f"inside: {text}", holds)
-    b.cover("a word's last byte is written alone", dut.bus.wvalid & (dut.bus.wstrb == 8))
+    b.cover("a word's last byte is written alone", dut.bus.wvalid & (dut.bus.wstrb == 128))
 
 
 _B = "hdl.link.bridge"

@@ -12,7 +12,6 @@ from harness import Bench, Defect, Proof
 from harness.payloads import channels, given, passes
 from harness.substitute import replaced
 
-from penstock.hdl.link import Link
 from penstock.hdl.memory import AXI4, Arbiter
 from penstock.hdl.memory.axi import lent_to, shared_by
 from penstock.hdl.memory.guard import Guard

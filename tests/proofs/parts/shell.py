@@ -5,19 +5,21 @@ leads to rest.
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
 from harness import Bench, Defect, Proof
 from harness.environment import ReadMemory, WriteMemory
 
 from penstock.hdl.memory import AXI4
 from penstock.hdl.shell import Shell, engine_members, report_shape
+from penstock.hdl.stream import observe
 from penstock.models.errors import ErrorCode
 from penstock.models.shell import (
     Control,
     Counter,
     EngineRegister,
     Interrupt,
+    Monitor,
     RegisterMap,
     Status,
 )
@@ -52,6 +54,9 @@ class AnyEngine(wiring.Component):
                 ("done", 1),
                 ("error", 1),
                 ("event", 1),
+                ("queue.valid", 1),
+                ("queue.ready", 1),
+                ("queue.level", 2),
                 *((name, 2) for name in _REPORT),
                 *(
                     (f"m{k}.{name}", width)
@@ -101,6 +106,12 @@ class AnyEngine(wiring.Component):
         m.d.sync += self.fresh.eq(0)
         if hasattr(self, "counters"):
             m.d.comb += self.counters.event.eq(free["event"])
+            queue = stream.Signature(1).create()
+            m.d.comb += [
+                queue.valid.eq(free["queue.valid"]),
+                queue.ready.eq(free["queue.ready"]),
+                *observe(self.monitors.queue, queue, free["queue.level"]),
+            ]
         return m
 
 
@@ -203,7 +214,9 @@ class _Run:
         ports: int = 1,
         registers: tuple[EngineRegister, ...] = (),
     ) -> None:
-        self.map = RegisterMap(registers, [Counter("event", bits=2)], cycle_bits=2)
+        self.map = RegisterMap(
+            registers, [Counter("event", bits=2)], [Monitor("queue", 2)], cycle_bits=2
+        )
         self.engine = engine = AnyEngine(b, self.map, ports=ports)
         self.shell = dut = b.m.submodules.dut = Shell(engine, self.map)
         self.place = {register.name: register.offset // 4 for register in self.map.registers}
@@ -325,9 +338,18 @@ def status() -> Bench:
         b.d.comb += getattr(host, name).eq(value)
     b.steady(b.assume, "host.AR (given)", host.arvalid, host.arready, host.araddr)
     done, failed, cycles, events = Signal(), Signal(), Signal(2), Signal(2)
-    report = Signal(report_shape)
+    report, monitor = Signal(report_shape), Signal(18)
+    queue = Cat(
+        *(engine.free[f"queue.{name}"] for name in ("valid", "ready")),
+        Const(0, 14),
+        engine.free["queue.level"],
+    )
     with b.m.If(run.runs):
-        b.d.sync += [cycles.eq(cycles + 1), events.eq(events + engine.counters.event)]
+        b.d.sync += [
+            cycles.eq(cycles + 1),
+            events.eq(events + engine.counters.event),
+            monitor.eq(queue),
+        ]
     with b.m.If(engine.start):
         b.d.sync += [cycles.eq(0), events.eq(0)]
     with b.m.If(run.reset):
@@ -358,6 +380,7 @@ def status() -> Bench:
         **{f"error_{name}": Value.cast(report[name]) for name, _ in report_shape},
         "cycles": cycles,
         "count_event": events,
+        "monitor_queue": monitor,
     }
     kept = {name: Signal(len(value), name=f"kept_{name}") for name, value in seen.items()}
     with b.m.If(host.arvalid & host.arready):
@@ -531,8 +554,8 @@ PROOFS = [
     ),
     Proof(
         "hdl.shell.Shell",
-        "`status`, `error_code`, `error_line`, `cycles` and a counter are those of the run, "
-        "whatever ended it (the watchdog after 1 to 3 cycles without a transfer or event); an engine "
+        "`status`, where it failed, `cycles`, a counter and a monitor are those of the run, whatever ended "
+        "it from cycle 0 on (the watchdog after 1 to 3 cycles without a transfer or event); an engine "
         "that was not done is reset for as long as it needs",
         status,
         (

@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Signal, Value
+from amaranth.lib import data
 from harness import Bench, Defect, Proof
 from harness.environment import offer, take
 from harness.payloads import follow
 
 from penstock.hdl.stream import Buffer, Queue, Spare
 
+#: bits of an item that are free
 WIDTH = 2
+SHAPE = data.StructLayout({"value": 1, "last": 1})
 
 
 def store(make, capacity: int, *, at_once: bool = False) -> Bench:
     b = Bench()
     dut = b.m.submodules.dut = make()
     offer(b, dut.i, "i", payload=WIDTH)
-    take(b, dut.o, "o", payload=dut.o.payload[:WIDTH])
+    take(b, dut.o, "o", payload=Value.cast(dut.o.payload)[:WIDTH])
     level = Signal(range(capacity + 2))
     b.d.sync += level.eq(level + (dut.i.valid & dut.i.ready) - (dut.o.valid & dut.o.ready))
     b.show("items inside", level)
@@ -47,20 +50,20 @@ PROOFS = [
     Proof(
         "hdl.stream.Buffer",
         _RULES,
-        lambda: store(lambda: Buffer(WIDTH), 2),
+        lambda: store(lambda: Buffer(SHAPE), 2),
         (Defect(_QUEUE, "spare_valid.eq(0)]", "spare_valid.eq(spare_valid & ~self.i.valid)]"),),
     ),
     Proof(
         "hdl.stream.Spare",
         _RULES,
-        lambda: store(lambda: Spare(WIDTH), 1, at_once=True),
+        lambda: store(lambda: Spare(SHAPE), 1, at_once=True),
         (Defect(_QUEUE, "with m.If(~held):", "with m.If(1):"),),
     ),
     *(
         Proof(
             "hdl.stream.Queue",
             f"{_RULES}; depth {depth}",
-            lambda depth=depth: store(lambda: Queue(WIDTH, depth), depth),
+            lambda depth=depth: store(lambda: Queue(SHAPE, depth), depth),
             (Defect(_QUEUE, old, new),),
         )
         for depth, old, new in (

@@ -1,0 +1,167 @@
+# amaranth: UnusedElaboratable=no
+"""ControlRegisters: what is written where, what is read, what is refused, all as the register map says."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, ClockDomain, Const, DomainRenamer, Module, Mux, ResetInserter, Signal
+from harness import Bench, Defect, Proof
+from harness.payloads import channels, given
+
+from penstock.hdl.shell import ControlRegisters
+from penstock.hdl.shell.engine import restarted
+from penstock.models.shell import (
+    IDENTITY,
+    VERSION,
+    Control,
+    EngineRegister,
+    Interrupt,
+    RegisterMap,
+)
+
+MAP = RegisterMap(
+    [EngineRegister("wide", 40, reset=5 << 32 | 3), EngineRegister("key", 32, secret=True)],
+    design=0xD5160,
+)
+
+
+class _Book:
+    """What the map says of the registers: `kept` are those that are written, `read` is what each word
+    reads as; of the word written now whether it is `mapped` and `refused`.
+    """
+
+    def __init__(self, b: Bench, dut, written, place) -> None:
+        axil, self.control = dut.axil, {}
+        engine = {r.name: r for r in MAP.engine}
+        self.kept = {
+            name: Signal(r.bits, init=r.reset, name=f"is_{name}") for name, r in engine.items()
+        }
+        self.kept["watchdog"] = Signal(32, name="is_watchdog")
+        self.enable, self.pending, self.locked = (Signal(name=n) for n in ("on", "due", "locked"))
+        constants = {"identity": IDENTITY, "version": VERSION, "design": MAP.design, "control": 0}
+        constants |= {r.name: 0 for r in MAP.engine if r.secret}
+        self.mapped, self.refused, self.read = Const(0), Const(0), {}
+        for register in MAP.registers:
+            name = register.name
+            value = Const(constants[name], 64) if name in constants else self.kept.get(name)
+            if value is None:
+                value = Cat(self.enable, self.pending) if name == "interrupt" else dut.values[name]
+            value = Cat(value, Const(0, 64))
+            refused = {"ro": 1, "wo": self.locked}.get(register.access, dut.busy & (name in engine))
+            for half in range(register.bits // 32):
+                word, first = register.offset // 4 + half, 32 * half
+                self.read[word] = value[first : first + 32]
+                here = written & (place == word)
+                self.mapped, self.refused = self.mapped | here, self.refused | (here & refused)
+                if name in self.kept:
+                    target = self.kept[name][first : first + 32]
+                    for lane in range(-(-len(target) // 8)):
+                        with b.m.If(here & ~refused & axil.wstrb[lane]):
+                            data = axil.wdata.word_select(lane, 8)
+                            b.d.sync += target[8 * lane : 8 * lane + 8].eq(data)
+                elif register.access != "ro":
+                    self.control[name] = here & axil.wstrb[0]
+        to_interrupt = self.control["interrupt"]
+        with b.m.If(to_interrupt):
+            b.d.sync += self.enable.eq((axil.wdata & Interrupt.ENABLE) != 0)
+        clears = to_interrupt & ((axil.wdata & Interrupt.PENDING) != 0)
+        b.d.sync += self.pending.eq(dut.ended | (self.pending & ~clears))
+        b.d.sync += self.locked.eq(self.locked | dut.start)
+
+
+def registers() -> Bench:
+    b = Bench()
+    dut = b.m.submodules.dut = ControlRegisters(MAP)
+    axil, port = dut.axil, dut.signature.members["axil"].signature.flip()
+    given(b, axil, "host", manager=True, signature=port)
+    sides = channels(axil, port)
+    b.d.comb += [dut.busy.eq(b.free("busy")), dut.ended.eq(b.free("ended"))]
+    b.d.comb += [dut.values[r.name].eq(b.free(r.name, r.bits)) for r in dut.live]
+    for name in ("aw", "w", "ar"):
+        side = sides[name]
+        b.steady(b.assume, f"host.{name.upper()} (given)", side.valid, side.ready, side.payload)
+    to, addressed, owed = Signal(len(axil.awaddr)), Signal(), Signal()
+    written = Signal()
+    b.d.comb += written.eq(sides["w"].moves)
+    with b.m.If(sides["aw"].moves):
+        b.d.sync += [to.eq(axil.awaddr), addressed.eq(1)]
+    with b.m.Elif(written):
+        b.d.sync += addressed.eq(0)
+    b.d.sync += owed.eq(written | (owed & ~axil.bready))
+    book = _Book(b, dut, written, to >> 2)
+    answer = Signal(2)
+    with b.m.If(written):
+        b.d.sync += answer.eq(Mux(book.mapped, Mux(book.refused, 2, 0), 3))
+    begins = book.control["control"]
+    for text, holds in {
+        "an address is taken while none waits for its data": axil.awready == ~addressed,
+        "data are taken behind their address, when the write before is answered": axil.wready
+        == (addressed & ~owed),
+        "each write is answered": axil.bvalid == owed,
+        "OKAY, SLVERR where it is refused, DECERR where nothing is": ~axil.bvalid
+        | (axil.bresp == answer),
+        "START, while no run is busy": dut.start
+        == (begins & ((axil.wdata & Control.START) != 0) & ~dut.busy),
+        "RESET": dut.reset == (begins & ((axil.wdata & Control.RESET) != 0)),
+        "the interrupt": dut.irq == (book.enable & book.pending),
+        "the watchdog": dut.watchdog == book.kept["watchdog"],
+        **{f"`{r.name}`": dut.registers[r.name] == book.kept[r.name] for r in MAP.engine},
+    }.items():
+        b.check(text, holds)
+    # a read sees the cycle after that of its address
+    at, took, due = Signal(len(axil.araddr)), Signal(), Signal()
+    data, found = Signal(32), Signal(2)
+    with b.m.If(sides["ar"].moves):
+        b.d.sync += at.eq(axil.araddr)
+    b.d.sync += [took.eq(sides["ar"].moves), due.eq(took | (due & ~axil.rready))]
+    with b.m.If(took):
+        b.d.sync += [data.eq(0), found.eq(3)]
+        for word, value in book.read.items():
+            with b.m.If(at >> 2 == word):
+                b.d.sync += [data.eq(value), found.eq(0)]
+    b.check("an address is taken while no read is open", axil.arready == ~(took | due))
+    b.check("each read is answered", axil.rvalid == due)
+    b.check("what is read is there", ~due | (Cat(axil.rdata, axil.rresp) == Cat(data, found)))
+    b.cover("a secret is refused", axil.bvalid & book.locked & (answer == 2))
+    b.cover("nothing is there", axil.rvalid & (axil.rresp == 3))
+    b.cover("the upper half is read", due & (at >> 2 == max(book.read) - 1) & (axil.rdata != 5))
+    return b
+
+
+def again() -> Bench:
+    """A body that counts, in a domain with a reset of its own."""
+    b, body, count = Bench(), Module(), Signal(3)
+    body.d.sync += count.eq(count + 1)
+    clear, reset = b.free("clear"), b.free("reset")
+    domain = b.m.domains.own = ClockDomain("own")
+    b.d.comb += [domain.clk.eq(b.clock.clk), domain.rst.eq(reset)]
+    b.m.submodules.dut = DomainRenamer("own")(ResetInserter(clear)(restarted(body)))
+    fresh = b.past(b.past(clear | reset, init=1)) | b.past(reset, init=1)
+    b.check(
+        "it is reset a cycle after the shell's reset, and counts else",
+        count == Mux(fresh, 0, (b.past(count) + 1)[:3]),
+    )
+    b.cover("it is reset while it counts", b.past(count) == 5)
+    return b
+
+
+_REGISTERS = "hdl.shell.registers"
+
+PROOFS = [
+    Proof(
+        "hdl.shell.ControlRegisters",
+        "each register is written, kept, read and refused as the map says, byte by byte; START, RESET, "
+        "the interrupt; one of 40 bits, a secret one",
+        registers,
+        (
+            Defect(_REGISTERS, "self.locked if register.access", "self.busy if register.access"),
+            Defect(_REGISTERS, "with m.If(self.strobe[lane]):", "with m.If(1):"),
+        ),
+        covers=16,
+    ),
+    Proof(
+        "hdl.shell.engine.restarted",
+        "a body is reset a cycle after its domain is, by the shell or at power-up",
+        again,
+        (Defect("hdl.shell.engine", 'ResetSignal("sync") | fresh', 'ResetSignal("sync")'),),
+    ),
+]
