@@ -99,7 +99,11 @@ class Bench:
         while text in to:
             text, number = f"{base} ({number})", number + 1
         to[text] = signal = Signal(name=f"{kind}{len(to)}")
-        self.d.comb += signal.eq(Value.cast(condition).bool())
+        value = Value.cast(condition)
+        if kind != "cover" and (len(value) != 1 or value.shape().signed):
+            # `~` of it would be true whatever it is
+            raise Problem(f"{text!r} is no condition of one bit")
+        self.d.comb += signal.eq(value.bool())
 
     def steady(self, kind, who: str, valid, ready, *payload) -> None:
         """Check or assume (`kind`) that what is offered stays as it is until it is taken."""
@@ -113,7 +117,7 @@ class Bench:
         """Check or assume (`kind`) that `waiting` is never high for more than `bound` cycles on
         end, those not counted in which `but` is high as well.
         """
-        waited = Signal(range(bound + 2))
+        waiting, waited = Value.cast(waiting).bool(), Signal(range(bound + 2))
         counted = Mux(waited == bound + 1, waited, waited + 1)
         late = (waited == bound) & waiting
         if but is not None:

@@ -342,19 +342,18 @@ class Manager:
 def remember(
     b: Bench, manager: Manager, bus, *, words: int, shift: int, opened: int, beats: int = 2
 ) -> tuple[Signal, Signal]:
-    """A bit of one byte of one word, chosen once, with no read beside a write: what is read of it
+    """One byte of one word, chosen once, with no read beside a write: what is read of it
     is what was written last, by bursts of up to `beats` words; a word beyond the end is refused.
 
-    Each byte of W has a free bit and a free strobe. Returns the word's number and the byte's.
+    Each byte of W is all ones or all zeros, and has a free strobe. Returns the word's number and the
+    byte's.
     """
     bytes_ = len(bus.wstrb)
     place = b.constant("the word", (words - 1).bit_length())
     lane = b.constant("the byte", (bytes_ - 1).bit_length())
-    value = Signal(name="written_last")
+    value, free = Signal(name="written_last"), b.free("wdata, a bit of each byte", bytes_)
     b.d.comb += [
-        Cat(bus.wdata[8 * k] for k in range(bytes_)).eq(
-            b.free("wdata, a bit of each byte", bytes_)
-        ),
+        bus.wdata.eq(Cat(free[k].replicate(8) for k in range(bytes_))),
         bus.wstrb.eq(b.free("all of wstrb", bytes_)),
     ]
     b.steady(b.assume, "all of W (given)", bus.wvalid, bus.wready, bus.wdata, bus.wstrb)
@@ -384,12 +383,14 @@ def remember(
     b.d.comb += mine.eq(
         manager.w & (write + manager.write_done == place) & bus.wstrb.bit_select(lane, 1)
     )
-    data = lambda whole: whole.word_select(lane, 8)[0]
+    data = lambda whole: whole.word_select(lane, 8)
     with b.m.If(mine):
-        b.d.sync += value.eq(data(bus.wdata))
+        b.d.sync += value.eq(data(bus.wdata)[0])
     b.show("what was written last", value)
     here = bus.rvalid & (read + manager.read_done == place)
-    b.check("what is read is what was written last", ~here | (data(bus.rdata) == value))
+    b.check(
+        "what is read is what was written last", ~here | (data(bus.rdata) == value.replicate(8))
+    )
     b.check(
         "a word is refused with SLVERR where it is beyond the end, and nowhere else",
         ~bus.rvalid | (bus.rresp == Mux(read < words, 0, 2)),
@@ -407,9 +408,10 @@ def remember(
             )
         ),
     )
-    b.cover("a one is read", here & data(bus.rdata))
+    b.cover("a one is read", here & data(bus.rdata)[0])
     b.cover(
-        "a one is read of a burst's second word", here & data(bus.rdata) & (manager.read_done == 1)
+        "a one is read of a burst's second word",
+        here & data(bus.rdata)[0] & (manager.read_done == 1),
     )
     b.cover("a word beyond the end is written", bus.bvalid & (bus.bresp == 2))
     return place, lane

@@ -160,13 +160,13 @@ def word() -> Bench:
     beyond = Array(rows)[pins.ba] >= 2 * WORDS >> CHIP.bank_bits + CHIP.column_bits
     b.check("rows beyond the end stay as they are", ~on[Command.WRITE] | ~beyond | pins.dqm.all())
     b.cover("a column beyond the end is given", on[Command.WRITE] & beyond)
-    here, kept = Signal(), Signal(name="kept_by_the_chip")
+    here, kept = Signal(), Signal(8, name="kept_by_the_chip")
     b.d.comb += here.eq((pins.ba == bank) & (open_row == row) & (pins.a == column))
-    byte = lambda pair: Mux(lane[0], pair[8], pair[0])
+    byte = lambda pair: pair.word_select(lane[0], 8)
     masked = Mux(lane[0], pins.dqm[1], pins.dqm[0])
     with b.m.If(on[Command.WRITE] & here & ~masked):
         b.d.sync += kept.eq(byte(pins.dq_o))
-    given, free = Signal(rules.latency), b.free("dq_i", 2)
+    given, free = Signal(8 * rules.latency), b.free("dq_i", 2)
     comes = Signal(rules.latency)
     b.d.sync += [
         comes.eq(Cat(on[Command.READ] & here, comes)),
@@ -174,7 +174,7 @@ def word() -> Bench:
     ]
     mine = [comes[-1] & (lane[0] == k) for k in range(2)]
     for k in range(2):
-        b.d.comb += pins.dq_i[8 * k].eq(Mux(mine[k], given[-1], free[k]))
+        b.d.comb += pins.dq_i.word_select(k, 8).eq(Mux(mine[k], given[-8:], free[k].replicate(8)))
     return b
 
 
