@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from penstock.models.heap.reader import read_heap
-from penstock.models.heap.schema import TYPES, Schema
+from penstock.models.heap.schema import TYPES, Column, Schema
+from penstock.models.heap.writer import write_heap
 from penstock.models.numerics.convert import from_pg
 from penstock.models.numerics.formats import parse_format
 from penstock.models.numerics.policy import InputPolicy
@@ -15,6 +16,8 @@ from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.golden import walk_page
 from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.layout import Source, TupleLayout, place
+from penstock.models.strider.machine import Machine
+from penstock.models.strider.program import generate, port_config
 from penstock.models.strider.table import classify, walk_table
 from testbench.strider_cases import corrupt, random_case, regular_case
 
@@ -91,6 +94,74 @@ def test_regular_table_against_reader(array, short, features):
         codes[:, at : at + features], from_pg("float4", np.ascontiguousarray(x).view("<u4"), FLOAT)
     )
     assert classify(case.walk, case.pages).pages.all()
+
+
+def drawn_table(rng, rows):
+    """Columns of every kind with values, NULLs and defaults of added ones, all of them exact in float32; and how
+    many attributes each row was written with."""
+    columns, values, nulls = [], {}, {}
+    for k in range(int(rng.integers(2, 9))):
+        kind = str(
+            rng.choice(
+                ["bool", "int2", "int4", "int8", "float4", "float8", "float4[]", "float8[]", "text"]
+            )
+        )
+        length = int(rng.integers(1, 7)) if kind.endswith("[]") else None
+        high, size = 2 if kind == "bool" else 1000, (rows, length) if length else rows
+        numbers = rng.integers(0, high, size) / (4 if kind.startswith("float") else 1)
+        values[f"c{k}"] = ["x" * n for n in rng.integers(0, 9, rows)] if kind == "text" else numbers
+        nulls[f"c{k}"] = rng.random(rows) < (0.1 if rng.random() < 0.3 else 0)
+        default = None
+        if kind != "text" and rng.random() < 0.7:
+            default = (rng.integers(0, high, length) / 1).tolist()
+        columns.append(Column(f"c{k}", kind, length=length, missing=default))
+    natts = rng.integers(1 if rng.random() < 0.8 else len(columns), len(columns) + 1, rows)
+    return Schema("t", tuple(columns), 1024), values, nulls, natts
+
+
+def drawn_layout(rng, schema, lanes, on_null):
+    """Parts of columns, here and there; an element may go to two places."""
+    sources, at = [], 0
+    for index, column in enumerate(schema.columns):
+        for _ in range(int(rng.integers(0, 3)) if column.is_numeric else 0):
+            first = int(rng.integers(0, column.length or 1))
+            count = int(rng.integers(1, (column.length or 1) - first + 1))
+            at += int(rng.integers(0, 3))
+            sources.append(Source(index, first, count, at))
+            at += count
+    if rng.random() < 0.5:
+        rng.shuffle(sources)
+    return TupleLayout(lanes, max(1, -(-at // lanes)), (), tuple(sources), on_null)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_values_as_they_were_written(seed):
+    """For golden and for the machine that runs the program: columns that came later give their defaults to rows from before, element by element."""
+    rng, rows = np.random.default_rng(seed), 24
+    schema, values, nulls, natts = drawn_table(rng, rows)
+    layout = drawn_layout(rng, schema, int(rng.choice([1, 3, 4, 8])), "skip")
+    expected = []
+    for row in range(rows):
+        line, complete = np.zeros(layout.lanes * layout.beats), True
+        for source in layout.sources:
+            column = schema.columns[source.column]
+            stored = source.column < natts[row]
+            value = values[column.name][row] if stored else column.missing
+            if value is None or (stored and nulls[column.name][row]):
+                complete = False
+            else:
+                part = np.atleast_1d(value)[source.first :][: source.count]
+                line[source.position : source.position + source.count] = part
+        if complete:
+            expected.append(line.astype(np.float32).view(np.uint32))
+    pages = write_heap(schema, values, nulls=nulls, natts=natts.tolist())
+    walk = WalkConfig(schema, layout, FLOAT)
+    codes, _, counts, error = walk_table(pages, walk)
+    assert error is None and counts.skipped == rows - len(expected)
+    assert np.array_equal(codes, np.array(expected).reshape(codes.shape))
+    machine = Machine(port_config(walk, int(rng.choice([4, 8, 16, 32]))), generate(walk))
+    walked = [line for page in pages for line in machine.walk(page).tuples]
+    assert np.array_equal(walked, np.array(expected).reshape(len(expected), -1))
 
 
 @pytest.mark.parametrize("seed", range(40))
