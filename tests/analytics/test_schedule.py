@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, seed, settings
 
 from penstock.dsl.analytics.plan import Choices, plan
 from penstock.dsl.analytics.schedule import _Table, _turned
@@ -16,6 +17,7 @@ from penstock.models.analytics.timing import read_times, write_times
 from penstock.models.numerics.formats import parse_format
 from penstock.models.numerics.latency import latency
 from penstock.models.target import target
+from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DIMS = {
@@ -108,22 +110,8 @@ def events(made: AnalyticsPlan, starts: list[tuple[int, bool]]) -> tuple[dict, d
     return writes, reads, uses
 
 
-@pytest.mark.parametrize("fmt", ["float32", "bfloat16", "fixed:8,16"])
-@pytest.mark.parametrize(
-    ("part", "lanes", "threads"),
-    [
-        ("vu9p", None, None),
-        ("vu9p", 1, 1),
-        ("vu9p", 4, 4),
-        ("vu9p", 3, 8),
-        ("ulx3s-85f", None, None),
-    ],
-)
-@pytest.mark.parametrize("name", sorted(DIMS))
-def test_replay(name: str, part: str, lanes: int | None, threads: int | None, fmt: str) -> None:
-    made = make(
-        name, fmt, part, lanes, threads if threads is None or name != "lrmf" else min(threads, 4)
-    )
+def replay(made: AnalyticsPlan) -> None:
+    """Demand that no unit is used twice in a cycle, and that every beat is read after its writing and before the next one."""
     s = made.schedule
     rng = np.random.default_rng(7)
     starts, cycle, close, closed = [], 0, 0, False
@@ -171,3 +159,18 @@ def test_replay(name: str, part: str, lanes: int | None, threads: int | None, fm
                 assert not newer or first >= when, (
                     f"{buffer.name} beat {beat}, version {version}, read in {when}, overwritten in {first}"
                 )
+
+
+@pytest.mark.parametrize(("part", "lanes", "threads"), [("vu9p", None, None), ("vu9p", 3, 4)])
+@pytest.mark.parametrize("name", sorted(DIMS))
+def test_examples(name: str, part: str, lanes: int | None, threads: int | None) -> None:
+    replay(make(name, "float32", part, lanes, threads))
+
+
+@seed(3)
+@settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(cases((*FIXED, *FLOATS)))
+def test_drawn(case: Case) -> None:
+    with refusals():
+        made = case.design(case.table()).plan
+    replay(made)

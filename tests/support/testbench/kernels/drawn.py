@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.api import Design, compile
 from penstock.dsl.analytics.functions import FUNCTIONS
 from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.dsl.core.tensor import Tensor
 from penstock.host.sources import Table
@@ -26,7 +30,7 @@ from penstock.models.target import TARGETS, register
 
 from .meaning import Engine, Numbers
 
-__all__ = ["FIXED", "FLOATS", "Case", "cases"]
+__all__ = ["FIXED", "FLOATS", "Case", "cases", "refusals"]
 
 FIXED = (
     "fixed:8,8",
@@ -169,6 +173,17 @@ _GUARDED = {
 }
 #: bytes for a line, and lines
 _PIECE, _PIECES = 96, 18
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Leave a case out that divides by a constant 0, counts too far for a mean, or has a constant that is no number."""
+    try:
+        yield
+    except KernelError as refused:
+        if refused.diagnostic.code not in ("E213", "E428", "E445"):
+            raise
+        reject()
 
 
 class _Grower:
