@@ -148,55 +148,6 @@ def test_ports(ports: int, threads: int, rows: tuple[int, ...]) -> None:
         check(design, data)
 
 
-@ps.kernel(epochs=6)
-def whole(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], b: ps.Model, rate: ps.Meta = 0.05):
-    error = ps.sum(w * x) + b - y
-    step = ps.merge(error * x)
-    base = ps.merge(error)
-    ps.until(ps.norm(w) + ps.norm(rate * step) < 1.2)
-    return w - rate * step / 64, b - rate * base / 64
-
-
-@ps.kernel(epochs=2)
-def single(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.05):
-    return w - rate * (ps.sigmoid(w @ x) - y) * x
-
-
-@ps.kernel(epochs=2, init={"a": 0.5, "m": ps.uniform(-1, 1, seed=3)})
-def mixture(
-    x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], m: ps.Model["d", "e"], rate: ps.Meta = 0.02
-):
-    z = x @ m
-    far = ps.where(ps.abs(z) > 0.5, z, 0.0)
-    error = ps.sum(a * x) + ps.max(far) - y
-    both = ps.merge(error * x, 6) / 6
-    top = ps.merge(ps.max(ps.outer(x, far), axis=1), 6, op="max")
-    spread = ps.merge(x[:, None] * z[None, :] * error, 6)
-    return a - rate * (both + 0.1 * top * ps.sum(m, axis=1)), m - rate * spread + 0.01 * (
-        a[:, None] - m
-    )
-
-
-@pytest.mark.parametrize(
-    ("kernel", "dims", "format", "choices"),
-    [
-        (whole, {}, "fixed:10,14", Choices(lanes=2, threads=2)),
-        (single, {}, "fixed:6,10", Choices()),
-        (mixture, {"e": 3}, "fixed:8,16", Choices(lanes=2, threads=2)),
-        pytest.param(
-            mixture, {"e": 3}, "float16", Choices(lanes=5, threads=1), marks=pytest.mark.long
-        ),
-    ],
-)
-def test_kernels(kernel: Any, dims: dict[str, int], format: str, choices: Choices) -> None:
-    data = table(64, 5, 3)
-    check(
-        compile(kernel, "test-ports", data, format, dims=dims, choices=replace(choices, ports=1)),
-        data,
-        memories=MEMORIES[:2],
-    )
-
-
 def test_empty_and_tiny() -> None:
     """A design serves any table of its schema: none, one row, a table without pages."""
     design = striped()

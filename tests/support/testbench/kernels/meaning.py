@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import CodeType
 from typing import Any
 
@@ -113,7 +114,7 @@ class _Meaning:
             name: lambda *a, name=name, **k: self._function(name, *a, **k) for name in _FOLDED
         }
         self.names |= {"merge": self.merge, "mean": self.mean, "_array": self._array}
-        self.const = np.frompyfunc(lambda x: arithmetic.const(float(x)), 1, 1)
+        self.const = np.frompyfunc(cache(arithmetic.const), 1, 1)
 
     @staticmethod
     def _array(value: Any) -> Any:
