@@ -111,7 +111,12 @@ def events(made: AnalyticsPlan, starts: list[tuple[int, bool]]) -> tuple[dict, d
 
 
 def replay(made: AnalyticsPlan) -> None:
-    """Demand that no unit is used twice in a cycle, and that every beat is read after its writing and before the next one."""
+    """Demand that every place of a result is written once, that no unit is used twice in a cycle, and that every
+    beat is read after its writing and before the next one."""
+    for op in made.ops:
+        buffer, (i, c, _) = made.buffers[op.dest], op.extents
+        places = buffer.rows * buffer.cols if op.element_dest else buffer.beats(made.lanes)
+        assert i * c == places, op
     s = made.schedule
     rng = np.random.default_rng(7)
     starts, cycle, close, closed = [], 0, 0, False

@@ -4,4 +4,35 @@ from .drawn import Case
 
 __all__ = ["KEPT"]
 
-KEPT: tuple[Case, ...] = ()
+KEPT = (
+    # the root of a norm over rows was lost
+    Case(
+        "kernel f(x0: input[2, 3], w0: model[3])\n  w0 <- norm(x0, axis=0)\n",
+        (),
+        "fixed:8,8",
+        rows=1,
+        seed=1,
+        lanes=2,
+        threads=1,
+    ),
+    # until saw the model that the last batch ended with
+    Case(
+        "kernel f(x0: input, w0: model)\n  w0 <- w0 + merge(x0, 4)\n  until w0 * w0 > 0\n  epochs 3\n",
+        (),
+        "fixed:8,8",
+        rows=4,
+        seed=0,
+        lanes=1,
+        threads=2,
+    ),
+    # the only row of a matrix was reduced twice, which shows where a format lacks 1
+    Case(
+        "kernel f(x0: input[1, 3], w0: model)\n  w0 <- prod(x0)\n  epochs 1\n",
+        (),
+        "fixed:1,7",
+        rows=1,
+        seed=2,
+        lanes=4,
+        threads=1,
+    ),
+)
