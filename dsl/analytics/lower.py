@@ -359,8 +359,6 @@ class _Lowering:
         source = self.made.buffers[view.buffer]
         if view.column:
             operand = Operand(view.buffer, "", "i", True)
-        elif source.cols == 1 and shape[1] > 1:
-            operand = Operand(view.buffer, "i" if source.rows > 1 else "", "", True)
         else:
             operand = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False)
         if source.kind == "model" and view.buffer != model:

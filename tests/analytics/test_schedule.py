@@ -110,9 +110,30 @@ def events(made: AnalyticsPlan, starts: list[tuple[int, bool]]) -> tuple[dict, d
     return writes, reads, uses
 
 
+def bounded(made: AnalyticsPlan) -> None:
+    """Demand that all is done when the plan's constants say so, and that what comes once an epoch goes in order."""
+    s, uses = made.schedule, []
+    written: dict[int, np.ndarray] = {}
+    for op in sorted(made.ops, key=lambda op: op.region == "epoch"):
+        last = op.start + write_times(op, made.buffers, made.format, made.lanes, made.threads)[1]
+        assert last.max() < (s.decide if op.region == "epoch" else s.settle)
+        for operand in op.operands:
+            first, end = read_times(op, operand, made.buffers, made.lanes)
+            if made.buffers[operand.buffer].kind == "input":
+                assert op.start + end.max() < s.release
+            if op.region == "epoch" and operand.buffer in written:
+                read = end >= 0
+                assert (op.start + first[read] > written[operand.buffer][read]).all()
+        if op.region == "epoch":
+            written[op.dest] = last
+            uses += [(op.unit, op.start + n) for n in range(op.beats)]
+    assert len(set(uses)) == len(uses)
+
+
 def replay(made: AnalyticsPlan) -> None:
     """Demand that every place of a result is written once, that no unit is used twice in a cycle, and that every
     beat is read after its writing and before the next one."""
+    bounded(made)
     for op in made.ops:
         buffer, (i, c, _) = made.buffers[op.dest], op.extents
         places = buffer.rows * buffer.cols if op.element_dest else buffer.beats(made.lanes)
