@@ -192,28 +192,14 @@ def barter(x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], b: ps.Model["d"], s
     return b + 0.1 * ps.merge(x * y, 3), a - 0.05, -(-1.0 * s) + -ps.merge(y, 3)
 
 
-@ps.kernel(epochs=2)
-def rows(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], v: ps.Model["e"], rate: ps.Meta = 0.01):
-    m = ps.outer(x, v + 1.0)
-    low, far = ps.min(m, axis=1), ps.norm(m.T, axis=0)
-    step = ps.merge(low + far * ps.sum(x[:, None], axis=1) - ps.sum(m) * y, 5)
-    return w + rate * step, v + rate * ps.merge(ps.sum(m, axis=0) + ps.max(m, axis=0), 5)
-
-
 @pytest.mark.parametrize(
-    ("kernel", "dims", "choices"),
-    [
-        (rotate, {}, Choices(lanes=1, threads=1)),
-        (barter, {}, Choices(lanes=2, threads=4)),
-        pytest.param(rows, {"e": 3}, Choices(lanes=2, threads=4), marks=pytest.mark.long),
-    ],
+    ("kernel", "choices"),
+    [(rotate, Choices(lanes=1, threads=1)), (barter, Choices(lanes=2, threads=4))],
 )
-def test_batches_that_follow_at_once(kernel: Any, dims: dict[str, int], choices: Choices) -> None:
+def test_batches_that_follow_at_once(kernel: Any, choices: Choices) -> None:
     """Short batches, after which the next one's batch operations begin as early as they may; slow memory that the boot image delays."""
     data = table(37, 4, 6)
-    design = compile(
-        kernel, "test-ports", data, "fixed:8,8", dims=dims, choices=replace(choices, ports=1)
-    )
+    design = compile(kernel, "test-ports", data, "fixed:8,8", choices=replace(choices, ports=1))
     check(
         design,
         data,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import penstock as ps
 from penstock.dsl.core import operations
 from penstock.dsl.core.functions import VALUES
 from penstock.dsl.core.load import from_text
-from penstock.dsl.core.operations import OPERATIONS, Elementwise, Reduction, apply, spoken
+from penstock.dsl.core.operations import OPERATIONS, Elementwise, Reduction, spoken
 from penstock.models.numerics import latency
 from penstock.models.numerics.formats import float32, parse_format
 
@@ -24,26 +23,6 @@ def test_every_unit_that_an_operation_names_is_there() -> None:
         for unit in filter(None, units):
             for form in (float32, parse_format("fixed:8,8")):
                 assert latency.latency(unit, form) >= 0, (operation.name, unit)
-
-
-def test_batched_operands_are_those_of_every_tuple() -> None:
-    """An operation on an axis of tuples is the operation on each of them."""
-    rng = np.random.default_rng(4)
-    for name, operation in OPERATIONS.items():
-        count = 1 if isinstance(operation, Reduction) else len(operation.operands)
-        rank = 1 if name in ("expand", "outer") else 2
-        attrs = {"axis": 0} if name == "expand" or isinstance(operation, Reduction) else {}
-        for flags in ([True] * count, [True, False, False][:count]):
-            values = [
-                rng.uniform(0.5, 2, (5, 3, 3)[: rank + f] if f else (3,) * rank) for f in flags
-            ]
-            with np.errstate(all="ignore"):
-                whole = apply(name, values, attrs, flags)
-                for i in range(5):
-                    one = [v[i] if f else v for v, f in zip(values, flags, strict=True)]
-                    np.testing.assert_allclose(
-                        whole[i], apply(name, one, attrs), rtol=1e-12, err_msg=name
-                    )
 
 
 def test_words_of_messages() -> None:
