@@ -196,7 +196,7 @@ class _Planner:
         )
         # beside small block RAMs a third page would take as many of them again
         pages = 2 if self.target.bram_bits <= 4096 else 2 + int(np.ceil(latency_pages / walkers))
-        buffers, ops, remap = _compact(scheduled.buffers, program, scheduled)
+        buffers, ops, remap = _compact(scheduled.buffers, scheduled)
         buffers = tuple(replace(b, slots=input_slots) if b.kind == "input" else b for b in buffers)
         return AnalyticsPlan(
             kernel=self.graph.name,
@@ -336,14 +336,11 @@ def _powers(limit: int) -> Iterator[int]:
 
 
 def _compact(
-    buffers: Sequence[Buffer], program: Program, scheduled: Scheduled
+    buffers: Sequence[Buffer], scheduled: Scheduled
 ) -> tuple[tuple[Buffer, ...], tuple, dict[int, int]]:
     """Drop buffers that no operation touches; return the rest, the operations renumbered, and the renumbering."""
-    touched = (
-        {op.dest for op in scheduled.ops}
-        | {o.buffer for op in scheduled.ops for o in op.operands}
-        | set(program.models)
-    )
+    touched = {op.dest for op in scheduled.ops}  # the models among them
+    touched |= {o.buffer for op in scheduled.ops for o in op.operands}
     keep = sorted(touched)
     remap: dict[int, int] = {old: new for new, old in enumerate(keep)}
     ops: list[Any] = [
