@@ -147,8 +147,8 @@ def bounded(made: AnalyticsPlan) -> None:
 
 
 def replay(made: AnalyticsPlan) -> None:
-    """Demand that operations on what each thread has have a unit in each, that every place of a result is written once, that no unit is used twice in a cycle, and that every
-    beat is read after its writing and before the next one."""
+    """Demand that operations on what each thread has have a unit in each, that every place of a result is written
+    once, that no unit is used twice in a cycle, and that every beat is read after its writing and before the next one."""
     bounded(made)
     for op in made.ops:
         buffer, (i, c, _) = made.buffers[op.dest], op.extents
