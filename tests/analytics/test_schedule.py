@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from penstock.models.analytics.config import FETCH, AnalyticsPlan
 from penstock.models.analytics.timing import read_times, write_times
 from penstock.models.numerics.formats import parse_format
 from penstock.models.numerics.latency import latency
-from penstock.models.target import target
+from penstock.models.target import Target, target
 from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,7 +45,9 @@ TEXTS = {
 }
 
 
-def make(name: str, fmt: str, part: str, lanes: int | None, threads: int | None) -> AnalyticsPlan:
+def make(
+    name: str, fmt: str, part: str | Target, lanes: int | None, threads: int | None
+) -> AnalyticsPlan:
     file = EXAMPLES / f"{name}.py"
     kernel = load_kernel(file) if file.exists() else from_text(TEXTS[name])
     schema = schema_for(kernel.trace(DIMS[name]))
@@ -54,7 +56,7 @@ def make(name: str, fmt: str, part: str, lanes: int | None, threads: int | None)
         kernel.trace(bound.dims),
         bound.fields,
         schema,
-        target(part),
+        target(part) if isinstance(part, str) else part,
         parse_format(fmt),
         choices=Choices(lanes=lanes, threads=threads, ports=1),
     )
@@ -243,3 +245,12 @@ def test_drawn(case: Case) -> None:
     with refusals():
         made = case.design(case.table()).plan
     replay(made)
+
+
+@pytest.mark.parametrize(
+    ("family", "lean", "latency"), [("ecp5", True, 5), ("ecp5", False, 4), ("ice40", True, 4)]
+)
+def test_slow_block_rams_get_a_cycle_more(family: str, lean: bool, latency: int) -> None:
+    """Those of ECP5s whose programs are built in."""
+    part = replace(target("small"), family=family, lean=lean)
+    assert make("linear", "fixed:8,8", part, 1, 1).window_latency == latency
