@@ -1,167 +1,187 @@
-"""How many planted defects the tests notice: `python tests/mutants.py [--count N] [--seed S] [PART OF A PATH …]`.
+"""How many planted defects the tests notice.
 
-Draws mutants of the product's modules by the seed, plants one at a time into the sources of this
-checkout (an editable install), runs the folders of tests that mirror the module, and takes it out
-again. The test that has the module's name runs first, then those that import the module, for they
-notice soonest. A mutant is caught when a test fails. One whose tests take more than --minutes of
-processor time is late: it is neither caught nor missed. Prints a line for each, and the sums. Exit
-code 0 whatever they are. --near runs only the tests that name the module, which is quick: what is
-missed then may be caught by the folder's others. --first skips mutants, to go on where a run ended.
+    python tests/mutants.py collect [PYTEST-ARGUMENT …]     which test executes which line
+    python tests/mutants.py run [--count N] [--seed S] [PART OF A PATH …]
+    python tests/mutants.py table [--count N] [--seed S] [PART OF A PATH …]
+
+`collect` runs the suite once, in a copy of this checkout, under coverage.py with each test as a
+context. `run` draws mutants by the seed (tests/support/mutation/kinds.py), plants each into a copy of
+its own, and runs the tests that execute the changed lines, the fastest first. A mutant is caught when
+a test fails that passes without it. It is late when its tests take more than --seconds of processor
+time. Sources may be newer than the collection: lines are found where they stood.
+
+Both go on where they ended; --again MISSED (or late) tries these once more. `run` prints a line for
+each mutant, `table` the sums and what is left. Those of tests/equivalent.toml change nothing, for the
+reason that stands there. Everything lies in --folder, outside the checkout.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import random
-import re
-import resource
+import fcntl
+import json
+import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import SimpleQueue
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("src/penstock", "boards", "dsl", "hdl", "host", "models", "sim")
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.FloorDiv: ast.Mult,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}
+sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
-#: where an expression is a type
-_TYPES = ("annotation", "returns")
+from mutation.copies import PACKAGES, ROOT, Copy
+from mutation.kinds import GROUPS, KINDS, Mutant, drawn, group, mutants, sources
+
+ENDS = ("caught", "equivalent", "late", "MISSED")
 
 
-def mutants(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-    """Yield (expression, what takes its place) of every mutant. Types that are written down do nothing."""
-    written = [getattr(node, name, None) for node in ast.walk(tree) for name in _TYPES]
-    types = {id(part) for one in written if one is not None for part in ast.walk(one)}
-    for node in ast.walk(tree):
-        if id(node) in types:
-            continue
-        if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
-            kept, node.op = node.op, SWAPS[type(node.op)]()  # type: ignore[assignment]
-            yield node, f"({ast.unparse(node)})"
-            node.op = kept  # type: ignore[assignment]
-        elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
-            kept_op, node.ops[0] = node.ops[0], SWAPS[type(node.ops[0])]()  # type: ignore[call-overload]
-            yield node, f"({ast.unparse(node)})"
-            node.ops[0] = kept_op
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            yield node, f"({ast.unparse(node.operand)})"
-        elif isinstance(node, ast.Constant) and type(node.value) is int:
-            yield node, str(node.value + 1)
+def collect(folder: Path, checkout: Path, arguments: list[str]) -> int:
+    """Run the suite, or those tests, and store what each executes; return pytest's exit code."""
+    copy, record = Copy(folder / "collected", checkout), folder / "record"
+    copy.renew()
+    record.mkdir(exist_ok=True)
+    (folder / "cache").mkdir(exist_ok=True)
+    (record / "tests.jsonl").touch()
+    (settings := record / "settings").write_text(
+        "[run]\nparallel = true\nsigterm = true\n"
+        f"data_file = {record / 'coverage'}\ncontext = ${{PYTEST_CURRENT_TEST-}}\nsource =\n"
+        + "".join(f"    {copy.tree / package}\n" for package in PACKAGES)
+    )
+    command = [
+        copy.tree / "scripts" / "with-postgres",
+        copy.python,
+        "-m",
+        "pytest",
+        "-m",
+        "not long",
+    ]
+    command += ["-p", "mutation.plugin", "-p", "no:cacheprovider", "-q"]
+    told = {"MUTATION_RECORD": str(record), "COVERAGE_PROCESS_START": str(settings)}
+    ended = subprocess.run(
+        ["nice", *map(str, command), *(arguments or ["-n", "2", "--dist", "worksteal"])],
+        cwd=copy.tree,
+        env=copy.variables(folder / "cache") | told,
+    )
+    combine(record)
+    return ended.returncode
 
 
-def planted(source: str, node: ast.expr, text: str) -> str:
-    """Return the source with `text` in place of an expression."""
-    lines = [line.encode() for line in source.splitlines(keepends=True)]
-    assert node.end_lineno is not None and node.end_col_offset is not None
-    begin = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-    end = sum(map(len, lines[: node.end_lineno - 1])) + node.end_col_offset
-    data = b"".join(lines)
-    return (data[:begin] + text.encode() + data[end:]).decode()
+def combine(record: Path) -> None:
+    """Put what the processes stored into one file."""
+    command = [sys.executable, "-m", "coverage", "combine", "--keep", "-q"]
+    command += [f"--data-file={record / 'combined'}", *sorted(map(str, record.glob("coverage.*")))]
+    subprocess.run(command, cwd=record, check=True)
 
 
-def mirror(module: Path) -> list[Path]:
-    """Return the tests that mirror a module: of its folder and of those around it."""
-    parts = module.relative_to(ROOT).parts[:-1]
-    folders = [ROOT / "tests" / part for part in parts if (ROOT / "tests" / part).is_dir()]
-    return [test for folder in folders or [ROOT / "tests"] for test in folder.rglob("test_*.py")]
+def run(
+    folder: Path, checkout: Path, wanted: list[Mutant], cap: float, workers: int
+) -> Iterator[dict[str, object]]:
+    """Try mutants in so many copies at a time; yield each and how it ended."""
+    from mutation.contexts import Contexts
+    from mutation.trial import STOP, Bench
+
+    benches: SimpleQueue[Bench] = SimpleQueue()
+    contexts = Contexts(folder / "record", folder / "collected" / "tree")
+    for k in range(workers):
+        copy = Copy(folder / f"worker{k}", checkout)
+        copy.renew()
+        benches.put(Bench(copy, contexts, folder / "cache", cap))
+
+    def tried(mutant: Mutant) -> dict[str, object]:
+        bench = benches.get()
+        try:
+            told = bench.tried(mutant)
+        finally:
+            benches.put(bench)
+        fields = ("module", "line", "kind", "text")
+        return {"key": mutant.key} | {name: getattr(mutant, name) for name in fields} | told
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for future in as_completed([pool.submit(tried, mutant) for mutant in wanted]):
+                yield future.result()
+        except BaseException:
+            STOP.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
-def tests(module: Path, near: bool) -> list[str]:
-    """Return the tests of a module, those that are likely to notice a defect in it first; `near`:
-    only these, where there are any."""
-    parts = module.relative_to(ROOT).with_suffix("").parts
-    name = ".".join(["penstock", *(parts[2:] if parts[0] == "src" else parts)])
-    said = re.compile(rf"\b{re.escape(name)}\b")
-
-    def order(test: Path) -> tuple[bool, bool, Path]:
-        return test.stem != f"test_{module.stem}", not said.search(test.read_text()), test
-
-    found = sorted(map(order, mirror(module)))
-    named = [entry for entry in found if entry[:2] != (True, True)]
-    return [str(test) for *_, test in (named if near and named else found)]
+def ends(folder: Path, checkout: Path) -> dict[str, dict[str, object]]:
+    """Return how each mutant ended the last time, and which change nothing."""
+    file = folder / "results.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    found = {told["key"]: told for told in map(json.loads, lines)}
+    reasons = checkout / "tests" / "equivalent.toml"
+    for key, reason in tomllib.loads(reasons.read_text() if reasons.exists() else "").items():
+        found[key] = found.get(key, {}) | {"end": "equivalent", "by": reason}
+    return found
 
 
-def noticed(module: Path, minutes: float, near: bool) -> str:
-    """Return whether the tests of a module notice what has been planted into it."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (round(60 * minutes), round(60 * minutes)))
-
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long"]
-    command += ["-p", "no:cacheprovider", *tests(module, near)]
-    try:
-        run = subprocess.run(
-            command,
-            cwd=ROOT,
-            capture_output=True,
-            timeout=5 * 60 * minutes,
-            check=False,
-            preexec_fn=limit,
-        )
-    except subprocess.TimeoutExpired:
-        return "late"
-    if -run.returncode in (signal.SIGXCPU, signal.SIGKILL):
-        return "late"
-    return "caught" if run.returncode else "MISSED"
+def shown(mutant: Mutant, told: dict[str, object]) -> str:
+    place = f"{mutant.module}:{mutant.line}"
+    return f"{told['end']:10} {told.get('seconds', 0):6} s  {mutant.key}  {place}  {mutant.text}  [{told['by']}]"
 
 
-def drawn(count: int, seed: int, chosen: list[str]) -> Iterator[tuple[Path, str, int, str]]:
-    """Yield (module, its mutant, line, what is new) of so many mutants."""
-    found = []
-    for package in PACKAGES:
-        for module in sorted((ROOT / package).rglob("*.py")):
-            if not chosen or any(part in str(module.relative_to(ROOT)) for part in chosen):
-                for node, text in mutants(ast.parse(module.read_text())):
-                    found.append((module, node, text))
-    for module, node, text in random.Random(seed).sample(found, min(count, len(found))):
-        yield module, planted(module.read_text(), node, text), node.lineno, text
+def table(wanted: list[Mutant], found: dict[str, dict[str, object]]) -> str:
+    """Return the sums of each group and each kind, as Markdown, and a line for each that is left."""
+    rows = [(name, [m for m in wanted if group(m.module) == name]) for name in GROUPS]
+    rows += [(name, [m for m in wanted if m.kind == name]) for name in KINDS] + [("all", wanted)]
+    lines = [f"| mutants of | drawn | tried | {' | '.join(ENDS)} |", "|---" * 7 + "|"]
+    for name, some in rows:
+        counted = Counter(str(found[m.key]["end"]) for m in some if m.key in found)
+        figures = [len(some), counted.total(), *(counted[end] for end in ENDS)]
+        lines.append(f"| {name} | {' | '.join(map(str, figures))} |")
+    left = [m for m in wanted if m.key in found and found[m.key]["end"] != "caught"]
+    return "\n".join([*lines, "", *(shown(m, found[m.key]) for m in left)])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parser.add_argument("verb", choices=("collect", "combine", "run", "table"))
+    parser.add_argument("--folder", type=Path, default=cache / "penstock-mutants")
+    parser.add_argument("--checkout", type=Path, default=ROOT)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--minutes", type=float, default=30, help="of processor time, for one mutant"
-    )
-    parser.add_argument("--first", type=int, default=0, help="skip so many mutants")
-    parser.add_argument("--near", action="store_true", help="only tests that name the module")
-    parser.add_argument("parts", nargs="*")
-    given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the source is put back then as well
-    found: Counter[str] = Counter()
-    all_of_them = drawn(given.count, given.seed, given.parts)
-    for module, mutant, line, text in islice(all_of_them, given.first, None):
-        source = module.read_text()
-        try:
-            module.write_text(mutant)
-            found[(end := noticed(module, given.minutes, given.near))] += 1
-        finally:
-            module.write_text(source)
-        print(f"{end:6}", f"{module.relative_to(ROOT)}:{line}", text, flush=True)
-    print(
-        f"of {found.total()} mutants: {found['caught']} caught, {found['MISSED']} missed, {found['late']} late"
-    )
+    parser.add_argument("--seconds", type=float, default=120, help="of a processor, for one mutant")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--again", action="append", choices=ENDS, help="try these once more")
+    parser.add_argument("--only", choices=GROUPS, help="of those drawn")
+    given, parts = parser.parse_known_args(arguments)
+    folder, checkout = given.folder, given.checkout
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.verb == "collect":
+        return collect(folder, checkout, parts)
+    if given.verb == "combine":  # of a collection that is under way
+        combine(folder / "record")
+        return 0
+    every = [m for name, text in sources(checkout, PACKAGES).items() for m in mutants(name, text)]
+    wanted = [
+        mutant
+        for mutant in drawn(every, given.count, given.seed)
+        if not parts or any(part in f"{mutant.module}:{mutant.key}" for part in parts)
+        if given.only in (None, group(mutant.module))
+    ]
+    if given.verb == "table":
+        print(table(wanted, ends(folder, checkout)))
+        return 0
+    with (folder / "results.jsonl").open("a") as results:
+        fcntl.flock(results, fcntl.LOCK_EX)  # one run at a time has the copies
+        found, again = ends(folder, checkout), given.again or ()
+        waiting = [m for m in wanted if m.key not in found or found[m.key]["end"] in again]
+        by_key = {mutant.key: mutant for mutant in waiting}
+        for told in run(folder, checkout, waiting, given.seconds, given.workers):
+            print(json.dumps(told), file=results, flush=True)
+            print(shown(by_key[str(told["key"])], told), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # copies are put right then as well
+    sys.exit(main())

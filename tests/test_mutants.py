@@ -1,0 +1,147 @@
+"""tests/mutants.py, held to what it says of a checkout of one module."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from mutation.kinds import GROUPS, KINDS, drawn, group, mutants
+
+_spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_name("mutants.py"))
+assert _spec and _spec.loader
+tool = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tool)
+
+TOY = '''"""A module."""
+LIMIT: "int" = 3
+
+
+def clipped(a: int, b: int) -> int:
+    """What is said here does nothing."""
+    if a > LIMIT and not b:
+        return LIMIT
+    if b == 7:
+        a = b
+    if a < 0:
+        a = len("none")
+    while b > 9:
+        b = b - 1
+    return a + b
+'''
+TESTS = """from penstock.dsl.toy.lower import clipped
+
+def test_sum():
+    assert clipped(1, 2) == 3
+
+def test_limit():
+    assert clipped(9, 0) == 3
+"""
+
+
+def test_kinds() -> None:
+    found = mutants("dsl/toy/lower.py", TOY)
+    assert {m.kind for m in found} == set(KINDS) and len({m.key for m in found}) == len(found)
+    for mutant in found:
+        changed = mutant.planted(TOY)
+        compile(changed, "toy", "exec")
+        pairs = zip(TOY.splitlines(), changed.splitlines(), strict=True)
+        assert [k for k, (old, new) in enumerate(pairs, 1) if old != new] == [mutant.line]
+    told = {(m.kind, m.line, m.text) for m in found}
+    assert told >= {
+        ("number", 2, "4"),
+        ("operator", 7, "(a > LIMIT or not b)"),
+        ("operand", 7, "((a > LIMIT))"),
+        ("negation", 7, "(b)"),
+        ("condition", 7, "(False and (a > LIMIT and (not b)))"),
+        ("condition", 11, "((a < 0) and not (b == 7))"),
+        ("string", 12, "'non'"),
+        ("operand", 15, "(b)"),
+    }
+    # a condition that left already is false in what follows: no conjunct is made of it
+    assert not any("not (a > LIMIT" in text for *_, text in told)
+    hardware = mutants("hdl/toy.py", "def f(m):\n    with m.If(self.a & self.b):\n        pass\n")
+    assert "(0 & (self.a & self.b))" in {m.text for m in hardware}
+
+
+def test_drawing() -> None:
+    """Groups and kinds alike; few are the first of many; keys stay when lines move."""
+    modules = (
+        "dsl/toy/lower.py",
+        "models/toy/layout.py",
+        "hdl/toy.py",
+        *(f"host/{k}.py" for k in range(9)),
+    )
+    every = [mutant for module in modules for mutant in mutants(module, TOY)]
+    some = drawn(every, 18, 5)
+    assert Counter((group(m.module), m.kind) for m in some) == {
+        (g, k): 1 for g in GROUPS for k in KINDS
+    }
+    assert drawn(every, 40, 5)[:18] == some != drawn(every, 18, 6)
+    assert len(drawn(every, 10_000, 5)) == len(every)
+    moved = [m for module in modules for m in mutants(module, f"import os\n{TOY}")]
+    assert [m.key for m in drawn(moved, 40, 5)] == [m.key for m in drawn(every, 40, 5)]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    files = {
+        "src/penstock/__init__.py": "",
+        "dsl/__init__.py": "",
+        "dsl/toy/__init__.py": "",
+        "dsl/toy/lower.py": TOY,
+        "tests/test_toy.py": TESTS,
+        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['long']\n",
+        "scripts/with-postgres": '#!/bin/sh\nexec "$@"\n',
+    }
+    for name, text in files.items():
+        (path := tmp_path / "toy" / name).parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path / "toy", check=True)
+    return tmp_path / "toy"
+
+
+def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Tests are those that execute the line; a run goes on where it ended; the checkout stays."""
+    folder = tmp_path / "folder"
+    given = ["--folder", str(folder), "--checkout", str(checkout), "--count", "1000"]
+
+    def told() -> dict[tuple[int, str], dict[str, object]]:
+        lines = (folder / "results.jsonl").read_text().splitlines()
+        return {(t["line"], t["text"]): t for t in map(json.loads, lines)}
+
+    assert tool.main(["collect", *given, "-n", "0"]) == 0
+    assert "2 passed" in capfd.readouterr().out
+    assert tool.main(["collect", *given, "-n", "0"]) == 5  # all stand in the collection already
+    lower = checkout / "dsl" / "toy" / "lower.py"
+    lower.write_text(f"# newer\n{TOY}")
+    every = mutants("dsl/toy/lower.py", lower.read_text())
+    wanted = [m.key for m in every if (m.line, m.text) in PLACES]
+    tool.main(["run", *given, *wanted[:2]])
+    tool.main(["run", *given, *wanted])
+    found = told()
+    assert {place: t["end"] for place, t in found.items()} == PLACES
+    assert len((folder / "results.jsonl").read_text().splitlines()) == len(PLACES)
+    assert found[16, "(a - b)"]["by"] == "tests/test_toy.py::test_sum"
+    assert found[16, "(a - b)"]["tests"] == 1  # test_limit returns before
+    assert found[13, "'non'"]["by"] == "nothing executes it"
+    assert lower.read_text() == f"# newer\n{TOY}"
+    tool.main(["run", *given, "--again", "MISSED", *wanted])
+    assert len((folder / "results.jsonl").read_text().splitlines()) == len(PLACES) + 2
+    capfd.readouterr()
+    tool.main(["table", *given])
+    assert "| all | " in (text := capfd.readouterr().out) and text.count("MISSED  ") == 2
+
+
+#: mutants of the newer module, and how they end
+PLACES = {
+    (3, "4"): "caught",
+    (8, "(b)"): "caught",
+    (10, "8"): "MISSED",
+    (13, "'non'"): "MISSED",
+    (16, "(a - b)"): "caught",
+}
