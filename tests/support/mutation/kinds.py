@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import copy
 import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
@@ -94,19 +96,17 @@ def _string(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr, str]]:
-    for holder, name, old in _operators(node):
-        if type(old) in SWAPS:
-            setattr(
-                holder,
-                name,
-                [SWAPS[type(old)](), *holder.ops[1:]] if name == "ops" else SWAPS[type(old)](),
-            )  # type: ignore[attr-defined]
-            yield "operator", node, f"({ast.unparse(node)})"
-            setattr(holder, name, [old, *holder.ops[1:]] if name == "ops" else old)  # type: ignore[attr-defined]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        yield "negation", node, f"({ast.unparse(node.operand)})"
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+def _of_expression(node: Any) -> Iterator[tuple[str, ast.expr, str]]:
+    compares = isinstance(node, ast.Compare)
+    operator = node.ops[0] if compares else getattr(node, "op", None)
+    if type(operator) in SWAPS:
+        changed, other = copy.deepcopy(node), SWAPS[type(operator)]()
+        if compares:
+            changed.ops[0] = other
+        else:
+            changed.op = other
+        yield "operator", node, f"({ast.unparse(changed)})"
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.Invert):
         yield "negation", node, f"({ast.unparse(node.operand)})"
     elif isinstance(node, ast.Constant) and type(node.value) is int:
         yield "number", node, str(node.value + 1)
@@ -120,13 +120,6 @@ def _of_expression(node: ast.expr) -> Iterator[tuple[str, ast.expr, str]]:
             kept = [ast.unparse(value) for i, value in enumerate(node.values) if i != k]
             word = " and " if isinstance(node.op, ast.And) else " or "
             yield "operand", node, "(" + word.join(f"({one})" for one in kept) + ")"
-
-
-def _operators(node: ast.expr) -> Iterator[tuple[ast.expr, str, ast.AST]]:
-    if isinstance(node, ast.BinOp | ast.BoolOp):
-        yield node, "op", node.op
-    elif isinstance(node, ast.Compare):
-        yield node, "ops", node.ops[0]
 
 
 def _condition(node: ast.AST) -> tuple[ast.expr, str, str] | None:

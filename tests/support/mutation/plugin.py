@@ -50,6 +50,8 @@ class Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        for text in Path(os.environ["PENSTOCK_CACHE"]).glob("design-*.v"):
+            text.unlink(missing_ok=True)  # every test has to execute what makes Verilog
         begun, self.ended = processor(), "passed"
         self.context(f"{item.nodeid}|setup")
         result = yield
