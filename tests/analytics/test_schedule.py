@@ -254,3 +254,17 @@ def test_slow_block_rams_get_a_cycle_more(family: str, lean: bool, latency: int)
     """Those of ECP5s whose programs are built in."""
     part = replace(target("small"), family=family, lean=lean)
     assert make("linear", "fixed:8,8", part, 1, 1).window_latency == latency
+
+
+@pytest.mark.parametrize(
+    "name, part, lanes", [("lrmf", "vu9p", 3), ("mlp", "small", 6), ("linear", "vu9p", 13)]
+)
+def test_no_lanes_are_quicker_than_those_chosen(name: str, part: str, lanes: int) -> None:
+    """lrmf's models are longer than what a tuple brings, mlp's layer is narrower."""
+
+    def cycles(made: AnalyticsPlan) -> float:
+        groups = (count := made.merge_count or 1 << 20) / made.threads
+        return ((groups - 1) * made.schedule.interval + made.schedule.batch) / count
+
+    forced = [make(name, "float32", part, n, None) for n in (1, 2, lanes)]
+    assert cycles(make(name, "float32", part, None, None)) <= 1.03 * min(map(cycles, forced))

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from mutation.contexts import Contexts
 from mutation.copies import Copy
 from mutation.kinds import Mutant
@@ -36,7 +38,7 @@ class Bench:
         module = self.copy.tree / mutant.module
         source, times = module.read_text(), module.stat()
         found, how = self.contexts.tests(mutant.module, source, mutant.line, mutant.end)
-        tests = [test for test in found if self.sound.get(test, True)]
+        tests = [test for test in found if self._there(test) and self.sound.get(test, True)]
         taken, end, by = 0.0, "MISSED", how
         for part in (tests[:_FIRST], tests[_FIRST:]):
             if not part or end != "MISSED":
@@ -48,13 +50,17 @@ class Bench:
             finally:
                 module.write_text(source)
                 os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
-            if end == "caught" and by in self.contexts.seconds and by not in self.sound:
-                # a test that fails without a mutant as well says nothing
-                self.sound[by] = self._run([by], 10 * self.cap)[0] == "MISSED"
-                if not self.sound[by]:
+            # a test that fails without a mutant as well says nothing, nor does a file like that
+            for test in [t for t in part if by in (t, _import(t))][:1]:
+                if test not in self.sound:
+                    self.sound[test] = self._run([test], 10 * self.cap)[0] == "MISSED"
+                if not self.sound[test]:
                     return self.tried(mutant)
         told = {"end": end, "by": by if end == "caught" else how, "seconds": round(taken, 1)}
         return told | {"tests": len(tests), "expected": round(sum(map(self._seconds, tests)), 1)}
+
+    def _there(self, test: str) -> bool:
+        return (self.copy.tree / test.split("::")[0]).is_file()
 
     def _seconds(self, test: str) -> float:
         return self.contexts.seconds[test]
@@ -80,12 +86,18 @@ class Bench:
             seconds, late = _watched(process, cap)
         if late:
             return "late", "", seconds
-        caught = process.returncode not in (0, 5)
+        if process.returncode == pytest.ExitCode.USAGE_ERROR:
+            raise RuntimeError((self.copy.folder / "output").read_text())
+        caught = process.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         return (
             "caught" if caught else "MISSED",
             failed.read_text() if failed.exists() else "pytest",
             seconds,
         )
+
+
+def _import(test: str) -> str:
+    return f"import of {test.split('::')[0]}"
 
 
 def _watched(process: subprocess.Popen[bytes], cap: float) -> tuple[float, bool]:
