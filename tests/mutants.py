@@ -73,8 +73,9 @@ def collect(folder: Path, checkout: Path, arguments: list[str]) -> int:
 def combine(record: Path) -> None:
     """Put what the processes stored into one file."""
     command = [sys.executable, "-m", "coverage", "combine", "--keep", "-q"]
-    command += [f"--data-file={record / 'combined'}", *sorted(map(str, record.glob("coverage.*")))]
+    command += [f"--data-file={record / 'new'}", *sorted(map(str, record.glob("coverage.*")))]
     subprocess.run(command, cwd=record, check=True)
+    (record / "new").replace(record / "combined")  # a run may be reading
 
 
 def run(

@@ -156,11 +156,10 @@ class _Lowering:
             return self.memo[index, "old"]
         if node.op in ("const", "meta", "model", "input", "output"):
             return self._leaf(index)
-        region = "group" if node.op == "merge" else self._region(node, user)
-        key = (index, region)
-        if key not in self.memo:
-            self.memo[key] = self._lower(Site(index, node, region))
-        return self.memo[key]
+        region = self._region(node, user)
+        if (index, region) not in self.memo:
+            self.memo[index, region] = self._lower(Site(index, node, region))
+        return self.memo[index, region]
 
     def _lower(self, site: Site) -> View:
         index, node, region = site.index, site.node, site.region

@@ -65,7 +65,7 @@ def group(module: str) -> str:
 
 
 def mutants(module: str, source: str) -> list[Mutant]:
-    """Return every mutant of a module. What types and docstrings say does nothing."""
+    """Return every mutant of a module. What types, docstrings and `__all__` say does nothing."""
     found: list[Mutant] = []
     lines, seen = source.splitlines(), dict[str, int]()
     for kind, node, text in _changes(ast.parse(source)):
@@ -83,6 +83,7 @@ def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.expr, str]]:
     written = [getattr(node, name, None) for node in nodes for name in _TYPES]
     written += [node.value for node in nodes if isinstance(node, ast.Expr) and _string(node.value)]
     written += [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    written += [node.value for node in nodes if isinstance(node, ast.Assign) and _exports(node)]
     idle = {id(part) for one in written if one is not None for part in ast.walk(one)}
     for node in nodes:
         if isinstance(node, ast.expr) and id(node) not in idle:
@@ -90,6 +91,10 @@ def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.expr, str]]:
     for scope in nodes:
         if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _of_conditions(scope)
+
+
+def _exports(node: ast.Assign) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)
 
 
 def _string(node: ast.AST) -> bool:
