@@ -10,7 +10,7 @@ its own, and runs the tests that execute the changed lines, the fastest first. A
 a test fails that passes without it. It is late when its tests take more than --seconds of processor
 time. Sources may be newer than the collection: lines are found where they stood.
 
-Both go on where they ended; --again MISSED (or late) tries these once more. `run` prints a line for
+Both go on where they ended (`collect --anew` begins again); --again MISSED (or late) tries these once more. `run` prints a line for
 each mutant, `table` the sums and what is left. Those of tests/equivalent.toml change nothing, for the
 reason that stands there. Everything lies in --folder, outside the checkout.
 """
@@ -21,6 +21,7 @@ import argparse
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,8 +43,9 @@ ENDS = ("caught", "equivalent", "late", "MISSED")
 def collect(folder: Path, checkout: Path, arguments: list[str]) -> int:
     """Run the suite, or those tests, and store what each executes; return pytest's exit code."""
     copy, record = Copy(folder / "collected", checkout), folder / "record"
-    copy.renew()
     record.mkdir(exist_ok=True)
+    if not (record / "tests.jsonl").exists():  # a collection is of one state of the sources
+        copy.renew()
     (folder / "cache").mkdir(exist_ok=True)
     (record / "tests.jsonl").touch()
     (settings := record / "settings").write_text(
@@ -142,7 +144,7 @@ def table(wanted: list[Mutant], found: dict[str, dict[str, object]]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter, allow_abbrev=False
     )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     parser.add_argument("verb", choices=("collect", "combine", "run", "table"))
@@ -154,10 +156,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--again", action="append", choices=ENDS, help="try these once more")
     parser.add_argument("--only", choices=GROUPS, help="of those drawn")
+    parser.add_argument("--anew", action="store_true", help="collect again, of today's sources")
     given, parts = parser.parse_known_args(arguments)
     folder, checkout = given.folder, given.checkout
     folder.mkdir(parents=True, exist_ok=True)
     if given.verb == "collect":
+        if given.anew:
+            shutil.rmtree(folder / "record", ignore_errors=True)
         return collect(folder, checkout, parts)
     if given.verb == "combine":  # of a collection that is under way
         combine(folder / "record")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import cache
@@ -16,7 +17,9 @@ class Contexts:
     """A collection: the sources it ran on, what each test took, and the tests of each line."""
 
     def __init__(self, record: Path, tree: Path) -> None:
-        self.tree, self.data = tree, CoverageData(str(record / "combined"))
+        # a collection that is under way writes the file anew
+        mine = shutil.copy(record / "combined", record / "reading")
+        self.tree, self.data = tree, CoverageData(str(mine))
         self.data.read()
         lines = map(json.loads, (record / "tests.jsonl").read_text().splitlines())
         told = {line["test"]: line for line in lines}
