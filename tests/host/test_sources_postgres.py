@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from penstock.host.sources import Cast, SourceError, Table, open_table
-from penstock.host.sources.postgres import counting, direct
+from penstock.host.sources.postgres import counting, direct, locks
 from penstock.models.heap.schema import Column
 
 
@@ -221,7 +221,7 @@ def test_queries(postgres: str, connection: psycopg.Connection) -> None:
     fails(f"{postgres}&query={quote('SELECT 1 AS a WHERE false')}", "query is empty")
     fails(
         f"{postgres}&query={quote('DELETE FROM nothing')}",
-        'the server refused a query on query: syntax error at or near "FROM"',
+        'the server refused a query on query: syntax error at or near "DELETE"',
     )
     fails(
         f"{postgres}&query=SELECT&table=t",
@@ -497,9 +497,7 @@ def test_compressed_and_external_arrays(postgres: str, connection: psycopg.Conne
 def test_a_lock_that_is_not_given(
     postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.host.sources.postgres import source
-
-    monkeypatch.setattr(source, "_LOCK_SECONDS", 1)
+    monkeypatch.setattr(locks, "LOCK_SECONDS", 1)
     connection.execute("DROP TABLE IF EXISTS held; CREATE TABLE held AS SELECT 1 AS i")
     with connection.transaction():
         connection.execute("LOCK TABLE held IN ACCESS EXCLUSIVE MODE")

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....models.heap.schema import NUMERIC, TYPES, Column
 from ....models.heap.values import DTYPES
+from .locks import Altered
 
 __all__ = ["Attribute", "Relation", "attributes", "described", "find", "relation", "schema_columns"]
 
@@ -132,8 +133,11 @@ def find(connection: Any, name: str) -> str | None:
 
 
 def relation(connection: Any, full: str) -> Relation:
-    """Return the catalog's row of the relation with this qualified name."""
-    return Relation(*connection.execute(_RELATION, (full,)).fetchone())
+    """Return the catalog's row of the relation with this qualified name. Raises Altered where the snapshot is older."""
+    found = connection.execute(_RELATION, (full,)).fetchone()
+    if found is None:
+        raise Altered
+    return Relation(*found)
 
 
 def attributes(connection: Any, oid: int) -> list[Attribute]:

@@ -43,38 +43,43 @@ def messages(connection: Any, statement: Any) -> Iterator[Batch]:
 
 
 def sent(connection: Any, statement: Any) -> Iterator[memoryview]:
-    """Yield each row of a binary COPY as the library holds it, its number of fields included."""
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        # what has arrived is taken from the library itself, a row a call; `copy` waits for more, as whoever interrupts us expects
-        take = connection.pgconn.get_copy_data
-        length, row = take(1)
-        if not length:
-            row = memoryview(copy.read())
-            length = len(row)
-        row, length = memoryview(row)[_HEADER:], length - _HEADER  # both come in one message
+    """Yield each row of a binary COPY as the library holds it, its number of fields included.
+
+    `statement` goes by the extended protocol, which takes one statement only. A reader that stops early ends the connection.
+    """
+    from psycopg import errors, generators, pq
+
+    library = connection.pgconn
+    library.send_query_params(statement.as_bytes(connection), None)
+    (result,) = connection.wait(generators.execute(library))
+    if result.status != pq.ExecStatus.COPY_OUT:
+        raise errors.error_from_result(result, connection.info.encoding)
+    try:
+        # what has arrived is taken from the library itself, a row a call; `_waited` waits for more, as whoever interrupts us expects
+        take = library.get_copy_data
+        length, row = _waited(connection)
+        length, row = length - _HEADER, row[_HEADER:]  # both come in one message
         while length > _TRAILER:
             yield row
             length, row = take(1)
             if not length:
-                row = memoryview(copy.read())
-                length = len(row)
-        if length == _TRAILER:
-            while copy.read():
-                pass
-        else:
-            _check_end(connection)
+                length, row = _waited(connection)
+        while length == _TRAILER:
+            length, row = _waited(connection)
+        for result in connection.wait(generators.fetch_many(library)):
+            if result.error_message:
+                raise errors.error_from_result(result, connection.info.encoding)
+    finally:
+        if library.transaction_status == pq.TransactionStatus.ACTIVE:
+            connection.close()
 
 
-def _check_end(connection: Any) -> None:
-    """Raise the server's error where the rows ended without a trailer."""
-    from psycopg import errors
+def _waited(connection: Any) -> tuple[int, memoryview]:
+    """Return the next row, and how long it is. At the end, the length is below 0. Raises the server's error."""
+    from psycopg import generators
 
-    results = []
-    while (result := connection.pgconn.get_result()) is not None:
-        results.append(result)
-    for result in results:
-        if result.error_message:
-            raise errors.error_from_result(result, connection.info.encoding)
+    row = connection.wait(generators.copy_from(connection.pgconn))
+    return (len(row), memoryview(row)) if hasattr(row, "__len__") else (-1, memoryview(b""))
 
 
 def fields(batch: Batch, kinds: Sequence[str]) -> list[Values]:

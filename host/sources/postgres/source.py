@@ -12,16 +12,16 @@ from ..errors import server_error, table_error
 from ..features import NO_FEATURES, Features
 from ..provenance import UNREADABLE, Provenance
 from ..table import Table
+from . import locks
 from .address import Address, parse, public
 from .casts import CATEGORIES, Feature, always, feature
 from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
 from .direct import NotDirect, read_pages
+from .locks import Locks
 from .rows import read_rows
 
 __all__ = ["open_postgres"]
 
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-_LOCK_SECONDS = 30
 #: characters of a server's message that are shown, and of the parts of a longer one
 _LONGEST, _BEGIN_OF_LINE, _END_OF_LINE = 300, 120, 120
 
@@ -110,7 +110,7 @@ def _sql_errors(kind: type[Exception], name: str) -> Iterator[None]:
     except kind as error:
         if getattr(error, "sqlstate", None) == "55P03":
             raise server_error(
-                f"the server did not give a lock on {name} within {_LOCK_SECONDS} s",
+                f"the server did not give a lock on {name} within {locks.LOCK_SECONDS} s",
                 "someone holds it ACCESS EXCLUSIVE (ALTER TABLE, VACUUM FULL, …): try again later",
             ) from error
         raise server_error(
@@ -161,9 +161,15 @@ class _Reading:
         self.like = features.like
 
     def table(self) -> Table:
-        if self.address.query is not None:
-            return self._query(self.address.query)
-        name = self.address.name
+        query, name = self.address.query, self.address.name
+        if query is not None:
+            if self.pages:
+                raise server_error(
+                    "a query has no pages of its own", "without --pages the rows come by SELECT"
+                )
+            held = Locks(self.connection, [])
+            held.learn(lambda: self._describe(query))
+            return held.reading(lambda: self._query(query, held))
         full = find(self.connection, name)
         if full is None:
             raise server_error(
@@ -171,19 +177,22 @@ class _Reading:
                 "qualify it with its schema, and quote it where it has capitals: "
                 'table=myschema."MyTable"',
             )
-        self._begin(full)
-        found = relation(self.connection, full)
+        held = Locks(self.connection, [full])
+        return held.reading(lambda: self._named(full, held))
+
+    def _named(self, full: str, held: Locks) -> Table:
+        from psycopg import sql
+
+        name, found = self.address.name, relation(self.connection, full)
         if found.kind not in "rmvpf":
             raise server_error(
                 f"{name} is {found.what}; it has no rows to learn from", "name a table or a view"
             )
+        origin = sql.Identifier(found.namespace, found.name)
+        # takes the locks that are missing; the server's own words say what is not allowed
+        self.connection.execute(sql.SQL("EXPLAIN SELECT FROM {}").format(origin))
+        held.check()
         columns = attributes(self.connection, found.oid)
-        from psycopg import sql
-
-        if not any(a.readable for a in columns):  # the server's own words say what is not allowed
-            self.connection.execute(
-                sql.SQL("SELECT FROM {}").format(sql.Identifier(found.namespace, found.name))
-            )
         obstacle = self._obstacle(found, columns)
         if obstacle is None:
             try:
@@ -195,30 +204,7 @@ class _Reading:
                 f"{name} cannot be read page by page: {obstacle}",
                 "without --pages the rows come by SELECT",
             )
-        return self._rows(
-            found.name,
-            sql.Identifier(found.namespace, found.name),
-            columns,
-            obstacle,
-            found.snapshot,
-            found.page_size,
-        )
-
-    def _begin(self, full: str) -> None:
-        """Begin the transaction, take the lock, then the snapshot."""
-        from psycopg import errors
-
-        self._transaction()
-        try:
-            self.connection.execute(f"LOCK TABLE {full} IN ACCESS SHARE MODE")
-        except (errors.WrongObjectType, errors.InsufficientPrivilege):
-            # a kind of relation that LOCK does not take, or a right to some columns only: the query itself takes the lock
-            self.connection.execute("ROLLBACK")
-            self._transaction()
-
-    def _transaction(self) -> None:
-        self.connection.execute(_BEGIN)
-        self.connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
+        return self._rows(found.name, origin, columns, obstacle, found.snapshot, found.page_size)
 
     # -- the direct way ----------------------------------------------------------------------------------------------------
 
@@ -278,28 +264,34 @@ class _Reading:
 
     # -- the rows way ------------------------------------------------------------------------------------------------------
 
-    def _query(self, query: str) -> Table:
+    def _describe(self, query: str) -> Any:
+        """Let the server take the query, as one statement that is a SELECT, and lock what it names; return what it says of the result.
+
+        Whatever is sent behind a FROM afterwards is this text, in parentheses: it opens and closes as many of its own.
+        """
         from psycopg import sql
 
-        if self.pages:
-            raise server_error(
-                "a query has no pages of its own", "without --pages the rows come by SELECT"
-            )
-        self._transaction()
-        origin = sql.SQL("({}\n)").format(sql.SQL(query))  # a comment may end the query
+        # the protocol of binary results takes one statement only; a comment may end the query
+        declared = sql.SQL("DECLARE q NO SCROLL CURSOR FOR {}\n").format(sql.SQL(query))
+        self.connection.execute(declared, binary=True)
+        description = self.connection.execute("FETCH 0 FROM q").description
+        self.connection.execute("CLOSE q")
+        return description
+
+    def _query(self, query: str, held: Locks) -> Table:
+        from psycopg import sql
+
         snapshot = self.connection.execute("SELECT txid_current_snapshot()::text").fetchone()[0]
-        description = self.connection.execute(
-            sql.SQL("SELECT * FROM {} AS q LIMIT 0").format(origin)
-        ).description
+        description = self._describe(query)
+        held.check()
         names = [column.name for column in description]
         if twice := [name for name in names if names.count(name) > 1]:
             raise table_error(
                 f"the query gives two columns called {twice[0]!r}", "name one of them with AS"
             )
         columns = described(self.connection, description)
-        return self._rows(
-            "query", origin, columns, "a query has no pages of its own", snapshot, 8192
-        )
+        reason, origin = "a query has no pages of its own", sql.SQL("({}\n)").format(sql.SQL(query))
+        return self._rows("query", origin, columns, reason, snapshot, 8192)
 
     def _features(self, columns: Sequence[Attribute]) -> list[tuple[Attribute, Feature]]:
         """Return the columns that become numbers here. Raises SourceError for one that was asked for and cannot, or is not there."""

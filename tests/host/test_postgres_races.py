@@ -1,0 +1,213 @@
+"""What a reading gives while others alter, truncate and attach: the state before or after, never one between."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from penstock.host.sources import SourceError, open_table
+
+#: what is there in state k: a row (k, i) for each i below this, by table
+SIZES = {"q1": lambda k: 100 + k % 5, "q2": lambda k: 200 + k % 7, "p1": lambda k: 90 + k % 3}
+_FILL = "INSERT INTO {t} (k, i) SELECT {k}, i FROM generate_series(0, {n} - 1) i"
+_SETUP = """
+DROP TABLE IF EXISTS q1, q2, p CASCADE; DROP TABLE IF EXISTS p2;
+CREATE TABLE q1 (k int, i int, secret text); CREATE TABLE q2 (LIKE q1);
+CREATE TABLE p (k int, i int, secret text) PARTITION BY RANGE (i);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10000);
+CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10000) TO (20000);
+CREATE VIEW both_rows AS SELECT k, i FROM q1 UNION ALL SELECT k, i + 1000 FROM q2;
+CREATE MATERIALIZED VIEW m AS SELECT k, i FROM q1;
+CREATE OR REPLACE FUNCTION rows_of_q2() RETURNS TABLE (k int, i int) LANGUAGE plpgsql STABLE SECURITY DEFINER
+    AS 'BEGIN RETURN QUERY SELECT q2.k, q2.i + 1000 FROM q2; END';
+CREATE OR REPLACE FUNCTION rows_of_q2_now() RETURNS TABLE (k int, i int) LANGUAGE plpgsql VOLATILE
+    AS 'BEGIN RETURN QUERY EXECUTE ''SELECT q2.k, q2.i + 1000 FROM q2''; END';
+GRANT SELECT ON both_rows TO guest; GRANT SELECT (k, i) ON q1, q2, p TO guest;
+"""
+_BOTH = ("q1", "q2")
+#: who reads what, and which tables' rows it gives
+READINGS = [
+    ("penstock", "table=q1", ("q1",)),
+    ("guest", "table=q1", ("q1",)),
+    ("penstock", "table=m", ("q1",)),
+    ("guest", "table=both_rows", _BOTH),
+    ("penstock", "table=v", ("q1",)),
+    ("guest", "table=p", ("p1", "p1")),
+    ("penstock", "table=p", ("p1", "p1")),
+    ("penstock", "query=SELECT k, i FROM q1 UNION ALL SELECT k, i + 1000 FROM q2", _BOTH),
+    ("guest", "query=SELECT k, i FROM q1 UNION ALL SELECT k, i + 1000 FROM q2", _BOTH),
+    ("guest", "query=SELECT k, i FROM p UNION ALL SELECT k, i - 1000 FROM q1", ("p1", "p1", "q1")),
+    ("guest", "query=SELECT k, i FROM q1 UNION ALL SELECT * FROM rows_of_q2()", _BOTH),
+    ("guest", "query=SELECT k, i FROM q1 UNION ALL SELECT * FROM rows_of_q2_now()", _BOTH),
+    ("penstock", "query=SELECT k, i FROM m UNION ALL SELECT k, i + 1000 FROM q2", _BOTH),
+]
+
+
+@pytest.fixture
+def connection(postgres: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(postgres, autocommit=True) as opened:
+        opened.execute("SET client_min_messages = error")
+        opened.execute("CREATE EXTENSION IF NOT EXISTS pageinspect")
+        if opened.execute("SELECT 1 FROM pg_roles WHERE rolname = 'guest'").fetchone() is None:
+            opened.execute("CREATE ROLE guest LOGIN")
+        for role in ("guest", "penstock"):  # readers and writers lock in every order
+            opened.execute(f"ALTER ROLE {role} SET deadlock_timeout = '20ms'")
+        fresh(opened)
+        yield opened
+        for role in ("guest", "penstock"):
+            opened.execute(f"ALTER ROLE {role} RESET deadlock_timeout")
+
+
+def fresh(connection: psycopg.Connection) -> None:
+    connection.execute(_SETUP)
+    for _ in advance(connection, random.Random(0), 0):
+        pass
+
+
+def advance(one: psycopg.Connection, rng: random.Random, k: int) -> Iterator[int]:
+    """Bring all tables to state `k` in one transaction, by other means each time. Yields how many steps are left, before each and before the end."""
+    steps: list[list[str]] = []
+    for t, size in SIZES.items():
+        fill = _FILL.format(t=t, k=k, n=size(k))
+        how = rng.choice(["truncate", "delete", "update", "column", "rewrite"])
+        begin = {
+            "truncate": [f"TRUNCATE {t}", fill],
+            "delete": [f"DELETE FROM {t}", fill],
+            "update": [f"DELETE FROM {t} WHERE i >= {size(k) - 3}", f"UPDATE {t} SET k = {k}"],
+        }.get(how, [f"DELETE FROM {t}", fill])
+        if how == "update":
+            begin.append(
+                f"INSERT INTO {t} (k, i) SELECT {k}, i FROM generate_series("
+                f"(SELECT coalesce(max(i), -1) + 1 FROM {t}), {size(k) - 1}) i"
+            )
+        if t in _BOTH and how == "column":
+            begin += [f"ALTER TABLE {t} ADD c{k} float8 DEFAULT random(), DROP secret"]
+            begin += [f"ALTER TABLE {t} ADD secret text, DROP c{k}"]
+        elif t in _BOTH and how == "rewrite":
+            begin += [f"ALTER TABLE {t} ALTER secret TYPE varchar(9), ADD d{k} int DEFAULT {k}"]
+            begin += [f"ALTER TABLE {t} ALTER secret TYPE text USING secret || 'x', DROP d{k}"]
+        steps.append(begin)
+    # the second partition holds what the first holds, 10,000 higher
+    copy = f"SELECT k, i + 10000, secret FROM p1 WHERE i < {SIZES['p1'](k)}"
+    steps[-1] += [
+        *rng.choice(
+            [
+                ["TRUNCATE p2", f"INSERT INTO p2 {copy}"],
+                ["ALTER TABLE p DETACH PARTITION p2", "DELETE FROM p2", f"INSERT INTO p2 {copy}"]
+                + ["ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10000) TO (20000)"],
+                ["DROP TABLE p2", "CREATE TABLE p2 (LIKE p)", f"INSERT INTO p2 {copy}"]
+                + ["ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10000) TO (20000)"],
+            ]
+        )
+    ]
+    last = [
+        "REFRESH MATERIALIZED VIEW m",
+        f"CREATE OR REPLACE VIEW v AS SELECT {k} AS k, i FROM q1",
+    ]
+    rng.shuffle(steps)
+    listed = [s for part in steps for s in part] + last
+    with one.transaction():
+        for left, statement in zip(range(len(listed), 0, -1), listed, strict=True):
+            yield left
+            one.execute(statement)  # type: ignore[arg-type]
+        yield 0
+
+
+def state(columns: dict[str, Any], tables: tuple[str, ...]) -> int:
+    """Return the state that rows show. Raises AssertionError where they show none."""
+    rows = Counter(zip(columns["k"].tolist(), columns["i"].tolist(), strict=True))
+    k = next(iter(rows))[0]
+    places = {"q2": 1000, "q1": -1000 if len(tables) == 3 else 0}
+    wanted: Counter[tuple[int, int]] = Counter()
+    for at, t in enumerate(tables):
+        shift = 10000 if tables[:at].count(t) else places.get(t, 0)
+        wanted.update((k, i + shift) for i in range(SIZES[t](k)))
+    assert rows == wanted, f"{len(rows)} rows, states {sorted({k for k, _ in rows})}"
+    return k
+
+
+def read(postgres: str, who: str, what: str) -> dict[str, Any]:
+    return open_table(f"{postgres.replace('penstock@', f'{who}@')}&{what}").columns()
+
+
+def waits(connection: psycopg.Connection) -> bool:
+    found = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+    return found != (0,)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("who", "what", "tables"), READINGS)
+def test_a_transaction_ends_while_the_reader_waits(
+    postgres: str, connection: psycopg.Connection, who: str, what: str, tables: Any, seed: int
+) -> None:
+    """All is changed already when the reader begins, and it waits; the transaction commits then."""
+    found: list[int] = []
+    reader = threading.Thread(
+        target=lambda: found.append(state(read(postgres, who, what), tables)), daemon=True
+    )
+    with psycopg.connect(postgres, autocommit=True) as other:
+        for left in advance(other, random.Random(seed), 1):
+            if not left:
+                reader.start()
+                while reader.is_alive() and not waits(connection):
+                    pass
+    reader.join(60)
+    assert found in ([0], [1])
+
+
+def check_races(postgres: str, connection: psycopg.Connection, readings: int) -> None:
+    stop, done, faults = threading.Event(), [0], list[BaseException]()
+
+    def go_on() -> None:
+        rng = random.Random(1)
+        try:
+            with psycopg.connect(postgres, autocommit=True) as other:
+                while not stop.is_set():
+                    time.sleep(rng.choice([0, 0.01, 0.03]))
+                    if rng.random() < 0.2:
+                        other.execute(f"VACUUM FULL {rng.choice(['q1', 'q2', 'p1', 'p'])}")
+                    with contextlib.suppress(psycopg.errors.DeadlockDetected):
+                        for _ in advance(other, rng, done[0] + 1):
+                            time.sleep(rng.choice([0, 0, 0.001, 0.004]))
+                        done[0] += 1
+        except BaseException as error:
+            faults.append(error)
+
+    seen: Counter[str] = Counter()
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    try:
+        for turn in range(readings):
+            who, what, tables = READINGS[turn % len(READINGS)]
+            before = done[0]
+            try:
+                k = state(read(postgres, who, what), tables)
+            except SourceError as error:
+                seen[error.message] += 1
+            else:
+                assert before <= k <= done[0] + 1
+                seen["before" if k == before else "after"] += 1
+    finally:
+        stop.set()
+        writer.join()
+    print(f"{done[0]} transactions beside {readings} readings: {dict(seen)}")
+    assert not faults and seen["before"] + seen["after"] >= 0.99 * readings, (faults, seen)
+
+
+def test_random_races(postgres: str, connection: psycopg.Connection) -> None:
+    check_races(postgres, connection, 240)
+
+
+@pytest.mark.long
+def test_random_races_long(postgres: str, connection: psycopg.Connection) -> None:
+    for _ in range(25):
+        fresh(connection)
+        check_races(postgres, connection, 240)
