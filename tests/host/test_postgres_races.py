@@ -97,17 +97,19 @@ def advance(one: psycopg.Connection, rng: random.Random, k: int) -> Iterator[int
         steps.append(begin)
     # the second partition holds what the first holds, 10,000 higher
     copy = f"SELECT k, i + 10000, secret FROM p1 WHERE i < {SIZES['p1'](k)}"
-    steps[-1] += [
-        *rng.choice(
+    attach = "ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10000) TO (20000)"
+    steps[-1] += rng.choice(
+        [
+            ["TRUNCATE p2", f"INSERT INTO p2 {copy}"],
             [
-                ["TRUNCATE p2", f"INSERT INTO p2 {copy}"],
-                ["ALTER TABLE p DETACH PARTITION p2", "DELETE FROM p2", f"INSERT INTO p2 {copy}"]
-                + ["ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10000) TO (20000)"],
-                ["DROP TABLE p2", "CREATE TABLE p2 (LIKE p)", f"INSERT INTO p2 {copy}"]
-                + ["ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10000) TO (20000)"],
-            ]
-        )
-    ]
+                "ALTER TABLE p DETACH PARTITION p2",
+                "DELETE FROM p2",
+                f"INSERT INTO p2 {copy}",
+                attach,
+            ],
+            ["DROP TABLE p2", "CREATE TABLE p2 (LIKE p)", f"INSERT INTO p2 {copy}", attach],
+        ]
+    )
     last = [
         "REFRESH MATERIALIZED VIEW m",
         f"CREATE OR REPLACE VIEW v AS SELECT {k} AS k, i FROM q1",
