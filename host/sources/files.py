@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
+#: what an archive may unpack to, in any case and as a multiple of its own size
+_UNPACKED, _RATIO = 1 << 28, 100
 _SEGMENT = 1 << 30  # a relation goes on in FILE.1, FILE.2, … after each gigabyte
 
 
@@ -241,13 +243,24 @@ def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
                     "write it with numpy.savez(file, name=array)",
                 )
             with archive:
+                _check_unpacked(path, sum(part.file_size for part in archive.zip.infolist()))
                 columns = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         hint = "write it with numpy.savez(file, name=array, …)"
         if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
             hint = "arrays of Python objects are not read: make them float64 or text"
         raise SourceError(f"{path} is not a NumPy archive of plain arrays", hint) from error
     return pack_arrays(columns, path, features)
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    """Raise SourceError where a small archive says that it unpacks to a large one, before it is unpacked."""
+    packed = path.stat().st_size
+    if size > max(_UNPACKED, _RATIO * packed):
+        raise SourceError(
+            f"{path} has {packed:,} bytes, which unpack to {size:,}: more than {_RATIO} times as many",
+            "if the columns do repeat that much, write it with numpy.savez, without compression",
+        )
 
 
 def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..numerics.formats import Codes
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
 from ..strider.judge import RowCounts
+from ..strider.lost import lost
 from ..strider.table import walk_table
 from .config import AnalyticsPlan
 from .cycles import Cycles, run
@@ -59,7 +60,7 @@ def golden(
     if isinstance(walked, HardwareError):
         return walked
     trained = train(plan, walked[0], dict(models), runs)
-    trained.inputs = walked[1]
+    trained.inputs = replace(walked[1], lost=lost(plan.walk, pages, walked[0]))
     return trained
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .formats import Codes, Fixed, Float, Format
 from .policy import Unfit
 
-__all__ = ["PG_BITS", "convert", "from_pg", "in_order", "may_be_unfit", "unfit"]
+__all__ = ["PG_BITS", "STORED", "convert", "from_pg", "in_order", "may_be_unfit", "unfit"]
 
 #: Types that convert, in the order in which hardware numbers them, and the bits of their stored values.
 PG_BITS: dict[str, int] = {
@@ -22,6 +22,13 @@ PG_BITS: dict[str, int] = {
     "float4": 32,
     "float8": 64,
 }
+
+
+class _Stored(Float):
+    """No format: a code is what is stored, bit by bit (-0 is 0). For comparing what is in a table."""
+
+
+STORED = _Stored(8, 23)
 
 
 def in_order(pgtypes: Collection[str]) -> tuple[str, ...]:
@@ -53,6 +60,9 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format) -> Codes:
     """
     in_order([pgtype])
     bits = np.asarray(raw).astype(np.uint64)
+    if format is STORED:
+        negative = pgtype.startswith("float") and 1 << PG_BITS[pgtype] - 1
+        return np.where(bits == np.uint64(negative), 0, bits).view(np.int64)
     if pgtype == "bool":
         return np.where((bits & np.uint64(0xFF)) != 0, np.int64(format.one), np.int64(format.zero))
     if pgtype.startswith("float"):

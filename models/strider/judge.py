@@ -28,13 +28,19 @@ class RowCounts:
 
     `skipped`: rows left out: invisible, or because of a NULL or a NaN; `nan_rows`: those with a NaN;
     `saturated`: values of the other rows that became the end of the format's range; `not_finite`:
-    values of them that are no finite numbers and passed.
+    values of them that are no finite numbers and passed; `lost`: columns that became one number (see `lost`).
     """
 
     skipped: int = 0
     nan_rows: int = 0
     saturated: int = 0
     not_finite: int = 0
+    lost: tuple[str, ...] = ()
+
+    @property
+    def lost_columns(self) -> dict[str, int]:
+        """Counters: how many columns were lost, and one for each by its name."""
+        return {"lost_columns": len(self.lost)} | {f"lost_columns.{name}": 1 for name in self.lost}
 
     def add(self, other: RowCounts) -> None:
         """Count what another part of the table has as well."""

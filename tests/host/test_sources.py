@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.host.sources import SourceError, Table, open_table
+from penstock.host.sources import SourceError, Table, files, open_table
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
 from testbench.pruned_pages import write_pruned
@@ -533,3 +533,22 @@ def test_undecided_rows_are_named() -> None:
         match="cannot read the rows of table: block 0, line pointer 2: the page does not decide",
     ):
         table.columns()
+
+
+def test_an_archive_that_unpacks_to_far_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says it holds decides, before anything is unpacked."""
+    monkeypatch.setattr(files, "_UNPACKED", 1 << 20)
+    bomb, large, random = (tmp_path / f"{name}.npz" for name in ("bomb", "large", "random"))
+    np.savez_compressed(bomb, x=np.zeros(1 << 18))
+    np.savez(large, x=np.zeros(1 << 18))
+    np.savez_compressed(random, x=np.random.default_rng(1).random(1 << 18))
+    assert open_table(str(large)).rows == open_table(str(random)).rows == 1 << 18
+    monkeypatch.setattr(np.lib.format, "read_array", None)
+    with pytest.raises(SourceError) as caught:
+        open_table(str(bomb))
+    size = bomb.stat().st_size
+    assert caught.value.message == (
+        f"{bomb} has {size:,} bytes, which unpack to {(1 << 21) + 128:,}: more than 100 times as many"
+    )

@@ -99,7 +99,7 @@ def read_rows(outcome: Outcome) -> list[Row]:
 
 def input_rows(outcome: Outcome) -> list[Row]:
     """Return what happened to numbers that the format does not hold, as the golden run counted it:
-    its counters `nan_rows`, `saturated_inputs` and `not_finite_inputs`, of one pass over the data, and
+    its counters `nan_rows`, `saturated_inputs`, `not_finite_inputs` and `lost_columns`, of one pass over the data, and
     `left_range`, of the whole run."""
     counts = {} if outcome.golden is None else outcome.golden.counters
     rows = []
@@ -110,6 +110,9 @@ def input_rows(outcome: Outcome) -> list[Row]:
         rows.append(Row("saturated", what))
     if passed := counts.get("not_finite_inputs"):
         rows.append(Row("not finite", f"{plural(passed, 'value')} of the table, passed"))
+    if gone := [key.partition(".")[2] for key in counts if key.startswith("lost_columns.")]:
+        what = "values differ in the table, but are all equal in the format: scale, or --format"
+        rows.append(Row("warning", f"{', '.join(gone)}: {what}"))
     if beyond := counts.get("left_range"):
         rows.append(Row("left range", f"{plural(beyond, 'result')} of the arithmetic"))
     return rows

@@ -162,6 +162,7 @@ class Training(Workload):
             "saturated_inputs": trained.inputs.saturated,
             "not_finite_inputs": trained.inputs.not_finite,
             "left_range": trained.left_range,
+            **trained.inputs.lost_columns,
         }
         return Result(trained.models, None, facts, counters)
 

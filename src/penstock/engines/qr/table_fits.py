@@ -35,6 +35,7 @@ from penstock.models.qr.table_memory import (
 )
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
+from penstock.models.strider.lost import lost
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.sim.machine import Metered
@@ -237,6 +238,7 @@ class TableFits(_Fits):
     def _walked(self) -> tuple[Integers, RowCounts, HardwareError | None]:
         """The rows up to the first error of a page or a value, what was counted, and that error."""
         codes, _, counts, wrong = walk_table(self.table.pages, self.plan.walk)
+        counts.lost = lost(self.plan.walk, self.table.pages, [codes])
         return self._columns.format.to_integers(codes), counts, wrong
 
     @cached_property
@@ -252,6 +254,7 @@ class TableFits(_Fits):
             "rows_skipped": counts.skipped,
             "nan_rows": counts.nan_rows,
             "saturated_inputs": counts.saturated,
+            **counts.lost_columns,
         }
         return steps, {**counters, **inputs}
 
