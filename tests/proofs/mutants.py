@@ -208,7 +208,7 @@ def _text(source: str, node) -> str:
 
 @cache
 def looking_at(module: str) -> list[Proof]:
-    """The proofs of a module's parts; of those that use it where it has none."""
+    """The proofs of a module's parts, then of those that use it."""
     whole = importlib.import_module(f"penstock.{module}")
     own, using = [], []
     for proof in PROOFS:
@@ -219,8 +219,8 @@ def looking_at(module: str) -> list[Proof]:
             own.append(proof)
         elif any(getattr(v, "__module__", None) == whole.__name__ for v in vars(home).values()):
             using.append(proof)
-    found = own or using
-    return sorted(found, key=lambda proof: (proof.method == "bounded", bool(proof.long)))
+    soon = lambda proof: (proof.method == "bounded", bool(proof.long))
+    return [*sorted(own, key=soon), *sorted(using, key=soon)]
 
 
 @cache

@@ -65,6 +65,7 @@ PROOFS = [
             f"{_RULES}; depth {depth}",
             lambda depth=depth: store(lambda: Queue(SHAPE, depth), depth),
             (Defect(_QUEUE, old, new),),
+            long="6 s" if depth == 10 else "",
         )
         for depth, old, new in (
             (1, "push.eq(self.i.valid & self.i.ready)", "push.eq(self.i.valid)"),
