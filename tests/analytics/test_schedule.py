@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
+from penstock.api import compile
 from penstock.dsl.analytics.plan import Choices, plan
 from penstock.dsl.analytics.schedule import _Table, _turned
 from penstock.dsl.core.bind import bind, schema_for
 from penstock.dsl.core.load import from_text, load_kernel
+from penstock.host.sources import Table
 from penstock.models.analytics.config import FETCH, AnalyticsPlan
 from penstock.models.analytics.timing import read_times, write_times
 from penstock.models.numerics.formats import parse_format
@@ -268,3 +270,20 @@ def test_no_lanes_are_quicker_than_those_chosen(name: str, part: str, lanes: int
 
     forced = [make(name, "float32", part, n, None) for n in (1, 2, lanes)]
     assert cycles(make(name, "float32", part, None, None)) <= 1.03 * min(map(cycles, forced))
+
+
+def test_sums_of_a_matrix_from_one_array_and_of_an_outer_product() -> None:
+    """The array fills row after row; the product is merged as it is made."""
+    cells = np.random.default_rng(1).integers(-4, 5, size=(8, 6)).astype(np.float32)
+    table = Table.from_columns({"a": cells}, "t")
+    text = 'kernel f(a: input[2, 3], w: model[2, 3])\n w <- w + merge(a, 4, "+")'
+    run = compile(from_text(text, "f.psk"), "small", table, "float32").run(table, "golden")
+    assert run.result and np.array_equal(run.result["w"], cells.sum(0).reshape(2, 3))
+    table = Table.from_columns({"a": cells[:, :4], "b": cells[:, 4:]}, "t")
+    text = (
+        'kernel f(a: input[4], b: input[2], w: model[4, 2])\n w <- w + merge(outer(a, b), 4, "+")'
+    )
+    design = compile(from_text(text, "f.psk"), "small", table, "float32")
+    run = design.run(table, "golden")
+    assert run.result and np.array_equal(run.result["w"], cells[:, :4].T @ cells[:, 4:])
+    assert [op.fn for op in design.plan.ops] == ["mul", "add"]

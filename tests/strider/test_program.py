@@ -6,7 +6,7 @@ from penstock.models.heap.schema import Schema
 from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.isa import disassemble
-from penstock.models.strider.layout import Source, TupleLayout
+from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate, port_config
 from testbench.strider_cases import regular_case
 
@@ -190,3 +190,15 @@ def test_bad_ports(change, message):
             )
         )
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 8])
+def test_fields_take_no_more_beats_than_they_need(lanes):
+    shapes = {"a": (2, 5), "b": (1, 1), "c": (1, 8), "d": (3, 1)}
+    beats, fields = place(shapes, lanes)
+    taken = [
+        f.position + r * f.stride + c for f in fields for r in range(f.rows) for c in range(f.cols)
+    ]
+    assert len(set(taken)) == 10 + 1 + 8 + 3 and max(taken) // lanes < beats
+    whole = sum(rows * -(-cols // lanes) for rows, cols in shapes.values() if rows * cols > 1)
+    assert whole <= beats <= whole + 1 and [f.name for f in fields] == list(shapes)
