@@ -172,6 +172,14 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
             id="length",
         ),
         pytest.param(
+            ("x:float4[]:3", "a:float4", "b:float4"),
+            {"y": ["a", "b"]},
+            {},
+            f"error[E614]: y is a scalar and takes 1 element, but its columns have 2: a, b\n{PLACE_Y}"
+            "hint: y is one number: name one column; its numeric columns are x, a, b",
+            id="chosen_length",
+        ),
+        pytest.param(
             ("x:float4[]:3", "y:float4"),
             {},
             {"d": 4},
