@@ -13,7 +13,7 @@ from ..models.target import TARGETS, register
 from .board import Board, Memory
 from .device import DEVICES
 
-__all__ = ["BOARDS", "GROUP", "boards", "left_out"]
+__all__ = ["BOARDS", "GROUP", "boards"]
 
 #: entry points under which packages offer boards: each names a `Board`, or a list of them
 GROUP = "penstock.boards"
@@ -242,8 +242,8 @@ BOARDS: tuple[Board, ...] = (
 
 
 @cache
-def _known() -> tuple[dict[str, Board], dict[str, str]]:
-    """Return all boards by name, and why the boards of an entry point are left out. What another package gets wrong breaks no command of this one."""
+def boards() -> dict[str, Board]:
+    """Return all boards by name: Penstock's own, then those of installed packages' entry points; each becomes a target."""
     found = {board.name: board for board in BOARDS}
 
     def accept(point: EntryPoint, offered: Any) -> None:
@@ -255,18 +255,8 @@ def _known() -> tuple[dict[str, Board], dict[str, str]]:
                 raise plugins.Unusable(f"there is a board {name} already")
         found.update(more)
 
-    left_out = plugins.load(GROUP, "set of boards", accept)
+    plugins.load(GROUP, "set of boards", accept)
     for board in found.values():
         if board.name not in TARGETS:
             register(board.target)
-    return found, left_out
-
-
-def boards() -> dict[str, Board]:
-    """Return all boards by name: Penstock's own, then those of installed packages' entry points; each becomes a target."""
-    return _known()[0]
-
-
-def left_out() -> dict[str, str]:
-    """Return the entry points whose boards are not among `boards`, each with the reason: it cannot be loaded, or offers another board of a known name."""
-    return _known()[1]
+    return found

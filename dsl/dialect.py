@@ -203,7 +203,8 @@ def own() -> Iterator[Dialect]:
 
 
 @cache
-def _known() -> dict[str, Dialect]:
+def dialects() -> Mapping[str, Dialect]:
+    """Return all dialects by keyword: Penstock's own, then those of installed packages' entry points."""
     found = {dialect.keyword: dialect for dialect in own()}
 
     def accept(point: Any, offered: Any) -> None:
@@ -224,11 +225,6 @@ def reserved(name: str) -> bool:
     two it meant would depend on what was imported before."""
     root = __name__.partition(".")[0]
     return name in plugins.RESERVED or find_spec(f"{root}.{name}") is not None
-
-
-def dialects() -> Mapping[str, Dialect]:
-    """Return all dialects by keyword: Penstock's own, then those of installed packages' entry points."""
-    return _known()
 
 
 def find(keyword: str) -> Dialect:

@@ -8,6 +8,7 @@ import stat
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,11 +28,7 @@ def cache_folder() -> Path:
     """
     chosen = os.environ.get("PENSTOCK_CACHE")
     if chosen:
-        folder = Path(chosen)
-        _make(folder)
-        if why := shared(folder):
-            raise PermissionError(errno.EPERM, f"{why}, and what lies in a cache is run", chosen)
-        return folder
+        return _made(Path(chosen))
     usual = _usual_cache()
     if usual is not None and _own(usual / "penstock"):
         return usual / "penstock"
@@ -78,37 +75,32 @@ def _usual_cache() -> Path | None:
 def _own(folder: Path) -> bool:
     """Return whether a folder, made if it is not there, can be written, by nobody else."""
     try:
-        _make(folder)
-        why = shared(folder)
-    except OSError:
+        return os.access(_made(folder), os.W_OK | os.X_OK)
+    except OSError as problem:
+        if problem.errno == errno.EPERM:
+            warnings.warn(f"the cache {folder} is not used: {problem.strerror}", stacklevel=3)
         return False
-    if why:
-        warnings.warn(f"the cache {folder} is not used: {why}", stacklevel=3)
-    return not why and os.access(folder, os.W_OK | os.X_OK)
 
 
-def _make(folder: Path) -> None:
-    """Make a folder and those above it, for this user alone."""
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except FileNotFoundError:
-        _make(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+def _made(folder: Path) -> Path:
+    """Return a folder, made for this user alone if it is not there. Raises OSError, EPERM where others can write in it."""
+    for above in reversed(folder.absolute().parents):
+        if not above.exists():
+            above.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if why := shared(folder):
+        raise PermissionError(errno.EPERM, f"{why}, and what lies in a cache is run", str(folder))
+    return folder
 
 
 @lru_cache(maxsize=1)
 def _private(name: str) -> Path:
     """Return a temporary folder that only this user can have written: libraries are loaded from it."""
     folder = Path(tempfile.gettempdir()) / name
-    try:
+    with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-    except OSError:
-        found = None
-    mine = (
-        found is not None
-        and stat.S_ISDIR(found.st_mode)
-        and found.st_uid == os.getuid()
-        and not found.st_mode & 0o077
-    )
-    return folder if mine else Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        if mine and not found.st_mode & 0o077:
+            return folder
+    return Path(tempfile.mkdtemp(prefix=f"{name}-"))

@@ -7,17 +7,19 @@ once; the command line names it whatever the command, and so does each diagnosti
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
 
-__all__ = ["RESERVED", "LeftOut", "Unusable", "absent", "left_out", "load"]
+TYPE_CHECKING = False  # little is imported before Ctrl-C is seen to
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from importlib.metadata import EntryPoint
+    from typing import Any
+
+__all__ = ["RESERVED", "Unusable", "absent", "left_out", "load"]
 
 #: names of the module `penstock` that no plug-in may offer; it enters its own
 RESERVED: set[str] = set()
-_LEFT: dict[str, list[LeftOut]] = {}
-_WARNED: set[LeftOut] = set()
+_LEFT: dict[str, list[str]] = {}
+_WARNED: set[str] = set()
 _LOADING: list[tuple[str, str]] = []
 
 
@@ -25,26 +27,16 @@ class Unusable(Exception):
     """Why an entry point's offer cannot be used, in the words that the user reads."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A plug-in that cannot be used: what it is ("engine"), its entry point's name, and why."""
-
-    kind: str
-    name: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"the installed {self.kind} {self.name} is left out: {self.why}"
-
-
-def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> dict[str, str]:
-    """Hand what the group's entry points offer to `accept`, by name; return why some are left out, by name.
+def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> None:
+    """Hand what the group's entry points offer to `accept`, by name.
 
     `accept` may raise anything, `Unusable` with the reason alone. A plug-in that asks for its own group while it is imported is
     not loaded again.
     """
+    from importlib.metadata import entry_points
+
     nested = group in (at for at, _ in _LOADING)
-    out: dict[str, str] = {}
+    out: list[str] = []
     for point in sorted(entry_points(group=group), key=lambda p: p.name):
         if (group, point.name) in _LOADING:
             continue
@@ -53,21 +45,20 @@ def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> di
             accept(point, point.load())
         except (Exception, SystemExit) as problem:  # whatever a package does when it is imported
             why = " ".join(str(problem).split())[:400]
-            kept = isinstance(problem, Unusable)
-            out[point.name] = why if kept else f"{type(problem).__name__}: {why}".rstrip(": ")
+            if not isinstance(problem, Unusable):
+                why = f"{type(problem).__name__}: {why}".rstrip(": ")
+            out.append(f"the installed {kind} {point.name} is left out: {why}")
         finally:
             _LOADING.pop()
     if not nested:
-        _LEFT[group] = [LeftOut(kind, name, why) for name, why in out.items()]
-        for left in _LEFT[group]:
-            if left not in _WARNED:
-                _WARNED.add(left)  # once, also where warnings are errors
-                warnings.warn(str(left), stacklevel=2)
-    return out
+        _LEFT[group] = out
+        for left in [one for one in out if one not in _WARNED]:
+            _WARNED.add(left)  # once, also where warnings are errors
+            warnings.warn(left, stacklevel=2)
 
 
-def left_out() -> list[LeftOut]:
-    """Return the plug-ins that were left out, of the groups loaded so far, in a fixed order."""
+def left_out() -> list[str]:
+    """Return what is to be said of the plug-ins left out, of the groups loaded so far, in a fixed order."""
     return [left for _, group in sorted(_LEFT.items()) for left in group]
 
 

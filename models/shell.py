@@ -6,7 +6,7 @@ All registers are 32 bits wide at 4-byte offsets; a 64-bit value takes two, the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import IntFlag
 from typing import Any
@@ -277,24 +277,3 @@ class RegisterMap:
             "registers": [asdict(r) for r in self.registers],
             "errors": [entry.to_json() for entry in self.errors],
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RegisterMap:
-        """The inverse of `to_json`; offsets are placed anew and must come out the same. A map of
-        version 1.0 has no `error_item`; it reads as 0.
-
-        Raises ValueError when they do not: the manifest was written by an incompatible version.
-        """
-        made = cls(
-            (EngineRegister(**e) for e in data["engine"]),
-            (Counter(**c) for c in data["counters"]),
-            (Monitor(**m) for m in data["monitors"]),
-            data["design"],
-            cycle_bits=data["cycle_bits"],
-            errors=[ErrorEntry(**entry) for entry in data.get("errors", ())],
-        )
-        known = {register["name"] for register in data["registers"]}
-        kept = [asdict(r) for r in made.registers if r.name in known or r.name != "error_item"]
-        if kept != list(data["registers"]):
-            raise ValueError("the manifest's register map was placed by an incompatible version")
-        return made

@@ -7,7 +7,7 @@ prints `render(...)` and ends with exit code 1; `penstock explain CODE` prints t
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 __all__ = ["Diagnostic", "KernelError", "Note", "Span", "render"]
@@ -37,13 +37,7 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "end_line": self.end_line,
-            "end_column": self.end_column,
-        }
+        return asdict(self)
 
     @classmethod
     def whole(cls, file: str) -> Span:

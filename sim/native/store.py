@@ -11,6 +11,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,7 +34,7 @@ def _sealed(data: bytes) -> bytes:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what was put into a file; None where it is not there, or not that any more, or others
+    """Return what was put into a file, which counts as used now; None where it is not there, or not that any more, or others
     can have written it: libraries are run."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -45,26 +46,22 @@ def _content(path: Path) -> bytes | None:
     except OSError:
         return None
     body = data[:-_TRAILER]
-    return body if len(data) > _TRAILER and _sealed(body) == data else None
+    if len(data) <= _TRAILER or _sealed(body) != data:
+        return None
+    with suppress(OSError):
+        os.utime(path)
+    return body
 
 
 def intact(path: Path) -> bool:
-    """Return whether a file is there and undamaged; it then counts as used now."""
-    if _content(path) is None:
-        return False
-    with suppress(OSError):
-        os.utime(path)
-    return True
+    """Return whether a file is there and undamaged."""
+    return _content(path) is not None
 
 
 def text_of(path: Path) -> str | None:
     """Return the text that was put into a file; None where it is not there or damaged."""
     content = _content(path)
-    if content is None:
-        return None
-    with suppress(OSError):
-        os.utime(path)
-    return content.decode()
+    return None if content is None else content.decode()
 
 
 @contextmanager
@@ -134,12 +131,12 @@ def check_room(needed: int, *folders: Path) -> None:
     `needed` bytes."""
     for folder in folders:
         with tempfile.TemporaryFile(dir=folder):
-            disk = os.statvfs(folder)
-        blocks = disk.f_bavail if os.geteuid() else disk.f_bfree
-        beside = sum(os.stat(folder).st_dev == os.stat(other).st_dev for other in folders)
-        if disk.f_blocks and blocks * disk.f_frsize < needed * beside:
-            room, asked = blocks * disk.f_frsize >> 20, needed * beside >> 20
-            what = f"the disk has room for {room} MB, and a build takes up to {asked} MB"
+            total, _, free = shutil.disk_usage(folder)
+        asked = needed * sum(folder.stat().st_dev == other.stat().st_dev for other in folders)
+        if total and free < asked:
+            what = (
+                f"the disk has room for {free >> 20} MB, and a build takes up to {asked >> 20} MB"
+            )
             raise OSError(errno.ENOSPC, what, str(folder))
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -139,24 +140,18 @@ def wave_format(path: str | Path) -> str:
 
 
 def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
+    tool = Path(arguments[0]).name
+    # in English, for the failures that are told apart here
+    environment = {**os.environ, "VERILATOR_ROOT": str(verilator_root()), "LC_ALL": "C"}
     done = subprocess.run(
-        [str(a) for a in arguments], cwd=cwd, env=_environment(), capture_output=True, text=True
+        [str(a) for a in arguments], cwd=cwd, env=environment, capture_output=True, text=True
     )
     if done.returncode:
-        raise _failed(Path(arguments[0]).name, done.stdout + done.stderr, cwd)
-
-
-def _environment() -> dict[str, str]:
-    """Return the variables of tools, which then say in English what went wrong."""
-    return {**os.environ, "VERILATOR_ROOT": str(verilator_root()), "LC_ALL": "C"}
-
-
-def _failed(tool: str, output: str, folder: Path) -> Exception:
-    """Return what a tool's failure means."""
-    for number in (errno.ENOSPC, errno.EDQUOT):
-        if os.strerror(number) in output:
-            return OSError(number, os.strerror(number), str(folder))
-    return BuildError(f"{tool} failed:\n{output}".rstrip())
+        output = done.stdout + done.stderr
+        for number in (errno.ENOSPC, errno.EDQUOT):
+            if os.strerror(number) in output:
+                raise OSError(number, os.strerror(number), str(cwd))
+        raise BuildError(f"{tool} failed:\n{output}".rstrip())
 
 
 def _flags(trace: str) -> list[str]:
@@ -416,31 +411,6 @@ def _units(folder: Path, optimise: str) -> list[tuple[str, str]]:
 
 
 def _compile(jobs: list[list[str]], folder: Path) -> None:
-    """Run compilations, as many at a time as there are processors."""
-    waiting = list(jobs)
-    running: list[tuple[subprocess.Popen[str], list[str]]] = []
-    failure: Exception | None = None
-    while waiting or running:
-        while waiting and not failure and len(running) < (os.cpu_count() or 1):
-            job = waiting.pop(0)
-            running.append(
-                (
-                    subprocess.Popen(
-                        job,
-                        cwd=folder,
-                        env=_environment(),
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.STDOUT,
-                        text=True,
-                    ),
-                    job,
-                )
-            )
-        if not running:
-            break
-        process, job = running.pop(0)
-        output, _ = process.communicate()
-        if process.returncode and not failure:
-            failure = _failed(job[0], output, folder)
-    if failure:
-        raise failure
+    """Run compilations, as many at a time as there are processors; after one that fails, no more."""
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        list(workers.map(_run, jobs, repeat(folder)))

@@ -16,20 +16,18 @@ def _leave(*_: object) -> None:
 
 def main() -> None:
     """The program `penstock`."""
+    usual = signal.getsignal(signal.SIGINT)
     # a shell starts what runs in the background with SIGINT ignored
-    catch = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    early = _leave if usual is signal.default_int_handler else usual
     try:
-        if catch:
-            signal.signal(signal.SIGINT, _leave)
+        signal.signal(signal.SIGINT, early)
         from penstock.cli import main as command
 
         try:
-            if catch:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, usual)
             command()
         finally:
-            if catch:
-                signal.signal(signal.SIGINT, _leave)
+            signal.signal(signal.SIGINT, early)
     except KeyboardInterrupt:
         _leave()
 

@@ -126,16 +126,12 @@ def _write_json(state: State, place: str) -> None:
         write_file(place, text.encode())
 
 
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    click.echo(f"warning: {message}", err=True)
-
-
 def main() -> None:
     """Run the program's command line and exit. Ctrl-C before and after it is `__main__`'s."""
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # for who works on Penstock, not for who uses it
         warnings.filterwarnings("default", "the cache ", UserWarning)
-        warnings.showwarning = _warn
+        warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {message}", err=True)
     try:
         code = run()
         sys.stdout.flush()

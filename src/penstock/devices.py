@@ -56,8 +56,8 @@ def open_device(
             what = f"the design in {folder} is {own.design:08x}, not {register_map.design:08x}"
             raise DeviceError(what)
         register_map = register_map or own
+    board = manifest.get("board", {})
     if kind == "serial":
-        board = manifest.get("board") or {}
         return Device(
             place,
             baud=board.get("baud", BAUD) if baud is None else baud,
@@ -65,20 +65,9 @@ def open_device(
             register_map=register_map,
         )
     assert described is not None and register_map is not None
-    return _simulated(described, manifest, register_map, memory_bytes, timeout)
-
-
-def _simulated(
-    design: Design,
-    manifest: dict[str, Any],
-    register_map: RegisterMap,
-    memory_bytes: int | None,
-    timeout: float | None,
-) -> Device:
     from penstock.sim.board import generate
 
-    engine, library = design.hardware()
-    board = manifest.get("board") or {}
+    engine, library = described.hardware()
     size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
     if not isinstance(size, int) or size < 4096 or size % 4096:
         raise DeviceError(f"a device has a multiple of 4096 bytes of memory, not {size!r}")

@@ -29,7 +29,8 @@ def _own() -> Iterator[Engine]:
 
 
 @cache
-def _found() -> dict[str, Engine]:
+def engines() -> dict[str, Engine]:
+    """Return all engines by name."""
     found = {engine.name: engine for engine in _own()}
 
     def accept(point: Any, loaded: Any) -> None:
@@ -62,11 +63,6 @@ def _check(engine: Engine, others: Iterable[Engine]) -> None:
         if reserved(name) or any(name in dialect.public for dialect in dialects().values()):
             raise plugins.Unusable(f"its name {name} is taken: there is a penstock.{name}")
     list(engine.commands), dict(engine.papers), list(engine.errors)
-
-
-def engines() -> dict[str, Engine]:
-    """Return all engines by name."""
-    return _found()
 
 
 def engine_of(kernel: AnyKernel | Any) -> Engine:

@@ -72,14 +72,12 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():
-        entries = {entry.name: entry for entry in os.scandir(path)}
+        ours = _MANIFEST not in names or _ours(path / _MANIFEST)
         others = sorted(
-            name
-            for name, entry in entries.items()
-            if name not in names or not entry.is_file(follow_symlinks=False)
+            entry.name
+            for entry in os.scandir(path)
+            if not (ours and entry.name in names and entry.is_file(follow_symlinks=False))
         )
-        if not others and entries and _MANIFEST in names and not _ours(path / _MANIFEST):
-            others = [_MANIFEST if _MANIFEST in entries else min(entries)]
         if others:
             raise OutputError(
                 f"the folder {path} holds other files ({others[0]}{', …' if others[1:] else ''})",

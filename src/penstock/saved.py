@@ -22,16 +22,15 @@ MANIFEST = "manifest.json"
 #: of manifests: what version 1 said of other files, nobody could check
 FORMAT = 2
 AGAIN = "write it again with penstock compile or penstock build"
+_CHANGED = "was changed after the design was saved: its digest is another"
 _WRITERS = "penstock compile and penstock build write such folders"
 
 # `as_json` indents the manifest's own entries, and no others, by one space
 _DIGEST = re.compile(rb'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
 _FORMAT = re.compile(rb'^ "penstock": (\d+),?$', re.MULTILINE)
 _BLANK = b"0" * 64
-#: the longest text and the deepest nesting of a manifest: far beyond those of any design
-_LONGEST, _DEEPEST = 1 << 28, 64
-#: a whole string, to its end or the text's, or a bracket
-_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{}]', re.DOTALL)
+#: the longest text of a manifest: far beyond that of any design
+_LONGEST = 1 << 28
 
 
 class FolderError(KernelError, ValueError):
@@ -70,9 +69,8 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     Raises FolderError, which names the first file that is missing, cut or changed.
     """
     place = Path(folder) / MANIFEST
-    if not _is_file(place):
-        raise folder_error(Path(folder), f"holds no design: it has no {MANIFEST}", _WRITERS)
     manifest = _parsed(place, _content(place, _LONGEST))
+    files = {}
     try:
         listed = {
             place.with_name(name): (index(facts["bytes"]), facts["sha256"])
@@ -80,37 +78,29 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         }
     except (KeyError, TypeError, ValueError, AttributeError):
         raise folder_error(place, "does not say what the other files hold") from None
-    return manifest, {path.name: _as_saved(path, *facts) for path, facts in listed.items()}
-
-
-def _as_saved(path: Path, size: int, digest: str) -> bytes:
-    if not _is_file(path):
-        raise folder_error(path, "is missing: the manifest lists it")
-    data = _content(path, size)
-    if len(data) < size:
-        raise folder_error(path, f"was cut: it has {len(data)} of {size} bytes")
-    if _facts(data)["sha256"] != digest:
-        raise folder_error(path, "was changed after the design was saved: its digest is another")
-    return data
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that the system does not take
-        return False
+    for path, (size, digest) in listed.items():
+        data = files[path.name] = _content(path, size)
+        if len(data) < size:
+            raise folder_error(path, f"was cut: it has {len(data)} of {size} bytes")
+        if _facts(data)["sha256"] != digest:
+            raise folder_error(path, _CHANGED)
+    return manifest, files
 
 
 def _content(path: Path, most: int) -> bytes:
     """Return what a file of no more than `most` bytes holds."""
     try:
+        if not path.is_file():
+            if path.name == MANIFEST:
+                raise folder_error(path.parent, f"holds no design: it has no {MANIFEST}", _WRITERS)
+            raise folder_error(path, "is missing: the manifest lists it")
         size = path.stat().st_size
-        if size <= most:
-            return path.read_bytes()
+        if size > most:
+            raise folder_error(path, f"was changed: it has {size} bytes, more than {most}")
+        return path.read_bytes()
     except OSError as problem:
         what, hint = f"cannot be read: {problem.strerror}", "may this user read it?"
         raise folder_error(path, what, hint) from None
-    raise folder_error(path, f"was changed: it has {size} bytes, more than {most}")
 
 
 def _parsed(place: Path, text: bytes) -> dict[str, Any]:
@@ -123,16 +113,8 @@ def _parsed(place: Path, text: bytes) -> dict[str, Any]:
     if len(found) != 1:
         raise folder_error(place, "was cut or changed: its own digest is not in it")
     if hashlib.sha256(_marked(text, _BLANK)).hexdigest().encode() != found[0]:
-        raise folder_error(place, "was changed after the design was saved: its digest is another")
-    depth = 0
-    for token in _TOKENS.finditer(text):
-        depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(token[0], 0)
-        if depth > _DEEPEST:
-            raise folder_error(place, f"nests more than {_DEEPEST} deep")
+        raise folder_error(place, _CHANGED)
     try:
-        manifest = json.loads(text)
-    except ValueError as problem:
+        return json.loads(text)
+    except (ValueError, RecursionError) as problem:
         raise folder_error(place, f"is no JSON: {problem}") from None
-    if not isinstance(manifest, dict):
-        raise folder_error(place, "describes no design")
-    return manifest

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.boards.board import Board
-from penstock.boards.catalogue import boards, left_out
+from penstock.boards.catalogue import boards
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
+from penstock.models.plugins import absent
 from penstock.options import Count, Once
 from penstock.report.rows import Column, Grid, Part
 from penstock.state import State
@@ -38,14 +39,8 @@ def board_named(name: str) -> Board:
     """Return a board. Raises KernelError (E821)."""
     known = boards()
     if name not in known:
-        missing = "".join(
-            f"; boards of the entry point {point} are left out: {why}"
-            for point, why in left_out().items()
-        )
-        hint = closest(name.lower(), known) or "`penstock boards` lists them"
-        raise error(
-            "E821", f"there is no board {name!r}", Span.whole("--board"), hint=hint + missing
-        )
+        hint = (closest(name.lower(), known) or "`penstock boards` lists them") + absent()
+        raise error("E821", f"there is no board {name!r}", Span.whole("--board"), hint=hint)
     return known[name]
 
 
@@ -86,10 +81,6 @@ def _listed() -> list[dict[str, Any]]:
 
 
 def _grid() -> Grid:
-    """Return all boards; below them, what other packages offer and cannot be used."""
-    unusable = "\n".join(
-        f"left out: boards of the entry point {point}: {why}" for point, why in left_out().items()
-    )
     rows = []
     for b in boards().values():
         size = b.memory.bytes
@@ -107,7 +98,7 @@ def _grid() -> Grid:
         Column("MHz", right=True),
         Column("status"),
     )
-    return Grid(columns, tuple(rows), caption=unusable)
+    return Grid(columns, tuple(rows))
 
 
 # build

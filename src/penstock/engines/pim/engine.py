@@ -251,7 +251,7 @@ class PimEngine(Engine):
             PimConfig.from_json(manifest["device"]),
             manifest["batch"],
             manifest["heads"],
-            manifest.get("on_overflow", "error"),
+            manifest["on_overflow"],
             given_verilog=verilog,
         )
 

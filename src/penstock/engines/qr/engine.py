@@ -125,8 +125,7 @@ class FitEngine(Engine):
 
         graph, memory = graph_from(manifest["fit"]), parse_memory(manifest["memory"])
         part, config = manifest["target"], manifest["config"]
-        # manifests without a kind are older
-        if manifest.get("kind", "keys" if graph.keys else "columns") == "keys":
+        if manifest["kind"] == "keys":
             return FitDesign(part, memory, graph, FitPlan.from_json(config), given_verilog=verilog)
         plan = TableFitPlan.from_json(config)
         return ColumnsDesign(part, memory, graph, plan, given_verilog=verilog)

@@ -15,16 +15,11 @@ __all__ = ["graph_from", "graph_json"]
 def graph_json(graph: FitGraph) -> dict[str, Any]:
     """Return a graph as plain data."""
     return {
-        "name": graph.name,
-        "features": graph.features,
-        "label": graph.label,
-        "columns": graph.columns,
+        **vars(graph),
         "target": graph.target and graph.target.value,
         "method": graph.method.value,
-        "incremental": graph.incremental,
         "bounds": graph.bounds.value,
         "span": graph.span.to_json(),
-        "source": graph.source,
     }
 
 
