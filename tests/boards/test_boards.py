@@ -16,7 +16,6 @@ import pytest
 
 import penstock as ps
 import penstock.api as api
-import penstock.boards.catalogue as board_module
 from penstock.boards.board import Board
 from penstock.boards.build import _digest
 from penstock.boards.catalogue import BOARDS, boards
@@ -31,6 +30,7 @@ from penstock.models.numerics.formats import float32
 from penstock.models.target import TARGETS
 from penstock.output import write_folder
 from penstock.saved import sealed
+from testbench.command_line import told
 
 NAMED = {
     "ulx3s-12f",
@@ -92,27 +92,7 @@ def test_what_fills_a_device_asks_for_less() -> None:
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = replace(BOARDS[0], name="somebody's-board")
-
-    class Point:
-        name = "somebody"
-
-        def load(self) -> Any:
-            return other
-
-    monkeypatch.setattr(
-        plugins, "entry_points", lambda group: [Point()] if group == "penstock.boards" else []
-    )
-    try:
-        assert board_module._known.__wrapped__()[0]["somebody's-board"] == other
-        assert TARGETS["somebody's-board"].title == other.title
-    finally:
-        TARGETS.pop("somebody's-board", None)
-
-
-def test_entry_points_that_cannot_be_used(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    """Boards of another package are targets; what cannot be used is left out, with the reason."""
 
     class Point:
         def __init__(self, name: str, offered: Any) -> None:
@@ -124,42 +104,41 @@ def test_entry_points_that_cannot_be_used(
             return self.offered
 
     taken, fresh = replace(BOARDS[0], title="another"), replace(BOARDS[0], name="fresh")
+    other = replace(BOARDS[0], name="somebody's-board")
     points = [
         Point("absent", ModuleNotFoundError("No module named 'them'")),
         Point("odd", 7),
         Point("part", replace(fresh, device="LFE5U-99F")),
         Point("same", [fresh, taken]),
+        Point("somebody", other),
     ]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
     monkeypatch.setattr(plugins, "_LEFT", {})
     monkeypatch.setattr(plugins, "_WARNED", set())
-    with pytest.warns(UserWarning, match="the installed set of boards"):
-        known = board_module._known.__wrapped__()
-    assert known == (
-        {board.name: board for board in BOARDS},
-        {
-            "absent": "ModuleNotFoundError: No module named 'them'",
-            "odd": "TypeError: 'int' object is not iterable",
-            "part": "LookupError: there is no device LFE5U-99F",
-            "same": f"there is a board {taken.name} already",
-        },
+    try:
+        with pytest.warns(UserWarning, match="the installed set of boards"):
+            assert boards.__wrapped__() == {board.name: board for board in (*BOARDS, other)}
+        assert TARGETS[other.name].title == other.title
+    finally:
+        TARGETS.pop(other.name, None)
+    whys = (
+        "ModuleNotFoundError: No module named 'them'",
+        "TypeError: 'int' object is not iterable",
+        "LookupError: there is no device LFE5U-99F",
+        f"there is a board {taken.name} already",
     )
-    monkeypatch.setattr(board_module, "_known", lambda: known)
-    assert run(["boards"]) == 0
-    assert "absent: ModuleNotFoundError: No module named 'them'" in " ".join(
-        capsys.readouterr().out.split()
-    )
-    assert run(["build", LOGISTIC, "--board", "fresh", "--dim", "d=4", "--out", "o"]) == 1
-    assert "there is a board" in capsys.readouterr().err
+    left = "the installed set of boards {} is left out: {}"
+    assert plugins.left_out() == [
+        left.format(point.name, why) for point, why in zip(points, whys, strict=False)
+    ]
+    assert "there is a board" in told(f"build {LOGISTIC} --board fresh --dim d=4 --out o", 1)
 
 
-def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["boards", "--json"]) == 0
-    found = {b["name"]: b for b in json.loads(capsys.readouterr().out)}
+def test_listing() -> None:
+    found = {b["name"]: b for b in json.loads(told("boards --json"))}
     assert found.keys() >= NAMED
     assert found["hx8k-evn"]["resources"] == {"lut": 7680, "ff": 7680, "dsp": 0, "bram": 32}
-    assert run(["boards"]) == 0
-    assert "icebreaker" in capsys.readouterr().out
+    assert "icebreaker" in told("boards")
 
 
 @pytest.mark.parametrize(
@@ -179,17 +158,12 @@ def test_listing(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_diagnostics(
-    options: str,
-    code: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    options: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     words = options.split()
     line = words if words[0] == "program" else ["build", LOGISTIC, *words, "--out", "o"]
-    assert run(line) == 1
-    said = capsys.readouterr().err
+    said = told(line, 1)
     assert f"error[{code}]" in said and "hint:" in said
     assert not (tmp_path / "o").exists()
     if code == "E601":
@@ -201,23 +175,17 @@ def test_diagnostics(
     [
         (
             'ps.Input["d"], y: ps.Output["k"], w: ps.Model["k", "d"]',
-            ("--dim", "d=40", "--dim", "k=40"),
+            "--dim d=40 --dim k=40",
             "the largest d and k that fit are about ",
         ),
         (
             "ps.Input[40], y: ps.Output[40], w: ps.Model[40, 40]",
-            (),
+            "",
             "the kernel's sizes are written in it",
         ),
     ],
 )
-def test_sizes_that_fit(
-    shapes: str,
-    words: tuple[str, ...],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_sizes_that_fit(shapes: str, words: str, message: str, tmp_path: Path) -> None:
     """What is said where no dimension alone makes the kernel fit, and where there is none."""
     (tmp_path / "k.py").write_text(f"""import penstock as ps
 
@@ -225,38 +193,17 @@ def test_sizes_that_fit(
 def f(x: {shapes}, rate: ps.Meta = 0.1):
     return w - rate * ps.merge(ps.outer(ps.sum(w * x, axis=1) - y, x), 4)
 """)
-    assert (
-        run(
-            [
-                "build",
-                str(tmp_path / "k.py"),
-                *words,
-                "--board",
-                "ulx3s-12f",
-                "--out",
-                str(tmp_path / "o"),
-            ]
-        )
-        == 1
+    assert message in told(
+        f"build {tmp_path / 'k.py'} {words} --board ulx3s-12f --out {tmp_path / 'o'}", 1
     )
-    assert message in capsys.readouterr().err
 
 
-def test_sizes_that_fit_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sizes_that_fit_of_columns(tmp_path: Path) -> None:
     """Plain columns need more of a part than an array does: the size is one that fits with them."""
     columns = ",".join(f"c{k}" for k in range(40))
-    line = [
-        "build",
-        LOGISTIC,
-        "--board",
-        "icebreaker",
-        "--bind",
-        f"x={columns}",
-        *"--bind y=y --format fixed:4,6 --out".split(),
-        str(tmp_path / "o"),
-    ]
-    assert run([*line, "--dim", "d=40"]) == 1
-    found = re.search(r"the largest d\s+that\s+fits\s+is\s+about\s+(\d+)", capsys.readouterr().err)
+    line = f"build {LOGISTIC} --board icebreaker --bind x={columns} --bind y=y --dim d=40 --format fixed:4,6"
+    said = " ".join(told(f"{line} --out {tmp_path / 'o'}", 1).split())
+    found = re.search(r"the largest d that fits is about (\d+)", said)
     assert found is not None
     d = int(found[1])
     assert api.compile(
@@ -279,27 +226,14 @@ def test_sizes_that_fit_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture
     ],
 )
 def test_boards_described_wrongly(
-    wrong: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    wrong: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = replace(boards()["ulx3s-12f"], **wrong)
     monkeypatch.setattr("penstock.commands.boards.boards", lambda: {board.name: board})
-    assert (
-        run(
-            [
-                "build",
-                LOGISTIC,
-                "--board",
-                board.name,
-                *"--dim d=2 --format fixed:4,4 --out".split(),
-                str(tmp_path / "o"),
-            ]
-        )
-        == 1
+    said = told(
+        f"build {LOGISTIC} --board {board.name} --dim d=2 --format fixed:4,4 --out {tmp_path / 'o'}",
+        1,
     )
-    said = capsys.readouterr().err
     assert (
         "error[E821]: ulx3s-12f is described wrongly" in said
         and "hint: the package that offers it" in said
@@ -326,35 +260,16 @@ def test_digests() -> None:
     )
 
 
-def test_a_part_that_is_nearly_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_is_nearly_full() -> None:
     """A device is not filled to its last look-up table: the message says so where the need alone is smaller than the part."""
-    (tmp_path / "k.py").write_text("""import penstock as ps
-
-@ps.kernel(epochs=1)
-def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
-    return w - rate * ps.merge((ps.sum(w * x) - y) * x, 4)
-""")
-    kernel, part = api.load_kernel(tmp_path / "k.py"), boards()["ulx3s-85f"].budget
-    need = (
-        api.compile(
-            kernel, part, format="fixed:8,8", dims={"d": 2}, choices=ps.Choices(lanes=1, threads=1)
-        )
-        .resources_on(part)
-        .lut
-    )
+    part, choices = boards()["ulx3s-85f"].budget, ps.Choices(lanes=1, threads=1)
+    options = {"format": "fixed:8,8", "dims": {"d": 2}, "choices": choices}
+    need = ps.compile(LOGISTIC, part, **options).resources_on(part).lut
     with pytest.raises(KernelError, match=r"the part has [0-9,]+, of which 97% can be filled"):
-        api.compile(
-            kernel,
-            replace(part, lut=need + 10),
-            format="fixed:8,8",
-            dims={"d": 2},
-            choices=ps.Choices(lanes=1, threads=1),
-        )
+        ps.compile(LOGISTIC, replace(part, lut=need + 10), **options)
 
 
-def test_without_the_tool_chain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_tool_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who did not install the extra is told so, for boards of both kinds of platform; no folder is left."""
     monkeypatch.chdir(tmp_path)
     for name in [
@@ -365,35 +280,16 @@ def test_without_the_tool_chain(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "amaranth_boards", None)
     for board in ("ulx3s-25f", "colorlight-i5"):
-        assert (
-            run(
-                [
-                    "build",
-                    LOGISTIC,
-                    "--board",
-                    board,
-                    *"--dim d=4 --format fixed:8,8 --clock 40 --out out -q".split(),
-                ]
-            )
-            == 1
+        said = told(
+            f"build {LOGISTIC} --board {board} --dim d=4 --format fixed:8,8 --clock 40 --out out -q",
+            1,
         )
-        said = capsys.readouterr().err
         assert (
             "error[E822]" in said
             and "needs the package amaranth-boards" in said
             and "hint: pip install" in said
         )
         assert not Path("out").exists()
-
-
-def test_no_loader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = sealed({"board": {"name": "icebreaker"}}, {"penstock.bin": b""})
-    write_folder(tmp_path / "out", files)
-    monkeypatch.setenv("PATH", "")
-    assert run(["program", str(tmp_path / "out"), "--board", "icebreaker"]) == 1
-    assert "error[E828]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -426,8 +322,7 @@ def test_loading(
         ("ulx3s-25f", "out holds a bitstream for ulx3s-12f, not one for ulx3s-25f"),
         ("ulx3s-12f", "out holds no bitstream for ulx3s-12f"),
     ):
-        assert run(["program", "out", "--board", board]) == 1
-        assert f"error[E827]: {text}\n" in capsys.readouterr().err
+        assert f"error[E827]: {text}\n" in told(f"program out --board {board}", 1)
     shutil.rmtree(out)
     write_folder(out, sealed({"board": {"name": "ulx3s-12f"}}, {"penstock.bit": b""}))
     assert run(["program", "out", "--board", "ulx3s-12f"]) == (message is not None)
@@ -470,5 +365,4 @@ def test_pages_suit_the_part(
     )
     assert api.compile(LOGISTIC, "hx8k-evn", "t.npz", "fixed:4,6").plan.page_size == 1024
     capsys.readouterr()
-    assert run(["model", *options, "--data", "heap:t.heap,t.json", "-q"]) == 1  # 8 KB each
-    assert "error[E601]" in capsys.readouterr().err
+    assert "error[E601]" in told(["model", *options, "--data", "heap:t.heap,t.json", "-q"], 1)

@@ -13,7 +13,6 @@ import penstock.commands.boards as building
 from penstock.assumed import fitted
 from penstock.boards.build import Build
 from penstock.boards.catalogue import boards
-from penstock.cli import run
 from penstock.devices import open_device
 from penstock.dsl.core.bind import schema_for
 from penstock.engines.analytics.design import AnalyticsDesign
@@ -21,6 +20,7 @@ from penstock.host.device import DeviceError
 from penstock.models.memory import spram
 from penstock.models.resources import Resources
 from penstock.report.words import resource_text
+from testbench.command_line import told
 
 KERNEL = """import penstock as ps
 
@@ -98,23 +98,13 @@ def test_what_was_placed_is_planned(
     assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
 
 
-def test_more_epochs_than_a_board_counts(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_more_epochs_than_a_board_counts(tmp_path: Path) -> None:
     logistic = str(Path(__file__).parents[2] / "examples" / "logistic.py")
-    assert (
-        run(
-            [
-                "build",
-                logistic,
-                *"--board hx8k-evn --dim d=2 --format fixed:4,6 --epochs 2000000 --out".split(),
-                str(tmp_path / "o"),
-            ]
-        )
-        == 1
-    )
     assert "epochs on hx8k-evn must be from 1 to 1048575, not 2000000" in " ".join(
-        capsys.readouterr().err.split()
+        told(
+            f"build {logistic} --board hx8k-evn --dim d=2 --format fixed:4,6 --epochs 2000000 --out {tmp_path / 'o'}",
+            1,
+        ).split()
     )
 
 

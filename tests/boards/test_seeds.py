@@ -23,6 +23,7 @@ from penstock.boards.timing import Timing
 from penstock.boards.tools import Overdue, ToolError, run_group, tool_versions
 from penstock.cli import run
 from penstock.models.resources import Resources
+from testbench.command_line import told
 
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
 SOURCES = Sources("module", "constraints")
@@ -111,9 +112,7 @@ def test_seeds_are_placed_side_by_side(fake: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_no_seed_is_fast_enough(
-    fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_seed_is_fast_enough(fake: pytest.MonkeyPatch) -> None:
     fake.setattr(flow, "_place", _placer({1: 41.0, 2: 47.25, 3: 44.0}))
     with pytest.raises(Slow) as slow:
         build(SOURCES, boards()["ulx3s-25f"], clock_mhz=50.0, seeds=(1, 2, 3), jobs=2)
@@ -123,14 +122,13 @@ def test_no_seed_is_fast_enough(
         "a to b of seed 2",
         "a register near c",
     )
-    assert run([*BUILD, "--seeds", "3"]) == 1
-    said = capsys.readouterr().err
+    said = told([*BUILD, "--seeds", "3"], 1)
     assert "error[E824]: the design reaches 47.2 MHz on ulx3s-25f, not 50" in said
     assert "--clock 47 asks for less" in said and "a to b of seed 2" in said.replace("\n", " ")
     assert not Path("out").exists()
 
 
-def test_it_does_not_fit(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_does_not_fit(fake: pytest.MonkeyPatch) -> None:
     """The placer's own words say what is short, and the hint which size would fit."""
     log = "Info: Device utilisation:\nInfo: \t          DP16KD:      60/     56   107%\nERROR: Unable to place cell 'a', no BELs remaining\n"
 
@@ -144,8 +142,7 @@ def test_it_does_not_fit(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         raise ToolError(name, log, "Unable to place cell 'a'")
 
     fake.setattr(flow, "run_tool", tool)
-    assert run([word.replace("d=4", "d=500") for word in BUILD]) == 1
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(told([word.replace("d=4", "d=500") for word in BUILD], 1).split())
     assert (
         "error[E823]: kernel 'logistic' does not fit on ulx3s-25f: placed, it needs 60 BRAM of 56"
         in said
@@ -191,14 +188,13 @@ def test_large_designs_have_their_own_placer(
         assert [value for option, value in pairwise(said[0]) if option == name] == value
 
 
-def test_a_tool_fails(fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tool_fails(fake: pytest.MonkeyPatch) -> None:
     fake.setattr(
         flow,
         "_place",
         _placer({1: ToolError("nextpnr-ecp5", "ERROR: it is broken\n", "it is broken")}),
     )
-    assert run(BUILD) == 1
-    said = capsys.readouterr().err
+    said = told(BUILD, 1)
     assert "error[E826]: nextpnr-ecp5 failed: it is broken" in said and "please report it" in said
     assert not Path("out").exists()
 
@@ -303,12 +299,9 @@ def test_what_has_no_end_is_placed_in_another_way(fake: pytest.MonkeyPatch) -> N
     assert set(flow.OTHERWISE) == set(flow.FLOWS)
 
 
-def test_a_limit_ends_the_build(
-    fake: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_ends_the_build(fake: pytest.MonkeyPatch) -> None:
     fake.setattr(flow, "_place", _overdue(2))
-    assert run([*BUILD, "--limit", "3"]) == 1
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(told([*BUILD, "--limit", "3"], 1).split())
     assert (
         "error[E830]: nextpnr-ecp5 did not come to an end within 3 minutes" in said
         and "its last line: 900 wires left" in said

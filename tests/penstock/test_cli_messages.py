@@ -13,7 +13,7 @@ from penstock.failures import hardware_failure
 from penstock.models.errors import ErrorCode, HardwareCode, HardwareError
 from penstock.models.qr.errors import FitError
 from penstock.models.strider.errors import PageError
-from testbench.command_line import fill
+from testbench.command_line import fill, told
 
 
 @pytest.fixture(autouse=True)
@@ -97,10 +97,6 @@ MESSAGES = [
         "error[E603]: 'fixed:8.8' is not a number format\n --> --format\nhint: write float32, bfloat16, float16 or fixed:I,F (as in fixed:8,24)\n",
     ),
     (
-        "check k.py --dim d=4 --format flaot32",
-        "error[E603]: 'flaot32' is not a number format\n --> --format\nhint: did you mean float32?\n",
-    ),
-    (
         "check k.py --dim d=4 --format fixed:8,40",
         "error[E603]: 'fixed:8,40': a fixed-point format has 2 to 32 bits, not 48\n --> --format\n"
         "hint: float32, bfloat16, float16 and fixed:8,24 are such formats\n",
@@ -118,10 +114,6 @@ MESSAGES = [
     (
         "check k.py --dim d=4 --format FLOAT32",
         "error[E603]: 'FLOAT32' is not a number format\n --> --format\nhint: did you mean float32?\n",
-    ),
-    (
-        "check k.py --dim d=4 --target VU9P",
-        "error[E602]: there is no target 'VU9P'\n --> --target\nhint: did you mean vu9p?\n",
     ),
     (
         "check k.py:",
@@ -311,10 +303,6 @@ MESSAGES = [
         "error[E903]: folder is a folder\n --> output\nhint: name a file\n",
     ),
     (
-        "model k.py --rows 5 --dim d=4 --json no/x.json",
-        "error[E903]: there is no folder no\n --> output\nhint: make it first\n",
-    ),
-    (
         "compile k.py --dim d=4 --out k.py",
         "error[E903]: k.py is a file\n --> output\nhint: name a folder that does not exist yet\n",
     ),
@@ -343,9 +331,8 @@ def test_messages(line: str, message: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     "line", ["check k.py --format=", "check k.py --target=", "check k.py --memory="]
 )
-def test_empty_options_are_no_defaults(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*line.split(), "--dim", "d=4"]) == 1
-    assert capsys.readouterr().err.startswith("error[E60")
+def test_empty_options_are_no_defaults(line: str) -> None:
+    assert told(f"{line} --dim d=4", 1).startswith("error[E60")
 
 
 def test_every_diagnostic_that_is_raised_here_has_its_page() -> None:
@@ -362,11 +349,10 @@ def test_every_diagnostic_that_is_raised_here_has_its_page() -> None:
 
 
 @pytest.mark.parametrize("code", HARDWARE)
-def test_hardware_errors(code: HardwareCode, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hardware_errors(code: HardwareCode) -> None:
     found = hardware_failure(HardwareError(code, 3, 7), "houses", server=True)
     assert found.text.startswith(f"error[{code.page}]: {code.name}: ")
     assert "\n --> houses, block 3, line pointer 7\nhint: " in found.text
-    assert found.exit_code == (2 if code.value >= 64 else 1)
+    assert found.exit_code == (2 if code.value >= 64 and code is not ErrorCode.SETUP else 1)
     assert (found.errors[0]["code"], found.errors[0]["address"]) == (code.name, "(3,7)")
-    assert run(["explain", code.name.lower()]) == 0
-    assert capsys.readouterr().out.startswith(f"# {code.page}: ")
+    assert told(["explain", code.name.lower()]).startswith(f"# {code.page}: ")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cli import run
 from penstock.host.workloads import Changes
 from penstock.outcome import differences
 from penstock.report.words import memory_text
 from penstock.targets import target_named, timing_of
+from testbench.command_line import told
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -88,7 +88,7 @@ def test_amaranths_simulator() -> None:
         assert run.cycles == model.cycles and differences(golden, run) == []
 
 
-def test_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options() -> None:
     """Names and refusals of the option."""
     part = target_named("small")
     assert str(timing_of("hbm2", part)) == "hbm2-2000,ratio=1/20"
@@ -101,8 +101,9 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
         "hbm2,speed=4": "cannot read memory option 'speed=4' in 'hbm2,speed=4'",
         "hbm2,ratio=0": "memory ratio must be engine clock over DRAM clock as P/Q, not '0'",
     }.items():
-        assert run(["model", "until.psk", "--rows", "9", "--memory", memory]) == 1
-        said = " ".join(capsys.readouterr().err.replace("│", " ").split())
+        said = " ".join(
+            told(f"model until.psk --rows 9 --memory {memory}", 1).replace("│", " ").split()
+        )
         assert all(piece in said for piece in ("E604", *message.split("; ")))
     words = "2 bytes a cycle (3 were asked for, but a word takes whole cycles)"
     assert memory_text(timing_of("latency=9,bytes=3", part), 4) == f"9 cycles latency, {words}"

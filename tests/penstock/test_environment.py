@@ -17,19 +17,7 @@ from penstock.failures import failure
 from penstock.hdl import environment
 from penstock.sim.native import BuildError, store, toolchain
 
-TEXT = """kernel linear(x: input[d], y: output, w: model[d])
-  step = merge((sum(w * x) - y) * x, 4)
-  w   <- w - 0.1 * step
-"""
-PYTHON = '''import penstock as ps
-
-
-@ps.kernel
-def linear(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"]):
-    """The same."""
-    step = ps.merge((ps.sum(w * x) - y) * x, 4)
-    return w - 0.1 * step
-'''
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
@@ -203,51 +191,20 @@ def test_yosys_that_fails_is_no_internal_error(monkeypatch: pytest.MonkeyPatch) 
     assert found.exit_code == 1
 
 
-def test_a_full_disk_says_which_folders() -> None:
-    found = failure(OSError(28, "No space left on device", "/tmp/x"))
-    assert "error[E804]: /tmp/x: No space left on device" in found.text
-    assert "TMPDIR" in found.text
-    assert "PENSTOCK_CACHE" in found.text
-
-
 # what a build depends on
 
 
-def _tables() -> list[Table]:
+@pytest.mark.parametrize("kernel", ["logistic", "closed_form"])
+def test_names_of_tables_and_forms_of_kernels_make_no_other_design(kernel: str) -> None:
     random = np.random.default_rng(7)
     columns = {"x": random.normal(size=(8, 3)), "y": random.normal(size=8)}
-    return [Table.from_columns(columns, name) for name in ("one", "another")]
 
+    def digest(name: str, suffix: str, format: str | None = None) -> str:
+        table = Table.from_columns(columns, name)
+        return ps.compile(EXAMPLES / f"{kernel}.{suffix}", table=table, format=format).digest
 
-def test_a_table_of_another_name_has_the_same_design(tmp_path: Path) -> None:
-    kernel = tmp_path / "linear.psk"
-    kernel.write_text(TEXT)
-    one, another = (ps.compile(kernel, "small", table=table) for table in _tables())
-    assert one.plan.walk.schema.table != another.plan.walk.schema.table
-    assert one.digest == another.digest
-    other = ps.compile(kernel, "small", table=_tables()[0], format="bfloat16")
-    assert other.digest != one.digest
-
-
-def test_both_forms_of_a_kernel_have_the_same_design(tmp_path: Path) -> None:
-    text, python = tmp_path / "linear.psk", tmp_path / "linear.py"
-    text.write_text(TEXT)
-    python.write_text(PYTHON)
-    table = _tables()[0]
-    one, another = ps.compile(text, "small", table=table), ps.compile(python, "small", table=table)
-    assert one.digest == another.digest
-    assert [op.line for op in one.plan.ops] != [op.line for op in another.plan.ops]
-
-
-def test_fits_of_a_table_of_another_name_have_the_same_design() -> None:
-    random = np.random.default_rng(7)
-    columns = {"x": random.normal(size=(8, 3)), "y": random.normal(size=8)}
-    kernel = Path(__file__).parents[2] / "examples" / "closed_form.psk"
-    digests = {
-        ps.compile(kernel, table=Table.from_columns(columns, name)).digest
-        for name in ("one", "another")
-    }
-    assert len(digests) == 1
+    assert digest("one", "psk") == digest("another", "psk") == digest("one", "py")
+    assert digest("one", "psk", "fixed:8,8") != digest("one", "psk")
 
 
 # whose the cache is

@@ -15,6 +15,7 @@ from penstock.host.sources import Table
 from penstock.models.qr.errors import ColumnsError
 from penstock.models.strider.errors import PageError
 from penstock.run import Run
+from testbench.command_line import told
 from testbench.rational import least_squares
 
 TEXT = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
@@ -117,7 +118,7 @@ def test_dependent_columns_are_named(name: str) -> None:
     assert np.allclose(least["weights"], wanted, rtol=0, atol=1e-6)
 
 
-def test_fewer_rows_than_weights(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fewer_rows_than_weights() -> None:
     columns = {name: values[:2] for name, values in table(6).items()}
     with pytest.raises(
         ps.KernelError, match=r"2 rows do not determine 3 weights: column b is equal"
@@ -129,8 +130,7 @@ def test_fewer_rows_than_weights(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         fitted(columns, on_singular="guess")
     np.savez("t.npz", **columns)
-    assert run("simulate f.psk --data t.npz --backend golden".split()) == 1
-    assert "error[E844]" in capsys.readouterr().err
+    assert "error[E844]" in told("simulate f.psk --data t.npz --backend golden", 1)
 
 
 def test_a_column_that_no_format_holds() -> None:
@@ -182,7 +182,7 @@ VAGUE = {
 
 
 @pytest.mark.parametrize("name", VAGUE)
-def test_weights_that_rounding_leaves_open(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weights_that_rounding_leaves_open(name: str) -> None:
     """They were a result once, beside a bound larger than themselves."""
     make, worst, why = VAGUE[name]
     columns = make()
@@ -198,8 +198,7 @@ def test_weights_that_rounding_leaves_open(name: str, capsys: pytest.CaptureFixt
     assert not found["determined"] and found["not_told_from_zero"]
     np.savez("t.npz", **columns)
     line = "simulate f.psk --data t.npz --target kcu105 --backend golden --on-singular drop"
-    assert run(line.split()) == 0
-    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    text = " ".join(told(line).replace("│", " ").split())
     assert "the weights are not determined" in text and "not told from 0" in text
 
 
@@ -246,11 +245,10 @@ def test_a_label_smaller_than_the_unit(far: float, policy: str) -> None:
     assert constant in said.message
 
 
-def test_reports_name_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_name_all_of_it() -> None:
     np.savez("t.npz", **(table(5) | DEPENDENT["sum"][0]))
     line = "simulate f.psk --data t.npz --backend golden --on-singular drop --json r.json"
-    assert run(line.split()) == 0
-    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    text = " ".join(told(line).replace("│", " ").split())
     assert "every value is exact in it" in text
     assert "c no weight: equal to 2 × a − 3 × b + 5 in all 250 rows" in text
     assert "3 columns independent" in text and "the nearest numbers to the exact weights" in text
@@ -259,7 +257,7 @@ def test_reports_name_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert said["format"]["why"] == "every value is exact in it"
 
 
-def test_labels_that_are_not_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_are_not_numbers() -> None:
     """NaN became 0 once: 20 % of them moved each weight by a tenth."""
     columns = table(12)
     columns["y"][::5] = np.nan
@@ -269,16 +267,13 @@ def test_labels_that_are_not_numbers(capsys: pytest.CaptureFixture[str]) -> None
     check(made, {name: values[~np.isnan(columns["y"])] for name, values in columns.items()})
     assert made.counters["nan_rows"] == 50
     np.savez("t.npz", **columns)
-    assert run("simulate f.psk --data t.npz --backend golden".split()) == 1
-    said = capsys.readouterr().err
+    said = told("simulate f.psk --data t.npz --backend golden", 1)
     assert "error[E842]: VALUE_NAN" in said and "t.npz, row 1, column y" in said
-    assert run("simulate f.psk --data t.npz --backend golden --on-nan skip".split()) == 0
-    assert "50 rows left out" in capsys.readouterr().out
-    assert run("check f.psk --data t.npz --on-nan pass".split()) == 1
-    assert "error[E608]" in capsys.readouterr().err
+    assert "50 rows left out" in told("simulate f.psk --data t.npz --backend golden --on-nan skip")
+    assert "error[E608]" in told("check f.psk --data t.npz --on-nan pass", 1)
 
 
-def test_values_beyond_a_format_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_beyond_a_format_that_is_asked_for() -> None:
     columns = table(13, far=200)
     [error] = fitted(columns, "fixed:8,8").errors
     assert (error.code, error.block, error.line) == (PageError.VALUE_OVERFLOW, 0, 1)
@@ -287,10 +282,10 @@ def test_values_beyond_a_format_that_is_asked_for(capsys: pytest.CaptureFixture[
     assert made.counters["saturated_inputs"] == 7
     np.savez("t.npz", **columns)
     line = "simulate f.psk --data t.npz --backend golden --format fixed:8,8"
-    assert run(line.split()) == 1
-    assert "t.npz, row 1, column a" in capsys.readouterr().err
-    assert run([*line.split(), "--on-overflow", "saturate"]) == 0
-    assert "7 values of the table beyond the format" in " ".join(capsys.readouterr().out.split())
+    assert "t.npz, row 1, column a" in told(line, 1)
+    assert "7 values of the table beyond the format" in " ".join(
+        told(f"{line} --on-overflow saturate").split()
+    )
 
 
 def test_a_design_meets_another_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,8 +300,7 @@ def test_a_design_meets_another_table(capsys: pytest.CaptureFixture[str]) -> Non
     name = ps.load("o").format_name
     capsys.readouterr()
     line = f"simulate f.psk --data u.npz --target kcu105 --backend golden --format {name}"
-    assert run(line.split()) == 1
-    said = capsys.readouterr().err
+    said = told(line, 1)
     assert "error[E843]: FIT_RANGE" in said and "row 241, column a" in said
 
 

@@ -17,7 +17,6 @@ import penstock as ps
 from penstock.cli import run
 from penstock.host.omap import MapStopped, ObliviousMap
 from penstock.host.omap.backends import GoldenBackend
-from penstock.host.omap.operations import draw_operations
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.back import BackSchedule
 from penstock.models.omap.config import OmapConfig
@@ -308,18 +307,6 @@ def test_hardware_whose_ports_join_two_channels_is_the_models():
     golden, model, rtl = (design.run(ops=500, backend=b) for b in ("golden", "model", "rtl"))
     assert rtl.cycles == model.cycles and rtl.facts == golden.facts
     assert all(np.array_equal(rtl.codes[name], codes) for name, codes in golden.codes.items())
-
-
-def test_compiled_design_loads_again(tmp_path):
-    design = ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m"))
-    manifest = design.manifest()
-    from penstock.engines.omap import ENGINE
-
-    again = ENGINE.load(manifest, None)
-    assert again.plan == design.plan and again.link == design.link
-    assert again.digest == design.digest
-    run = design.run(draw_operations(20, 24, 300), backend="golden")
-    assert run.codes is not None and len(run.codes["status"]) == 20
 
 
 @pytest.mark.parametrize("capacity", [1000, 1 << 20])

@@ -7,39 +7,51 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbench.outside import KERNEL, installed
+from testbench.outside import KERNEL, commands, installed
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = [5, 7, 1 << 63, 11, 13, 17]
 
 
+Penstock = Callable[..., tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables of an environment in which the distribution is installed."""
+    return installed(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def commanded(site: dict[str, str]) -> Iterator[Callable[..., Any]]:
+    with commands(site) as run:
+        yield run
+
+
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment in which the distribution is installed, in an empty folder."""
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
+def penstock(
+    commanded: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Penstock:
+    """Runs a command there, in an empty folder; returns what it printed and its report."""
+    monkeypatch.chdir(tmp_path)
     Path("sums.py").write_text(KERNEL)
     Path("sums.psk").write_text("tally sums(x: words[n])\n  y <- total(x)\n")
-    return os.environ | installed(tmp_path / "site") | {"COLUMNS": "100"}
 
+    def penstock(*arguments: str, code: int = 0) -> tuple[str, dict[str, Any]]:
+        report = Path("report.json")
+        report.unlink(missing_ok=True)
+        reports = arguments[0] in ("check", "compile", "model", "simulate", "build")
+        ended, *said = commanded(*arguments, *(("--json", str(report)) if reports else ()))
+        assert ended == code, said
+        return "".join(said), json.loads(report.read_text()) if report.exists() else {}
 
-def penstock(site: dict[str, str], *arguments: str, code: int = 0) -> tuple[str, dict[str, Any]]:
-    """Run a command; return what it printed and its report."""
-    command = [sys.executable, "-m", "penstock", *arguments]
-    report = Path("report.json")
-    report.unlink(missing_ok=True)
-    if arguments[0] in ("check", "compile", "model", "simulate", "build"):
-        command += ["--json", str(report)]
-    done = subprocess.run(command, env=site, capture_output=True, text=True)
-    assert done.returncode == code, done.stdout + done.stderr
-    said = done.stdout + done.stderr
-    return said, json.loads(report.read_text()) if report.exists() else {}
+    return penstock
 
 
 def data(words: list[int]) -> tuple[str, str]:
@@ -50,99 +62,96 @@ def expected(words: list[int], gain: int = 3) -> list[float]:
     return [float(gain * sum(words) % (1 << 64))]
 
 
-def test_check_compile_and_load(site: dict[str, str]) -> None:
-    said, _ = penstock(site, "check", "sums.py")
+def test_check_compile_and_load(penstock: Penstock, site: dict[str, str]) -> None:
+    said, _ = penstock("check", "sums.py")
     assert "the tally kernel sums is fine" in said
-    penstock(site, "check", "sums.psk")
+    penstock("check", "sums.psk")
     for _ in range(2):  # the second one replaces the first
-        penstock(site, "compile", "sums.py", "--out", "made")
+        penstock("compile", "sums.py", "--out", "made")
     manifest = json.loads(Path("made/manifest.json").read_text())
     assert manifest["engine"] == "tally" and manifest["gain"] == 3
     assert [entry["name"] for entry in manifest["register_map"]["errors"]] == ["TALLY_FORBIDDEN"]
-    script = (
-        "import penstock as ps, numpy as np\n"
-        "design = ps.load('made')\n"
-        "run = design.run(np.array([1, 2, 3, 4], dtype=np.uint64))\n"
-        "assert design.run('numbers:1,2,3,4').result == run.result\n"
-        "print(repr(design).count('\\n'), run.result['total'], run)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=site, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("0 [30.]"), done.stdout
+    penstock("compile", "sums.py", "--memory", "ddr4-2400", "--out", "dram")
+    script = """
+import penstock as ps, numpy as np
+design = ps.load("made")
+run = design.run(np.array([1, 2, 3, 4], dtype=np.uint64))
+assert design.run("numbers:1,2,3,4").result == run.result
+print(repr(design).count("\\n"), run.result["total"], ps.load("dram").run("numbers:1,2", backend="model").cycles > 0)
+"""
+    command = [sys.executable, "-c", script]
+    assert subprocess.check_output(command, env=os.environ | site, text=True) == "0 [30.] True\n"
 
 
-def test_model(site: dict[str, str]) -> None:
-    _, report = penstock(site, "model", "sums.py", "--rows", "100")
+def test_model(penstock: Penstock) -> None:
+    _, report = penstock("model", "sums.py", "--rows", "100")
     assert report["cycles"]["bound"] == 100 < report["cycles"]["model"]
 
 
 @pytest.mark.parametrize("backend", ["rtl", "pysim"])
-def test_simulate(backend: str, site: dict[str, str]) -> None:
+def test_simulate(backend: str, penstock: Penstock) -> None:
     how = ("simulate", "sums.py", "--backend", backend)
-    _, report = penstock(site, *how, *data(WORDS))
+    _, report = penstock(*how, *data(WORDS))
     assert report["bit_exact"] and report["cycles"]["rtl"] == report["cycles"]["model"]
     assert report["result"]["total"] == expected(WORDS)
-    _, report = penstock(site, *how, *data(WORDS), "--memory", "latency=7,bytes=3")
+    _, report = penstock(*how, *data(WORDS), "--memory", "latency=7,bytes=3")
     assert report["bit_exact"] and report["cycles"]["rtl"] == report["cycles"]["model"]
 
 
 @pytest.mark.parametrize("backend", ["rtl", pytest.param("pysim", marks=pytest.mark.long)])
-def test_a_word_altered_during_the_run(backend: str, site: dict[str, str]) -> None:
+def test_a_word_altered_during_the_run(backend: str, penstock: Penstock) -> None:
     altered = expected([*WORDS[:3], 12345, *WORDS[4:]])
     how = ("simulate", "sums.py", "--backend", backend, *data(WORDS))
     seen = set()
     # the cycles around the one in which word 3 is read
     for cycle in (0, 24, 25, 26, 27, 60):
-        _, report = penstock(site, *how, "--fault", str(cycle))
+        _, report = penstock(*how, "--fault", str(cycle))
         assert report["bit_exact"], (cycle, report)
         seen.add(report["result"]["total"][0])
     assert seen == {altered[0], expected(WORDS)[0]}
 
 
-def test_an_error_of_its_own(site: dict[str, str]) -> None:
+def test_an_error_of_its_own(penstock: Penstock) -> None:
     words = [*WORDS[:2], (1 << 64) - 1, *WORDS]
     for backend in ("rtl", "pysim", "golden"):
-        said, report = penstock(
-            site, "simulate", "sums.py", "--backend", backend, *data(words), code=1
-        )
+        said, report = penstock("simulate", "sums.py", "--backend", backend, *data(words), code=1)
         assert "TALLY_FORBIDDEN: a word is the forbidden one" in said
         assert "leave all-ones words out" in said
         assert [(e["code"], e["block"]) for e in report["errors"]] == [("TALLY_FORBIDDEN", 2)]
-    said, _ = penstock(site, "explain", "TALLY_FORBIDDEN")
+    said, _ = penstock("explain", "TALLY_FORBIDDEN")
     assert said.startswith("# E703")
 
 
-def test_a_whole_device(site: dict[str, str]) -> None:
+def test_a_whole_device(penstock: Penstock) -> None:
     how = ("simulate", "sums.py", "--backend", "board", "--target", "ulx3s-25f")
-    said, report = penstock(site, *how, *data(WORDS))
+    said, report = penstock(*how, *data(WORDS))
     assert report["bit_exact"] and report["result"]["total"] == expected(WORDS)
     assert "not compared" in said and "writes" in said
 
 
-def test_build_a_project(site: dict[str, str]) -> None:
-    penstock(site, "build", "sums.py", "--board", "arty-a7-100t", "--out", "project")
+def test_build_a_project(penstock: Penstock) -> None:
+    penstock("build", "sums.py", "--board", "arty-a7-100t", "--out", "project")
     assert any(Path("project").iterdir())
 
 
-def test_a_port_wider_than_the_boards_memory(site: dict[str, str]) -> None:
-    said, _ = penstock(site, "build", "sums.py", "--board", "icebreaker", "--out", "made", code=1)
+def test_a_port_wider_than_the_boards_memory(penstock: Penstock) -> None:
+    said, _ = penstock("build", "sums.py", "--board", "icebreaker", "--out", "made", code=1)
     assert "does not fit on icebreaker: placed, it needs 131,072 bytes of SPRAM for words" in said
     assert not Path("made").exists()
 
 
 @pytest.mark.long
-def test_build(site: dict[str, str]) -> None:
+def test_build(penstock: Penstock) -> None:
     """Two minutes of placement."""
     _, report = penstock(
-        site, "build", "sums.py", "--board", "ulx3s-12f", "--out", "made", "--report", "b.html"
+        "build", "sums.py", "--board", "ulx3s-12f", "--out", "made", "--report", "b.html"
     )
     assert report["resources"]["source"] == "placed" and "<svg" in Path("b.html").read_text()
 
 
-def test_report(site: dict[str, str]) -> None:
+def test_report(penstock: Penstock) -> None:
     how = ("simulate", "sums.py", "--backend", "pysim", *data(WORDS), "--report", "r.html")
-    penstock(site, *how)
+    penstock(*how)
     page = Path("r.html").read_text()
     assert "<svg" in page and "sums" in page and "bit for bit" in page
 
@@ -156,30 +165,24 @@ def test_report(site: dict[str, str]) -> None:
         (str(1 << 64), "these numbers are no words"),
     ],
 )
-def test_words_that_are_none(numbers: str, said: str, site: dict[str, str]) -> None:
+def test_words_that_are_none(numbers: str, said: str, penstock: Penstock) -> None:
     how = ("simulate", "sums.py", "--backend", "golden", "--data", f"numbers:{numbers}")
-    shown, report = penstock(site, *how, code=1)
+    shown, report = penstock(*how, code=1)
     assert [(e["code"], e["message"]) for e in report["errors"]] == [("E701", said)]
     assert shown.count("error[") == 1 and "hint: " in shown
 
 
-def test_a_dram(site: dict[str, str]) -> None:
+def test_a_dram(penstock: Penstock) -> None:
     how = ("simulate", "sums.py", "--backend", "pysim", "--memory", "ddr4-2400")
-    _, report = penstock(site, *how, *data(WORDS))
+    _, report = penstock(*how, *data(WORDS))
     assert report["bit_exact"] and report["cycles"]["rtl"] == report["cycles"]["model"]
     assert report["result"]["total"] == expected(WORDS)
-    penstock(site, "compile", "sums.py", "--memory", "ddr4-2400", "--out", "made")
-    script = "import penstock as ps; print(ps.load('made').run('numbers:1,2', backend='model').cycles > 0)"
-    done = subprocess.run([sys.executable, "-c", script], env=site, capture_output=True, text=True)
-    assert done.stdout == "True\n", done.stderr
 
 
-def test_options_of_other_engines(site: dict[str, str]) -> None:
-    said, _ = penstock(site, "model", "sums.py", "--rows", "9", "--epochs", "2", code=1)
+def test_options_of_other_engines(penstock: Penstock) -> None:
+    said, _ = penstock("model", "sums.py", "--rows", "9", "--epochs", "2", code=1)
     assert "--epochs is not for the engine tally" in said
-    said, _ = penstock(
-        site, "simulate", str(ROOT / "examples" / "logistic.py"), "--fault", "3", code=1
-    )
+    said, _ = penstock("simulate", str(ROOT / "examples" / "logistic.py"), "--fault", "3", code=1)
     assert "--fault is not for the engine analytics" in said
 
 

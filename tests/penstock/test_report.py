@@ -7,8 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +29,8 @@ from penstock.report.common import bound_terms, shared_charts
 from penstock.report.html import of_design, of_run, page
 from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
 from penstock.report.words import resource_text
-from penstock.run import Run, golden
+from penstock.run import Run
+from testbench.command_line import differs, told
 
 KERNEL = """import penstock as ps
 
@@ -167,7 +167,7 @@ def complete(read: Page, state: State) -> None:
 
 
 @pytest.mark.parametrize("name", MODEL)
-def test_model(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_model(name: str) -> None:
     command, titles = MODEL[name]
     read, state = written(command)
     complete(read, state)
@@ -178,7 +178,7 @@ def test_model(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", SIMULATE)
-def test_simulate(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate(name: str) -> None:
     read, state = written(SIMULATE[name])
     complete(read, state)
     agree = "✓ Models and hardware agree: results bit for bit and cycles one by one."
@@ -187,7 +187,7 @@ def test_simulate(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("kernel", ["k.py --dim d=4 --format fixed:8,8", "keys.py"])
-def test_build(kernel: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_build(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     placed = Resources(9_000, 4_000, 200, 30)
     made = Build(
         "ulx3s-85f",
@@ -238,23 +238,14 @@ def test_failures_are_pages() -> None:
         ("--report r.html --json ./r.html", "--json and --report both write r.html"),
     ],
 )
-def test_files_that_are_no_pages(
-    options: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(f"model k.py --rows 500 {options}".split()) == 1
-    assert capsys.readouterr().err.startswith(f"error[E902]: {said}\n")
+def test_files_that_are_no_pages(options: str, said: str) -> None:
+    assert told(f"model k.py --rows 500 {options}", 1).startswith(f"error[E902]: {said}\n")
     assert not Path("r.html").exists()
 
 
 def test_backends_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(backend: str, workload: Any, machine: Any, **options: Any) -> Run:
-        right = golden(workload)
-        assert right.codes is not None
-        codes = {name: value ^ 1 for name, value in right.codes.items()}
-        return replace(right, backend=backend, codes=codes, cycles=1)
-
-    monkeypatch.setattr("penstock.run.hardware", wrong)
-    monkeypatch.setattr("penstock.engines.base.Design.machine", lambda *a, **k: nullcontext())
+    options = {"format": "fixed:8,8", "dims": {"d": 4}}
+    differs("w", ps.compile("k.py", choices=ps.Choices(threads=1, lanes=1), **options), monkeypatch)
     read, _ = written(SIMULATE["pysim"], 3)
     assert "✗ The backends disagree: this is a defect in Penstock." in read.words
     assert "✗ NO" in read.words and "DISAGREE" in read.words
@@ -278,7 +269,7 @@ def test_what_users_type_is_escaped() -> None:
     assert text.count('style="width: 100.0%"') == 1
 
 
-def test_a_table_named_script(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_named_script() -> None:
     Path("<script>.csv").write_text("y,a\n1,2\n0,5\n")
     command = "simulate k.py --data <script>.csv --bind x=a --dim d=1 --backend golden"
     read, _ = written(command)

@@ -12,6 +12,7 @@ import penstock.discovery
 from penstock.cli import run
 from penstock.report.bars import bars
 from penstock.report.rows import Chart, Column, Facts, Grid
+from testbench.command_line import told
 
 PNG = b"\x89PNG\r\n\x1a\n"
 BARS = {
@@ -35,11 +36,9 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(penstock.discovery, "engines", lambda: {"toy": engine})
 
 
-def test_print(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["reproduce"]) == 0
-    assert capsys.readouterr().out == "somebody\n"
-    assert run(["reproduce", "somebody"]) == 0
-    out = capsys.readouterr().out
+def test_print() -> None:
+    assert told("reproduce") == "somebody\n"
+    out = told("reproduce somebody")
     assert "Figure 1" in out and "nobody" in out
 
 
@@ -67,10 +66,9 @@ def test_keep(capsys: pytest.CaptureFixture[str]) -> None:
         (["somebody", "--json", "no/r.json"], "there is no folder no"),
     ],
 )
-def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(arguments: list[str], message: str) -> None:
     Path("here.txt").touch()
-    assert run(["reproduce", *arguments]) == 1
-    assert message in capsys.readouterr().err
+    assert message in told(["reproduce", *arguments], 1)
     assert [path.name for path in Path().iterdir()] == ["here.txt"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.cli import run
+from testbench.command_line import done
 
 KERNEL = """import penstock as ps
 
@@ -29,17 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_all_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run(
-            [
-                *"simulate k.py --data random:rows=250 --dim d=4".split(),
-                *SMALL,
-                "--json",
-                "r.json",
-            ]
-        )
-        == 0
-    )
+    done([*"simulate k.py --data random:rows=250 --dim d=4".split(), *SMALL, "--json", "r.json"])
     out, err = capsys.readouterr()
     assert err == ""
     report = json.loads(Path("r.json").read_text())
@@ -91,9 +81,7 @@ def test_a_damaged_page_stops_golden_and_hardware_alike(capsys: pytest.CaptureFi
     )
     Path("t.heap").write_bytes(pages.tobytes())
     table.schema.save("t.json")
-    assert (
-        run(["simulate", "k.py", "--data", "heap:t.heap,t.json", *SMALL, "--json", "r.json"]) == 1
-    )
+    done(["simulate", "k.py", "--data", "heap:t.heap,t.json", *SMALL, "--json", "r.json"], 1)
     out, err = capsys.readouterr()
     assert err == (
         "error[E811]: LINE_BOUNDS: a line pointer points outside the page's tuples\n --> random, block 1, line pointer 7\n"

@@ -10,20 +10,19 @@ import pytest
 import penstock as ps
 from penstock.boards.catalogue import boards
 from penstock.boards.tools import run_tool
-from penstock.cli import run
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.resources import resources_of
 from penstock.outcome import differences
 from penstock.sim.netlist.cells import LINT
+from testbench.command_line import told
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RETNET = str(EXAMPLES / "retnet.psk")
 
 
-def test_what_does_not_fit_is_said_with_what_does(capsys, tmp_path):
+def test_what_does_not_fit_is_said_with_what_does(tmp_path):
     for words, need in ((["ulx3s-12f"], "96 DSP"), (["ulx3s-85f", "--banks", "16"], "768 DSP")):
-        assert run(["build", RETNET, "--board", *words, "--out", str(tmp_path / "out")]) == 1
-        said = capsys.readouterr().err
+        said = told(["build", RETNET, "--board", *words, "--out", str(tmp_path / "out")], 1)
         assert f"error[E601]: recurrence 'retnet' does not fit on {words[0]}" in said
         assert need in said and "one unit beside two banks fits on ulx3s-85f" in said
     assert not (tmp_path / "out").exists()

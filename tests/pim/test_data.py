@@ -11,6 +11,7 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.host.sources import SourceError
+from testbench.command_line import reported, told
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RETNET = str(EXAMPLES / "retnet.psk")
@@ -74,25 +75,24 @@ def test_every_command_reads_the_data(case, command, capsys):
     assert "pickle" not in said.err and "is fine" not in said.out
 
 
-def test_check_settles_the_sizes(capsys):
-    assert run(["check", RETNET, *saved(arrays(tokens=3, heads=4))]) == 0
-    said = capsys.readouterr().out
+def test_check_settles_the_sizes():
+    said = told(["check", RETNET, *saved(arrays(tokens=3, heads=4))])
     assert "S[5, 7]" in said and "4 heads of 1 request" in said and "is fine" in said
-    assert run(["check", RETNET, "--data", "d.npz", "--tokens", "9"]) == 1
-    assert "have 3 tokens, not 9" in capsys.readouterr().err
+    assert "have 3 tokens, not 9" in told(f"check {RETNET} --data d.npz --tokens 9", 1)
 
 
-def test_files_that_are_none(capsys):
+def test_files_that_are_none():
     Path("text.npz").write_text("hello")
-    assert run(["check", RETNET, "--data", "text.npz"]) == 1
-    said = capsys.readouterr().err
+    said = told(f"check {RETNET} --data text.npz", 1)
     assert "error[E703]: text.npz is not a NumPy archive" in said and "pickle" not in said
     np.save("one.npy", np.zeros(3))
     Path("one.npy").rename("one.npz")
-    assert run(["check", RETNET, "--data", "one.npz"]) == 1
-    assert "error[E703]: one.npz is not a NumPy archive" in capsys.readouterr().err
-    assert run(["check", RETNET, "--data", "none.npz"]) == 1
-    assert "error[E702]: cannot read none.npz: No such file" in capsys.readouterr().err
+    assert "error[E703]: one.npz is not a NumPy archive" in told(
+        f"check {RETNET} --data one.npz", 1
+    )
+    assert "error[E702]: cannot read none.npz: No such file" in told(
+        f"check {RETNET} --data none.npz", 1
+    )
 
 
 @pytest.mark.parametrize("format", ["mx8", "float16"])
@@ -121,17 +121,16 @@ def given(data):
     return Given(data)
 
 
-def test_saturation_is_a_choice(capsys):
+def test_saturation_is_a_choice():
     source = saved(changed("key", HUGE))
     for command in (
         ["check"],
         ["simulate", "--backend", "golden"],
         ["simulate", "--backend", "model"],
     ):
-        assert (
-            run([*command, RETNET, *source, "--on-overflow", "saturate", "--json", "r.json"]) == 0
+        assert "1 number beyond the format, taken as its end" in told(
+            [*command, RETNET, *source, "--on-overflow", "saturate", "--json", "r.json"]
         )
-        assert "1 number beyond the format, taken as its end" in capsys.readouterr().out
     counters = json.loads(Path("r.json").read_text())["counters"]
     assert counters["saturated_inputs"] == 1 and counters["saturated"] == 0
     made = ps.compile(RETNET, table=arrays(), target="small", on_overflow="saturate")
@@ -151,16 +150,17 @@ def test_what_saturates_inside_is_shown(capsys):
         assert line.split("│")[2].strip() == str(count)
 
 
-def test_rows_of_random_data_are_tokens(capsys):
+def test_rows_of_random_data_are_tokens():
     dims = ["--dim", "k=4", "--dim", "v=4", "--backend", "golden"]
     for words in (["random:rows=3,seed=2"], ["random:seed=2", "--tokens", "3"]):
-        assert run(["simulate", RETNET, *dims, "--json", "r.json", "--data", *words]) == 0
-        assert json.loads(Path("r.json").read_text())["table"]["rows"] == 3
-    assert run(["simulate", RETNET, *dims, "--data", "random:rows=3", "--tokens", "5"]) == 1
-    assert "--tokens 5 and 3 rows of random data are two numbers" in capsys.readouterr().err
+        assert reported(["simulate", RETNET, *dims, "--data", *words])["table"]["rows"] == 3
+    assert "--tokens 5 and 3 rows of random data are two numbers" in told(
+        ["simulate", RETNET, *dims, "--data", "random:rows=3", "--tokens", "5"], 1
+    )
     for wrong in ("rows=0", "rows=x", "rows=-1", "rows=²", "rows=1048577", "seed=²", "size=3"):
-        assert run(["simulate", RETNET, *dims, "--data", f"random:{wrong}"]) == 1
-        assert f"random data of recurrences have no {wrong}" in capsys.readouterr().err
+        assert f"random data of recurrences have no {wrong}" in told(
+            ["simulate", RETNET, *dims, "--data", f"random:{wrong}"], 1
+        )
 
 
 def test_partial_sums_of_both_infinities():
@@ -215,9 +215,8 @@ def test_heads_may_be_left_out():
         (["--memory", "hbm2,transit=-1"], "E604]: memory transit", "as in hbm2-2000,transit=10"),
     ],
 )  # fmt: skip
-def test_options_that_there_are_not(words, message, hint, capsys):
-    assert run(["check", RETNET, "--dim", "k=8", "--dim", "v=8", *words]) == 1
-    said = capsys.readouterr().err
+def test_options_that_there_are_not(words, message, hint):
+    said = told(["check", RETNET, "--dim", "k=8", "--dim", "v=8", *words], 1)
     assert message in said and hint in said.partition("hint: ")[2]
 
 
@@ -229,7 +228,6 @@ def test_presets_that_the_hint_names(name, capsys):
     assert (run([*words, name]) == 0) == named
 
 
-def test_help_names_what_there_is(capsys):
-    assert run(["check", "--help"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+def test_help_names_what_there_is():
+    said = " ".join(told("check --help").split())
     assert "for recurrences mx8 or float16, mx8 by default" in said and "a power of two" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import wiring
+from amaranth.sim import Simulator
 
 from penstock.hdl.shell import Shell, engine_members
 from penstock.models.errors import ErrorCode

