@@ -260,7 +260,7 @@ def test_requests_that_cannot_be_sealed_use_no_number(wrong):
     assert session.number == 0
     [sealed] = session.seal([Request(77, 1, bytes(8))])
     [answer] = ModelCarrier(config(), KEYS).carry([sealed])
-    assert session.number == 1 and session.open(0, answer).status is Status.UNKNOWN
+    assert session.number == 1 and session.open(0, answer, None).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 10, 200])
