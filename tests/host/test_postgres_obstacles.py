@@ -14,7 +14,7 @@ from penstock.host.sources.postgres.source import _Reading
 TABLE = Relation(
     1, "r", "heap", "public", "t", "p", 8192, False, False, False, True, 180000, "1:1:", None
 )
-X = Attribute("x", "float8", "double precision", "b", 8, 8)
+X = Attribute("x", 701, "float8", "b", 8, 8, "double precision")
 
 
 def obstacle(columns: list[Attribute], pages: bool | None) -> str | None:

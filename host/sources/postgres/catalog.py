@@ -44,9 +44,10 @@ WITH RECURSIVE base AS (
     SELECT a.attnum, a.atttypid AS oid FROM pg_attribute a WHERE a.attrelid = %(oid)s AND a.attnum > 0
   UNION ALL
     SELECT base.attnum, t.typbasetype FROM base JOIN pg_type t ON t.oid = base.oid WHERE t.typtype = 'd')
-SELECT a.attname, t.oid, t.typname, t.typtype::text, a.attlen, a.attalign::text, a.attnotnull, a.attisdropped,
-       CASE WHEN a.atthasmissing AND t.oid = ANY (%(usable)s) THEN a.attmissingval END, format_type(a.atttypid, a.atttypmod),
-       has_column_privilege(a.attrelid, a.attnum, 'SELECT'), a.attgenerated = 'v'
+SELECT a.attname, coalesce(t.oid, 0), CASE WHEN NOT a.attisdropped THEN t.typname END, coalesce(t.typtype::text, 'b'), a.attlen,
+       a.attalign::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attisdropped,
+       CASE WHEN a.atthasmissing AND t.oid = ANY (%(usable)s) THEN a.attmissingval END,
+       coalesce(has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false), a.attgenerated = 'v'
 FROM pg_attribute a
      LEFT JOIN base ON base.attnum = a.attnum AND NOT EXISTS
          (SELECT FROM pg_type d WHERE d.oid = base.oid AND d.typtype = 'd')
@@ -107,16 +108,16 @@ class Attribute:
     """
 
     name: str
+    oid: int
     type: str | None
-    written: str
     kind: str
     length: int
     align: int
+    written: str
     not_null: bool = False
     dropped: bool = False
     missing: bytes | None = None
     readable: bool = True
-    oid: int = 0
     virtual: bool = False
 
 
@@ -142,57 +143,22 @@ def relation(connection: Any, full: str) -> Relation:
 
 def attributes(connection: Any, oid: int) -> list[Attribute]:
     """Return a relation's columns in attribute order, dropped ones included."""
-    found = []
-    for (
-        name,
-        type_oid,
-        type_name,
-        kind,
-        length,
-        align,
-        not_null,
-        dropped,
-        missing,
-        written,
-        readable,
-        virtual,
-    ) in connection.execute(_ATTRIBUTES, {"oid": oid, "usable": _DEFAULTS}, binary=True):
-        named = None if dropped else _type(type_oid, type_name, length, _ALIGN[align])
-        found.append(
-            Attribute(
-                name,
-                named,
-                written,
-                kind or "b",
-                length,
-                _ALIGN[align],
-                not_null,
-                dropped,
-                missing,
-                bool(readable),
-                type_oid or 0,
-                bool(virtual),
-            )
-        )
-    return found
+    asked = {"oid": oid, "usable": _DEFAULTS}
+    return [_attribute(*row) for row in connection.execute(_ATTRIBUTES, asked, binary=True)]
 
 
 def described(connection: Any, description: Any) -> list[Attribute]:
     """Return the columns of a query from what the server says of its result."""
-    known = {
-        row[0]: row[1:]
-        for row in connection.execute(_TYPES, ([column.type_code for column in description],))
-    }
-    found = []
-    for column in description:
-        type_name, kind, length, align, written = known[column.type_code]
-        named = _type(column.type_code, type_name, length, _ALIGN[align])
-        found.append(
-            Attribute(
-                column.name, named, written, kind, length, _ALIGN[align], oid=column.type_code
-            )
-        )
-    return found
+    codes = [column.type_code for column in description]
+    known = {row[0]: row for row in connection.execute(_TYPES, (codes,))}
+    return [_attribute(column.name, *known[column.type_code]) for column in description]
+
+
+def _attribute(
+    name: str, oid: int, type_name: str | None, kind: str, length: int, align: str, *rest: Any
+) -> Attribute:
+    known = None if type_name is None else _type(oid, type_name, length, _ALIGN[align])
+    return Attribute(name, oid, known, kind, length, _ALIGN[align], *rest)
 
 
 def _type(oid: int, name: str, length: int, align: int) -> str:

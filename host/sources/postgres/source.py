@@ -241,10 +241,6 @@ class _Reading:
     def _pages(self, found: Relation, columns: Sequence[Attribute]) -> Table:
         schema = Schema(found.name, schema_columns(list(columns)), found.page_size)
         read = read_pages(self.connection, found, schema, bool(self.pages))
-        if not len(read.pages):
-            raise server_error(
-                f"the table {found.name} is empty", "training needs at least one row"
-            )
         reason = (
             "pages were insisted on"
             if self.pages
@@ -253,12 +249,10 @@ class _Reading:
         facts = Provenance(
             read.way, reason, found.snapshot, len(read.pages), read.untouched, read.rebuilt
         )
-        return self._with_rows(Table(read.schema, read.pages, found.name, facts))
-
-    def _with_rows(self, table: Table) -> Table:
-        if not table.rows:
+        table = Table(read.schema, read.pages, found.name, facts)
+        if not len(read.pages) or not table.rows:
             raise server_error(
-                f"the table {table.name} is empty", "training needs at least one row"
+                f"the table {found.name} is empty", "training needs at least one row"
             )
         return table
 
@@ -328,11 +322,5 @@ class _Reading:
                 self.connection, name, origin, chosen, left, self.features, page_size
             )
         left_out = tuple((a.name, a.written if a.readable else UNREADABLE) for a in left)
-        return self._with_rows(
-            Table(
-                schema,
-                pages,
-                name,
-                Provenance("rows", reason, snapshot, len(pages), casts=casts, left_out=left_out),
-            )
-        )
+        facts = Provenance("rows", reason, snapshot, len(pages), casts=casts, left_out=left_out)
+        return Table(schema, pages, name, facts)
