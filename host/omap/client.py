@@ -133,8 +133,7 @@ class AsyncMap:
 
     async def get(self, key: int) -> bytes | None:
         """Return a key's value, None where there is none."""
-        [response] = await self.batch([(Operation.GET, key, None)])
-        return response.value if response.status == Status.FOUND else None
+        return await self._value(Operation.GET, key)
 
     async def put(self, key: int, value: bytes) -> None:
         """Set a key's value. Raises OverflowError where a new key goes beyond the capacity."""
@@ -144,7 +143,10 @@ class AsyncMap:
 
     async def delete(self, key: int) -> bytes | None:
         """Delete a key; return the value that it had, None where there was none."""
-        [response] = await self.batch([(Operation.DELETE, key, None)])
+        return await self._value(Operation.DELETE, key)
+
+    async def _value(self, operation: Operation, key: int) -> bytes | None:
+        [response] = await self.batch([(operation, key, None)])
         return response.value if response.status == Status.FOUND else None
 
     async def batch(
@@ -275,31 +277,31 @@ class AsyncMap:
             number = min(self._waiting, default=answer.number)
             for other in [k for k in self._waiting if k >= number]:
                 # the device never gets them, and the session does not go on
-                self._fail(other, Refused(answer.kind, number, answer.value))
+                self._settle(other, Refused(answer.kind, number, answer.value))
             raise ConnectionError("the server refused a message")
         number = answer.number
         if answer.kind == Kind.NUMBER:
-            self._fail(number, Refused(answer.kind, number, answer.value))
-        elif answer.kind == Kind.STOPPED:
-            self._fail(number, MapStopped(error_of(answer.value)))
-        else:
-            if number not in self._numbers.waiting:
-                raise ValueError(f"it answered request {number}, which waits for no answer")
-            try:
-                response = self._session.open(number, answer.sealed, self._asked.get(number))
-            except MessageChanged as problem:
-                self._fail(number, problem)
-                return
-            del self._numbers.waiting[number]
-            self._asked.pop(number, None)
-            future = self._waiting.pop(number, None)
-            if future is not None and not future.done():
-                future.set_result(response)
+            return self._settle(number, Refused(answer.kind, number, answer.value))
+        if answer.kind == Kind.STOPPED:
+            return self._settle(number, MapStopped(error_of(answer.value)))
+        if number not in self._numbers.waiting:
+            raise ValueError(f"it answered request {number}, which waits for no answer")
+        try:
+            response = self._session.open(number, answer.sealed, self._asked.get(number))
+        except MessageChanged as problem:
+            return self._settle(number, problem)
+        del self._numbers.waiting[number]
+        self._asked.pop(number, None)
+        self._settle(number, response)
 
-    def _fail(self, number: int, problem: Exception) -> None:
+    def _settle(self, number: int, end: Response | Exception) -> None:
         future = self._waiting.pop(number, None)
-        if future is not None and not future.done():
-            future.set_exception(problem)
+        if future is None or future.done():
+            return
+        if isinstance(end, Exception):
+            future.set_exception(end)
+        else:
+            future.set_result(end)
 
     def _gone(self, why: str | None = None) -> ConnectionLost:
         if why is not None:
@@ -313,7 +315,7 @@ class AsyncMap:
             self._closing.append(self._writer)
             self._writer, self._lost = None, why
         for number in list(self._waiting):
-            self._fail(number, self._gone())
+            self._settle(number, self._gone())
 
     async def _end(self, why: str) -> None:
         self._drop(why)
@@ -344,36 +346,26 @@ class _Blocking(Closing):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._client: AsyncMap | None = None
         try:
-            self._client = self._wait(AsyncMap.connect(host, port, keys, **options))
+            self.client = self.wait(AsyncMap.connect(host, port, keys, **options))
         except BaseException:
-            self.close()
+            self._end()
             raise
-        self.config, self.first = self._client.config, self._client.number
+        self.config, self.first = self.client.config, self.client.number
 
-    def _wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+    def wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    @property
-    def number(self) -> int:
-        assert self._client is not None
-        return self._client.number
-
     def run(self, requests: Sequence[Request]) -> list[Response]:
-        assert self._client is not None
-        return self._wait(self._client.run(requests))
-
-    def reconnect(self) -> list[tuple[Request, Response]]:
-        assert self._client is not None
-        return self._wait(self._client.reconnect())
+        return self.wait(self.client.run(requests))
 
     def close(self) -> None:
-        if self._loop.is_closed():
-            return
-        if self._client is not None:
-            self._wait(self._client.close())
-        self._wait(asyncio.sleep(0))  # what has been closed is taken down
+        if not self._loop.is_closed():
+            self.wait(self.client.close())
+            self._end()
+
+    def _end(self) -> None:
+        self.wait(asyncio.sleep(0))  # what has been closed is taken down
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -389,25 +381,17 @@ class RemoteMap(ObliviousMap):
     @property
     def number(self) -> int:
         """The number of the session's next request."""
-        return self._remote.number
+        return self._remote.client.number
 
     def reconnect(self) -> list[tuple[Request, Response]]:
         """As `AsyncMap.reconnect`. Raises ValueError once the map is closed."""
         self._check_open()
-        missed = self._remote.reconnect()
+        missed = self._remote.wait(self._remote.client.reconnect())
         self._note([request for request, _ in missed], [response for _, response in missed])
         return missed
 
 
-def connect(
-    host: str,
-    port: int,
-    keys: str | Path,
-    *,
-    tls: ssl.SSLContext | None = None,
-    server_name: str | None = None,
-    timeout: float = 60.0,
-) -> RemoteMap:
-    """Return the map behind a server, with the calls of a dictionary. Parameters and errors are those of
-    `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
-    return RemoteMap(_Blocking(host, port, keys, tls=tls, server_name=server_name, timeout=timeout))
+def connect(host: str, port: int, keys: str | Path, **options: Any) -> RemoteMap:
+    """Return the map behind a server, with the calls of a dictionary. Parameters, `options` among them, and
+    errors are those of `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
+    return RemoteMap(_Blocking(host, port, keys, **options))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "read_admission",
     "read_client",
     "read_device",
+    "sync_folder",
     "write_keys",
 ]
 
@@ -35,6 +37,15 @@ _NAMES = ("page", "session", "hash", "pairs")
 
 class KeyFileError(Exception):
     """A file of keys cannot be read, or is not one. The message has no key."""
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring a folder's names to disk: they stay, even where the machine is switched off now."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def name_of(session: int) -> str:
@@ -86,11 +97,7 @@ class Use:
         """Note it: to be called before the first request. Raises KeyFileError."""
         try:
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)  # it stays, even where the machine is switched off now
-            finally:
-                os.close(folder)
+            sync_folder(self._path.parent)
         except FileExistsError:  # another device has begun meanwhile
             raise self._again() from None
         except OSError as problem:
@@ -112,12 +119,8 @@ def _read(path: str | Path, **digits: int) -> list[str]:
     values: list[str] = []
     for name, count in digits.items():
         value = found.get(name) if isinstance(found, dict) else None
-        if not isinstance(value, str) or len(value) != count:
+        if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-fA-F]{{{count}}}", value):
             raise KeyFileError(f"{path} has no key {name} of {count} hexadecimal digits")
-        try:
-            bytes.fromhex(value)
-        except ValueError:
-            raise KeyFileError(f"{path}: the key {name} is not hexadecimal") from None
         values.append(value)
     return values
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...models.omap.ciphers import COUNT_BITS
-from .keyfiles import KeyFileError
+from .keyfiles import KeyFileError, sync_folder
 
 __all__ = ["Numbers"]
 
@@ -107,11 +107,7 @@ class Numbers:
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # before the new file gets a number that the old one has not
-        finally:
-            os.close(folder)
+        sync_folder(self.path.parent)  # before the new file gets a number that the old one has not
 
 
 def _lines(frames: dict[int, bytes]) -> bytes:

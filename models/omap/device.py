@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NoReturn
 
 from ..errors import ErrorCode, HardwareCode
 from .config import OmapConfig
@@ -47,7 +48,6 @@ class Device:
         request = open_request(self.config, self.keys.session, number, sealed)
         if request is None:
             self._stop(MapError.REQUEST_TAG)
-        assert request is not None
         response = self.step(request).response
         return seal_response(self.config, self.keys.session, number, response)
 
@@ -93,7 +93,6 @@ class Device:
                 request = open_request(config, key, number, message, loading=True)
                 if request is None:
                     self._stop(MapError.REQUEST_TAG)
-                assert request is not None
                 yield request
 
         steps = self.load_run(opened(), records)
@@ -132,6 +131,6 @@ class Device:
         if self._stopped is not None:
             raise Stopped(MapError.STOPPED)
 
-    def _stop(self, code: MapError) -> None:
+    def _stop(self, code: MapError) -> NoReturn:
         self._stopped = code
         raise Stopped(code)
