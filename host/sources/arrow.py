@@ -128,17 +128,9 @@ class _Packing:
         labels = {cast.column: cast.categories for cast in self.casts if cast.categories}
         packed = pack(self.columns, self.path.stem, labels=labels)
         if self.casts or self.left_out:
+            found = {"casts": tuple(self.casts), "left_out": tuple(self.left_out)}
             reason = "its columns are packed here"
-            packed.provenance = Provenance(
-                "packed",
-                reason,
-                "",
-                len(packed.pages),
-                0,
-                0,
-                tuple(self.casts),
-                tuple(self.left_out),
-            )
+            packed.provenance = Provenance("packed", reason, "", len(packed.pages), **found)
         return packed
 
     def add(self, name: str, column: Any) -> None:
@@ -175,11 +167,11 @@ class _Packing:
                 values = values.cast(pa.string())
             column = values.take(column.indices)
         kind, asked = column.type, self.features.asked(name)
-        if _is_list(kind):
+        if _is(kind, "list"):
             self.columns[name] = _array_from_arrow(name, column, self.path)
         elif pa.types.is_null(kind):
             self.columns[name] = np.ma.masked_all(len(column), np.float64)
-        elif _is_number(kind):
+        elif _is(kind, "number"):
             self.columns[name] = self._numbers(column)
         elif pa.types.is_decimal(kind):
             self._cast(name, kind, column, "float8", _ROUNDED, _decimals(column))
@@ -188,7 +180,9 @@ class _Packing:
                 f"column {name!r} of {self.path} has the type {kind}, which cannot become a number",
                 "divide it by a unit of time: its seconds are a number",
             )
-        elif not asked and (not _is_text(kind) and not (self.narrow and pa.types.is_date(kind))):
+        elif not asked and (
+            not _is(kind, "text", "binary") and not (self.narrow and pa.types.is_date(kind))
+        ):
             self.left_out.append((name, str(kind)))
         elif not asked:
             self.columns[name] = np.array(self._texts(name, column), object)
@@ -245,7 +239,7 @@ class _Packing:
             texts: list[str | None] = column.cast(pa.string()).to_pylist()
         except pa.ArrowException as error:
             what = f"has the type {column.type}, which cannot be packed"
-            if _is_binary(column.type):
+            if _is(column.type, "binary"):
                 what = "holds bytes that are no text in UTF-8"
             raise table_error(
                 f"column {name!r} of {self.path} {what}", "leave the column out"
@@ -269,36 +263,20 @@ class _Packing:
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"
 
 
-def _is_list(kind: Any) -> bool:
+#: kinds of types, by the names of Arrow's questions, not all of which each version has
+_KINDS = {
+    "list": ("list", "large_list", "fixed_size_list"),
+    "number": ("integer", "floating", "boolean"),
+    "text": ("string", "large_string", "string_view"),
+    "binary": ("binary", "large_binary", "binary_view", "fixed_size_binary"),
+}
+
+
+def _is(kind: Any, *kinds: str) -> bool:
     import pyarrow as pa
 
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _is_number(kind: Any) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    views = getattr(types, "is_string_view", lambda kind: False)
-    texts = types.is_string(kind) or types.is_large_string(kind) or views(kind)
-    return bool(texts) or _is_binary(kind)
-
-
-def _is_binary(kind: Any) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    views = getattr(types, "is_binary_view", lambda kind: False)
-    variable = types.is_binary(kind) or types.is_large_binary(kind) or views(kind)
-    return bool(variable or types.is_fixed_size_binary(kind))
+    questions = (getattr(pa.types, f"is_{name}", None) for each in kinds for name in _KINDS[each])
+    return any(ask is not None and ask(kind) for ask in questions)
 
 
 def _decimals(column: Any) -> npt.NDArray[np.float64]:
@@ -346,7 +324,6 @@ def _integers(column: Any) -> npt.NDArray[np.int64]:
 
 
 def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
-    import pyarrow as pa
     from pyarrow import compute
 
     if column.null_count:
@@ -355,11 +332,7 @@ def _array_from_arrow(name: str, column: Any, path: Path) -> npt.NDArray[Any]:
             "drop these rows, or fill them",
         )
     elements = column.flatten()
-    if not (
-        pa.types.is_integer(elements.type)
-        or pa.types.is_floating(elements.type)
-        or pa.types.is_boolean(elements.type)
-    ):
+    if not _is(elements.type, "number"):
         raise table_error(
             f"array column {name!r} of {path} has elements of the type {elements.type}",
             "only numbers can be packed",

@@ -28,7 +28,10 @@ from .errors import SourceError, table_error
 from .provenance import UNREADABLE, Provenance
 from .synthetic import RandomOptions, random_columns
 
-__all__ = ["Table", "pack"]
+__all__ = ["NO_FIT", "Table", "in_pages", "pack"]
+
+#: what `write_heap` says of a row that needs larger pages
+NO_FIT = "does not fit a page"
 
 
 @dataclass(eq=False)
@@ -172,16 +175,27 @@ class Table:
         Raises SourceError for an array column without `length` and for rows that fit no page.
         """
         columns = random_columns(schema, RandomOptions(rows, seed, task), labels)
-        while True:
-            try:
-                return cls(schema, write_heap(schema, columns), schema.table)
-            except ValueError as error:
-                if schema.page_size >= PAGE_SIZES[-1]:
-                    raise table_error(
-                        f"random: {error}",
-                        "use smaller dimensions: a row lies in one page of at most 32 KB",
-                    ) from error
-                schema = replace(schema, page_size=2 * schema.page_size)
+        try:
+            return cls(*in_pages(schema, columns), schema.table)
+        except ValueError as error:
+            raise table_error(
+                f"random: {error}",
+                "use smaller dimensions: a row lies in one page of at most 32 KB",
+            ) from error
+
+
+def in_pages(
+    schema: Schema, values: Mapping[str, Any], most: int = PAGE_SIZES[-1], **options: Any
+) -> tuple[Schema, npt.NDArray[np.uint8]]:
+    """Write rows (`write_heap`) into pages of the schema's size, or of a larger one, `most` at most,
+    where a row needs it; return the schema with that size as well. Raises ValueError."""
+    while True:
+        try:
+            return schema, write_heap(schema, values, **options)
+        except ValueError as error:
+            if NO_FIT not in str(error) or schema.page_size >= most:
+                raise
+            schema = replace(schema, page_size=2 * schema.page_size)
 
 
 def _irregular(values: Any) -> bool:
@@ -320,15 +334,11 @@ def pack(
     made = [(replace(c, labels=labels.get(c.name)), data, null) for c, data, null in made]
     values = {column.name: data for column, data, _ in made}
     nulls = {column.name: null for column, _, null in made if null is not None}
-    sizes = [page_size] if page_size else [8192, 16384, 32768]
-    for size in sizes:
-        schema = Schema(name, tuple(column for column, _, _ in made), size)
-        try:
-            return Table(schema, write_heap(schema, values, nulls=nulls), name)
-        except ValueError as error:
-            reason = str(error)
-            if "does not fit a page" not in reason:
-                raise table_error(
-                    f"{name}: {reason}", "does every column hold what its type says?"
-                ) from error
-    raise table_error(f"{name}: {reason}", "use float32 in place of float64, or fewer columns")
+    schema = Schema(name, tuple(column for column, _, _ in made), page_size or 8192)
+    try:
+        return Table(*in_pages(schema, values, page_size or PAGE_SIZES[-1], nulls=nulls), name)
+    except ValueError as error:
+        hint = "does every column hold what its type says?"
+        if NO_FIT in str(error):
+            hint = "use float32 in place of float64, or fewer columns"
+        raise table_error(f"{name}: {error}", hint) from error

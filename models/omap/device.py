@@ -69,18 +69,18 @@ class Device:
             done.append(step)
         return done
 
-    def load(self, items: Sequence[Item]) -> list[Step]:
-        """Load records, in as many loads as HBM's frames need. Raises Stopped: DUPLICATE for a key
-        that is there; OverflowError for more than the map has room for, before anything is changed."""
+    def load(self, items: Sequence[Item], records: int = 0) -> list[Step]:
+        """Load items, as so many records if these are more, in as many loads as HBM's frames need. Raises
+        Stopped: DUPLICATE for a key that is there; OverflowError for more than the map has room for, before anything is changed."""
         self._check()
         if len(self.map) + len(items) > self.config.capacity:
             raise OverflowError(f"the map holds {self.config.capacity:,} items")
         done: list[Step] = []
         at = 0
-        for size in batches(self.config, len(items), len(self.map)):
+        for size in batches(self.config, max(records, len(items)), len(self.map)):
             part = items[at : at + size]
             at += size
-            done += self.load_run(load_requests(self.config, part), size)
+            done += self.load_run(load_requests(self.config, part, size), size)
         return done
 
     def serve_load(self, sealed: Sequence[bytes], records: int) -> list[bytes]:

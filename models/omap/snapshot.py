@@ -19,7 +19,6 @@ from .device import Device, Stopped
 from .errors import MapError
 from .golden import Item
 from .image import entries, frame, image, records
-from .load import batches, load_requests
 from .messages import Keys
 from .traffic import open_page
 
@@ -103,10 +102,7 @@ def restore(
         raise ValueError("the new device needs keys that were never used")
     items = items_of(snapshot, config, key, epoch, old.page)
     device = Device(config, fresh)
-    at = 0
-    for size in batches(config, config.capacity):
-        device.load_run(load_requests(config, items[at : at + size], size), size)
-        at += size
+    device.load(items, config.capacity)
     return device
 
 

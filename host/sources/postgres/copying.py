@@ -7,7 +7,7 @@ a row. The trailer is a row of -1 fields.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ....models.heap.schema import TYPES
 from ....models.heap.values import DTYPES, array_body, varlena
 
-__all__ = ["Values", "array_lengths", "concatenated", "fields", "messages", "one_length", "sent"]
+__all__ = ["Values", "array_lengths", "columns_of", "messages", "one_length", "sent"]
 
 _HEADER, _TRAILER = 19, 2
 _BATCH = 1 << 14  # rows taken apart together, at most
@@ -80,6 +80,24 @@ def _waited(connection: Any) -> tuple[int, memoryview]:
 
     row = connection.wait(generators.copy_from(connection.pgconn))
     return (len(row), memoryview(row)) if hasattr(row, "__len__") else (-1, memoryview(b""))
+
+
+def columns_of(
+    connection: Any, queries: Iterable[Any], kinds: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[np.bool_]]]:
+    """Return what SELECTs give together, whose columns have these names and types, and where it is NULL; both without columns where there are no rows."""
+    from psycopg import sql
+
+    statements = (sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(query) for query in queries)
+    parts = [
+        fields(batch, list(kinds.values()))
+        for statement in statements
+        for batch in messages(connection, statement)
+    ]
+    joined = [concatenated(column) for column in zip(*parts, strict=True)]
+    return {name: v for name, (v, _) in zip(kinds, joined, strict=False)}, {
+        name: null for name, (_, null) in zip(kinds, joined, strict=False)
+    }
 
 
 def fields(batch: Batch, kinds: Sequence[str]) -> list[Values]:

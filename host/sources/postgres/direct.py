@@ -38,7 +38,7 @@ from ....models.heap.survey import line_words, survey
 from ....models.heap.writer import write_heap
 from ..errors import server_error
 from .catalog import Relation
-from .copying import array_lengths, concatenated, fields, messages, one_length, sent
+from .copying import array_lengths, columns_of, messages, one_length, sent
 from .counting import counting
 
 __all__ = ["NotDirect", "Pages", "read_pages"]
@@ -270,13 +270,8 @@ def _visible(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the places (block, line pointer) of the tuples that the snapshot sees, at least those in `blocks`, each once."""
     ends = np.nonzero(np.diff(blocks) != 1)[0]
-    ranges = list(
-        zip(
-            blocks[[0, *(ends + 1)]].tolist(),
-            (blocks[[*ends, len(blocks) - 1]] + 1).tolist(),
-            strict=True,
-        )
-    )
+    firsts, behind = blocks[[0, *(ends + 1)]], blocks[[*ends, len(blocks) - 1]] + 1
+    ranges = list(zip(firsts.tolist(), behind.tolist(), strict=True))
     # without scans by ranges of places each range would read the whole table
     if len(blocks) * 2 > total or relation.version < 140000:
         parts = [_places(connection, relation, "SELECT ctid FROM ONLY {}")]
@@ -294,19 +289,9 @@ def _visible(
 
 def _places(connection: Any, relation: Relation, query: str) -> npt.NDArray[np.int64]:
     """Return what a query for ctid gives: block number's halves and line pointer, one row each."""
-    batches = [
-        data
-        for data, _ in messages(
-            connection, _only(relation, f"COPY ({query}) TO STDOUT (FORMAT binary)")
-        )
-    ]
-    return (
-        np.concatenate([np.zeros(0, np.uint8), *batches])
-        .reshape(-1, 12)[:, 6:]
-        .copy()
-        .view(">u2")
-        .astype(np.int64)
-    )
+    statement = _only(relation, f"COPY ({query}) TO STDOUT (FORMAT binary)")
+    rows = [np.zeros(0, np.uint8), *(data for data, _ in messages(connection, statement))]
+    return np.concatenate(rows).reshape(-1, 12)[:, 6:].copy().view(">u2").astype(np.int64)
 
 
 # -- arrays that are compressed or out of line -----------------------------------------------------------------------------
@@ -361,25 +346,16 @@ def _rebuilt(
 
     wanted = [c for c in schema.columns if c.is_numeric]
     listed = sql.SQL(", ").join(sql.Identifier(c.name) for c in wanted)
-    parts = []
-    for first in range(0, len(block), _TIDS):
-        tids = ",".join(
-            f'"({b},{n})"'
-            for b, n in zip(
-                block[first : first + _TIDS].tolist(),
-                line[first : first + _TIDS].tolist(),
-                strict=True,
-            )
+    tids = [f'"({b},{n})"' for b, n in zip(block.tolist(), line.tolist(), strict=True)]
+    queries = (
+        sql.SQL("SELECT {} FROM ONLY {} WHERE ctid = ANY ({}::tid[])").format(
+            listed,
+            sql.Identifier(relation.namespace, relation.name),
+            sql.Literal("{" + ",".join(tids[first : first + _TIDS]) + "}"),
         )
-        query = sql.SQL(
-            "COPY (SELECT {} FROM ONLY {} WHERE ctid = ANY ({}::tid[])) TO STDOUT (FORMAT binary)"
-        ).format(
-            listed, sql.Identifier(relation.namespace, relation.name), sql.Literal("{" + tids + "}")
-        )
-        parts += [fields(batch, [c.type for c in wanted]) for batch in messages(connection, query)]
-    joined = [concatenated([part[k] for part in parts]) for k in range(len(wanted))]
-    values = {c.name: v for c, (v, _) in zip(wanted, joined, strict=True)}
-    nulls = {c.name: null for c, (_, null) in zip(wanted, joined, strict=True)}
+        for first in range(0, len(tids), _TIDS)
+    )
+    values, nulls = columns_of(connection, queries, {c.name: c.type for c in wanted})
     found = {c.name: array_lengths(values[c.name]) for c in wanted if c.is_array}
     try:
         return write_heap(schema, values, nulls=nulls), found

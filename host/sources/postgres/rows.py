@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ....models.heap.page import PAGE_SIZES
 from ....models.heap.schema import Column, Schema
-from ....models.heap.writer import write_heap
 from ..errors import server_error, table_error
 from ..features import Features, Numbered, number_categories
 from ..provenance import Cast
+from ..table import NO_FIT, in_pages
 from .casts import CATEGORIES, Feature
 from .catalog import Attribute
-from .copying import Values, array_lengths, concatenated, fields, messages, one_length
+from .copying import array_lengths, columns_of, one_length
 
 __all__ = ["read_rows"]
 
@@ -48,11 +49,8 @@ def read_rows(
         if becomes.endswith("[]"):
             length = one_length(array_lengths(values[a.name])) if labels is None else len(labels)
         made.append(Column(a.name, becomes, not_null=a.not_null, length=length, labels=labels))
-    schema = Schema(
-        name,
-        (*made, *(Column(a.name, a.type or "text", dropped=True) for a in left_out)),
-        page_size,
-    )
+    behind = (Column(a.name, a.type or "text", dropped=True) for a in left_out)
+    schema = Schema(name, (*made, *behind), page_size if like is not None else max(page_size, 8192))
     natts = len(made)
     if like is not None and _fits(like, made):
         known = {c.name: c for c in made}
@@ -66,7 +64,15 @@ def read_rows(
         )
         schema = Schema(name, columns_there, like.page_size)
         natts = max(i for i, c in enumerate(like.columns) if c.is_numeric) + 1
-    return *_pack(schema, values, nulls, natts, like is not None), tuple(casts)
+    most = PAGE_SIZES[-1] if like is None else schema.page_size
+    try:
+        return *in_pages(schema, values, most, nulls=nulls, natts=natts), tuple(casts)
+    except ValueError as error:
+        if NO_FIT not in str(error):
+            raise
+        raise table_error(
+            f"{name}: {error}", "select fewer columns, or shorter types, with ?query=SELECT …"
+        ) from error
 
 
 def _fits(like: Schema, made: Sequence[Column]) -> bool:
@@ -82,19 +88,11 @@ def _fetch(
     listed = sql.SQL(", ").join(
         sql.SQL(todo.expression).format(sql.Identifier("q", a.name)) for a, todo in columns
     )
-    kinds = [todo.becomes for _, todo in columns]
-    parts: list[list[Values]] = []
-    for batch in messages(
-        connection,
-        sql.SQL("COPY (SELECT {} FROM {} AS q) TO STDOUT (FORMAT binary)").format(listed, origin),
-    ):
-        parts.append(fields(batch, kinds))
-    if not parts:
+    query = sql.SQL("SELECT {} FROM {} AS q").format(listed, origin)
+    found = columns_of(connection, [query], {a.name: todo.becomes for a, todo in columns})
+    if not found[0]:
         raise server_error(f"{name} is empty", "training needs at least one row")
-    joined = {a.name: concatenated([part[k] for part in parts]) for k, (a, _) in enumerate(columns)}
-    return {key: v for key, (v, _) in joined.items()}, {
-        key: null for key, (_, null) in joined.items()
-    }
+    return found
 
 
 def _number(
@@ -108,25 +106,3 @@ def _number(
         )
         own_order = [row[0] for row in rows], "in the enum's order"
     return number_categories(a.name, cells, features, own_order)
-
-
-def _pack(
-    schema: Schema, values: Mapping[str, Any], nulls: Mapping[str, Any], natts: int, settled: bool
-) -> tuple[Schema, Any]:
-    """Pack into pages of the schema's size, or larger ones unless the size is `settled`."""
-    sizes = (
-        [schema.page_size]
-        if settled
-        else [size for size in (8192, 16384, 32768) if size >= schema.page_size]
-    )
-    for size in sizes:
-        schema = Schema(schema.table, schema.columns, size)
-        try:
-            return schema, write_heap(schema, values, nulls=nulls, natts=natts)
-        except ValueError as error:
-            reason = str(error)
-            if "does not fit a page" not in reason:
-                raise
-    raise table_error(
-        f"{schema.table}: {reason}", "select fewer columns, or shorter types, with ?query=SELECT …"
-    )
