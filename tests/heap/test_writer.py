@@ -80,12 +80,17 @@ def test_round_trip(table: Any, short: bool, strewn: bool, missing: float, shuff
         _same(got[name], values, nulls[name] if nulls else np.zeros(rows, bool))
 
 
-@given(tables(), st.booleans())
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_rows_of_one_layout(table: Any, short: bool) -> None:
-    schema, columns, _ = table
-    at_once = write_heap(schema, columns, short=short)
-    assert np.array_equal(at_once, write_pruned(schema, columns, short=short))
+@given(tables(), st.booleans(), st.booleans(), st.sampled_from([0, 0.3, 1]))
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_rows_at_once_are_rows_one_by_one(
+    table: Any, short: bool, cut: bool, missing: float
+) -> None:
+    schema, columns, rng = table
+    rows = len(next(iter(columns.values())))
+    nulls = {name: rng.random(rows) < missing for name in columns}
+    natts = rng.integers(1, len(schema.columns) + 1, rows).tolist() if cut else None
+    how: dict[str, Any] = {"short": short, "natts": natts, "nulls": nulls}
+    assert np.array_equal(write_heap(schema, columns, **how), write_pruned(schema, columns, **how))
 
 
 def test_blocks_whose_number_takes_more_than_16_bits() -> None:
@@ -248,30 +253,6 @@ def test_no_rows() -> None:
     assert read_heap(SCHEMA, np.zeros((2, 8192), np.uint8))["id"].shape == (
         0,
     )  # new pages hold none
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_rows_at_once_are_rows_one_by_one(seed: int) -> None:
-    """Rows of any layout are packed column by column, as a writer does that takes them one by one."""
-    rng = np.random.default_rng(seed)
-    kinds = [
-        str(k)
-        for k in rng.choice([*sorted(NUMERIC), "text", "uuid", "macaddr"], rng.integers(1, 20))
-    ]
-    schema = Schema(
-        "t",
-        tuple(Column(f"c{i}", kind) for i, kind in enumerate(kinds)),
-        int(rng.choice([4096, 8192])),
-    )
-    rows = int(rng.integers(1, 300))
-    values = {c.name: _values(c, rows, rng, int(rng.integers(1, 9))) for c in schema.columns}
-    nulls = {name: rng.random(rows) < rng.choice([0, 0.3, 1]) for name in values}
-    how: dict[str, Any] = {
-        "natts": rng.integers(1, len(kinds) + 1, rows).tolist() if seed % 5 == 0 else None,
-        "short": seed % 4 < 2,
-    }
-    many = write_heap(schema, values, nulls=nulls, **how)
-    assert np.array_equal(many, write_pruned(schema, values, nulls=nulls, **how))
 
 
 @pytest.mark.parametrize("kind", ["text", "float8[]"])

@@ -412,16 +412,6 @@ def test_the_model_counts_cycles():
     assert backend.cycles > alone
 
 
-@pytest.mark.parametrize("capacity, value_bytes", [(1, 8), (7, 24), (100, 1000), (50, 1024)])
-def test_maps_of_odd_sizes(capacity, value_bytes):
-    box = ObliviousMap(capacity, value_bytes=value_bytes, backend="model")
-    items = {key << 57: bytes([key]) * value_bytes for key in range(capacity)}
-    box.update(items)
-    assert box == items
-    with pytest.raises(OverflowError):
-        box[123] = bytes(value_bytes)
-
-
 def test_backends_that_there_are_not():
     with pytest.raises(
         ValueError, match="golden, model, device, or what opens a device, not 'rtl'"

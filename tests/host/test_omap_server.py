@@ -177,22 +177,6 @@ def test_a_map_behind_tls_is_a_dict(server_tls, client_tls):
         assert box.get_many(mirror) == list(mirror.values())
 
 
-def test_wrong_operations_and_buffers_leave_the_map_as_it_was(server):
-    with _connect(server) as box:
-        box[1] = b"12345678"
-        for wrong in (
-            ("get", 1, None),
-            (258, 1, bytes(8)),
-            (_PUT, 1, memoryview(bytes(32)).cast("I")),
-        ):
-            with pytest.raises((TypeError, ValueError), match=r"an operation is|not 32"):
-                box.batch([(_GET, 1, None), wrong])
-        assert box[1] == b"12345678" and box.number == 2
-    for call in (lambda: box[1], box.reconnect):
-        with pytest.raises(ValueError, match=r"^the map is closed$"):
-            call()
-
-
 def test_requests_are_under_way_together(server):
     async def talk():
         async with await AsyncMap.connect("127.0.0.1", server.port, server.keys) as box:
@@ -434,6 +418,8 @@ def test_a_broken_connection_loses_nothing(server, proxy):
         assert dict(box) == {} and 1 not in box
         box[1] = b"abcdefgh"
         assert dict(box) == {1: b"abcdefgh"}
+    with pytest.raises(ValueError, match=r"^the map is closed$"):
+        box.reconnect()
 
 
 def test_what_a_client_leaves_is_carried_out_before_the_next_ones_requests(server, proxy):

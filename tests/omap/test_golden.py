@@ -4,8 +4,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.errors import MapError
@@ -15,7 +13,6 @@ from penstock.models.omap.pairs import PairSource, expected_blocks
 from penstock.models.omap.planner import plan
 from penstock.models.omap.traffic import open_page, page_traffic, seal_pages, seal_requests
 from testbench.omap import KEYS, config, requests
-from testbench.omap_machine import QUICK, DictMachine
 
 
 def test_an_access_opens_the_pages_that_its_item_was_given_before():
@@ -135,23 +132,6 @@ def test_bounds_that_are_exceeded():
     assert fill(slots=2) is MapError.PAGE_FULL
     assert fill(buckets=2) is MapError.BUCKET_FULL
     assert fill(frames=6) is MapError.FRAMES
-
-
-TestMachine = DictMachine.TestCase
-TestMachine.settings = settings(QUICK, max_examples=10, stateful_step_count=10)
-
-
-class _Long(DictMachine):
-    operations = 350
-
-
-@pytest.mark.long
-def test_a_million_operations():
-    _Long.done = 0
-    run_state_machine_as_test(
-        _Long, settings=settings(QUICK, max_examples=120, stateful_step_count=50)
-    )
-    assert _Long.done >= 1_000_000
 
 
 def test_keys_are_independent():

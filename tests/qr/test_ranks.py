@@ -16,10 +16,10 @@ from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import pack_changes, unpack_changes
 from penstock.models.qr.job import Anchor, Fit, Label, Sums
-from penstock.models.qr.layout import Size, block_words, change_words, memo_words, shift_words
+from penstock.models.qr.layout import Size, change_words, memo_words, shift_words
 from penstock.models.qr.memo_image import pack_memo, unpack_memo
 from penstock.models.qr.normal_equations import design
-from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, block_sums, shifts
+from penstock.models.qr.ranks import BLOCK_ROWS, TREND_BITS, Frames, shifts
 from testbench.qr_runs import crowd
 
 CONFIG = FitPlan(n_max=9, sums=Sums.INCREMENTAL, blocks=8, gram_lanes=45, lanes=9)
@@ -75,18 +75,6 @@ def test_few_rows_are_named():
     assert len(shifts(job).moved) < 100 and Size.of(job).moved == len(shifts(job).moved)
     again = group.batch(keys(source, 0, 8), np.zeros(0, dtype=np.int64))
     assert not Size.of(replace(again, inserted=np.zeros(0, dtype=np.int64))).moved
-
-
-def test_blocks_of_a_full_training():
-    group = Group(CONFIG, keys(np.random.default_rng(2), 100, 5))
-    sums = block_sums(group.full(), CONFIG)
-    assert sums[:, 0].tolist() == [13] * 7 + [9]
-    assert (sums.sum(axis=0) == design(group.rows, group.offsets).sum(axis=0)).all()
-    assert (
-        block_words(Size(9, 0), CONFIG) == 4
-        and block_words(Size(5, 0), replace(CONFIG, n_max=18)) == 8
-    )
-    assert block_words(Size(9, 0), replace(CONFIG, bus_bytes=8)) == 24
 
 
 def test_crowded_blocks():
