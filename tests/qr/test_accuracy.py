@@ -12,41 +12,8 @@ import pytest
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
-
-
-def matrix(job: Job) -> np.ndarray:
-    a = np.ones((len(job.rows), job.window.columns))
-    a[:, 1:] = job.rows.astype(float) - job.offsets
-    return a
-
-
-def largest(a: np.ndarray, weights: np.ndarray, job: Job) -> float:
-    return float(np.abs(job.target_labels() - a @ weights)[job.alive].max())
-
-
-def as_near_as_least_squares(job: Job, fit: Fit) -> float:
-    """How much larger the largest position error is than that of float64 least squares of the live rows."""
-    a, live = matrix(job), job.alive
-    best = largest(
-        a, np.linalg.lstsq(a[live], job.target_labels()[live].astype(float), rcond=None)[0], job
-    )
-    found = largest(a, fit.values.astype(float), job)
-    assert abs(found - best) <= 0.01 * best
-    return found / best - 1
-
-
-def equals_python(job: Job, fit: Fit) -> None:
-    """c and AᵀA in Python's own integers, whatever their size."""
-    a = [[1, *(int(x) - int(o) for x, o in zip(row, job.offsets, strict=True))] for row in job.rows]
-    labels = [int(b) for b in job.target_labels()]
-    for i in range(job.window.columns):
-        assert int(fit.memo.right_hand_side[i]) == sum(
-            b * row[i] for b, row in zip(labels, a, strict=True)
-        )
-        if fit.memo.gram is not None:
-            for j in range(i, job.window.columns):
-                assert int(fit.memo.gram[i, j]) == sum(row[i] * row[j] for row in a)
+from penstock.models.qr.job import Bounds, Fit, Label, Method, Sums
+from testbench.qr_least_squares import as_least_squares, exact
 
 
 def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: int) -> None:
@@ -62,9 +29,9 @@ def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: i
         group.take(fit)
         full += job.memo is None
         if number % every == every - 1:
-            as_near_as_least_squares(job, fit)
+            as_least_squares(job, fit)
         if number + 1 == batches:
-            equals_python(job, fit)
+            exact(job, fit)
             break
         live = np.flatnonzero(group.live)
         come, go = (int(source.integers(0, most + 1)) for _ in range(2))

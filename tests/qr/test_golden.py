@@ -16,6 +16,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Label, Method, Sums, Window
+from testbench.qr_least_squares import as_least_squares, exact
 
 METHODS = [Method.GIVENS, Method.GRAM]
 
@@ -33,30 +34,6 @@ def holds(fit: Fit, job: Job) -> None:
         assert fit.err_min <= errors.min() and errors.max() <= fit.err_max
         if fit.rescanned:
             assert (fit.err_min, fit.err_max) == (errors.min(), errors.max())
-
-
-def as_least_squares(job: Job, fit: Fit) -> None:
-    """The largest error is that of float64 least squares."""
-    assert job.live is None or job.live.all()
-    a = np.column_stack([np.ones(len(job.rows)), job.rows.astype(float) - job.offsets])
-    b = job.target_labels()
-    best = np.abs(b - a @ np.linalg.lstsq(a, b.astype(float), rcond=None)[0]).max()
-    assert abs(np.abs(b - a @ fit.values.astype(float)).max() - best) <= 0.01 * best
-
-
-def exact(job: Job, fit: Fit) -> None:
-    """The memo's integers are those of Python's own arithmetic over the rows."""
-    columns = [[1] * len(job.rows)] + [
-        [int(x) - int(o) for x in job.rows[:, j]] for j, o in enumerate(job.offsets)
-    ]
-    labels = [int(b) for b in job.target_labels()]
-    memo = fit.memo
-    for i, left in enumerate(columns):
-        assert memo.sums[i] == sum(left) and memo.squares[i] == sum(x * x for x in left)
-        assert memo.right_hand_side[i] == sum(b * x for b, x in zip(labels, left, strict=True))
-        if memo.gram is not None:
-            for j in range(i, len(columns)):
-                assert memo.gram[i, j] == sum(x * y for x, y in zip(left, columns[j], strict=True))
 
 
 def batches(
