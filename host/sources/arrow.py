@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,9 @@ class _Packing:
         labels = {cast.column: cast.categories for cast in self.casts if cast.categories}
         packed = pack(self.columns, self.path.stem, labels=labels)
         if self.casts or self.left_out:
-            found = {"casts": tuple(self.casts), "left_out": tuple(self.left_out)}
-            reason = "its columns are packed here"
-            packed.provenance = Provenance("packed", reason, "", len(packed.pages), **found)
+            facts = Provenance("packed", "its columns are packed here", "", len(packed.pages))
+            found = tuple(self.casts), tuple(self.left_out)
+            packed.provenance = replace(facts, casts=found[0], left_out=found[1])
         return packed
 
     def add(self, name: str, column: Any) -> None:
