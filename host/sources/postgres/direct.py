@@ -99,27 +99,24 @@ def _only(relation: Relation, text: str) -> Any:
 def _images(connection: Any, relation: Relation, blocks: int) -> tuple[str, Bytes]:
     from psycopg import errors
 
+    barred = {
+        "files of a table that is not logged are never current": relation.persistence != "p",
+        "files of a standby may be older than its snapshot": relation.in_recovery,
+        "without data checksums nothing shows that files are whole": not relation.checksums,
+    }
+    missing = "the extension pageinspect is not installed"
     reasons = []
-    if relation.pageinspect is None:
-        reasons.append("the extension pageinspect is not installed")
-    else:
-        try:
-            with connection.transaction():  # a savepoint
-                return "buffers", _from_buffers(connection, relation, blocks)
-        except (errors.InsufficientPrivilege, errors.UndefinedFunction) as error:
-            reasons.append(str(error).splitlines()[0])
-    if relation.persistence != "p":
-        reasons.append("files of a table that is not logged are never current")
-    elif relation.in_recovery:
-        reasons.append("files of a standby may be older than its snapshot")
-    elif not relation.checksums:
-        reasons.append("without data checksums nothing shows that files are whole")
-    else:
-        try:
-            with connection.transaction():
-                return "files", _from_files(connection, relation, blocks)
-        except errors.InsufficientPrivilege as error:
-            reasons.append(str(error).splitlines()[0])
+    for way, images, why in (
+        ("buffers", _from_buffers, missing if relation.pageinspect is None else None),
+        ("files", _from_files, next((why for why, holds in barred.items() if holds), None)),
+    ):
+        if why is None:
+            try:
+                with connection.transaction():  # a savepoint
+                    return way, images(connection, relation, blocks)
+            except (errors.InsufficientPrivilege, errors.UndefinedFunction) as error:
+                why = str(error).splitlines()[0]
+        reasons.append(why)
     raise NotDirect("; ".join(reasons))
 
 
