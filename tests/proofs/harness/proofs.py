@@ -32,8 +32,8 @@ class Proof:
         Cycles within which every cover has to be reached.
     search
         Cycles within which a defect has to show.
-    defects
-        Each breaks the property.
+    defect
+        Breaks the property; several each do.
     seconds
         Of processor that a tool may take; beyond them the proof counts as failed.
     merge
@@ -49,7 +49,7 @@ class Proof:
     part: str
     states: str
     bench: Callable[[], Bench]
-    defects: tuple[Defect, ...]
+    defect: Defect | tuple[Defect, ...]
     method: str = "pdr"
     depth: int = 0
     covers: int = 30
@@ -59,6 +59,10 @@ class Proof:
     long: str = ""
     player: Callable[[Bench, int], Player] | None = None
     plays: int = 4
+
+    @property
+    def defects(self) -> tuple[Defect, ...]:
+        return self.defect if isinstance(self.defect, tuple) else (self.defect,)
 
     @property
     def name(self) -> str:

@@ -105,6 +105,6 @@ PROOFS = [
         "of two managers that copy, one of which keeps less than a burst, none waits for ever: "
         "within 6 cycles something moves",
         lambda: copiers(kept=(1, 2)),
-        (Defect("hdl.memory.arbiter", "m.d.sync += fresh.eq(1)", "m.d.sync += fresh.eq(0)"),),
+        Defect("hdl.memory.arbiter", "m.d.sync += fresh.eq(1)", "m.d.sync += fresh.eq(0)"),
     ),
 ]

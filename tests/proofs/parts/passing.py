@@ -206,35 +206,29 @@ PROOFS = [
         "hdl.memory.Guard",
         _ALL,
         guard,
-        (
-            Defect(
-                _GUARD, '("id", "addr", "len", "size", "burst")', '("id", "addr", "len", "size")'
-            ),
-        ),
+        Defect(_GUARD, '("id", "addr", "len", "size", "burst")', '("id", "addr", "len", "size")'),
     ),
     Proof(
         "hdl.memory.axi.lent_to",
         f"and `shared_by`: {_ALL}; a port that is lent to a reader and a writer, one that both share",
         ports,
-        (Defect(_AXI, "inner = Mux(lent, own, inner)", "inner = Mux(lent, inner, own)"),),
+        Defect(_AXI, "inner = Mux(lent, own, inner)", "inner = Mux(lent, inner, own)"),
     ),
     Proof(
         "hdl.shell.Shell",
         f"{_ALL}, between an engine's two ports and the shell's",
         shell,
-        (Defect("hdl.shell.shell", "inner.eq(outer)", "inner.eq(0)"),),
+        Defect("hdl.shell.shell", "inner.eq(outer)", "inner.eq(0)"),
         covers=16,
     ),
     Proof(
         "hdl.soc.Soc",
         f"{_ALL}, between an engine and the memory, the link and the memory, the link and the shell",
         device,
-        (
-            Defect(
-                "hdl.soc.soc",
-                "m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)",
-                "m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(0)",
-            ),
+        Defect(
+            "hdl.soc.soc",
+            "m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)",
+            "m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(0)",
         ),
         covers=16,
     ),

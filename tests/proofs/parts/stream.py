@@ -51,20 +51,20 @@ PROOFS = [
         "hdl.stream.Buffer",
         _RULES,
         lambda: store(lambda: Buffer(SHAPE), 2),
-        (Defect(_QUEUE, "spare_valid.eq(0)]", "spare_valid.eq(spare_valid & ~self.i.valid)]"),),
+        Defect(_QUEUE, "spare_valid.eq(0)]", "spare_valid.eq(spare_valid & ~self.i.valid)]"),
     ),
     Proof(
         "hdl.stream.Spare",
         _RULES,
         lambda: store(lambda: Spare(SHAPE), 1, at_once=True),
-        (Defect(_QUEUE, "with m.If(~held):", "with m.If(1):"),),
+        Defect(_QUEUE, "with m.If(~held):", "with m.If(1):"),
     ),
     *(
         Proof(
             "hdl.stream.Queue",
             f"{_RULES}; depth {depth}",
             lambda depth=depth: store(lambda: Queue(SHAPE, depth), depth),
-            (Defect(_QUEUE, old, new),),
+            Defect(_QUEUE, old, new),
             long="6 s" if depth == 10 else "",
         )
         for depth, old, new in (
@@ -80,6 +80,6 @@ PROOFS = [
         "hdl.stream.Queue",
         f"{_RULES}; depth 3 in block RAM",
         lambda: store(lambda: Queue(700, 3), 3),
-        (Defect(_QUEUE, "transparent_for=(write,)", "transparent_for=()"),),
+        Defect(_QUEUE, "transparent_for=(write,)", "transparent_for=()"),
     ),
 ]

@@ -326,21 +326,14 @@ PROOFS = [
         "reads pages that are there, the oldest alone, and the page buffer that is chosen (the "
         f"address inside it has no more bits than a page), {_FREE}",
         lambda: reads(page_size=64),
-        (
-            Defect(_PIPELINE, "self.page_ready = full != 0", "self.page_ready = full == full"),
-            Defect(
-                _PIPELINE,
-                "self.pages.page == self.config.buffers - 1, 0, self.pages.page + 1",
-                "self.pages.page == self.config.buffers - 1, 1, self.pages.page + 1",
-            ),
-        ),
+        Defect(_PIPELINE, "self.page_ready = full != 0", "self.page_ready = full == full"),
     ),
     Proof(
         "hdl.strider.StriderPipeline",
         "within 18 cycles it uses a line pointer, gives a tuple, ends the page or fails, with any "
         f"pages and any decoder that keeps its contract; {_BUILT_IN}",
         lambda: progress(18),
-        (_KNOWN_POINTER,),
+        _KNOWN_POINTER,
         search=46,
     ),
     Proof(
@@ -348,7 +341,7 @@ PROOFS = [
         "the same within 36 cycles, where columns may be NULL and lie behind a text; program built "
         "in, 16-byte bus",
         lambda: progress(36, mixed=True),
-        (_KNOWN_POINTER,),
+        _KNOWN_POINTER,
         search=46,
         long="35 s",
     ),
@@ -357,12 +350,10 @@ PROOFS = [
         "a page's line pointers are used in turn, each once, all of them inside the page, with any "
         f"pages and any decoder that keeps its contract; {_BUILT_IN}, page of 64 bytes",
         lambda: pointers(page_size=64),
-        (
-            Defect(
-                _FRONT,
-                "self.final.eq(self.entry + 2 == self.decoder.lower[2:])",
-                "self.final.eq(self.entry + 1 == self.decoder.lower[2:])",
-            ),
+        Defect(
+            _FRONT,
+            "self.final.eq(self.entry + 2 == self.decoder.lower[2:])",
+            "self.final.eq(self.entry + 1 == self.decoder.lower[2:])",
         ),
         seconds=300,
         long="40 s",
@@ -375,7 +366,7 @@ PROOFS.extend(
         "the contract that these rest on: what was read is what the tag says, an error of the tag is "
         f"one, the first error stays, what is said of a page stays until a page's header is read; {words}",
         lambda parameters=parameters: decoder(**parameters),
-        (defect,),
+        defect,
     )
     for words, parameters, defect in (
         (

@@ -179,11 +179,12 @@ PROOFS = [
         "UARTs and deframer as proven, requests of at most one byte; the wire takes bytes, and buses "
         "answer, within 2",
         link,
-        (Defect("hdl.link.link", "bridge.dropped.eq(deframer.dropped)", "bridge.dropped.eq(0)"),),
+        Defect("hdl.link.link", "bridge.dropped.eq(deframer.dropped)", "bridge.dropped.eq(0)"),
         method="bounded",
         depth=50,
         covers=70,
         search=60,
         merge=True,
+        long="20 s",
     ),
 ]
