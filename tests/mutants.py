@@ -13,6 +13,10 @@ time. Sources may be newer than the collection: lines are found where they stood
 Both go on where they ended (`collect --anew` begins again); --again MISSED (or late) tries these once more. `run` prints a line for
 each mutant, `table` the sums and what is left. Those of tests/equivalent.toml change nothing, for the
 reason that stands there. Everything lies in --folder, outside the checkout.
+
+With --proofs mutants are those of the shared hardware, connections among them
+(tests/support/mutation/connections.py), and judged by its proofs alone (tests/proofs/judge.py).
+Those that are no design do not count.
 """
 
 from __future__ import annotations
@@ -34,10 +38,12 @@ from queue import SimpleQueue
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
+from mutation.connections import CONNECTIONS, connections
+from mutation.connections import PACKAGES as SHARED
 from mutation.copies import PACKAGES, ROOT, Copy
-from mutation.kinds import GROUPS, KINDS, Mutant, drawn, group, mutants, sources
+from mutation.kinds import GROUPS, KINDS, Mutant, changes, drawn, group, mutants, sources
 
-ENDS = ("caught", "equivalent", "late", "MISSED")
+ENDS = ("caught", "equivalent", "late", "MISSED", "invalid")
 
 
 def collect(folder: Path, checkout: Path, arguments: list[str]) -> int:
@@ -97,11 +103,9 @@ def run(
     def tried(mutant: Mutant) -> dict[str, object]:
         bench = benches.get()
         try:
-            told = bench.tried(mutant)
+            return {"key": mutant.key} | bench.tried(mutant)
         finally:
             benches.put(bench)
-        fields = ("module", "line", "kind", "text")
-        return {"key": mutant.key} | {name: getattr(mutant, name) for name in fields} | told
 
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -132,12 +136,14 @@ def shown(mutant: Mutant, told: dict[str, object]) -> str:
 def table(wanted: list[Mutant], found: dict[str, dict[str, object]]) -> str:
     """Return the sums of each group and each kind, as Markdown, and a line for each that is left."""
     rows = [(name, [m for m in wanted if group(m.module) == name]) for name in GROUPS]
-    rows += [(name, [m for m in wanted if m.kind == name]) for name in KINDS] + [("all", wanted)]
-    lines = [f"| mutants of | drawn | tried | {' | '.join(ENDS)} |", "|---" * 7 + "|"]
+    kinds = dict.fromkeys((*KINDS, *CONNECTIONS))
+    rows += [(name, [m for m in wanted if m.kind == name]) for name in kinds] + [("all", wanted)]
+    lines = [f"| mutants of | drawn | tried | {' | '.join(ENDS)} |", "|---" * 8 + "|"]
     for name, some in rows:
         counted = Counter(str(found[m.key]["end"]) for m in some if m.key in found)
         figures = [len(some), counted.total(), *(counted[end] for end in ENDS)]
-        lines.append(f"| {name} | {' | '.join(map(str, figures))} |")
+        if some:
+            lines.append(f"| {name} | {' | '.join(map(str, figures))} |")
     left = [m for m in wanted if m.key in found and found[m.key]["end"] != "caught"]
     return "\n".join([*lines, "", *(shown(m, found[m.key]) for m in left)])
 
@@ -156,9 +162,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--again", action="append", choices=ENDS, help="try these once more")
     parser.add_argument("--only", choices=GROUPS, help="of those drawn")
+    parser.add_argument("--proofs", action="store_true", help="of shared hardware, by proofs alone")
     parser.add_argument("--anew", action="store_true", help="collect again, of today's sources")
     given, parts = parser.parse_known_args(arguments)
-    folder, checkout = given.folder, given.checkout
+    folder, checkout = given.folder / ("proofs" if given.proofs else ""), given.checkout
     folder.mkdir(parents=True, exist_ok=True)
     if given.verb == "collect":
         if given.anew:
@@ -167,10 +174,15 @@ def main(arguments: list[str] | None = None) -> int:
     if given.verb == "combine":  # of a collection that is under way
         combine(folder / "record")
         return 0
-    every = [m for name, text in sources(checkout, PACKAGES).items() for m in mutants(name, text)]
+    packages, of, kinds = (
+        (SHARED, connections, CONNECTIONS) if given.proofs else (PACKAGES, changes, KINDS)
+    )
+    every = [
+        m for name, text in sources(checkout, packages).items() for m in mutants(name, text, of)
+    ]
     wanted = [
         mutant
-        for mutant in drawn(every, given.count, given.seed)
+        for mutant in drawn(every, given.count, given.seed, kinds)
         if not parts or any(part in f"{mutant.module}:{mutant.key}" for part in parts)
         if given.only in (None, group(mutant.module))
     ]
@@ -182,9 +194,18 @@ def main(arguments: list[str] | None = None) -> int:
         found, again = ends(folder, checkout), given.again or ()
         waiting = [m for m in wanted if m.key not in found or found[m.key]["end"] in again]
         by_key = {mutant.key: mutant for mutant in waiting}
-        for told in run(folder, checkout, waiting, given.seconds, given.workers):
-            print(json.dumps(told), file=results, flush=True)
-            print(shown(by_key[str(told["key"])], told), flush=True)
+        if given.proofs:
+            sys.path.insert(0, str(ROOT / "tests" / "proofs"))
+            from judge import proven
+
+            trials = proven(waiting, given.workers)
+        else:
+            trials = run(folder, checkout, waiting, given.seconds, given.workers)
+        for told in trials:
+            mutant = by_key[str(told["key"])]
+            fields = {name: getattr(mutant, name) for name in ("module", "line", "kind", "text")}
+            print(json.dumps(told | fields), file=results, flush=True)
+            print(shown(mutant, told), flush=True)
     return 0
 
 

@@ -6,7 +6,7 @@ import ast
 import copy
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ PLANS = re.compile(
     r"dsl/\w+/(lower|schedule|plan|bind)\w*[./]|models/strider/program|models/.*layout"
 )
 GROUPS = ("plans", "hardware", "rest")
+#: a kind, the place, and what takes it
+Change = tuple[str, ast.expr, str]
 
 _TYPES = ("annotation", "returns")  # where an expression is a type
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -64,11 +66,13 @@ def group(module: str) -> str:
     return "plans" if PLANS.match(module) else "hardware" if module.startswith("hdl/") else "rest"
 
 
-def mutants(module: str, source: str) -> list[Mutant]:
-    """Return every mutant of a module. What types, docstrings and `__all__` say does nothing."""
+def mutants(
+    module: str, source: str, of: Callable[[ast.Module], Iterator[Change]] | None = None
+) -> list[Mutant]:
+    """Return every mutant of a module, of these changes."""
     found: list[Mutant] = []
     lines, seen = source.splitlines(), dict[str, int]()
-    for kind, node, text in _changes(ast.parse(source)):
+    for kind, node, text in (of or changes)(ast.parse(source)):
         assert node.end_lineno is not None and node.end_col_offset is not None
         named = "|".join((module, kind, lines[node.lineno - 1].strip(), ast.unparse(node), text))
         seen[named] = again = seen.get(named, 0) + 1
@@ -78,7 +82,8 @@ def mutants(module: str, source: str) -> list[Mutant]:
     return found
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.expr, str]]:
+def changes(tree: ast.Module) -> Iterator[Change]:
+    """Yield every change. What types, docstrings and `__all__` say does nothing."""
     nodes = list(ast.walk(tree))
     written = [getattr(node, name, None) for node in nodes for name in _TYPES]
     written += [node.value for node in nodes if isinstance(node, ast.Expr) and _string(node.value)]
@@ -101,7 +106,7 @@ def _string(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _of_expression(node: Any) -> Iterator[tuple[str, ast.expr, str]]:
+def _of_expression(node: Any) -> Iterator[Change]:
     compares = isinstance(node, ast.Compare)
     operator = node.ops[0] if compares else getattr(node, "op", None)
     if type(operator) in SWAPS:
@@ -137,7 +142,7 @@ def _condition(node: ast.AST) -> tuple[ast.expr, str, str] | None:
     return None
 
 
-def _of_conditions(scope: ast.AST) -> Iterator[tuple[str, ast.expr, str]]:
+def _of_conditions(scope: ast.AST) -> Iterator[Change]:
     """Yield each condition of a function as never true, and as true only where one before it is not."""
     before: dict[str, str] = {}
     for node in sorted(
@@ -164,13 +169,15 @@ def _own(scope: ast.AST) -> Iterator[ast.AST]:
             yield from _own(child)
 
 
-def drawn(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
+def drawn(
+    found: list[Mutant], count: int, seed: int, kinds: tuple[str, ...] = KINDS
+) -> list[Mutant]:
     """Return so many mutants: each group and each kind as often as the others, as long as there are any.
 
     A mutant's lot hangs on the seed and its key alone, so that most stay when sources change, and
     the first 100 of 400 are the 100 that are drawn alone.
     """
-    lots: dict[tuple[str, str], list[Mutant]] = {(g, k): [] for k in KINDS for g in GROUPS}
+    lots: dict[tuple[str, str], list[Mutant]] = {(g, k): [] for k in kinds for g in GROUPS}
     for one in sorted(found, key=lambda m: hashlib.sha256(f"{seed}|{m.key}".encode()).digest()):
         lots[group(one.module), one.kind].append(one)
     chosen: list[Mutant] = []
