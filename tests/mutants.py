@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -117,6 +118,15 @@ def run(
             raise
 
 
+def proven(wanted: list[Mutant], workers: int) -> Iterator[dict[str, object]]:
+    """Judge mutants by the proofs; yield how each ended."""
+    sys.path.insert(0, str(ROOT / "tests" / "proofs"))
+    from judge import judged
+
+    with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=40) as pool:
+        yield from pool.imap_unordered(judged, wanted)
+
+
 def ends(folder: Path, checkout: Path) -> dict[str, dict[str, object]]:
     """Return how each mutant ended the last time, and which change nothing."""
     file = folder / "results.jsonl"
@@ -194,14 +204,8 @@ def main(arguments: list[str] | None = None) -> int:
         found, again = ends(folder, checkout), given.again or ()
         waiting = [m for m in wanted if m.key not in found or found[m.key]["end"] in again]
         by_key = {mutant.key: mutant for mutant in waiting}
-        if given.proofs:
-            sys.path.insert(0, str(ROOT / "tests" / "proofs"))
-            from judge import proven
-
-            trials = proven(waiting, given.workers)
-        else:
-            trials = run(folder, checkout, waiting, given.seconds, given.workers)
-        for told in trials:
+        settings = (folder, checkout, waiting, given.seconds, given.workers)
+        for told in proven(waiting, given.workers) if given.proofs else run(*settings):
             mutant = by_key[str(told["key"])]
             fields = {name: getattr(mutant, name) for name in ("module", "line", "kind", "text")}
             print(json.dumps(told | fields), file=results, flush=True)

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from mutation.connections import CONNECTIONS, connections
 from mutation.kinds import GROUPS, KINDS, drawn, group, mutants
 
 _spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_name("mutants.py"))
@@ -65,6 +66,29 @@ def test_kinds() -> None:
     assert not any("not (a > LIMIT" in text for *_, text in told)
     hardware = mutants("hdl/toy.py", "def f(m):\n    with m.If(self.a & self.b):\n        pass\n")
     assert "(0 & (self.a & self.b))" in {m.text for m in hardware}
+
+
+def test_connections() -> None:
+    """Fields, assignments and masks of hardware; nothing of what checks, declares or exports."""
+    text = (
+        "__all__ = ['A', 'B']\ndef __init__(self):\n    self.n = 5\ndef f(m):\n"
+        "    for name in ('id', 'len'):\n        m.d.comb += [a.eq(Mux(c, 1, d)), b.eq(y[1])]\n"
+        "    with m.If(a & b):\n        m.d.sync += a.eq(Cat(x, y))\n    raise ValueError(3)\n"
+    )
+    found = mutants("hdl/toy.py", text, connections)
+    assert {m.kind for m in found} == set(CONNECTIONS) - {"negation"}
+    assert {m.line for m in found} == {5, 6, 7, 8}
+    told = {(m.kind, m.line, m.text) for m in found}
+    assert told >= {
+        ("field", 5, "('len',)"),
+        ("connection", 6, "*[]"),
+        ("swap", 6, "[a.eq(y[1]), b.eq(Mux(c, 1, d))]"),
+        ("swap", 6, "Mux(c, d, 1)"),
+        ("number", 6, "0"),
+        ("condition", 7, "1"),
+        ("operand", 7, "(a)"),
+        ("connection", 8, "[]"),
+    }
 
 
 def test_drawing() -> None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import multiprocessing
 import time
 import warnings
-from collections.abc import Iterator
 from functools import cache
 
 from amaranth.hdl import Fragment
-from harness import Bench, Proof, decide, directed, two_runs
+from harness import Bench, Proof, decide, two_runs
 from harness.defects import replanted
 from mutation.kinds import Mutant
 from parts import PROOFS
@@ -52,8 +50,6 @@ def caught(proof: Proof, seconds: int) -> str:
     bench = proof.bench()
     if bench.rtlil() == text_of(PROOFS.index(proof)):
         return "unchanged"
-    if proof.player:
-        return "caught" if directed(proof).holds is False else "holds"
     verdict = decide(
         bench, method=proof.method, depth=proof.depth, covers=proof.covers, seconds=seconds
     )
@@ -119,9 +115,3 @@ def judged(mutant: Mutant, seconds: int = 12) -> dict[str, object]:
                 "equivalent", "all outputs are the same for all inputs, as the proofs have it"
             )
     return told("late" if late else "MISSED", "no proof")
-
-
-def proven(wanted: list[Mutant], workers: int) -> Iterator[dict[str, object]]:
-    """Judge mutants, so many at a time."""
-    with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=40) as pool:
-        yield from pool.imap_unordered(judged, wanted)

@@ -11,6 +11,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from harness import Bench, Defect, Problem, Proof, decide, directed, planted, play
 from harness.report import failure
+from judge import judged
+from mutation.connections import connections
+from mutation.copies import ROOT
+from mutation.kinds import mutants
 
 from penstock.hdl.stream import Spare
 
@@ -140,3 +144,14 @@ def test_an_instance_has_any_value_and_a_constant_one() -> None:
     b.check("it stays", b.first | (seen == fixed))
     b.cover("it differs from what is free", (fixed == 2) & (free == 1))
     assert decide(b, method="pdr", covers=4).holds
+
+
+def test_a_drawn_defect_is_judged() -> None:
+    file = "hdl/stream/queue.py"
+    found = mutants(file, (ROOT / file).read_text(), connections)
+    wanted = {
+        "(self.i.valid | self.i.ready)": "caught",
+        "(self.depth * width < _DISTRIBUTED_BITS)": "MISSED",
+    }
+    # the same behaviour, in a block RAM or not: a matter of size
+    assert {m.text: judged(m)["end"] for m in found if m.text in wanted} == wanted

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mutation.kinds import KINDS, Change, changes
+from mutation.kinds import KINDS, Change, changes, exports
 
 #: packages all of whose components are parts of proofs
 PACKAGES = tuple(f"hdl/{name}" for name in ("stream", "memory", "shell", "link", "soc"))
@@ -24,7 +24,9 @@ def connections(tree: ast.Module) -> Iterator[Change]:
     idle = {
         id(part)
         for node in ast.walk(tree)
-        if isinstance(node, _CHECKS) or getattr(node, "name", "") in _DECLARES
+        if isinstance(node, _CHECKS)
+        or (isinstance(node, ast.Assign) and exports(node))
+        or getattr(node, "name", "") in _DECLARES
         for part in ast.walk(node)
     }
     for change in changes(tree):

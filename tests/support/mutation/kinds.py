@@ -88,7 +88,7 @@ def changes(tree: ast.Module) -> Iterator[Change]:
     written = [getattr(node, name, None) for node in nodes for name in _TYPES]
     written += [node.value for node in nodes if isinstance(node, ast.Expr) and _string(node.value)]
     written += [node for node in nodes if isinstance(node, ast.JoinedStr)]
-    written += [node.value for node in nodes if isinstance(node, ast.Assign) and _exports(node)]
+    written += [node.value for node in nodes if isinstance(node, ast.Assign) and exports(node)]
     idle = {id(part) for one in written if one is not None for part in ast.walk(one)}
     for node in nodes:
         if isinstance(node, ast.expr) and id(node) not in idle:
@@ -98,7 +98,7 @@ def changes(tree: ast.Module) -> Iterator[Change]:
             yield from _of_conditions(scope)
 
 
-def _exports(node: ast.Assign) -> bool:
+def exports(node: ast.Assign) -> bool:
     return any(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)
 
 
