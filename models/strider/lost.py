@@ -24,7 +24,8 @@ def lost(
 
     `parts`: the tuples' codes as `walk_table` returns them. Pages are read again only where some codes are all equal.
     """
-    places, parts = delivery(walk), [part for part in parts if len(part)]
+    zero, other = walk.format.encode(np.array([0.0, -0.0]))  # one value
+    places, parts = delivery(walk), [np.where(p == other, zero, p) for p in parts if len(p)]
     for rows in [rows for part in parts for rows in (part[:1024], part)]:
         places = places[(rows[:, places] == parts[0][0, places]).all(axis=0)]
     if not parts or not len(places):

@@ -114,6 +114,21 @@ def test_random_columns(seed: int) -> None:
     assert found == (*(f"c{k}" for k in sorted(wanted)), *(f"x[{k + 1}]" for k in sorted(wanted)))
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_zeros_of_both_signs_are_one_value(name: str) -> None:
+    x = np.r_[1e-45, -2e-45, np.full(98, 3e-45)] / 1e3
+    signs = np.r_[-0.0, np.zeros(99)]  # nothing of these is lost
+    data = {"x": x, "a": np.stack([np.arange(100.0), x, signs], 1), "z": signs, "y": np.arange(100)}
+    kernel = """kernel f(x: input, a: input[3], z: input, y: output, w: model)
+  w <- w - 0.125 * (w * x + sum(a) + z - y)
+"""
+    made = ps.compile(from_text(kernel), "small", data, name).run(data, "golden").counters
+    assert {k for k in made if k.startswith("lost_columns.")} == {
+        "lost_columns.x",
+        "lost_columns.a[2]",
+    }
+
+
 def test_fits_count_them_too() -> None:
     kernel = "fit f(x: input[2], y: output)\n  model <- least_squares(x, target=y)\n"
     rng = np.random.default_rng(1)
