@@ -33,11 +33,9 @@ def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> No
     `accept` may raise anything, `Unusable` with the reason alone. A plug-in that asks for its own group while it is imported is
     not loaded again.
     """
-    from importlib.metadata import entry_points
-
     nested = group in (at for at, _ in _LOADING)
-    out: list[str] = []
-    for point in sorted(entry_points(group=group), key=lambda p: p.name):
+    points, out = _points(group)
+    for point in sorted(points, key=lambda p: p.name):
         if (group, point.name) in _LOADING:
             continue
         _LOADING.append((group, point.name))
@@ -57,9 +55,28 @@ def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> No
             warnings.warn(left, stacklevel=2)
 
 
+def _points(group: str) -> tuple[list[EntryPoint], list[str]]:
+    """Return the group's entry points, and what is to be said of distributions whose list of them cannot be read."""
+    from importlib.metadata import distributions, entry_points
+
+    try:
+        return list(entry_points(group=group)), []
+    except Exception:  # one of them cannot be read: each by itself, the first of a name as above
+        found, out, seen = [], [], set()
+    for each in distributions():
+        name = each.name or str(getattr(each, "_path", "without a name"))
+        try:
+            found += [] if name in seen else each.entry_points.select(group=group)
+        except Exception as problem:
+            why = f"its entry_points.txt cannot be read: {type(problem).__name__}: {problem}"
+            out.append(f"the installed distribution {name} is left out: {why}")
+        seen.add(name)
+    return found, out
+
+
 def left_out() -> list[str]:
     """Return what is to be said of the plug-ins left out, of the groups loaded so far, in a fixed order."""
-    return [left for _, group in sorted(_LEFT.items()) for left in group]
+    return list(dict.fromkeys(left for _, group in sorted(_LEFT.items()) for left in group))
 
 
 def absent() -> str:

@@ -59,6 +59,11 @@ POINTS = {
         "options": ("a_engine:Options", "another engine has an option dims"),
     },
 }  # fmt: skip
+#: distributions whose entry_points.txt cannot be read
+FILES = {
+    "letters": (b"[console_scripts]\n\xff = os:sep\n", "UnicodeDecodeError: "),
+    "line": (b"[console_scripts]\nnothing\n", "TypeError: "),
+}
 LEFT = [
     f"the installed {kind} {name} is left out: {why}"
     for kind, points in POINTS.items()
@@ -86,6 +91,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def penstock(site: dict[str, str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
     with commands(site) as run:
         yield run
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_list_that_cannot_be_read(name: str, site: dict[str, str], tmp_path: Path) -> None:
+    """The package is named, and everything else is as without it."""
+    (made := tmp_path / f"{name}-1.dist-info").mkdir()
+    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (made / "entry_points.txt").write_bytes(FILES[name][0])
+    with commands({"PYTHONPATH": f"{tmp_path}{os.pathsep}{site['PYTHONPATH']}"}) as run:
+        code, _, said = run("targets")
+    why = f"the installed distribution {name} is left out: its entry_points.txt cannot be read: "
+    [one] = [line for line in said.splitlines() if why + FILES[name][1] in line]
+    rest = [line for line in said.splitlines() if line != one]
+    assert code == 0
+    assert rest == [f"warning: {left}; mend or uninstall its package" for left in LEFT]
 
 
 @pytest.mark.parametrize("line", ["targets", "--version", "explain E101", f"check {LOGISTIC}"])
