@@ -391,7 +391,15 @@ class RemoteMap(ObliviousMap):
         return missed
 
 
-def connect(host: str, port: int, keys: str | Path, **options: Any) -> RemoteMap:
-    """Return the map behind a server, with the calls of a dictionary. Parameters, `options` among them, and
-    errors are those of `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
-    return RemoteMap(_Blocking(host, port, keys, **options))
+def connect(
+    host: str,
+    port: int,
+    keys: str | Path,
+    *,
+    tls: ssl.SSLContext | None = None,
+    server_name: str | None = None,
+    timeout: float = 60.0,
+) -> RemoteMap:
+    """Return the map behind a server, with the calls of a dictionary. Parameters and errors are those of
+    `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
+    return RemoteMap(_Blocking(host, port, keys, tls=tls, server_name=server_name, timeout=timeout))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,8 @@ __all__ = ["Numbers"]
 
 #: bytes of the file from which on lines of requests that were answered are left out
 _MOST = 1 << 20
+#: bytes that the file never has more of
+_BOUND = 1 << 30
 
 
 class Numbers:
@@ -36,7 +39,7 @@ class Numbers:
 
     def __init__(self, keys: str | Path, name: str) -> None:
         self.path, self._name, self._unusable = Path(keys).with_suffix(".next"), name, ""
-        self._lock = open(keys, "rb")
+        self._file = self._lock = open(keys, "rb")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.next, self.waiting = self._read()
@@ -50,7 +53,12 @@ class Numbers:
 
     def _read(self) -> tuple[int, dict[int, bytes]]:
         # what a power cut left of the last lines was not on disk, and so was never sent
-        lines = self.path.read_bytes().rstrip(b"\0").split(b"\n")[:-1]
+        with open(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size > _BOUND:
+                raise KeyFileError("it is no regular file, or too long")
+            text = file.read(_BOUND)
+        lines = text.rstrip(b"\0").split(b"\n")[:-1]
         head = re.fullmatch(rb"penstock map (\w+) (\d{1,17})", lines[0] if lines else b"")
         if head is None or head[1].decode() != self._name:
             raise KeyFileError("it does not have the numbers of these keys")
@@ -69,11 +77,13 @@ class Numbers:
         if self.next + len(frames) > 1 << COUNT_BITS:
             raise KeyFileError(f"{self.path}: the session has no number left")
         made = dict(enumerate(frames, self.next))
+        if os.fstat(self._file.fileno()).st_size + len(lines := _lines(made)) > _BOUND:
+            raise KeyFileError(f"{self.path}: too many requests at once")
         self.next += len(made)
         self.waiting |= made
         try:
             with open(self.path, "ab") as file:
-                file.write(_lines(made))
+                file.write(lines)
                 file.flush()
                 os.fsync(file.fileno())
             if self.path.stat().st_size > _MOST:
@@ -82,16 +92,23 @@ class Numbers:
             raise self._failed(problem) from None
 
     def check(self) -> None:
-        """Raise KeyFileError where a number could not be written down, or the file is closed."""
+        """Raise KeyFileError where a number could not be written down, or the file is closed, or gone."""
         if self._unusable:
             raise KeyFileError(self._unusable)
+        try:
+            if not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self.path)):
+                raise KeyFileError("another file took its place")
+        except (OSError, KeyFileError) as problem:
+            raise self._failed(problem) from None
 
     def close(self) -> None:
         """Let another client have the session."""
         if not self._unusable:
-            with suppress(OSError):  # the longer file says the same
+            with suppress(OSError, KeyFileError):  # the longer file says the same
+                self.check()
                 self._settle()
             self._unusable = f"{self.path} is closed"
+        self._file.close()
         self._lock.close()
 
     def _failed(self, problem: Exception) -> KeyFileError:
@@ -108,6 +125,9 @@ class Numbers:
             os.fsync(file.fileno())
         os.replace(new, self.path)
         sync_folder(self.path.parent)  # before the new file gets a number that the old one has not
+        if self._file is not self._lock:
+            self._file.close()
+        self._file = open(self.path, "rb")  # while it is open, no other file has its identity
 
 
 def _lines(frames: dict[int, bytes]) -> bytes:

@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -142,6 +143,7 @@ def test_a_server_that_lies_about_the_map_gets_nothing(keys, changed):
     "text, message",
     [
         (None, "cannot be used: No such file"),
+        (Path("/dev/zero"), "it is no regular file"),
         (b"", "does not have the numbers of these keys"),
         (b"penstock map 0123456789abcdef 7\n", "does not have the numbers of these keys"),
         (f"penstock map {_NAME} 7\n0 00\nx\n".encode(), "it is damaged"),
@@ -149,11 +151,27 @@ def test_a_server_that_lies_about_the_map_gets_nothing(keys, changed):
 )
 def test_without_its_numbers_a_client_sends_nothing(keys, text, message):
     path = keys.with_suffix(".next")
-    path.unlink() if text is None else path.write_bytes(text)
+    path.unlink()
+    if text is not None:
+        path.symlink_to(text) if isinstance(text, Path) else path.write_bytes(text)
     with _fake() as server:
         with pytest.raises(KeyFileError, match=message + r".*; without it nothing is sent"):
             connect("127.0.0.1", server.port, keys)
         assert server.bytes == 0 and path.exists() == (text is not None)
+
+
+@pytest.mark.parametrize("instead", [False, True])
+def test_numbers_that_are_taken_away_meanwhile(keys, instead):
+    path = keys.with_suffix(".next")
+    with _fake() as server, connect("127.0.0.1", server.port, keys) as box:
+        text = path.read_bytes()
+        path.unlink()
+        if instead:
+            path.write_bytes(text)
+        for call in (lambda: box.update({7: b"12345678"}), box.reconnect):
+            with pytest.raises(KeyFileError, match="without it nothing is sent"):
+                call()
+    assert server.bytes == 0 and path.exists() == instead
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
@@ -204,6 +222,6 @@ def test_no_number_comes_again_wherever_a_client_ends(keys):
         safe = path.stat().st_size
         numbers.note([b"not sent"])
         text = path.read_bytes()
-        numbers._lock.close()
+        numbers._lock.close(), numbers._file.close()
         path.write_bytes(text[: safe + 3 * turn] + b"\0" * (turn % 2))
     assert len(sent) == 18
