@@ -163,7 +163,7 @@ def test_without_its_numbers_a_client_sends_nothing(keys, text, message):
 @pytest.mark.parametrize("instead", [False, True])
 def test_numbers_that_are_taken_away_meanwhile(keys, instead):
     path = keys.with_suffix(".next")
-    with _fake() as server, connect("127.0.0.1", server.port, keys) as box:
+    with _fake() as server, connect("127.0.0.1", server.port, keys, timeout=0.3) as box:
         text = path.read_bytes()
         path.unlink()
         if instead:
