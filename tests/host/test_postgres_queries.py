@@ -150,3 +150,39 @@ def test_rows_are_sent_as_one_statement(
     with pytest.raises(SourceError, match="cannot insert multiple commands"):
         open_table(f"{postgres}&query={quote(written)}")
     assert connection.execute("SELECT a FROM kept").fetchall() == [(1,)]
+
+
+#: relations and functions of the catalog's names, which stand before it in the path: each deletes all rows
+_SHADOWS = """
+DROP SCHEMA IF EXISTS tools CASCADE; CREATE SCHEMA tools;
+CREATE FUNCTION tools.w() RETURNS int LANGUAGE plpgsql AS 'BEGIN DELETE FROM public.kept; RETURN 1; END';
+DO $d$ DECLARE r record; BEGIN
+    FOR r IN SELECT relname FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind IN ('r', 'v') AND relname ~ '{views}' LOOP
+        EXECUTE format('CREATE VIEW tools.%I AS SELECT oid, nspname FROM pg_catalog.pg_namespace WHERE tools.w() = 1', r.relname);
+    END LOOP;
+    FOR r IN SELECT p.* FROM pg_proc p WHERE pronamespace = 'pg_catalog'::regnamespace AND NOT proretset AND prokind = 'f'
+             AND proname ~ '^(quote_ident|to_regclass|current_set|row_sec|pg_is_in|pg_back|pg_rel|txid_(cur|snapshot_x|stat)|format_t|has_|pg_exp)'
+             AND proargmodes IS NULL LOOP
+        EXECUTE format('CREATE FUNCTION tools.%I(%s) RETURNS %s LANGUAGE plpgsql AS ''BEGIN PERFORM tools.w(); RETURN NULL; END''',
+                       r.proname, pg_get_function_identity_arguments(r.oid), pg_get_function_result(r.oid));
+    END LOOP;
+END $d$
+"""
+
+
+@pytest.mark.parametrize("views", ["^pg_namespace$", "^pg_[a-z_]*[a-z]$"])
+@pytest.mark.parametrize(
+    "what", ["table=kept", "table=kept&features=s", "query=SELECT * FROM kept"]
+)
+def test_names_of_the_catalog_mean_the_catalog(
+    postgres: str, connection: psycopg.Connection, what: str, views: str
+) -> None:
+    connection.execute("TRUNCATE kept; INSERT INTO kept VALUES (1, 'x')")
+    connection.execute(_SHADOWS.replace("{views}", views))
+    path = "options=-c%20search_path%3Dtools,pg_catalog,public"
+    try:
+        assert open_table(f"{postgres}&{path}&{what}").columns()["a"].tolist() == [1]
+    finally:
+        left = connection.execute("SELECT a FROM kept").fetchall()
+        connection.execute("DROP SCHEMA tools CASCADE")
+        assert left == [(1,)]

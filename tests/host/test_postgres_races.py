@@ -165,6 +165,30 @@ def test_a_transaction_ends_while_the_reader_waits(
     assert found in ([0], [1])
 
 
+@pytest.mark.parametrize("who", ["penstock", "guest"])
+def test_a_name_means_another_table_when_the_lock_is_given(
+    postgres: str, connection: psycopg.Connection, who: str
+) -> None:
+    """The writer changes what the name meant, and creates a table that comes first in the path."""
+    connection.execute("DROP SCHEMA IF EXISTS first CASCADE; CREATE SCHEMA first")
+    connection.execute("GRANT USAGE ON SCHEMA first TO guest")
+    found: list[Any] = []
+    address = f"{postgres}&options=-c%20search_path%3Dfirst,public"
+    reader = threading.Thread(
+        target=lambda: found.append(set(read(address, who, "table=q1")["k"].tolist())), daemon=True
+    )
+    with psycopg.connect(postgres) as other:
+        other.execute("LOCK q1; UPDATE q1 SET k = -1; CREATE TABLE first.q1 AS SELECT 1 AS k")
+        other.execute("GRANT SELECT (k) ON first.q1 TO guest")
+        reader.start()
+        while reader.is_alive() and not waits(connection):
+            pass
+    reader.join(60)
+    connection.execute("DROP SCHEMA first CASCADE")
+    fresh(connection)
+    assert found in ([{0}], [{1}])
+
+
 def check_races(postgres: str, connection: psycopg.Connection, readings: int) -> None:
     stop, done, faults = threading.Event(), [0], list[BaseException]()
 

@@ -25,38 +25,40 @@ _KINDS = {
     "t": "a TOAST table",
 }
 
-_FIND = (
-    "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE c.oid = coalesce(to_regclass(%(name)s), to_regclass(%(quoted)s))"
-)
+_FIND = """
+SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname)
+FROM (SELECT coalesce(pg_catalog.to_regclass(%(name)s), pg_catalog.to_regclass(%(quoted)s)) AS oid) f
+     LEFT JOIN pg_catalog.pg_class c ON c.oid = f.oid LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE f.oid IS NOT NULL
+"""
 
 _RELATION = """
-SELECT c.oid, c.relkind::text, a.amname, n.nspname, c.relname, c.relpersistence::text, current_setting('block_size')::int,
-       EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid), row_security_active(c.oid), pg_is_in_recovery(),
-       current_setting('data_checksums') = 'on', current_setting('server_version_num')::int, txid_current_snapshot()::text,
-       (SELECT e.extnamespace::regnamespace::text FROM pg_extension e WHERE e.extname = 'pageinspect')
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_am a ON a.oid = c.relam
-WHERE c.oid = %s::regclass
+SELECT c.oid, c.relkind::text, a.amname, n.nspname, c.relname, c.relpersistence::text, pg_catalog.current_setting('block_size')::int,
+       EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid), pg_catalog.row_security_active(c.oid), pg_catalog.pg_is_in_recovery(),
+       pg_catalog.current_setting('data_checksums') = 'on', pg_catalog.current_setting('server_version_num')::int, pg_catalog.txid_current_snapshot()::text,
+       (SELECT e.extnamespace::pg_catalog.regnamespace::pg_catalog.text FROM pg_catalog.pg_extension e WHERE e.extname = 'pageinspect')
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_catalog.pg_am a ON a.oid = c.relam
+WHERE c.oid = %s::pg_catalog.regclass
 """
 
 _ATTRIBUTES = """
 WITH RECURSIVE base AS (
-    SELECT a.attnum, a.atttypid AS oid FROM pg_attribute a WHERE a.attrelid = %(oid)s AND a.attnum > 0
+    SELECT a.attnum, a.atttypid AS oid FROM pg_catalog.pg_attribute a WHERE a.attrelid = %(oid)s AND a.attnum > 0
   UNION ALL
-    SELECT base.attnum, t.typbasetype FROM base JOIN pg_type t ON t.oid = base.oid WHERE t.typtype = 'd')
+    SELECT base.attnum, t.typbasetype FROM base JOIN pg_catalog.pg_type t ON t.oid = base.oid WHERE t.typtype = 'd')
 SELECT a.attname, coalesce(t.oid, 0), CASE WHEN NOT a.attisdropped THEN t.typname END, coalesce(t.typtype::text, 'b'), a.attlen,
-       a.attalign::text, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attisdropped,
+       a.attalign::text, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attisdropped,
        CASE WHEN a.atthasmissing AND t.oid = ANY (%(usable)s) THEN a.attmissingval END,
-       coalesce(has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false), a.attgenerated = 'v'
-FROM pg_attribute a
+       coalesce(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false), a.attgenerated = 'v'
+FROM pg_catalog.pg_attribute a
      LEFT JOIN base ON base.attnum = a.attnum AND NOT EXISTS
-         (SELECT FROM pg_type d WHERE d.oid = base.oid AND d.typtype = 'd')
-     LEFT JOIN pg_type t ON t.oid = base.oid
+         (SELECT FROM pg_catalog.pg_type d WHERE d.oid = base.oid AND d.typtype = 'd')
+     LEFT JOIN pg_catalog.pg_type t ON t.oid = base.oid
 WHERE a.attrelid = %(oid)s AND a.attnum > 0
 ORDER BY a.attnum
 """
 
-_TYPES = "SELECT oid, typname, typtype::text, typlen, typalign::text, format_type(oid, NULL) FROM pg_type WHERE oid = ANY(%s)"
+_TYPES = "SELECT oid, typname, typtype::text, typlen, typalign::text, pg_catalog.format_type(oid, NULL) FROM pg_catalog.pg_type WHERE oid = ANY(%s)"
 
 #: names of the types that schemas know, by OID
 _NAMES = {kind.oid: name for name, kind in TYPES.items() if kind.oid}
@@ -122,14 +124,20 @@ class Attribute:
 
 
 def find(connection: Any, name: str) -> str | None:
-    """Return the qualified, quoted name of the relation that `name` means, None where there is none. Qualified and quoted as in SQL."""
+    """Return the qualified, quoted name of the relation that `name` means, None where there is none. Qualified and quoted as in SQL.
+
+    Raises Altered where the snapshot is older than the relation.
+    """
     from psycopg import errors
 
     quoted = '"' + name.replace('"', '""') + '"'
     try:
-        found = connection.execute(_FIND, {"name": name, "quoted": quoted}).fetchone()
+        with connection.transaction():  # a savepoint: the error ends no more than this
+            found = connection.execute(_FIND, {"name": name, "quoted": quoted}).fetchone()
     except errors.InvalidName:  # to_regclass does not take it for a name at all
         found = connection.execute(_FIND, {"name": quoted, "quoted": quoted}).fetchone()
+    if found == (None,):
+        raise Altered
     return found[0] if found else None
 
 

@@ -27,7 +27,7 @@ def counting(connection: Any, query: Any, size: int) -> Iterator[Callable[[], in
         import psycopg
 
         try:
-            snapshot = connection.execute("SELECT pg_export_snapshot()").fetchone()[0]
+            snapshot = connection.execute("SELECT pg_catalog.pg_export_snapshot()").fetchone()[0]
             thread = Thread(
                 target=_count,
                 args=(

@@ -72,8 +72,10 @@ def read_pages(connection: Any, relation: Relation, schema: Schema, insist: bool
     `insist`: many rows to rebuild are no reason against this way. Raises NotDirect where the pages cannot be had, SourceError where they
     contradict the server.
     """
-    size = connection.execute("SELECT pg_relation_size(%s)", (relation.oid,)).fetchone()[0]
-    with counting(connection, _only(relation, "SELECT count(*) FROM ONLY {}"), size) as counted:
+    sized = "SELECT pg_catalog.pg_relation_size(%s)"
+    size = connection.execute(sized, (relation.oid,)).fetchone()[0]
+    count_all = _only(relation, "SELECT pg_catalog.count(*) FROM ONLY {}")
+    with counting(connection, count_all, size) as counted:
         way, pages = _images(connection, relation, size // relation.page_size)
         touched = np.zeros(len(pages), bool)
         delivered = _clear(connection, relation, pages, touched)
@@ -133,7 +135,7 @@ def _from_buffers(connection: Any, relation: Relation, blocks: int) -> Bytes:
         for k in range(_ACROSS)
     )
     query = sql.SQL(
-        "COPY (SELECT {} FROM generate_series(0::{}, {}, {}) b) TO STDOUT (FORMAT binary)"
+        "COPY (SELECT {} FROM pg_catalog.generate_series(0::{}, {}, {}) b) TO STDOUT (FORMAT binary)"
     ).format(listed, number, sql.Literal(blocks - 1), sql.Literal(_ACROSS))
     pages, at = np.empty((blocks, relation.page_size), np.uint8), 0
     for row in sent(connection, query):
@@ -147,7 +149,7 @@ def _from_buffers(connection: Any, relation: Relation, blocks: int) -> Bytes:
 def _from_files(connection: Any, relation: Relation, blocks: int) -> Bytes:
     connection.execute("CHECKPOINT")
     path, segment = connection.execute(
-        "SELECT pg_relation_filepath(%s), setting::bigint FROM pg_settings WHERE name = 'segment_size'",
+        "SELECT pg_catalog.pg_relation_filepath(%s), setting::bigint FROM pg_catalog.pg_settings WHERE name = 'segment_size'",
         (relation.oid,),
     ).fetchone()
     pages = np.empty((blocks, relation.page_size), np.uint8)
@@ -189,8 +191,8 @@ def _file_parts(connection: Any, path: str, first: int, count: int, size: int) -
     from psycopg import sql
 
     query = sql.SQL(
-        "COPY (SELECT pg_read_binary_file({}, b * {}, least({}, {} - b) * {}) "
-        "FROM generate_series({}::bigint, {}, {}) b) TO STDOUT (FORMAT binary)"
+        "COPY (SELECT pg_catalog.pg_read_binary_file({}, b * {}, least({}, {} - b) * {}) "
+        "FROM pg_catalog.generate_series({}::bigint, {}, {}) b) TO STDOUT (FORMAT binary)"
     ).format(
         *map(
             sql.Literal, (path, size, _BATCH, first + count, size, first, first + count - 1, _BATCH)

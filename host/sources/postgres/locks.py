@@ -26,32 +26,33 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _FIRST_OWN = 16384  # the catalog's relations have smaller OIDs
 
 _HELD = (
-    "SELECT DISTINCT relation AS oid FROM pg_locks "
-    f"WHERE locktype = 'relation' AND pid = pg_backend_pid() AND relation >= {_FIRST_OWN}"
+    "SELECT DISTINCT relation AS oid FROM pg_catalog.pg_locks "
+    f"WHERE locktype = 'relation' AND pid = pg_catalog.pg_backend_pid() AND relation >= {_FIRST_OWN}"
 )
 #: the relations held that are not proven yet, and whether the snapshot shows them as they are. An xid of 32 bits is made one of 64.
 _JUDGED = f"""
 WITH held AS (SELECT oid FROM ({_HELD}) l WHERE oid <> ALL (%s)),
 described AS (
-    SELECT c.oid, c.xmax FROM pg_class c JOIN held USING (oid)
-  UNION ALL SELECT held.oid, a.xmax FROM pg_attribute a JOIN held ON a.attrelid = held.oid
-  UNION ALL SELECT held.oid, r.xmax FROM pg_rewrite r JOIN held ON r.ev_class = held.oid
-  UNION ALL SELECT held.oid, p.xmax FROM pg_policy p JOIN held ON p.polrelid = held.oid
-  UNION ALL SELECT held.oid, f.xmax FROM pg_foreign_table f JOIN held ON f.ftrelid = held.oid
-  UNION ALL SELECT held.oid, i.xmax FROM pg_inherits i JOIN held ON held.oid IN (i.inhrelid, i.inhparent)),
+    SELECT c.oid, c.xmax FROM pg_catalog.pg_class c JOIN held USING (oid)
+  UNION ALL SELECT held.oid, a.xmax FROM pg_catalog.pg_attribute a JOIN held ON a.attrelid = held.oid
+  UNION ALL SELECT held.oid, r.xmax FROM pg_catalog.pg_rewrite r JOIN held ON r.ev_class = held.oid
+  UNION ALL SELECT held.oid, p.xmax FROM pg_catalog.pg_policy p JOIN held ON p.polrelid = held.oid
+  UNION ALL SELECT held.oid, f.xmax FROM pg_catalog.pg_foreign_table f JOIN held ON f.ftrelid = held.oid
+  UNION ALL SELECT held.oid, i.xmax FROM pg_catalog.pg_inherits i JOIN held ON held.oid IN (i.inhrelid, i.inhparent)),
 replaced AS (
     SELECT oid, s + ((xmax::text::bigint - s + 2147483648) & 4294967295) - 2147483648 AS by
-    FROM described, txid_snapshot_xmax(txid_current_snapshot()) s WHERE xmax <> 0)
-SELECT oid, EXISTS (SELECT FROM pg_class c WHERE c.oid = held.oid)
-            AND NOT EXISTS (SELECT FROM replaced r WHERE r.oid = held.oid AND txid_status(r.by) = 'committed')
+    FROM described, pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) s WHERE xmax <> 0)
+SELECT oid, EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = held.oid)
+            AND NOT EXISTS (SELECT FROM replaced r WHERE r.oid = held.oid AND pg_catalog.txid_status(r.by) = 'committed')
 FROM held
 """
 #: those that LOCK TABLE may take, without children, which their parents bring
 _NAMES = f"""
 WITH held AS ({_HELD})
-SELECT format('%I.%I', n.nspname, c.relname) FROM held JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'v') AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
-      AND NOT EXISTS (SELECT FROM pg_inherits i JOIN held p ON p.oid = i.inhparent WHERE i.inhrelid = c.oid)
+SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
+FROM held JOIN pg_catalog.pg_class c USING (oid) JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v') AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits i JOIN held p ON p.oid = i.inhparent WHERE i.inhrelid = c.oid)
 """
 
 Found = TypeVar("Found")

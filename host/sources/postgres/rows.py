@@ -102,7 +102,8 @@ def _number(
     own_order = None
     if a.kind == "e":
         rows = connection.execute(
-            "SELECT enumlabel FROM pg_enum WHERE enumtypid = %s ORDER BY enumsortorder", (a.oid,)
+            "SELECT enumlabel FROM pg_catalog.pg_enum WHERE enumtypid = %s ORDER BY enumsortorder",
+            (a.oid,),
         )
         own_order = [row[0] for row in rows], "in the enum's order"
     return number_categories(a.name, cells, features, own_order)

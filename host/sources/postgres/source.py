@@ -17,7 +17,7 @@ from .address import Address, parse, public
 from .casts import CATEGORIES, Feature, always, feature
 from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
 from .direct import NotDirect, read_pages
-from .locks import Locks
+from .locks import Altered, Locks
 from .rows import read_rows
 
 __all__ = ["open_postgres"]
@@ -159,17 +159,22 @@ class _Reading:
             one_hot=(*features.one_hot, *address.features.one_hot),
         )
         self.like = features.like
+        self.full: str | None = None  # what the table's name meant when the locks were chosen
 
     def table(self) -> Table:
-        query, name = self.address.query, self.address.name
+        query, held = self.address.query, Locks(self.connection, [])
         if query is not None:
             if self.pages:
                 raise server_error(
                     "a query has no pages of its own", "without --pages the rows come by SELECT"
                 )
-            held = Locks(self.connection, [])
             held.learn(lambda: self._describe(query))
             return held.reading(lambda: self._query(query, held))
+        return held.reading(lambda: self._named(self.address.name, held))
+
+    def _named(self, name: str, held: Locks) -> Table:
+        from psycopg import sql
+
         full = find(self.connection, name)
         if full is None:
             raise server_error(
@@ -177,13 +182,10 @@ class _Reading:
                 "qualify it with its schema, and quote it where it has capitals: "
                 'table=myschema."MyTable"',
             )
-        held = Locks(self.connection, [full])
-        return held.reading(lambda: self._named(full, held))
-
-    def _named(self, full: str, held: Locks) -> Table:
-        from psycopg import sql
-
-        name, found = self.address.name, relation(self.connection, full)
+        if full != self.full:  # what the name means is known only under its lock and our snapshot
+            self.full, held.names = full, [full]
+            raise Altered
+        found = relation(self.connection, full)
         if found.kind not in "rmvpf":
             raise server_error(
                 f"{name} is {found.what}; it has no rows to learn from", "name a table or a view"
@@ -275,7 +277,8 @@ class _Reading:
     def _query(self, query: str, held: Locks) -> Table:
         from psycopg import sql
 
-        snapshot = self.connection.execute("SELECT txid_current_snapshot()::text").fetchone()[0]
+        now = "SELECT pg_catalog.txid_current_snapshot()::text"
+        snapshot = self.connection.execute(now).fetchone()[0]
         description = self._describe(query)
         held.check()
         names = [column.name for column in description]

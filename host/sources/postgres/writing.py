@@ -55,10 +55,12 @@ def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str 
     try:
         # the block is one transaction: it ends with COMMIT, or with ROLLBACK where anything is raised
         with psycopg.connect(url, connect_timeout=10, client_encoding="utf8") as connection:
-            parts = connection.execute("SELECT parse_ident(%s)", (name,)).fetchone()
+            parts = connection.execute("SELECT pg_catalog.parse_ident(%s)", (name,)).fetchone()
             assert parts is not None
             table = sql.Identifier(*parts[0])
-            there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (name,)).fetchone()
+            there = connection.execute(
+                "SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (name,)
+            ).fetchone()
             if there == (True,):
                 if if_exists == "fail":
                     raise server_error(
