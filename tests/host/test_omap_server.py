@@ -433,6 +433,7 @@ def test_what_a_client_leaves_is_carried_out_before_the_next_ones_requests(serve
     session = Session(_SHAPE, KEYS.session, numbers.next)
     sealed = session.seal([Request(_PUT, 2, b"87654321")])
     numbers.note([Frames(_SHAPE, session.admission).request(2, sealed[0])])
+    numbers._file.close()
     numbers._lock.close()
     for number in (3, 5):
         with _connect(server) as box:
