@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "MANIFEST",
     "OutputError",
     "as_json",
     "check_file",
@@ -22,7 +23,8 @@ __all__ = [
 ]
 
 
-_MANIFEST = "manifest.json"
+#: says that a folder holds a design, and what stands in its files
+MANIFEST = "manifest.json"
 _ELSEWHERE = "choose a place on another disk, or make room on this one"
 
 
@@ -72,7 +74,7 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
     if path.exists() and not path.is_dir():
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():
-        ours = _MANIFEST not in names or _ours(path / _MANIFEST)
+        ours = MANIFEST not in names or _ours(path / MANIFEST)
         others = sorted(
             entry.name
             for entry in os.scandir(path)
@@ -105,7 +107,7 @@ def earlier(path: str | Path) -> tuple[str, ...]:
         names = tuple(os.listdir(path))
     except (OSError, ValueError):
         return ()
-    return names if _MANIFEST in names else ()
+    return names if MANIFEST in names else ()
 
 
 def _check_parent(path: Path) -> None:

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
-from penstock.output import OutputError, as_json
+from penstock.output import MANIFEST, OutputError, as_json
 
 __all__ = ["AGAIN", "FORMAT", "MANIFEST", "FolderError", "folder_error", "read_folder", "sealed"]
 
-MANIFEST = "manifest.json"
 #: of manifests: what version 1 said of other files, nobody could check
 FORMAT = 2
 AGAIN = "write it again with penstock compile or penstock build"
