@@ -1,0 +1,126 @@
+"""How fast the ways are that a table takes to the engine: links and disks, and the texts of `--link` and `--disk`.
+
+`uart`: ten bits a byte, frames of `models.link.frames` (docs/link.md). `udp`: 1,024 bytes in 1,114 on the line: 24 of the
+transport, 28 of IP and UDP, 38 of Ethernet with its preamble and gap. `xdma`: 12 GB/s, and 1.26 µs a page, which is what
+BOLT's artifact was measured at (an Alveo U55C at PCIe 3 x16).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .frames import MAXIMUM, Request, Space
+from .timing import BYTE_BITS
+
+__all__ = ["KINDS", "Link", "parse_link", "wire_bytes"]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way for bytes. `rate`: bytes a second on the line; `latency`: seconds until the first byte of
+    a burst; `payload` of `frame` bytes on the line are the user's; `source`: where the figures come
+    from."""
+
+    kind: str
+    rate: Fraction
+    latency: Fraction = Fraction(0)
+    payload: int = 1
+    frame: int = 1
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.rate <= 0 or self.latency < 0 or not 0 < self.payload <= self.frame:
+            raise ValueError(
+                f"a link has a rate above 0, no latency below 0, and frames that hold their payload, "
+                f"not {self.rate} B/s, {self.latency} s, {self.payload} of {self.frame}"
+            )
+
+    @property
+    def bytes_per_s(self) -> Fraction:
+        """The user's bytes a second in a long burst."""
+        return self.rate * self.payload / self.frame
+
+    def seconds(self, count: Fraction | int, bursts: int = 1) -> Fraction:
+        """Return how long so many of the user's bytes take, in so many bursts."""
+        return count / self.bytes_per_s + bursts * self.latency
+
+
+def wire_bytes(data: bytes) -> int:
+    """Return the bytes on a UART that a write of these to memory takes: exactly, stuffing included."""
+    starts = range(0, len(data), MAXIMUM)
+    return sum(
+        len(Request(0, Space.MEMORY, at, data=data[at : at + MAXIMUM]).encode()) for at in starts
+    )
+
+
+def _uart(baud: Fraction = Fraction(1_000_000)) -> Link:
+    # of bytes at random two in 256 are stuffed; `wire_bytes` has what given ones take
+    bare = wire_bytes(bytes(MAXIMUM)) - 2
+    return Link(
+        "uart", baud / BYTE_BITS, payload=MAXIMUM * 128, frame=bare * 129 + 2 * 128, source="frames"
+    )
+
+
+def _udp(gbps: Fraction = Fraction(1), latency: Fraction = Fraction(0)) -> Link:
+    return Link("udp", gbps * 10**9 / 8, latency, 1024, 1024 + 24 + 28 + 38, "frames")
+
+
+def _xdma(gbps: Fraction = Fraction(96), latency: Fraction = Fraction("1.26e-6")) -> Link:
+    return Link("xdma", gbps * 10**9 / 8, latency, source="BOLT's artifact")
+
+
+def _plain(gbps: Fraction, latency: Fraction = Fraction(0)) -> Link:
+    return Link("stated", gbps * 10**9 / 8, latency, source="given")
+
+
+#: what makes a link of a kind, by the kind's name
+KINDS: dict[str, Callable[..., Link]] = {"uart": _uart, "udp": _udp, "xdma": _xdma}
+_KEYS = {"uart": ("baud",), "udp": ("gbps", "latency"), "xdma": ("gbps", "latency")}
+_UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "µs": 10**6, "ns": 10**9}
+_NUMBER = r"(\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)"
+
+
+def parse_link(text: str) -> Link:
+    """Read `--link` or `--disk`: a kind with its options, as in `uart,baud=115200` and
+    `xdma,latency=2us`, or `gbps=8,latency=10us` (gigabits a second).
+
+    Raises ValueError with a message and, behind a semicolon, a hint.
+    """
+    name, _, rest = (piece.strip() for piece in text.partition(","))
+    if "=" in name:
+        name, rest = "", text
+    elif name not in KINDS:
+        known = ", ".join(KINDS)
+        raise ValueError(f"there is no link {name!r}; known are {known}, and gbps=8,latency=10us")
+    keys = _KEYS.get(name, ("gbps", "latency"))
+    example = ",".join(filter(None, [name, "baud=1000000" if name == "uart" else "gbps=8"]))
+    values: dict[str, Fraction] = {}
+    for part in rest.split(",") if rest else ():
+        key, sign, value = (piece.strip() for piece in part.partition("="))
+        if not sign or key not in keys:
+            raise ValueError(
+                f"cannot read {part.strip()!r} in {text!r}; it takes {' and '.join(keys)}, as in {example}"
+            )
+        if key in values:
+            raise ValueError(f"{key!r} is given twice in {text!r}; leave one out")
+        values[key] = _value(key, value, example)
+    if not name and "gbps" not in values:
+        raise ValueError(f"a link needs a rate, which {text!r} does not say; as in {example}")
+    return KINDS[name](**values) if name else _plain(**values)
+
+
+def _value(key: str, value: str, example: str) -> Fraction:
+    if key == "latency":
+        found = re.fullmatch(_NUMBER + r"\s*(s|ms|us|µs|ns)", value, re.ASCII | re.IGNORECASE)
+        if found is None:
+            raise ValueError(
+                f"latency must be a time, not {value!r}; as in latency=10us (s, ms, us, ns)"
+            )
+        return Fraction(found[1]) / _UNITS[found[2].lower()]
+    found = re.fullmatch(_NUMBER, value, re.ASCII)
+    if found is None or not Fraction(found[1]):
+        raise ValueError(f"{key} must be a number above 0, not {value!r}; as in {example}")
+    return Fraction(found[1])
