@@ -16,6 +16,9 @@ struct Parameters {
 
 constexpr int64_t NEVER = INT64_MIN / 4;
 
+// In the order of `_COMMANDS` in sim/memory/dram.py.
+enum Command : unsigned { ACT, PRE, PREA, RD, WR, REFAB, COMMANDS };
+
 inline void late(int64_t& at, int64_t cycle) { if (cycle > at) at = cycle; }
 
 // The cycles in which a command bus is taken. A command looks back over fewer cycles than there are places: over the requests that the
@@ -60,6 +63,7 @@ class Controller {
     }
     void precharge(Bank& bank, int64_t begin) {
         const int64_t now = latest_pre_ = place(std::max({begin, latest_pre_ + 1, bank.pre, pre_}), 1);
+        ++count[PRE];
         late(bank.act, now + t_.tRP);
         late(bank.ref, now + t_.tRP);
         late(pre_, now + t_.tPPD);
@@ -69,6 +73,7 @@ class Controller {
     void activate(Bank& bank, Group& group, int64_t row, int64_t begin) {
         const int64_t now = latest_act_ = place(
             std::max({begin, latest_act_ + 1, bank.act, group.act, act_, acts_[oldest_act_] + t_.tFAW}), t_.act_cycles);
+        ++count[ACT];
         acts_[oldest_act_] = now;
         oldest_act_ = (oldest_act_ + 1) & 3;
         late(bank.act, now + t_.tRC);
@@ -86,6 +91,7 @@ class Controller {
             int64_t begin = std::max({refresh_, latest_pre_ + 1, pre_});
             for (const Bank& bank : banks_) late(begin, bank.pre);
             const int64_t now = latest_pre_ = place(begin, 1);
+            ++count[PREA];
             for (Bank& bank : banks_) {
                 late(bank.act, now + t_.tRP);
                 late(bank.ref, now + t_.tRP);
@@ -101,11 +107,11 @@ class Controller {
         late(pre_, now + t_.tRFCab);
         late(ref_, now + t_.tRFCab);
         refresh_ += t_.tREFI;
-        ++refreshes;
+        ++count[REFAB];
     }
 
 public:
-    uint64_t refreshes = 0;
+    uint64_t count[COMMANDS] = {};               // of commands so far
 
     explicit Controller(const Parameters& t)
         : t_(t), ccd_s_(std::max(t.tCCD_S, t.BL)), ccd_l_(std::max(t.tCCD_L, t.BL)), group_bits_(bits(t.groups)),
@@ -131,6 +137,7 @@ public:
         int64_t now = std::max(begin, latest_column_ + 1);
         now = write ? std::max({now, bank.wr, group.wr, wr_}) : std::max({now, bank.rd, group.rd, rd_});
         if (!t_.row_bus) now = place(now, 1);
+        ++count[write ? WR : RD];
         if (write) {
             late(bank.pre, now + t_.CWL + t_.BL + t_.tWR);
             late(group.wr, now + ccd_l_);
@@ -159,7 +166,7 @@ class Channel {
 public:
     explicit Channel(const Parameters& t) : t_(t), controller_(t), size_bits_(__builtin_ctzll(uint64_t(t.burst_bytes))) {}
 
-    uint64_t refreshes() const { return controller_.refreshes; }
+    const uint64_t* count() const { return controller_.count; }
 
     // From which cycle on each beat is there whose AR was in cycle `ar`: into `ready`.
     void read(int64_t ar, uint64_t address, unsigned beats, unsigned bus_bytes, int64_t* ready) {

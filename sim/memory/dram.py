@@ -18,6 +18,8 @@ from .parameters import parameters
 __all__ = ["FastChannel", "fast", "serve"]
 
 _HERE = Path(__file__).parent
+#: commands that a controller issues, in the order of `dram::Command`
+_COMMANDS = ("ACT", "PRE", "PREA", "RD", "WR", "REFab")
 _I64, _U64, _U32, _PTR = ctypes.c_int64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p
 
 
@@ -29,6 +31,7 @@ def _library() -> ctypes.CDLL:
         ("close", None, [_PTR]),
         ("read", None, [_PTR, _I64, _U64, _U32, _U32, _PTR]),
         ("write", _I64, [_PTR, _I64, _U64, _U32, _U32]),
+        ("commands", None, [_PTR, _PTR]),
         ("serve", _U64, [_PTR, _U64, _PTR, _PTR, _PTR, _PTR]),
     ):
         function = getattr(library, f"penstock_dram_{name}")
@@ -52,6 +55,11 @@ class FastChannel:
 
     def write(self, last: int, address: int, beats: int, bus_bytes: int) -> int:
         return int(self._api.penstock_dram_write(self._handle, last, address, beats, bus_bytes))
+
+    def commands(self) -> dict[str, int]:
+        count = np.zeros(len(_COMMANDS), dtype=np.uint64)
+        self._api.penstock_dram_commands(self._handle, count.ctypes.data)
+        return {name: int(n) for name, n in zip(_COMMANDS, count, strict=True) if n}
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):

@@ -8,7 +8,8 @@ decides which command goes when, and `Dram` is what an engine's memory ports see
 from .checker import Broken, Checker
 from .commands import COMMANDS, Command, Constraint, commands_of, constraints_of
 from .controller import DEPTH, Controller, Issued, Mapping
-from .memory import Channel, Dram, PlainChannel
+from .energy import picojoules
+from .memory import Channel, Dram, PlainChannel, counted
 from .organisation import LEVELS, Address, Organisation
 from .presets import PRESETS, preset
 from .timing import Timing
@@ -33,5 +34,7 @@ __all__ = [
     "Timing",
     "commands_of",
     "constraints_of",
+    "counted",
+    "picojoules",
     "preset",
 ]

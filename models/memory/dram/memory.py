@@ -17,18 +17,18 @@ where p/q is engine clock over DRAM clock. The rules, which `sim/memory/dram.hpp
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
 
-from ..timing import Ports, Reads, Writes
+from ..timing import Memory, Ports, Reads, Writes
 from ..window import split
 from .controller import Controller
 from .timing import Timing
 
-__all__ = ["Channel", "Dram", "DramReads", "DramWrites", "PlainChannel"]
+__all__ = ["Channel", "Dram", "DramReads", "DramWrites", "PlainChannel", "counted"]
 
 _NEVER = -(1 << 60)
 
@@ -41,6 +41,9 @@ class Channel(Protocol):
 
     def write(self, last: int, address: int, beats: int, bus_bytes: int) -> int:
         """Return the cycle of the answer to a burst whose last word was taken in cycle `last`."""
+
+    def commands(self) -> dict[str, int]:
+        """Return how many commands went to the DRAM so far, by name."""
 
 
 class PlainChannel:
@@ -77,6 +80,9 @@ class PlainChannel:
         for burst in range(address // size, (address + beats * bus_bytes - 1) // size + 1):
             done = self.controller.serve(True, arrival, burst) + timing.write_latency
         return self._engine(done)
+
+    def commands(self) -> dict[str, int]:
+        return {name: count for name, count in self.controller.checker.count.items() if count}
 
 
 class _Shared:
@@ -304,3 +310,20 @@ class Dram:
         ratio = f"{self.ratio.numerator}/{self.ratio.denominator}"
         transit = f",transit={self.transit}" if self.transit else ""
         return f"{self.timing.name},ratio={ratio}{transit}"
+
+
+def counted(memory: Memory) -> tuple[Memory, Callable[[], dict[str, int]]]:
+    """Return memory of the same timing, and what tells how many commands all its channels have had
+    so far, by name; none where it is no DRAM. Refreshes are counted up to the last request."""
+    made: list[Channel] = []
+    if not isinstance(memory, Dram):
+        return memory, dict
+
+    def make(of: Dram) -> Channel:
+        made.append(memory.make(of))
+        return made[-1]
+
+    def commands() -> dict[str, int]:
+        return dict(sum((Counter(channel.commands()) for channel in made), Counter()))
+
+    return replace(memory, make=make), commands

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from penstock.models.memory.dram import Timing
+from penstock.models.memory.dram import Timing, preset
+from penstock.models.memory.dram.energy import per_bit
 
 from ..config import COLUMNS
 from .assumptions import Assumptions, Refresh
@@ -21,8 +22,9 @@ from .rounds import ATOM, BANKS, Design, Round, Staggered, round_of, staggered_c
 __all__ = ["PimMemory"]
 
 _PSEUDO_CHANNELS = 2
+_HBM = per_bit(preset("pimba"))
 #: picojoules of a row's activation, of a column read or written over the interface, of a COMP
-_ACTIVATE, _TRANSFER, _COMPUTE = 901.12, 919.04, 478.72
+_ACTIVATE, _TRANSFER, _COMPUTE = _HBM["ACT"], _HBM["RD"], 478.72
 
 
 @dataclass(frozen=True)
