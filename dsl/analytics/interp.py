@@ -16,7 +16,7 @@ from ..core.graph import Graph, Region
 from ..core.operations import apply
 from .overrides import initial_value
 
-__all__ = ["Training", "run", "train"]
+__all__ = ["Training", "constants", "run", "train"]
 
 #: at most so many elements of the largest value of a batch are held at once
 _CHUNK = 1 << 22
@@ -77,6 +77,23 @@ def run(
     return _Run(graph, table, rows).train(graph.epochs if epochs is None else epochs)
 
 
+def constants(graph: Graph) -> dict[int, np.ndarray]:
+    """Return what stays the same for a run, by node: constants, metas, and what is made of them alone."""
+    return _Run(graph, {}, 0).fixed
+
+
+def _given(graph: Graph) -> dict[int, np.ndarray]:
+    fixed: dict[int, np.ndarray] = {}
+    for i, node in enumerate(graph.nodes):
+        if node.op == "const":
+            fixed[i] = np.asarray(node.attrs["value"], dtype=np.float64)
+    for variable in graph.of_kind("meta"):
+        if variable.value is None:
+            raise ValueError(f"the meta {variable.name} has no value")
+        fixed[variable.node] = np.asarray(variable.value, dtype=np.float64)
+    return fixed
+
+
 class _Run:
     def __init__(self, graph: Graph, table: dict[int, np.ndarray], rows: int) -> None:
         self.graph = graph
@@ -90,14 +107,7 @@ class _Run:
         self.merges = [i for i, n in enumerate(graph.nodes) if n.op == "merge"]
         widest = max(math.prod(n.shape) for n in graph.nodes)
         self.chunk = max(1, _CHUNK // widest)
-        self.fixed: dict[int, np.ndarray] = {}
-        for i, node in enumerate(graph.nodes):
-            if node.op == "const":
-                self.fixed[i] = np.asarray(node.attrs["value"], dtype=np.float64)
-        for variable in graph.of_kind("meta"):
-            if variable.value is None:
-                raise ValueError(f"the meta {variable.name} has no value")
-            self.fixed[variable.node] = np.asarray(variable.value, dtype=np.float64)
+        self.fixed = _given(graph)
         self.compute(Region.RUN, self.fixed)
 
     def compute(self, region: Region, values: dict[int, np.ndarray], batched: bool = False) -> None:

@@ -29,10 +29,12 @@ from ...hdl.shell.verilog import TOP
 from .store import alone, check_room, intact, publish, trim
 
 __all__ = [
+    "NATIVE",
     "BuildError",
     "PortSpec",
     "build_library",
     "build_plain",
+    "build_text",
     "cache_folder",
     "design_ports",
     "verilator_root",
@@ -368,6 +370,18 @@ def _build(
         publish((folder / "model.so").read_bytes(), target)
 
 
+#: for code of which only one machine has the results
+NATIVE = (
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-pthread",
+)
+
+
 def build_plain(name: str, source: Path, *headers: Path) -> Path:
     """Compile one C++ file that includes headers beside it; return the shared library, from the cache if it is there.
 
@@ -375,7 +389,28 @@ def build_plain(name: str, source: Path, *headers: Path) -> Path:
     """
     flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
     texts = [path.read_text() for path in (source, *headers)]
-    target = cache_folder() / f"{name}-{_digest(_versions(), *flags, *texts)}.so"
+    return _shared(name, flags, _digest(_versions(), *flags, *texts), source)
+
+
+def build_text(name: str, text: str, flags: Sequence[str]) -> Path:
+    """Compile a C++ text with these flags of g++; as `build_plain`."""
+    about = [_versions(), _processor(), *flags, text]
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        source = Path(folder) / f"{name}.cpp"
+        source.write_text(text)
+        return _shared(name, flags, _digest(*about), source)
+
+
+@lru_cache(maxsize=1)
+def _processor() -> str:
+    """What g++ makes of -march=native here: a cache may be shared by several machines."""
+    require("g++")
+    command = ["g++", "-march=native", "-Q", "--help=target"]
+    return subprocess.run(command, capture_output=True, text=True).stdout
+
+
+def _shared(name: str, flags: Sequence[str], digest: str, source: Path) -> Path:
+    target = cache_folder() / f"{name}-{digest}.so"
     if not intact(target):
         with alone(target), tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             if not intact(target):
