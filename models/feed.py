@@ -266,9 +266,9 @@ class Seconds:
 
     def to_json(self) -> dict[str, float | str]:
         """Return it as `seconds` of `--json` has it."""
-        values = {name: float(value) for name, value in self.streams.items()}
+        values: dict[str, float | str] = {k: float(value) for k, value in self.streams.items()}
         stated = {"clock_mhz": float(self.clock_mhz), "clock_evidence": self.clock_evidence}
-        return {**values, "total": float(self.total), **stated}
+        return values | {"total": float(self.total), **stated}
 
 
 def _load(
