@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,23 @@ from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
 from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.link import NACK, FrameError, Identity, Parser, Request, decode_response
+from penstock.models.link import (
+    BYTE_BITS,
+    MAXIMUM,
+    NACK,
+    RING,
+    SIMULATED_DIVISOR,
+    FrameError,
+    Identity,
+    Parser,
+    Request,
+    Space,
+    Status,
+    decode_response,
+)
 from penstock.models.link import Device as GoldenDevice
+from penstock.models.link.frames import HEADER
+from penstock.models.link.kinds import parse_link, wire_bytes
 from penstock.models.memory import block_ram
 from penstock.models.shell import IDENTITY, VERSION, RegisterMap
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
@@ -212,6 +228,29 @@ def test_the_buffer_of_requests_is_not_overrun(library: tuple[Path, RegisterMap]
         device.write(3, content)
         assert device.read(3, len(content)) == content
         assert device.statistics.nacks == 0
+
+
+def test_a_load_takes_the_cycles_of_its_frames(library: tuple[Path, RegisterMap]) -> None:
+    """A host that keeps the device's buffer filled writes at what `models.link.kinds` says of a UART, within 2 %."""
+    data = np.random.default_rng(4).bytes(96 * MAXIMUM)
+    frames = [
+        Request(at // MAXIMUM, Space.MEMORY, at, data=data[at : at + MAXIMUM]).encode()
+        for at in range(0, len(data), MAXIMUM)
+    ]
+    sent = answered = 0
+    parser = Parser()
+    with Board(library[0]) as board:
+        while answered < len(frames):
+            go = min(len(frames), answered + RING // (HEADER + MAXIMUM))
+            out, sent = b"".join(frames[sent:go]), go
+            answers = [decode_response(body) for body in parser.feed(board.exchange(out))]
+            assert all(answer.status == Status.OKAY for answer in answers)
+            answered += len(answers)
+        took = board.cycle
+    seconds = Fraction(took, SIMULATED_DIVISOR * BYTE_BITS)  # in bytes on the line
+    assert abs(seconds / wire_bytes(data) - 1) < 0.02
+    link = parse_link("uart,baud=10")  # a byte a second
+    assert abs(seconds / link.seconds(len(data)) - 1) < 0.02
 
 
 def test_errors_and_stopping(library: tuple[Path, RegisterMap]) -> None:
