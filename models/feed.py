@@ -21,13 +21,11 @@ __all__ = [
     "CHUNK",
     "Decoded",
     "Engine",
-    "Passage",
     "Seconds",
     "Stage",
     "arrivals",
     "passage",
-    "resident",
-    "streamed",
+    "run_seconds",
 ]
 
 #: bytes of a chunk, where nobody says: what a host's transfers usually are
@@ -56,9 +54,9 @@ class Stage:
         _check_buffers(self.name, self.buffers)
 
     @classmethod
-    def over(cls, name: str, link: Link, count: Fraction | int, burst: int = 0) -> Stage:
+    def over(cls, name: str, link: Link, count: int, burst: int = 0, buffers: int = 2) -> Stage:
         """Return the stage of a link that carries so many bytes."""
-        return cls(name, count, link.bytes_per_s, link.latency, burst)
+        return cls(name, count, link.bytes_per_s, link.latency, burst, buffers)
 
     def busy(self, chunks: int) -> Fraction:
         """Return the seconds in which it works, of so many chunks."""
@@ -87,22 +85,13 @@ def _check_buffers(name: str, buffers: int | None) -> None:
         raise ValueError(f"{name}: there must be room for one chunk behind it")
 
 
-@dataclass(frozen=True)
-class Passage:
-    """When a stream's last chunk ended in each stage, in seconds from the start."""
-
-    ends: tuple[Fraction, ...]
-
-    @property
-    def total(self) -> Fraction:
-        """Seconds until the last chunk has left the last stage."""
-        return self.ends[-1]
-
-
 class _Line:
     """Stages and chunks in ticks. `share`: the part of everything that a full chunk is."""
 
-    def __init__(self, stages: Sequence[Stage | Engine], chunks: int, share: Fraction) -> None:
+    def __init__(
+        self, stages: Sequence[Stage | Engine], chunks: int, share: Fraction | None
+    ) -> None:
+        share = Fraction(1, max(chunks, 1)) if share is None else share
         if not stages or chunks < 1:
             raise ValueError("a stream has a stage and a chunk at least")
         rest = 1 - (chunks - 1) * share
@@ -141,8 +130,8 @@ class _Line:
                 row.append(start + (last if k == self.chunks - 1 else full) + latency * begins)
         return row
 
-    def rows(self, leap: bool) -> Iterator[tuple[int, _Row]]:
-        """Yield chunks with their ends. With `leap`, chunks whose ends follow from those before
+    def rows(self, leap: bool) -> Iterator[_Row]:
+        """Yield the ends of each chunk. With `leap`, chunks whose ends follow from those before
         them are left out; the last one never is."""
         leap = leap and not any(isinstance(stage, Engine) for stage in self.stages)
         period = math.lcm(
@@ -154,7 +143,7 @@ class _Line:
         k, look = 0, window + period + 1
         while k < self.chunks:
             rows.append(self.step(rows, k))
-            yield k, rows[-1]
+            yield rows[-1]
             k += 1
             if leap and k > look:
                 count = self._periods(rows, k, period, window)
@@ -207,23 +196,23 @@ def passage(
     share: Fraction | None = None,
     *,
     leap: bool = True,
-) -> Passage:
-    """Return when each stage is done with the last of so many chunks.
+) -> tuple[Fraction, ...]:
+    """Return in how many seconds each stage is done with the last of so many chunks.
 
     `share`: which part of everything a chunk is, where the last one is smaller than the others;
     `leap`: pass over what repeats itself. It changes nothing in what is returned. Raises ValueError.
     """
-    line = _Line(stages, chunks, Fraction(1, max(chunks, 1)) if share is None else share)
-    for _, row in line.rows(leap):
+    line = _Line(stages, chunks, share)
+    for row in line.rows(leap):
         last = row
-    return Passage(tuple(Fraction(end, line.per_second) for end in last))
+    return tuple(Fraction(end, line.per_second) for end in last)
 
 
 def arrivals(stages: Sequence[Stage], chunks: int, share: Fraction | None = None) -> list[Fraction]:
     """Return when each chunk has left the last stage: the arrivals of an engine that never makes
     the stages wait."""
-    line = _Line(stages, chunks, Fraction(1, max(chunks, 1)) if share is None else share)
-    return [Fraction(row[-1], line.per_second) for _, row in line.rows(False)]
+    line = _Line(stages, chunks, share)
+    return [Fraction(row[-1], line.per_second) for row in line.rows(False)]
 
 
 @dataclass(frozen=True)
@@ -253,10 +242,8 @@ class Seconds:
     @property
     def streams(self) -> dict[str, Fraction]:
         """The streams there are, in order."""
-        named = {
-            name: getattr(self, name) for name in ("disk", "host", "link", "engine", "results")
-        }
-        return {name: value for name, value in named.items() if value is not None}
+        names = "disk", "host", "link", "engine", "results"
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     @property
     def binds(self) -> str:
@@ -271,82 +258,52 @@ class Seconds:
         return values | {"total": float(self.total), **stated}
 
 
-def _load(
-    count: int,
-    link: Link | None,
-    disk: Link | None,
-    decoded: Decoded | None,
-    chunk: int,
-    again: int,
-) -> tuple[list[Stage], int, Fraction]:
-    """Return the stages that bring a table of `count` bytes, `again` times, its chunks and their
-    share; a disk reads it each time."""
-    if count < 0 or chunk < 1 or again < 1:
-        raise ValueError("a table has no bytes below 0, a chunk and a pass one at least")
-    stages = [] if disk is None else [Stage.over("disk", disk, count * again)]
-    carried = count
-    if decoded is not None:
-        stages.append(Stage("host", decoded.rows * again, decoded.rows_per_s))
-        carried = decoded.bytes
-    if link is not None:
-        stages.append(Stage.over("link", link, carried * again, burst=1))
-    whole = count * again
-    chunks = max(1, -(-whole // chunk))
-    return stages, chunks, Fraction(chunk, whole) if chunks > 1 else Fraction(1)
-
-
-def resident(
+def run_seconds(
     cycles: int,
     clock_mhz: Fraction | float | str,
     count: int,
     result_bytes: int,
     *,
-    link: Link | None,
+    link: Link | None = None,
     disk: Link | None = None,
     decoded: Decoded | None = None,
     chunk: int = CHUNK,
     evidence: str = "stated",
-) -> Seconds:
-    """Return the seconds of a run whose table of `count` bytes is loaded whole, then read from memory.
-
-    `cycles`: of the engine, all epochs; `disk`: None where the table is warm; `link`: None where the
-    engine's memory has the table anyway.
-    """
-    clock = Fraction(str(clock_mhz))
-    stages, chunks, share = _load(count, link, disk, decoded, chunk, 1)
-    loaded = passage(stages, chunks, share).total if stages and count else Fraction(0)
-    engine = cycles / (clock * 10**6)
-    back = None if link is None else link.seconds(result_bytes, int(result_bytes > 0))
-    busy = {stage.name: stage.busy(chunks if count else 0) for stage in stages}
-    total = loaded + engine + (back or 0)
-    return Seconds(engine, total, clock, evidence, results=back, **busy)
-
-
-def streamed(
-    serve: Callable[[int, int], int],
-    cycles: int,
-    clock_mhz: Fraction | float | str,
-    count: int,
-    result_bytes: int,
-    *,
-    link: Link,
-    disk: Link | None = None,
-    decoded: Decoded | None = None,
-    chunk: int = CHUNK,
+    serve: Callable[[int, int], int] | None = None,
     slots: int = 2,
     epochs: int = 1,
-    evidence: str = "stated",
 ) -> Seconds:
-    """Return the seconds of a run whose table goes through a ring of `slots` chunks, once an epoch.
+    """Return the seconds of a run on a table of `count` bytes.
 
-    `serve(k, cycle)`: the engine's answer to chunk k, as `Engine` has it; `cycles`: what it takes
-    where it never waits.
+    Without `serve` the engine starts when memory has the whole table. With it the table passes
+    through a ring, once an epoch.
+
+    Parameters
+    ----------
+    cycles: of the engine, all epochs; with a ring, where it never waits.
+    result_bytes: that go back over the link in the end.
+    link: None where the engine's memory has the table anyway; `disk`: None where it is warm.
+    serve: as of `Engine`; `slots`: chunks that the ring holds.
     """
-    clock = Fraction(str(clock_mhz))
-    stages, chunks, share = _load(count, link, disk, decoded, chunk, epochs)
-    stages[-1] = Stage(**{**vars(stages[-1]), "buffers": slots})
-    done = passage([*stages, Engine("engine", clock * 10**6, serve)], chunks, share).total
-    back = link.seconds(result_bytes, int(result_bytes > 0))
-    busy = {stage.name: stage.busy(chunks) for stage in stages}
+    if min(cycles, count, result_bytes) < 0 or min(chunk, slots, epochs) < 1:
+        raise ValueError(
+            "bytes and cycles are not below 0; a chunk, a ring and a run have one at least"
+        )
+    clock, times = Fraction(str(clock_mhz)), epochs if serve else 1
+    stages = [] if disk is None else [Stage.over("disk", disk, count * times)]
+    if decoded is not None:
+        stages.append(Stage("host", decoded.rows * times, decoded.rows_per_s))
+    if link is not None:
+        carried = count if decoded is None else decoded.bytes
+        stages.append(Stage.over("link", link, carried * times, 1, slots))
+    chunks = -(-count * times // chunk)
+    line: list[Stage | Engine] = [*stages]
+    if serve is not None:
+        line.append(Engine("engine", clock * 10**6, serve))
+    share = Fraction(chunk, count * times) if chunks > 1 else None
+    done = passage(line, chunks, share)[-1] if line and chunks else Fraction(0)
     engine = cycles / (clock * 10**6)
-    return Seconds(engine, done + back, clock, evidence, results=back, **busy)
+    back = None if link is None else link.seconds(result_bytes, int(result_bytes > 0))
+    total = done + (back or 0) + (0 if serve else engine)
+    busy = {stage.name: stage.busy(chunks) for stage in stages}
+    return Seconds(engine, total, clock, evidence, results=back, **busy)
