@@ -372,7 +372,7 @@ def _build(
 
 #: for code of which only one machine has the results
 NATIVE = (
-    "-std=c++17",
+    "-std=c++20",
     "-O3",
     "-march=native",
     "-fPIC",

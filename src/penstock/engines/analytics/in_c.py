@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,11 +36,10 @@ _EACH = {
 _VIEWS = ("expand", "transpose", "outer")
 _FOLDS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 _HEAD = """\
-#include <atomic>
+#include <barrier>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <thread>
 #include <vector>
 
@@ -49,18 +47,13 @@ typedef {real} T;
 
 struct Add {{ static constexpr T none = 0; static T of(T a, T b) {{ return a + b; }} }};
 struct Mul {{ static constexpr T none = 1; static T of(T a, T b) {{ return a * b; }} }};
-struct Max {{
-    static constexpr T none = -std::numeric_limits<T>::infinity();
-    static T of(T a, T b) {{ return b > a || b != b ? b : a; }}
-}};
-struct Min {{
-    static constexpr T none = std::numeric_limits<T>::infinity();
-    static T of(T a, T b) {{ return b < a || b != b ? b : a; }}
-}};
+struct Max {{ static constexpr T none = -INFINITY; static T of(T a, T b) {{ return b > a || b != b ? b : a; }} }};
+struct Min {{ static constexpr T none = INFINITY; static T of(T a, T b) {{ return b < a || b != b ? b : a; }} }};
 static inline T sigmoid(T v) {{ T small = std::exp(-std::abs(v)); return (v >= 0 ? 1 : small) / (1 + small); }}
 static inline T gaussian(T v) {{ return std::exp(-v * v); }}
 template <class Op, long N, class Value> static inline T fold(Value value) {{
     constexpr long LANES = 16;
+    if (N == 1) return value(0);
     T part[LANES];
     for (long l = 0; l < LANES; l++) part[l] = Op::none;
     long n = 0;
@@ -71,16 +64,6 @@ template <class Op, long N, class Value> static inline T fold(Value value) {{
         for (long l = 0; l < step; l++) part[l] = Op::of(part[l], part[l + step]);
     return part[0];
 }}
-struct Barrier {{
-    std::atomic<int> waiting{{0}}, round{{0}};
-    int count;
-    explicit Barrier(int n) : count(n) {{}}
-    void wait() {{
-        const int now = round;
-        if (++waiting == count) {{ waiting = 0; ++round; return; }}
-        for (int spins = 0; round == now;) if (++spins > 1000) std::this_thread::yield();
-    }}
-}};
 """
 _TAIL = """
 extern "C" __attribute__((visibility("default")))
@@ -89,15 +72,15 @@ long penstock_train(const T* fixed, T* models, const T* rows, long count, long e
     std::vector<T*> scratch(threads);
     for (T*& each : scratch) each = static_cast<T*>(std::aligned_alloc(64, {scratch} * sizeof(T)));
     std::vector<T> old(models, models + {models}), next(old);
-    Barrier barrier(threads);
-    std::atomic<bool> over{{false}};
+    std::barrier meet(threads);
+    bool over = false;
     long done = 0;
     auto work = [&](int t) {{
         for (long epoch = 0; epoch < epochs && !over; epoch++) {{
             for (long first = 0; first < count; first += batch) {{
                 const long size = count - first < batch ? count - first : batch;
                 slice(fixed, old.data(), scratch[t], rows, first + size * t / threads, first + size * (t + 1) / threads);
-                if (threads > 1) barrier.wait();
+                if (threads > 1) meet.arrive_and_wait();
                 if (t == 0) {{
                     for (int k = 1; k < threads; k++) combine(scratch[0], scratch[k]);
                     const T* row = rows + (first + size - 1) * {width};
@@ -105,7 +88,7 @@ long penstock_train(const T* fixed, T* models, const T* rows, long count, long e
                     if (first + size == count && holds(fixed, old.data(), scratch[0], row)) over = true;
                     old.swap(next);
                 }}
-                if (threads > 1) barrier.wait();
+                if (threads > 1) meet.arrive_and_wait();
             }}
             if (t == 0) done++;
         }}
@@ -123,75 +106,66 @@ long penstock_train(const T* fixed, T* models, const T* rows, long count, long e
 
 
 class _Writer:
-    """The text of one kernel. `places`: of nodes that are stored, an array and an offset."""
+    """The text of one kernel. All values are matrices; vectors are of one row. `places`: of nodes that are
+    stored, the array and where they begin in it; `sizes`: of the arrays."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.nodes = graph, graph.nodes
+        self.shapes = [(1, 1, *n.shape)[-2:] for n in graph.nodes]
         self.merges = [k for k, n in enumerate(graph.nodes) if n.op == "merge"]
-        self.places: dict[int, str] = {}
-        self.offsets = {"fixed": 0, "models": 0, "row": 0, "scratch": 0}
         self.roots = {*graph.returns, *([] if graph.until is None else [graph.until])}
-        uses = Counter(j for n in self.nodes for j in n.inputs)
-        users: dict[int, list[Node]] = {k: [] for k in range(len(self.nodes))}
-        for node in self.nodes:
+        self.places: dict[int, tuple[str, int]] = {}
+        self.sizes = {"fixed": 0, "models": 0, "row": 0, "scratch": 16}
+        users: list[list[Node]] = [[] for _ in graph.nodes]
+        for node in graph.nodes:
             for j in node.inputs:
                 users[j].append(node)
         for variable in graph.variables.values():
             kind = {"meta": "fixed", "model": "models"}.get(variable.kind, "row")
             self._place(variable.node, kind, 1)
-        for k, node in enumerate(self.nodes):
+        for k, node in enumerate(graph.nodes):
             if node.op in LEAVES or node.region is Region.RUN:
-                if k not in self.places:
-                    self._place(k, "fixed", 1)
-            elif self._stored(k, node, uses[k], users[k]):
+                self._place(k, "fixed", 1)
+            elif self._stored(k, node, users[k]):
                 self._place(k, "scratch", 16)
 
     def _place(self, k: int, where: str, align: int) -> None:
-        self.places[k] = f"{where} + {self.offsets[where]}"
-        self.offsets[where] += -(-math.prod(self.nodes[k].shape) // align) * align
+        if k not in self.places:
+            self.places[k] = where, self.sizes[where]
+            self.sizes[where] += -(-math.prod(self.shapes[k]) // align) * align
 
-    def _stored(self, k: int, node: Node, uses: int, users: Sequence[Node]) -> bool:
-        if node.op in _VIEWS:  # costs nothing, unless a product of two
+    def _stored(self, k: int, node: Node, users: Sequence[Node]) -> bool:
+        """Whether a value is computed once and kept, not where it is used."""
+        if node.op in _VIEWS:  # costs nothing, or a product
             return k in self.roots or any(user.region is not node.region for user in users)
-        if k in self.roots or uses != 1 or node.op not in _EACH:
+        if k in self.roots or len(users) != 1 or node.op not in _EACH:
             return True
-        user = users[0]
+        (user,) = users
         region = Region.TUPLE if user.op == "merge" else user.region
         again = user.op not in REDUCTIONS and math.prod(user.shape) != math.prod(node.shape)
         return region is not node.region or again or user.op in (*_VIEWS, "matmul")
 
-    def value(self, k: int, at: Sequence[str]) -> str:
-        """Return the element of a node at these places of something that it broadcasts to."""
-        node = self.nodes[k]
-        shape = node.shape
-        here = [
-            "0" if n == 1 else i for n, i in zip(shape, at[len(at) - len(shape) :], strict=True)
-        ]
-        if k in self.places:
-            flat = (
-                here[0]
-                if len(here) == 1
-                else f"{here[0]} * {shape[1]} + {here[1]}"
-                if here
-                else "0"
-            )
-            return f"v{k}[{flat}]"
+    def value(self, k: int, a: str, b: str, kept: bool = True) -> str:
+        """Return element (a, b) of a node, or of what it is broadcast to; not `kept`: as computed."""
+        node, (rows, columns) = self.nodes[k], self.shapes[k]
+        a, b = "0" if rows == 1 else a, "0" if columns == 1 else b
+        if kept and k in self.places:
+            return f"v{k}[{a} * {columns} + {b}]"
         if node.op == "expand":
-            axis = node.attrs["axis"] % len(shape)
-            return self.value(node.inputs[0], [*here[:axis], *here[axis + 1 :]])
+            last = len(node.shape) == 2 and node.attrs["axis"] % 2 == 1
+            return self.value(node.inputs[0], "0", a if last else b)
         if node.op == "transpose":
-            return self.value(node.inputs[0], here[::-1])
+            return self.value(node.inputs[0], b, a)
         if node.op == "outer":
-            a, b = node.inputs
-            return f"({self.value(a, here[:1])} * {self.value(b, here[1:])})"
-        return _EACH[node.op].format(*(self.value(j, here) for j in node.inputs))
+            return f"({self.value(node.inputs[0], '0', a)} * {self.value(node.inputs[1], '0', b)})"
+        return _EACH[node.op].format(*(self.value(j, a, b) for j in node.inputs))
 
-    def loops(self, shape: Sequence[int], body: str) -> str:
-        """Return a body for every `a` (and `b`) of a shape."""
-        heads = [
-            f"for (long {i} = 0; {i} < {n}; {i}++) " for i, n in zip("ab", shape, strict=False)
-        ]
-        return "".join(heads) + body
+    def each(self, k: int, body: str) -> str:
+        """Return a body for every element (a, b) of a node."""
+        rows, columns = self.shapes[k]
+        return (
+            f"for (long a = 0; a < {rows}; a++) for (long b = 0; b < {columns}; b++) {{ {body} }}"
+        )
 
     def computed(self, k: int) -> str:
         """Return the statements for a node that is stored."""
@@ -200,129 +174,94 @@ class _Writer:
             return self._reduction(k, node)
         if node.op == "matmul":
             return self._matmul(k, node)
-        at = "ab"[: len(node.shape)]
-        kept, self.places = self.places, {j: p for j, p in self.places.items() if j != k}
-        text = self.value(k, at)
-        self.places = kept
-        return self.loops(node.shape, f"{self.value(k, at)} = {text};")
+        return self.each(k, f"{self.value(k, 'a', 'b')} = {self.value(k, 'a', 'b', False)};")
 
     def _reduction(self, k: int, node: Node) -> str:
         operation, (j,) = REDUCTIONS[node.op], node.inputs
-        shape, axis = self.nodes[j].shape, node.attrs.get("axis")
-        op = _FOLDS[operation.unit]
-        square = "T v = {}; return v * v;" if operation.before else "return {};"
-        root = f"for (long a = 0; a < {math.prod(node.shape)}; a++) v{k}[a] = std::sqrt(v{k}[a]);"
-        after = root if operation.after else ""
-        if len(shape) == 2 and axis is not None and axis % 2 == 0:
-            each = self.loops(
-                shape,
-                f"{{ T v = {self.value(j, 'ab')}; v{k}[b] = {op}::of(v{k}[b], {'v * v' if operation.before else 'v'}); }}",
+        (rows, columns), axis = self.shapes[j], node.attrs.get("axis")
+        op, part = _FOLDS[operation.unit], "v * v" if operation.before else "v"
+        value = f"T v = {self.value(j, 'a', 'b')};"
+        row = f"fold<{op}, {columns}>([&]([[maybe_unused]] long b) {{ {value} return {part}; }})"
+        if axis is None or len(self.nodes[j].shape) < 2:
+            text = (
+                f"v{k}[0] = fold<{op}, {rows}>([&]([[maybe_unused]] long a) {{ return {row}; }});"
             )
-            return f"for (long b = 0; b < {shape[1]}; b++) v{k}[b] = {op}::none; {each} {after}"
-        inner = square.format(self.value(j, "ab"[: len(shape)]))
-        if len(shape) < 2:
-            size = shape[0] if shape else 1
-            return f"v{k}[0] = fold<{op}, {size}>([&](long a) {{ (void)a; {inner} }}); {after}"
-        row = f"fold<{op}, {shape[1]}>([&](long b) {{ {inner} }})"
-        if axis is None:
-            return f"v{k}[0] = fold<{op}, {shape[0]}>([&](long a) {{ return {row}; }}); {after}"
-        return self.loops(shape[:1], f"v{k}[a] = {row};") + after
+        elif axis % 2:
+            text = f"for (long a = 0; a < {rows}; a++) v{k}[a] = {row};"
+        else:
+            add = self.each(j, f"{value} v{k}[b] = {op}::of(v{k}[b], {part});")
+            text = f"for (long b = 0; b < {columns}; b++) v{k}[b] = {op}::none; {add}"
+        size = math.prod(node.shape)
+        root = f" for (long a = 0; a < {size}; a++) v{k}[a] = std::sqrt(v{k}[a]);"
+        return text + root * bool(operation.after)
 
     def _matmul(self, k: int, node: Node) -> str:
         left, right = node.inputs
-        rows, columns = self.nodes[left].shape[:-1], self.nodes[right].shape[1:]
-        size = self.nodes[left].shape[-1]
-        at = [*("a" if rows else ""), "l"]
-        target = f"v{k}[{'a' if rows else '0'}]"
-        if not columns:
-            product = f"{self.value(left, at)} * {self.value(right, ['l'])}"
-            return self.loops(
-                rows, f"{target} = fold<Add, {size}>([&](long l) {{ return {product}; }});"
-            )
-        base = f"a * {columns[0]} + b" if rows else "b"
-        start = f"for (long b = 0; b < {columns[0]}; b++) "
-        product = f"{self.value(left, at)} * {self.value(right, ['l', 'b'])}"
-        add = f"for (long l = 0; l < {size}; l++) {start}v{k}[{base}] += {product};"
-        return self.loops(rows, f"{{ {start}v{k}[{base}] = 0; {add} }}")
+        rows, size = self.shapes[left]
+        columns = 1 if len(self.nodes[right].shape) == 1 else self.shapes[right][1]
+        place = ("0", "l") if len(self.nodes[right].shape) == 1 else ("l", "b")
+        product = f"{self.value(left, 'a', 'l')} * {self.value(right, *place)}"
+        if columns == 1:
+            total = f"fold<Add, {size}>([&](long l) {{ [[maybe_unused]] long b = 0; return {product}; }})"
+            return f"for (long a = 0; a < {rows}; a++) v{k}[a] = {total};"
+        row = f"for (long b = 0; b < {columns}; b++) v{k}[a * {columns} + b]"
+        add = f"for (long l = 0; l < {size}; l++) {row} += {product};"
+        return f"for (long a = 0; a < {rows}; a++) {{ {row} = 0; {add} }}"
 
-    def region(self, region: Region) -> str:
+    def region(self, region: Region) -> list[str]:
+        """Return the statements for the values of a region."""
+        nodes = enumerate(self.nodes)
         chosen = [
-            k
-            for k, n in enumerate(self.nodes)
-            if n.region is region and n.op not in (*LEAVES, "merge")
+            k for k, n in nodes if n.region is region and self.places.get(k, ("",))[0] == "scratch"
         ]
-        return "\n".join(f"        {self.computed(k)}" for k in chosen if k in self.places)
+        return [self.computed(k) for k in chosen if self.nodes[k].op != "merge"]
 
-    def _pointers(self, *kinds: str) -> str:
-        lines = []
-        for k, place in self.places.items():
-            kind = place.split()[0]
-            if kind in kinds:
-                const = "" if kind == "scratch" else "const "
-                lines.append(f"    [[maybe_unused]] {const}T* __restrict v{k} = {place};")
-        return "\n".join(lines)
+    def pointers(self, *arrays: str) -> list[str]:
+        """Return the declarations of the values in these arrays."""
+        return [
+            f"[[maybe_unused]] {'' if where == 'scratch' else 'const '}T* __restrict v{k} = {where} + {at};"
+            for k, (where, at) in self.places.items()
+            if where in arrays
+        ]
 
     def text(self, real: str) -> str:
         """Return the whole program."""
-        most = "fixed", "models", "scratch"
-        start, take, join = [], [], []
+        start, take, join, returned, at = [], [], [], [], 0
         for k in self.merges:
-            node = self.nodes[k]
-            op, size = _FOLDS[node.attrs["op"]], math.prod(node.shape)
-            counts = node.attrs.get("counts")
-            start.append(f"    for (long a = 0; a < {size}; a++) v{k}[a] = {op}::none;")
-            at = "ab"[: len(node.shape)]
-            part = "1" if counts else self.value(node.inputs[0], at)
-            own = self.value(k, at)
-            take.append(f"        {self.loops(node.shape, f'{own} = {op}::of({own}, {part});')}")
-            join.append(
-                f"    for (long a = 0; a < {size}; a++) into[{self.places[k].split()[-1]} + a] = {op}::of("
-                f"into[{self.places[k].split()[-1]} + a], from[{self.places[k].split()[-1]} + a]);"
-            )
-        returned, offset = [], 0
+            node, own = self.nodes[k], self.value(k, "a", "b")
+            op = f"{_FOLDS[node.attrs['op']]}::"
+            part = "1" if node.attrs.get("counts") else self.value(node.inputs[0], "a", "b")
+            other = own.replace(f"v{k}", f"(from + {self.places[k][1]})")
+            start.append(self.each(k, f"{own} = {op}none;"))
+            take.append(self.each(k, f"{own} = {op}of({own}, {part});"))
+            join.append(self.each(k, f"{own} = {op}of({own}, {other});"))
         for k in self.graph.returns:
-            shape = self.nodes[k].shape
-            flat = {0: "0", 1: "a", 2: f"a * {shape[-1] if shape else 1} + b"}[len(shape)]
-            returned.append(
-                self.loops(shape, f"next[{offset} + {flat}] = {self.value(k, 'ab'[: len(shape)])};")
-            )
-            offset += math.prod(shape)
-        given = "const T* fixed, const T* models, T* scratch"
-        holds = (
-            "return false;"
-            if self.graph.until is None
-            else f"return {self.value(self.graph.until, '')} != 0;"
+            index = f"{at} + a * {self.shapes[k][1]} + b"
+            returned.append(self.each(k, f"next[{index}] = {self.value(k, 'a', 'b')};"))
+            at += math.prod(self.shapes[k])
+        until = self.graph.until
+        given, width = "const T* fixed, const T* models, T* scratch", self.sizes["row"]
+        shared = self.pointers("fixed", "models", "scratch")
+        loop = (
+            f"for (const T* row = rows + first * {width}; first < end; first++, row += {width}) {{"
         )
-        return "\n".join(
-            [
-                _HEAD.format(real=real),
-                f"static void slice({given}, const T* rows, long first, long end) {{",
-                self._pointers(*most),
-                self.region(Region.MODEL),
-                *start,
-                f"    for (const T* row = rows + first * {self.offsets['row']}; first < end; first++, row += {self.offsets['row']}) {{",
-                self._pointers("row"),
-                self.region(Region.TUPLE),
-                *take,
-                "    }\n}",
-                "static void combine([[maybe_unused]] T* into, [[maybe_unused]] const T* from) {",
-                *join,
-                f"}}\nstatic void finish({given}, const T* row, T* next) {{",
-                self._pointers(*most, "row"),
-                self.region(Region.MERGED),
-                *returned,
-                f"}}\nstatic bool holds({given}, const T* row) {{",
-                self._pointers(*most, "row"),
-                self.region(Region.CONVERGENCE),
-                f"    {holds}\n}}",
-                _TAIL.format(
-                    batch=self.graph.merge_count,
-                    scratch=max(16, self.offsets["scratch"]),
-                    models=self.offsets["models"],
-                    width=self.offsets["row"],
-                ),
-            ]
-        )
+        bodies = {
+            f"void slice({given}, const T* rows, long first, long end)": [
+                *shared, *self.region(Region.MODEL), *start, loop, *self.pointers("row"),
+                *self.region(Region.TUPLE), *take, "}",
+            ],
+            "void combine(T* scratch, const T* from)": [*self.pointers("scratch"), *join],
+            f"void finish({given}, const T* row, T* next)": [
+                *shared, *self.pointers("row"), *self.region(Region.MERGED), *returned,
+            ],
+            f"bool holds({given}, const T* row)": [
+                *shared, *self.pointers("row"), *self.region(Region.CONVERGENCE),
+                "return false;" if until is None else f"return {self.value(until, 'a', 'b')} != 0;",
+            ],
+        }  # fmt: skip
+        functions = [f"static {head} {{\n{chr(10).join(body)}\n}}" for head, body in bodies.items()]
+        tail = _TAIL.format(batch=self.graph.merge_count, width=width, **self.sizes)
+        return "\n".join([_HEAD.format(real=real), *functions, tail])
 
 
 def source(graph: Graph, dtype: Any = np.float32) -> str:
@@ -343,11 +282,10 @@ class InC:
         self.graph, self.dtype = graph, np.dtype(dtype)
         text = source(graph, dtype)
         writer = _Writer(graph)
-        fixed = np.zeros(writer.offsets["fixed"], self.dtype)
+        self._fixed = np.zeros(writer.sizes["fixed"], self.dtype)
         for k, value in constants(graph).items():
-            start = int(writer.places[k].split()[-1])
-            fixed[start : start + value.size] = value.ravel()
-        self._fixed = fixed
+            start = writer.places[k][1]
+            self._fixed[start : start + value.size] = value.ravel()
         self._train = ctypes.CDLL(str(build_text("peer", text, NATIVE))).penstock_train
         self._train.restype = ctypes.c_long
         pointer = np.ctypeslib.ndpointer(self.dtype, flags="C_CONTIGUOUS")
