@@ -254,8 +254,8 @@ class Seconds:
     def to_json(self) -> dict[str, float | str]:
         """Return it as `seconds` of `--json` has it."""
         values: dict[str, float | str] = {k: float(value) for k, value in self.streams.items()}
-        stated = {"clock_mhz": float(self.clock_mhz), "clock_evidence": self.clock_evidence}
-        return values | {"total": float(self.total), **stated}
+        values |= {"total": float(self.total), "clock_mhz": float(self.clock_mhz)}
+        return values | {"clock_evidence": self.clock_evidence}
 
 
 def run_seconds(

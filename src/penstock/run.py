@@ -43,7 +43,7 @@ class Run(Shown):
 
     `result`: what was computed, by name, as float64 arrays (None after an error, and for the model,
     which only counts cycles); `codes`: the same bit for bit; `cycles`: the hardware's or the
-    model's; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in;
+    model's; `commands`: of the DRAM, by name, as the model counts them; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in;
     `design`, `workload`: what ran, for reports (None where a command knows it).
     """
 
@@ -59,6 +59,7 @@ class Run(Shown):
     seconds: float = 0.0
     bytes_read: int | None = None
     bytes_written: int | None = None
+    commands: Mapping[str, int] = field(default_factory=dict)
     design: Design | None = field(default=None, repr=False, compare=False)
     workload: Workload | None = field(default=None, repr=False, compare=False)
 
@@ -129,10 +130,12 @@ def golden(workload: Workload) -> Run:
 
 def model(workload: Workload, memory: Memory) -> Run:
     """Return the cycles of a run by the cycle model."""
+    from penstock.models.memory.dram import counted
     from penstock.sim.memory.dram import fast
 
     begin = perf_counter()
-    found = workload.model(fast(memory))
+    counting, commands = counted(fast(memory))
+    found = workload.model(counting)
     return Run(
         "model",
         None,
@@ -145,6 +148,7 @@ def model(workload: Workload, memory: Memory) -> Run:
         seconds=perf_counter() - begin,
         bytes_read=found.bytes_read,
         bytes_written=found.bytes_written,
+        commands=commands(),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from .timing import Timing
 
-__all__ = ["CURRENTS", "Currents", "Picojoules", "per_bit", "picojoules"]
+__all__ = ["CURRENTS", "Currents", "Picojoules", "loaded", "per_bit", "picojoules"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,9 @@ def picojoules(timing: Timing) -> Picojoules | None:
         "REFab": (i.idd5 - i.idd3n) * timing.nRFC,
     }
     return Picojoules({k: i.volts * i.chips * ns * c for k, c in charge.items()}, i.source)
+
+
+def loaded(timing: Timing, count: int) -> dict[str, int]:
+    """Return the least commands that write so many bytes, one after the other, to closed rows."""
+    bursts = -(-count // timing.burst_bytes)
+    return {"ACT": -(-count // timing.organisation.row_bytes), "WR": bursts}

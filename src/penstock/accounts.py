@@ -1,0 +1,144 @@
+"""What a run costs from disk to result, beside what the CPU takes: seconds, joules, carbon, the verdict.
+
+It puts the models of `models.feed`, `models.energy` and `models.verdict` together. What it is given are plain values: of a target's
+record, of the options, and of a run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from penstock.models.energy import Carbon, Embodied, Energy, embodied, energy
+from penstock.models.feed import Decoded, Seconds, run_seconds
+from penstock.models.link.kinds import Link
+from penstock.models.memory import Dram, Memory
+from penstock.models.memory.dram.energy import loaded, picojoules
+from penstock.models.verdict import WORTH, Verdict, verdict
+
+if TYPE_CHECKING:
+    from penstock.host.peers import Measured
+    from penstock.host.sources import Table
+
+__all__ = ["Account", "Machine", "Moved", "account", "decoded"]
+
+#: bytes of pages that our decoder is timed on
+_SAMPLE = 8 << 20
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a target says of itself. `share`: the largest share of its resources that a design takes."""
+
+    clock_mhz: float
+    clock_evidence: str = "assumed"
+    link: Link | None = None
+    idle_w: float | None = None
+    max_w: float | None = None
+    power_source: str = ""
+    share: float = 1.0
+    made: Embodied | None = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a run moves: bytes of the table and of the result. `decoded`: without Striders."""
+
+    table_bytes: int
+    result_bytes: int
+    decoded: Decoded | None = None
+
+    @property
+    def over_link(self) -> int:
+        carried = self.table_bytes if self.decoded is None else self.decoded.bytes
+        return carried + self.result_bytes
+
+
+@dataclass(frozen=True)
+class Account:
+    """Of one run; `verdict` and `beside` where anything was measured."""
+
+    seconds: Seconds
+    energy: Energy
+    carbon: Carbon | None
+    verdict: Verdict | None = None
+    beside: Sequence[Measured] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the keys that it adds to a report's JSON."""
+        found = {"seconds": self.seconds.to_json(), "energy": self.energy.to_json(self.carbon)}
+        if self.verdict is None:
+            return found
+        peers = [{k: v for k, v in vars(m).items() if v is not None} for m in self.beside]
+        return {**found, "beside": peers, "verdict": self.verdict.text}
+
+
+def account(
+    cycles: int,
+    machine: Machine,
+    moved: Moved,
+    memory: Memory,
+    commands: Mapping[str, int],
+    *,
+    disk: Link | None = None,
+    beside: Sequence[Measured] = (),
+    worth: float = WORTH,
+) -> Account:
+    """Return what a run of so many cycles costs.
+
+    Parameters
+    ----------
+    memory: behind the engine's ports; `commands`: of it, in this run (`Run.commands`).
+    disk: None where the table is warm.
+    beside: what `host.peers.measure` found.
+    """
+    seconds = run_seconds(
+        cycles,
+        machine.clock_mhz,
+        moved.table_bytes,
+        moved.result_bytes,
+        link=machine.link,
+        disk=disk,
+        decoded=moved.decoded,
+        evidence=machine.clock_evidence,
+    )
+    total = float(seconds.total)
+    dram = memory.timing if isinstance(memory, Dram) else None
+    all_commands = Counter(commands)
+    if dram is not None and machine.link is not None:
+        all_commands += Counter(loaded(dram, moved.over_link - moved.result_bytes))
+    spent = energy(
+        total,
+        idle_w=machine.idle_w,
+        max_w=machine.max_w,
+        share=machine.share,
+        activity=float(seconds.engine / seconds.total) if seconds.total else 0.0,
+        commands=all_commands,
+        of_commands=None if dram is None else picojoules(dram),
+        link_bytes=0 if machine.link is None else moved.over_link,
+        source=machine.power_source,
+    )
+    carbon = (
+        None
+        if spent.joules is None
+        else Carbon(spent.joules, total, machine.made or embodied(None, None))
+    )
+    judged = verdict(seconds, [m.beside() for m in beside], worth) if beside else None
+    return Account(seconds, spent, carbon, judged, tuple(beside))
+
+
+def decoded(table: Table, value_bytes: int) -> Decoded:
+    """Return what a host does without Striders, at the rate at which our decoder reads this table's
+    own pages here and now; `value_bytes`: of a row's values on the link. Raises SourceError."""
+    from penstock.host.sources import Table
+
+    few = max(1, _SAMPLE // table.schema.page_size)
+    part = Table(table.schema, table.pages[:few], table.name)
+    begin = perf_counter()
+    part.columns()
+    took = Fraction(max(perf_counter() - begin, 1e-9))
+    return Decoded(table.rows, max(part.rows, 1) / took, table.rows * value_bytes)
