@@ -81,54 +81,35 @@ def measure(
 ) -> list[Measured]:
     """Return what a peer takes on each number of threads, one and all unless given; `ours`: our loss,
     which its own must not exceed."""
-    counts = threads if threads is not None else sorted({1, threads_here()})
     prepared = peer.prepare()
-    return [
-        _measured(peer, prepared, count, ours, limit, best_of, clock)
-        for count in counts
-        if count == 1 or peer.parallel
-    ]
 
+    def on(count: int) -> Measured:
+        def timed(rows: int) -> tuple[float, Any]:
+            begin = clock()
+            result = peer.run(prepared, rows, count)
+            return clock() - begin, result
 
-def _measured(
-    peer: Peer,
-    prepared: Any,
-    threads: int,
-    ours: float | None,
-    limit: float,
-    best_of: int,
-    clock: Callable[[], float],
-) -> Measured:
-    def timed(rows: int) -> tuple[float, Any]:
-        begin = clock()
-        result = peer.run(prepared, rows, threads)
-        return clock() - begin, result
+        begun, rows, few = clock(), peer.rows, -(-peer.rows // _PROBE)
+        with _limited(count):
+            took, result = timed(few)
+            if few < rows and took * (rows / few) > limit / 2:
+                rows = max(few, math.floor(few * limit / 2 / took))
+            timed(rows)  # the warm-up
+            before, runs, best = _rapl(), 0, math.inf
+            while runs < best_of and (not runs or clock() - begun + best <= limit):
+                took, result = timed(rows)
+                best, runs = min(best, took), runs + 1
+            used = _spent(before, _rapl())
+        loss = None if peer.loss is None else peer.loss(result)
+        reached = None if loss is None or ours is None else loss <= ours
+        scale = peer.rows / rows if rows else 1.0
+        joules = None if used is None else used / runs * scale
+        return Measured(
+            peer.name, count, best * scale, runs, peer.rows, rows, loss, reached, joules
+        )
 
-    begun, rows = clock(), peer.rows
-    with _limited(threads):
-        few = -(-rows // _PROBE)
-        took, result = timed(few)
-        if few < rows and took * (rows / few) > limit / 2:
-            rows = max(few, math.floor(few * limit / 2 / took))
-        timed(rows)  # the warm-up
-        before, runs, best = _rapl(), 0, math.inf
-        while runs < best_of and (not runs or clock() - begun + best <= limit):
-            took, result = timed(rows)
-            best, runs = min(best, took), runs + 1
-        used = _spent(before, _rapl())
-    loss = None if peer.loss is None else peer.loss(result)
-    scale = peer.rows / rows if rows else 1.0
-    return Measured(
-        peer.name,
-        threads,
-        best * scale,
-        runs,
-        peer.rows,
-        rows,
-        loss,
-        None if loss is None or ours is None else loss <= ours,
-        None if used is None else used / runs * scale,
-    )
+    counts = threads if threads is not None else sorted({1, threads_here()})
+    return [on(count) for count in counts if count == 1 or peer.parallel]
 
 
 @contextmanager

@@ -28,42 +28,26 @@ def peers(
     table: arrays by variable, [rows, *shape].
     epochs: as our run made, so that the models are ours but for rounding.
     """
-    used = {
-        v.name: table[v.name] for v in graph.variables.values() if v.kind in ("input", "output")
-    }
-    rows = len(next(iter(used.values())))
-    ways = NumPy(graph, used, epochs)
-    found, missing = [Peer("NumPy", rows, ways.prepare, ways.run)], []
+    names = [v.name for v in graph.variables.values() if v.kind in ("input", "output")]
+    rows = len(table[names[0]])
+
+    def in_numpy(made: dict[str, NDArray[Any]], count: int, threads: int) -> interp.Training:
+        part = {name: values[:count] for name, values in made.items()}
+        return interp.run(graph, part, epochs=epochs)
+
+    def doubles() -> dict[str, NDArray[Any]]:
+        return {name: np.asarray(table[name], np.float64) for name in names}
+
+    numpy = Peer("NumPy", rows, doubles, in_numpy)
     try:
         compiled = InC(graph, np.float32)
     except KeyError as unknown:
-        missing.append(f"C: there is none for {unknown.args[0]}")
+        return [numpy], [f"C: there is none for {unknown.args[0]}"]
     except BuildError as failed:
-        missing.append(f"C: {failed}")
-    else:
-        found.insert(
-            0,
-            Peer(
-                "C",
-                rows,
-                lambda: compiled.rows(used),
-                lambda made, count, threads: compiled.run(made[:count], epochs, threads),
-                parallel=graph.merge_count != 1,
-            ),
-        )
-    return found, missing
+        return [numpy], [f"C: {failed}"]
 
+    def in_c(made: NDArray[Any], count: int, threads: int) -> interp.Training:
+        return compiled.run(made[:count], epochs, threads)
 
-class NumPy:
-    """The reference interpreter, a batch at a time."""
-
-    def __init__(self, graph: Graph, table: Mapping[str, NDArray[Any]], epochs: int | None) -> None:
-        self.graph, self.table, self.epochs = graph, table, epochs
-
-    def prepare(self) -> dict[str, NDArray[Any]]:
-        return {name: np.asarray(values, np.float64) for name, values in self.table.items()}
-
-    def run(self, made: dict[str, NDArray[Any]], rows: int, threads: int) -> interp.Training:
-        return interp.run(
-            self.graph, {name: values[:rows] for name, values in made.items()}, epochs=self.epochs
-        )
+    parallel = graph.merge_count != 1
+    return [Peer("C", rows, lambda: compiled.rows(table), in_c, parallel=parallel), numpy], []
