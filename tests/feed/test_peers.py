@@ -53,7 +53,8 @@ def test_best_of_five_after_a_warm_up() -> None:
 def test_long_runs_are_scaled(a_row: float) -> None:
     clock = Clock(a_row)
     (found,) = measure(Peer("C", 6400, list, clock.run), [1], clock=clock)
-    assert found.seconds == pytest.approx(6400 * a_row)
+    # of the slowest the probe's few rows are all that there is time for, and its third run counts
+    assert found.seconds == pytest.approx(6400 * a_row * (1.2 if a_row > 1 else 1))
     assert (found.rows_run < 6400) == (a_row > 0.01) == found.beside().scaled
     assert a_row > 1 or clock.now <= 1.1 * host.LIMIT
 
