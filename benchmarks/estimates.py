@@ -26,7 +26,6 @@ from common import kernel, markdown
 
 from penstock import Choices
 from penstock.api import Design, SourceError, compile
-from penstock.boards.board import Board
 from penstock.boards.build import elaborate
 from penstock.boards.catalogue import boards
 from penstock.boards.flow import synthesise
@@ -39,6 +38,7 @@ from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate, features
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.resources import Resources
+from penstock.models.target import Target
 
 #: kernels with the dimensions that are drawn for them
 KERNELS = {
@@ -71,13 +71,13 @@ class Case:
     """A random plan: `words` say what was drawn."""
 
     seed: int
-    board: Board
+    board: Target
     design: Design
     words: tuple[str, ...]
 
     @property
     def estimate(self) -> Resources:
-        return estimate(self.design.plan, self.board.budget)
+        return estimate(self.design.plan, self.board)
 
 
 def draw(seed: int) -> Case:
@@ -86,7 +86,7 @@ def draw(seed: int) -> Case:
     open_boards = [
         b
         for b in boards().values()
-        if b.open and b.part.family == "ecp5" and b.memory.kind == "block RAM"
+        if b.shared is not None and b.family == "ecp5" and b.memory.kind == "block RAM"
     ]
     while True:
         board, name = rng.choice(open_boards), rng.choice([*KERNELS, "linear", "logistic", "svm"])
@@ -108,7 +108,7 @@ def draw(seed: int) -> Case:
             )
             design = compile(
                 kernel(name),
-                board.budget,
+                board,
                 table,
                 number,
                 dims=dims,
@@ -189,11 +189,11 @@ def measure(case: Case, keep: Path) -> dict:
     )
 
 
-def packed(hardware: Callable[[], tuple], board: Board, keep: Path, said: dict) -> dict:
+def packed(hardware: Callable[[], tuple], board: Target, keep: Path, said: dict) -> dict:
     """Return what synthesis and packing make of an engine on an ECP5 board: resources, cells by type, seconds, and what is `said` of it."""
     sources = elaborate(hardware, board, setting=clock_setting(board, 40.0))
     key = hashlib.sha256(
-        f"{sources.rtlil}{board.part.tool}{tool_versions(('yosys', 'nextpnr-ecp5'))}".encode()
+        f"{sources.rtlil}{board.device.tool}{tool_versions(('yosys', 'nextpnr-ecp5'))}".encode()
     ).hexdigest()[:32]
     kept = keep / f"{key}.json"
     if kept.is_file():
@@ -205,7 +205,7 @@ def packed(hardware: Callable[[], tuple], board: Board, keep: Path, said: dict) 
         run_tool(
             "nextpnr-ecp5",
             [
-                board.part.tool.replace("12k", "25k"),
+                board.device.tool.replace("12k", "25k"),
                 "--package",
                 board.package,
                 "--speed",
@@ -306,7 +306,7 @@ def fit(cases: list[Case], keep: Path) -> str:
     measured = [measure_parts(case, keep) for case in cases]
     lines = [f"rest (shell and device): {[found['rest'] for found in measured]}"]
     for part in ("port", "core", "thread"):
-        counts = [features(case.design.plan, case.board.budget)[part] for case in cases]
+        counts = [features(case.design.plan, case.board)[part] for case in cases]
         names = sorted(set().union(*counts))
         y = np.array([found[part] for found in measured], dtype=float)
         a = np.array([[count.get(name, 0.0) for name in names] for count in counts]) / y[:, None]

@@ -30,7 +30,8 @@ from penstock.models.qr.table_cycles import bound as fit_bound
 from penstock.models.qr.table_cycles import run as fit_cycles
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.rows import RowPages
-from penstock.models.target import Target, target
+from penstock.models.target import Target
+from penstock.targets import target_named as target
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
@@ -127,8 +128,8 @@ def cpu(options: Options) -> str:
         parts += [
             (
                 f"the board `{name}`, block RAM",
-                board.budget,
-                REACH[board.part.family, board.speed][3],
+                board,
+                REACH[board.family, board.pins.speed][3],
             )
             for name in BOARDS
             for board in (boards()[name],)

@@ -15,7 +15,6 @@ from common import markdown
 from estimates import packed
 
 from penstock.api import compile
-from penstock.boards.board import Board
 from penstock.boards.catalogue import boards
 from penstock.dsl.core.load import load_kernel
 from penstock.hdl.modules import ModuleLibrary
@@ -23,6 +22,7 @@ from penstock.hdl.qr.table_engine import TableFitEngine
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.qr.table_resources import estimate
+from penstock.models.target import Target
 
 KERNEL = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
 
@@ -31,7 +31,7 @@ KERNEL = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n
 class Case:
     """A random engine for a board."""
 
-    board: Board
+    board: Target
     engine: TableFitPlan
     types: str
 
@@ -55,7 +55,7 @@ def draw(seed: int, kernel: Path) -> Case:
     board = boards()["ulx3s-85f"]
     planned = compile(
         load_kernel(kernel),
-        board.budget,
+        board,
         table,
         rng.choice(("fixed:8,8", "fixed:5,12", "fixed:4,4")),
         bindings=bindings,
@@ -92,7 +92,7 @@ def main() -> int:
     rows, errors, exact = [], [], 0
     for seed in range(first, end):
         case = draw(seed, kernel)
-        made, expected = case.engine, estimate(case.engine, case.board.budget)
+        made, expected = case.engine, estimate(case.engine, case.board)
         found = packed(
             lambda made=made: hardware(made), case.board, options.keep, {"config": made.to_json()}
         )

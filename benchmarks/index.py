@@ -25,7 +25,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.job import Fit, Job
-from penstock.models.target import target
+from penstock.targets import target_named as target
 from testbench.workloads import KEY_SETS, Kind, Operation, Twitter, Ycsb
 
 #: what the modelled engine is: windows of up to 32 bytes, slots, as it is planned for this part

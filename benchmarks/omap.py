@@ -26,12 +26,11 @@ from penstock.models.omap.pairs import PairSource
 from penstock.models.omap.planner import plan, quickest
 from penstock.models.omap.resources import estimate
 from penstock.models.omap.tails import total
-from penstock.models.target import TARGETS
-from penstock.targets import timing_of
+from penstock.targets import target_named, timing_of
 
 __all__ = ["SECTIONS"]
 
-_PART = TARGETS["u55c"]
+_PART = target_named("u55c")
 _MHZ = _PART.clock_mhz
 #: PCIe as the published artifact has it: 1.26 µs a page; its 12 GB/s are 48 bytes a cycle, of which a port of 32 moves 32, and
 #: one of 64 all

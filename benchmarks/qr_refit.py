@@ -19,7 +19,7 @@ from penstock.models.qr.layout import Size, row_stride
 from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
-from penstock.models.target import target
+from penstock.targets import target_named as target
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..models.memory.blockram import SPRAM_WORDS
 from ..models.resources import Resources
+from ..models.target import Target
 from ..sim.native.store import alone
 from . import flow as steps
-from .board import Board
+from .board import make_platform
 from .flow import FLOWS, NAME, Endless, Sources, Unfit, place, synthesise
 from .pll import Setting
 from .tools import Overdue, tool_versions
@@ -87,7 +88,7 @@ class Build:
 
 
 def elaborate(
-    engine: Callable[[], tuple[Any, ModuleLibrary]], board: Board, *, setting: Setting | None
+    engine: Callable[[], tuple[Any, ModuleLibrary]], board: Target, *, setting: Setting | None
 ) -> Sources:
     """Return the RTLIL of an engine's SoC on the board, and the constraints; no path of the machine is in them.
 
@@ -101,28 +102,28 @@ def elaborate(
     from .top import BoardTop
 
     try:  # before any hardware is made in vain
-        platform = board.make_platform()
-        platform.lookup(board.clock)
-        if board.uart_pins is None:
-            platform.lookup(board.uart, 0)
+        platform = make_platform(board)
+        platform.lookup(board.pins.clock)
+        if board.pins.uart_pins is None:
+            platform.lookup(board.pins.uart, 0)
     except (ImportError, AttributeError, TypeError, ValueError, ResourceError) as problem:
-        raise Misdescribed(f"platform {board.platform}: {problem}") from problem
+        raise Misdescribed(f"platform {board.pins.platform}: {problem}") from problem
     made_engine, library = engine()
-    clock_mhz = setting.output_mhz if setting is not None else board.oscillator_mhz
+    clock_mhz = setting.output_mhz if setting is not None else board.pins.oscillator_mhz
     soc = Soc(
         made_engine,
         made_engine.register_map,
         library=library,
         memory_bytes=board.memory.bytes,
         clock_hz=round(clock_mhz * 1e6),
-        baud=board.baud,
+        baud=board.link.baud,
         memory=board.memory.kind,
     )
     word, has = soc.port.data_bytes, board.memory.bytes
     if board.memory.kind == "SPRAM" and (needs := SPRAM_WORDS * word) > has:
         raise Unfit(f"bytes of SPRAM for words of {word} bytes", needs, has)
     made = platform.prepare(BoardTop(board, soc, setting), NAME, emit_src=False)
-    suffix = FLOWS[board.part.family].constraints
+    suffix = FLOWS[board.family].constraints
     text = {
         name: data.decode() if isinstance(data, bytes) else data
         for name, data in made.files.items()
@@ -137,7 +138,7 @@ def elaborate(
 
 def _digest(
     sources: Sources,
-    board: Board,
+    board: Target,
     clock_mhz: float,
     seeds: Sequence[int],
     versions: Mapping[str, str],
@@ -147,9 +148,9 @@ def _digest(
         sources.rtlil,
         sources.constraints,
         board.name,
-        board.part.tool,
-        board.package,
-        board.speed,
+        board.device.tool,
+        board.pins.package,
+        board.pins.speed,
         clock_mhz,
         list(seeds),
         dict(versions),
@@ -160,7 +161,7 @@ def _digest(
 
 def build(
     sources: Sources,
-    board: Board,
+    board: Target,
     *,
     clock_mhz: float,
     seeds: Sequence[int] = (1,),
@@ -177,7 +178,7 @@ def build(
     Raises tools.ToolMissing, tools.ToolError, flow.Unfit, flow.Endless; Slow where no seed meets `clock_mhz`.
     """
     begin = perf_counter()
-    versions = tool_versions(FLOWS[board.part.family].tools)
+    versions = tool_versions(FLOWS[board.family].tools)
     digest = _digest(sources, board, clock_mhz, seeds, versions)
     left = lambda: None if limit is None else limit - (perf_counter() - begin)
     make = lambda: _build(
@@ -200,7 +201,7 @@ def build(
 
 def _build(
     sources: Sources,
-    board: Board,
+    board: Target,
     clock_mhz: float,
     seeds: Sequence[int],
     jobs: int,
@@ -211,7 +212,7 @@ def _build(
     progress: Callable[[str], None] | None,
 ) -> Build:
     """Make it anew; `left`: what is left of the limit."""
-    begin, flow = perf_counter(), FLOWS[board.part.family]
+    begin, flow = perf_counter(), FLOWS[board.family]
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         folder = Path(temporary)
         try:

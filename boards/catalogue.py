@@ -1,262 +1,200 @@
-"""Which boards there are: Penstock's own, and those that other packages offer."""
+"""Which machines there are: Penstock's own, those that other packages offer, and those of a user's file.
+
+A file is TOML: tables `[[part]]` and `[[target]]`, or one `[target]`, with the fields of `models.target`. `part` is a part's name, and `base` another
+target's, whose record is taken where the file says nothing. Capacities are never written: they are the part's less the reserve.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
 
 from ..models import plugins
-from ..models.memory import ON_CHIP
-from ..models.target import TARGETS, register
-from .board import Board, Memory
-from .device import DEVICES
+from ..models.target import RESOURCES, Capacity, Part, Reserve, Target
 
-__all__ = ["BOARDS", "GROUP", "boards"]
+__all__ = ["GROUPS", "Misread", "boards", "from_json", "read", "targets"]
 
-#: entry points under which packages offer boards: each names a `Board`, or a list of them
-GROUP = "penstock.boards"
-
-
-def _on_chip(kind: str, size: int, bus_bytes: int) -> Memory:
-    """A memory of the device itself, with the timing of its hardware (`hdl.memory`)."""
-    timing = ON_CHIP[kind](bus_bytes)
-    return Memory(kind, size, timing.latency, bus_bytes)
+#: entry points under which packages offer targets: each names a `Target`, several of them, or the path of a file
+GROUPS = {"penstock.targets": "set of targets", "penstock.boards": "set of boards"}
+_HERE = Path(__file__).parent
+_UNITS = {"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+#: what follows from part and reserve
+_CAPACITIES = {field.name for field in dataclasses.fields(Capacity)}
 
 
-def _ecp5(
-    name: str,
-    title: str,
-    device: str,
-    package: str,
-    speed: str,
-    memory: int,
-    oscillator: float,
-    platform: str,
-    **more: Any,
-) -> Board:
-    return Board(
-        name,
-        title,
-        device,
-        package,
-        speed,
-        _on_chip("block RAM", memory, 8),
-        8,
-        60.0,
-        oscillator,
-        platform,
-        lean=True,
-        status="placed",
-        **more,
-    )
+class Misread(ValueError):
+    """What is wrong with a file: `key`, "" for the file as a whole, and what was expected."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(f"{key}: {what}" if key else what)
+        self.key, self.what = key, what
 
 
-def _ulx3s(size: str, memory: int) -> Board:
-    return _ecp5(
-        f"ulx3s-{size.lower()}",
-        f"ULX3S with Lattice ECP5-{size}",
-        f"LFE5U-{size}",
-        "CABGA381",
-        "6",
-        memory,
-        25.0,
-        f"amaranth_boards.ulx3s:ULX3S_{size}_Platform",
-        clock="clk25",
-        loader="ulx3s",
-    )
+def from_json(record: Mapping[str, Any]) -> Target:
+    """Return the target of which `record` is `to_json`. Raises ValueError."""
+    return _made(dict(record), Target, "target")
 
 
-def _ulx3s_sdram(size: str) -> Board:
-    """The same with pages and results in the SDRAM: a word of the bus takes four of its columns, a burst some ten cycles more."""
-    plain = _ulx3s(size, 0)
-    return replace(
-        plain,
-        name=f"{plain.name}-sdram",
-        title=f"{plain.title}, tables in its SDRAM",
-        memory=Memory("SDRAM", 32 << 20, 12, 2),
-        status="simulated, not placed",
-    )
+def read(path: str | Path, known: Mapping[str, Target]) -> list[Target]:
+    """Return the targets that a file describes. `known`: those that it may start from, and whose names are taken. Raises Misread."""
+    tables = _tables(Path(path))
+    parts = {part.name.lower(): part for part in _parts()}
+    for part in _read_parts(tables) if Path(path) != _HERE / "targets.toml" else ():
+        if part.name.lower() in parts:
+            raise Misread("part.name", f"there is a part {part.name} already")
+        parts[part.name.lower()] = part
+    found: dict[str, Target] = {}
+    for table in _listed(tables, "target"):
+        target = _target(table, parts, {**known, **found})
+        if target.name in known or target.name in found:
+            what = f"there is a target {target.name} already, and one name is one machine"
+            raise Misread("target.name", what)
+        found[target.name] = target
+    return list(found.values())
 
 
-BOARDS: tuple[Board, ...] = (
-    _ulx3s("12F", 16 << 10),
-    _ulx3s("25F", 32 << 10),
-    _ulx3s("45F", 64 << 10),
-    _ulx3s("85F", 128 << 10),
-    _ulx3s_sdram("25F"),
-    _ulx3s_sdram("85F"),
-    _ecp5(
-        "orangecrab-r0.2",
-        "OrangeCrab r0.2 with ECP5-25F",
-        "LFE5U-25F",
-        "CSFBGA285",
-        "8",
-        32 << 10,
-        48.0,
-        "amaranth_boards.orangecrab_r0_2:OrangeCrabR0_2_25FPlatform",
-        clock="clk",
-        uart_pins=("N17", "M18"),
-        loader="orangecrab",
-        link="UART: header pins 0 (RX), 1 (TX)",
-    ),
-    _ecp5(
-        "colorlight-i5",
-        "Colorlight i5 (ECP5-25F) on its extension board",
-        "LFE5U-25F",
-        "CABGA381",
-        "6",
-        32 << 10,
-        25.0,
-        ".platforms:ColorlightI5Platform",
-        clock="clk25",
-        loader="colorlight-i5",
-    ),
-    _ecp5(
-        "ecp5-evn",
-        "Lattice ECP5 Evaluation Board (ECP5-5G-85F)",
-        "LFE5UM5G-85F",
-        "CABGA381",
-        "8",
-        128 << 10,
-        12.0,
-        "amaranth_boards.ecp5_5g_evn:ECP55GEVNPlatform",
-        clock="clk12",
-        loader="ecp5_evn",
-    ),
-    Board(
-        "icebreaker",
-        "iCEBreaker with iCE40UP5K",
-        "iCE40UP5K",
-        "sg48",
-        "",
-        _on_chip("SPRAM", 64 << 10, 4),
-        4,
-        12.0,
-        12.0,
-        "amaranth_boards.icebreaker:ICEBreakerPlatform",
-        clock="clk12",
-        baud=500_000,
-        loader="ice40_generic",
-        lean=True,
-        page_size=1024,
-        status="placed",
-    ),
-    Board(
-        "hx8k-evn",
-        "Lattice iCE40-HX8K Breakout Board",
-        "iCE40HX8K",
-        "ct256",
-        "",
-        _on_chip("block RAM", 8 << 10, 4),
-        4,
-        24.0,
-        12.0,
-        "amaranth_boards.ice40_hx8k_b_evn:ICE40HX8KBEVNPlatform",
-        clock="clk12",
-        loader="ice40_generic",
-        lean=True,
-        page_size=1024,
-        status="placed",
-    ),
-    Board(
-        "tang-nano-9k",
-        "Sipeed Tang Nano 9K with Gowin GW1NR-9",
-        "GW1NR-9C",
-        "QN88P",
-        "C6/I5",
-        _on_chip("block RAM", 16 << 10, 4),
-        4,
-        27.0,
-        27.0,
-        "amaranth_boards.tang_nano_9k:TangNano9kPlatform",
-        clock="clk27",
-        loader="tangnano9k",
-        lean=True,
-        page_size=1024,
-        status="placed",
-    ),
-    Board(
-        "crosslink-nx-evn",
-        "Lattice CrossLink-NX Evaluation Board",
-        "LIFCL-40",
-        "BG400",
-        "9",
-        _on_chip("block RAM", 32 << 10, 8),
-        8,
-        12.0,
-        12.0,
-        ".platforms:CrossLinkNXEVNPlatform",
-        clock="clk12",
-        baud=500_000,
-        loader="crosslinknx_evn",
-        lean=True,
-        status="placed",
-    ),
-    Board(
-        "arty-a7-100t",
-        "Digilent Arty A7-100T (Artix-7)",
-        "XC7A100T",
-        "csg324",
-        "-1",
-        _on_chip("block RAM", 256 << 10, 8),
-        8,
-        100.0,
-        100.0,
-        None,
-        loader="arty_a7_100t",
-        reserve=(1_200, 900, 0, 64),
-        status="project folder, unplaced",
-    ),
-    Board(
-        "kcu105",
-        "AMD KCU105 (Kintex UltraScale KU040)",
-        "XCKU040",
-        "ffva1156",
-        "-2",
-        _on_chip("block RAM", 1 << 20, 32),
-        32,
-        125.0,
-        125.0,
-        None,
-        reserve=(1_200, 900, 0, 240),
-        status="project folder, unplaced",
-    ),
-    Board(
-        "u55c",
-        "AMD Alveo U55C shell",
-        "XCU55C",
-        "fsvh2892",
-        "-2L",
-        Memory("HBM2", 16 << 30, 60, 32),
-        32,
-        250.0,
-        100.0,
-        None,
-        link="PCIe",
-        ports=32,
-        status="project folder, unplaced",
-    ),
-)
+def _tables(path: Path) -> dict[str, Any]:
+    try:
+        if not path.is_file():
+            what = "there is no such file" if not path.exists() else "this is no file"
+            raise Misread("", what)
+        tables = tomllib.loads(path.read_bytes().decode())
+    except OSError as problem:
+        raise Misread("", f"it cannot be read: {problem.strerror}") from None
+    except (ValueError, RecursionError) as problem:  # also what is no text
+        if isinstance(problem, Misread):
+            raise
+        raise Misread("", f"expected TOML: {problem}") from None
+    if odd := tables.keys() - {"part", "target"}:
+        raise Misread(min(odd), "expected the tables `part` and `target`, and no others")
+    return tables
+
+
+def _listed(tables: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    found = tables.get(name, [])
+    found = [found] if isinstance(found, dict) else found
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise Misread(name, f"expected a table: [{name}], or several: [[{name}]]")
+    return found
+
+
+def _read_parts(tables: Mapping[str, Any]) -> list[Part]:
+    return [_made(table, Part, "part") for table in _listed(tables, "part")]
 
 
 @cache
-def boards() -> dict[str, Board]:
-    """Return all boards by name: Penstock's own, then those of installed packages' entry points; each becomes a target."""
-    found = {board.name: board for board in BOARDS}
+def _parts() -> tuple[Part, ...]:
+    return tuple(_read_parts(_tables(_HERE / "parts.toml")))
+
+
+def _target(
+    given: dict[str, Any], parts: Mapping[str, Part], known: Mapping[str, Target]
+) -> Target:
+    """Return the target that a table describes."""
+    for key in ("part", "base", "name"):
+        if not isinstance(given.get(key, ""), str):
+            raise Misread(f"target.{key}", f"expected a text, not {given[key]!r}"[:200])
+    named, base = given.get("part"), given.get("base")
+    if odd := given.keys() & _CAPACITIES:
+        raise Misread(
+            f"target.{min(odd)}", "expected no capacity: it is the part's, less `reserve`"
+        )
+    if base is not None and base not in known:
+        raise Misread("target.base", f"expected one of {', '.join(known)}, not {base!r}")
+    if "name" not in given or (named is None and base is None):
+        missing = "name" if "name" not in given else "part"
+        raise Misread(f"target.{missing}", "it is missing")
+    if named is not None and named.lower() not in parts:
+        offered = ", ".join(part.name for part in parts.values())
+        raise Misread("target.part", f"expected one of {offered}, not {named!r}")
+    record = known[base].to_json() if base is not None else {}
+    record |= {key: value for key, value in given.items() if key != "base"}
+    if base is not None and {"memory", "clock", "bus_bytes"} & given.keys():
+        record |= {key: given.get(key, 0) for key in ("latency", "bytes_per_cycle")}
+    part = parts[named.lower()] if named is not None else known[base].part  # type: ignore[index]
+    if part is not None and (named is not None or "reserve" in given):
+        kept = _made(record.get("reserve", {}), Reserve, "target.reserve")
+        for name in RESOURCES:
+            if getattr(kept, name) > getattr(part, name):
+                most = f"expected at most the {getattr(part, name):,} of {part.name}"
+                raise Misread(f"target.reserve.{name}", f"{most}, not {getattr(kept, name):,}")
+        record |= {name: getattr(part, name) for name in _CAPACITIES}
+        record |= {name: getattr(part, name) - getattr(kept, name) for name in RESOURCES}
+    record["part"] = part and dataclasses.asdict(part)
+    return _made(record, Target, "target")
+
+
+def _made(table: dict[str, Any], kind: type[Any], key: str) -> Any:
+    """Return the record of a table."""
+    table = _plain(table, kind, key)
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as problem:
+        what, _, place = str(problem).partition(" - at `$")
+        raise Misread(key + place.rstrip("`"), what[:1].lower() + what[1:]) from None
+    except RecursionError:
+        raise Misread(key, "expected fewer tables in tables") from None
+
+
+def _plain(table: Any, kind: type[Any], key: str) -> Any:
+    """Return the table with sizes as numbers, after looking for keys that the record does not have."""
+    if not isinstance(table, dict):
+        return table
+    hints, found = get_type_hints(kind), dict(table)
+    for name, value in table.items():
+        if name not in hints:
+            raise Misread(f"{key}.{name}", f"unknown; expected one of {', '.join(hints)}")
+        inner = [
+            one for one in (hints[name], *get_args(hints[name])) if dataclasses.is_dataclass(one)
+        ]
+        if inner:
+            found[name] = _plain(value, inner[0], f"{key}.{name}")  # type: ignore[arg-type]
+        elif name == "bytes" and isinstance(value, str):
+            size = re.fullmatch(r"(\d{1,15}) ?([KMGT]iB)", value, re.ASCII)
+            if size is None:
+                what = 'expected a number of bytes, or a text such as "64 GiB"'
+                raise Misread(f"{key}.{name}", f"{what}, not {value!r}"[:200])
+            found[name] = int(size[1]) << _UNITS[size[2]]
+    return found
+
+
+@cache
+def targets() -> dict[str, Target]:
+    """Return all targets by name: Penstock's own, then those of installed packages' entry points."""
+    found = {target.name: target for target in read(_HERE / "targets.toml", {})}
+
+    def offers(offered: Any) -> Iterator[Target]:
+        for one in [offered] if isinstance(offered, Target | str | Path) else offered:
+            if isinstance(one, str | Path):
+                try:
+                    yield from read(one, found)
+                except Misread as problem:
+                    raise plugins.Unusable(f"{one}: {problem}") from None
+            elif isinstance(one, Target):
+                yield one
+            else:
+                raise plugins.Unusable(f"{one!r} is no penstock.Target, and no file")
 
     def accept(point: EntryPoint, offered: Any) -> None:
-        more = {b.name: b for b in ([offered] if isinstance(offered, Board) else offered)}
-        if unknown := [board.device for board in more.values() if board.device not in DEVICES]:
-            raise LookupError(f"there is no device {unknown[0]}")
-        for name, board in more.items():
-            if found.get(name, board) != board:
-                raise plugins.Unusable(f"there is a board {name} already")
-        found.update(more)
+        more: Iterable[Target] = list(offers(offered))
+        for target in more:
+            if found.get(target.name, target) != target:
+                raise plugins.Unusable(f"there is a target {target.name} already")
+        found.update((target.name, target) for target in more)
 
-    plugins.load(GROUP, "set of boards", accept)
-    for board in found.values():
-        if board.name not in TARGETS:
-            register(board.target)
+    for group, kind in GROUPS.items():
+        plugins.load(group, kind, accept)
     return found
+
+
+def boards() -> dict[str, Target]:
+    """Return the targets that have pins: what `penstock build` and `penstock program` know."""
+    return {name: target for name, target in targets().items() if target.board is not None}

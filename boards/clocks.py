@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..models.numerics.formats import Format
-from .board import Board
+from ..models.target import Target
 from .flow import LARGE
 from .top import SDRAM_MHZ
 
@@ -26,14 +26,14 @@ REACH: dict[tuple[str, str], tuple[float, float, float, float]] = {
 
 
 def chosen_clock(
-    board: Board, fmt: Format, lut: int, own: Mapping[tuple[str, str], float] | None = None
+    board: Target, fmt: Format, lut: int, own: Mapping[tuple[str, str], float] | None = None
 ) -> float:
     """Return the clock in MHz that a plan in this format, of about so many look-up tables, is built for on the board.
 
     `own`: clocks that an engine asks for, by family and speed grade, where formats and sizes do not say them. Boards of other families have
     their own clock.
     """
-    part = board.part.family, board.speed
+    part = board.family, board.pins.speed
     reach = REACH.get(part)
     if reach is None:
         return board.clock_mhz

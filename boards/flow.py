@@ -13,7 +13,7 @@ from typing import Any
 
 from ..hdl.apart import without_collisions
 from ..models.resources import Resources
-from .board import Board
+from ..models.target import Target
 from .timing import Timing, timing
 from .tools import Overdue, ToolError, end_tools, run_tool
 
@@ -128,12 +128,12 @@ _ICE40_FF = re.compile(r"SB_DFF")
 
 
 def synthesise(
-    board: Board, sources: Sources, folder: Path, timeout: float | None = None
+    board: Target, sources: Sources, folder: Path, timeout: float | None = None
 ) -> dict[str, int]:
     """Synthesise into `folder` (penstock.json, penstock.v); return the number of cells by type. Raises ToolError, Overdue after `timeout` seconds."""
-    flow = FLOWS[board.part.family]
-    synth = flow.synth.replace(" -dsp", "") if board.part.dsp == 0 else flow.synth
-    if board.part.tool == "--up5k":
+    flow = FLOWS[board.family]
+    synth = flow.synth.replace(" -dsp", "") if board.device.dsp == 0 else flow.synth
+    if board.device.tool == "--up5k":
         synth += " -device u"
     (folder / f"{NAME}.il").write_text(without_collisions(sources.rtlil))
     (folder / f"{NAME}.{flow.constraints}").write_text(sources.constraints)
@@ -144,7 +144,7 @@ def synthesise(
         cells = stat["modules"][f"\\{NAME}"]["num_cells_by_type"]
     except (OSError, ValueError, KeyError) as problem:
         raise ToolError("yosys", log[-4000:], f"no statistics: {problem}") from problem
-    if board.part.family == "nexus":
+    if board.family == "nexus":
         _open_carries(folder / f"{NAME}.json")
     return {name: int(count) for name, count in cells.items()}
 
@@ -172,7 +172,7 @@ OTHERWISE = {
 
 
 def place(
-    board: Board,
+    board: Target,
     folder: Path,
     cells: dict[str, int],
     clock_mhz: float,
@@ -212,7 +212,7 @@ def place(
             cells,
             clock_mhz,
             seed,
-            OTHERWISE[board.part.family],
+            OTHERWISE[board.family],
             timeout=left(),
             progress=said,
         )
@@ -241,7 +241,7 @@ def place(
 
 
 def _place(
-    board: Board,
+    board: Target,
     folder: Path,
     cells: dict[str, int],
     clock_mhz: float,
@@ -252,7 +252,7 @@ def _place(
     progress: Callable[[str], None] | None = None,
 ) -> Placed:
     begin = perf_counter()
-    part, flow = board.part, FLOWS[board.part.family]
+    part, flow = board.device, FLOWS[board.family]
     own = f"seed{seed}"
     report = f"{own}.report.json"
     bitstream = f"{own}.{flow.suffix}"
@@ -268,8 +268,8 @@ def _place(
         "die": part.name.replace(
             "GW1NR", "GW1N"
         ),  # what Gowin calls that of a part with memory in its package
-        "package": board.package,
-        "speed": board.speed,
+        "package": board.pins.package,
+        "speed": board.pins.speed,
     }
     filled = lambda text: [word.format(**names) for word in text.split()]
     shared = filled(_SHARED)
@@ -299,12 +299,12 @@ def _place(
     )
 
 
-def _resources(board: Board, report: dict[str, Any], cells: dict[str, int]) -> Resources:
+def _resources(board: Target, report: dict[str, Any], cells: dict[str, int]) -> Resources:
     used = {name: int(entry["used"]) for name, entry in report.get("utilization", {}).items()}
     lut, ff, dsp, bram = (
-        sum(used.get(name, 0) for name in names) for names in FLOWS[board.part.family].cells
+        sum(used.get(name, 0) for name in names) for names in FLOWS[board.family].cells
     )
-    if board.part.family == "ice40":
+    if board.family == "ice40":
         ff = sum(count for name, count in cells.items() if _ICE40_FF.match(name))
     return Resources(lut, ff, dsp, bram)
 

@@ -15,7 +15,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import connect
 
 from ..hdl.memory.sdram import SdramController
-from .board import Board
+from ..models.target import Target
 from .pll import Setting, Unreachable, solve
 
 __all__ = ["SDRAM_MHZ", "BoardTop", "clock_setting"]
@@ -26,7 +26,7 @@ SDRAM_MHZ = (40.0, 100.0)
 _ICE40_BITS = {"DIVR": 4, "DIVF": 7, "DIVQ": 3, "FILTER_RANGE": 3}
 
 
-def clock_setting(board: Board, clock_mhz: float) -> Setting | None:
+def clock_setting(board: Target, clock_mhz: float) -> Setting | None:
     """Return how the board's PLL makes `clock_mhz`, or None where the oscillator has that frequency already and no second phase is needed.
 
     Raises pll.Unreachable; so too for clocks that SDRAM cannot have (`BoardTop`).
@@ -37,8 +37,8 @@ def clock_setting(board: Board, clock_mhz: float) -> Setting | None:
         )
     return (
         None
-        if abs(board.oscillator_mhz - clock_mhz) < 1e-6 and board.memory.kind != "SDRAM"
-        else solve(board.part.family, board.oscillator_mhz, clock_mhz)
+        if abs(board.pins.oscillator_mhz - clock_mhz) < 1e-6 and board.memory.kind != "SDRAM"
+        else solve(board.family, board.pins.oscillator_mhz, clock_mhz)
     )
 
 
@@ -51,7 +51,7 @@ class BoardTop(Elaboratable):
     chip gives (6 ns after its edge, up to 2.7 ns after the next) is met by the domain's edge at any clock of the PLL from 40 MHz to 100 MHz.
     """
 
-    def __init__(self, board: Board, soc, setting: Setting | None):
+    def __init__(self, board: Target, soc, setting: Setting | None):
         self.board, self.soc, self.setting = board, soc, setting
         self.chip_clock = Signal()  # of an SDRAM
 
@@ -61,7 +61,7 @@ class BoardTop(Elaboratable):
         locked = Signal()
         if self.setting is None:
             m.d.comb += [
-                ClockSignal("sync").eq(platform.request(self.board.clock, dir="i").i),
+                ClockSignal("sync").eq(platform.request(self.board.pins.clock, dir="i").i),
                 locked.eq(1),
             ]
         else:
@@ -82,8 +82,8 @@ class BoardTop(Elaboratable):
         m.submodules.soc = self.soc
         if self.board.memory.kind == "SDRAM":
             self._sdram(m, platform)
-        if self.board.uart_pins is None:
-            uart = platform.request(self.board.uart, 0)
+        if self.board.pins.uart_pins is None:
+            uart = platform.request(self.board.pins.uart, 0)
             rx, tx = uart.rx.i, uart.tx.o
         else:
             rx, tx = self._serial(platform)
@@ -116,8 +116,8 @@ class BoardTop(Elaboratable):
 
     def _serial(self, platform):
         """A UART on header pins."""
-        assert self.board.uart_pins is not None
-        rx, tx = self.board.uart_pins
+        assert self.board.pins.uart_pins is not None
+        rx, tx = self.board.pins.uart_pins
         platform.add_resources(
             [
                 Resource(
@@ -129,18 +129,18 @@ class BoardTop(Elaboratable):
         return platform.request("serial_rx").i, platform.request("serial_tx").o
 
     def _pll(self, m, platform, setting: Setting, locked):
-        family = self.board.part.family
+        family = self.board.family
         values = dict(setting.parameters)
         out = ClockSignal("sync")
         clock = Signal(name="clk_sync")
         if family == "ice40":
             # the UP5K's only PLL lies at the clock's pin, whose input nothing else can then use
-            if self.board.part.tool == "--up5k":
+            if self.board.device.tool == "--up5k":
                 kind = "SB_PLL40_PAD"
-                source = {"io_PACKAGEPIN": platform.request(self.board.clock, dir="-").io}
+                source = {"io_PACKAGEPIN": platform.request(self.board.pins.clock, dir="-").io}
             else:
                 kind = "SB_PLL40_CORE"
-                source = {"i_REFERENCECLK": platform.request(self.board.clock, dir="i").i}
+                source = {"i_REFERENCECLK": platform.request(self.board.pins.clock, dir="i").i}
             m.submodules.pll = Instance(
                 kind,
                 **source,
@@ -153,7 +153,7 @@ class BoardTop(Elaboratable):
                 o_LOCK=locked,
             )
         elif family == "ecp5":
-            source = platform.request(self.board.clock, dir="i").i
+            source = platform.request(self.board.pins.clock, dir="i").i
             divide, second = values["CLKOP_DIV"], {}
             # later by three quarters of a cycle, which is a quarter before the next one
             if self.board.memory.kind == "SDRAM":
@@ -190,7 +190,7 @@ class BoardTop(Elaboratable):
                 o_LOCK=locked,
             )
         elif family == "gowin":
-            source = platform.request(self.board.clock, dir="i").i
+            source = platform.request(self.board.pins.clock, dir="i").i
             m.submodules.pll = Instance(
                 "rPLL",
                 p_FCLKIN=f"{setting.input_mhz:g}",

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .board import Board
+from ..models.target import Target
 
 __all__ = ["FILES", "project"]
 
 FILES = ("penstock.v", "top.v", "board.xdc", "build.tcl")
 
 
-def project(board: Board, hardware: Callable[[], tuple[Any, Any]], ports: int) -> dict[str, bytes]:
+def project(board: Target, hardware: Callable[[], tuple[Any, Any]], ports: int) -> dict[str, bytes]:
     """Return the files of the board's project. `hardware`: makes the engine, not elaborated yet, and the library of its modules; `ports`: its memory ports.
 
     Raises LookupError for boards without one.
@@ -23,12 +23,12 @@ def project(board: Board, hardware: Callable[[], tuple[Any, Any]], ports: int) -
     if board.name not in _MAKERS:
         raise LookupError(f"there is no project for {board.name}")
     top, pins, ip = _MAKERS[board.name](board, ports)
-    engine = _soc(board, *hardware()) if board.link == "UART" else _shell(*hardware())
+    engine = _soc(board, *hardware()) if board.link.kind == "uart" else _shell(*hardware())
     texts = {"penstock.v": engine, "top.v": top, "board.xdc": pins, "build.tcl": _script(board, ip)}
     return {name: texts[name].encode() for name in FILES}
 
 
-def _soc(board: Board, engine: Any, library: Any) -> str:
+def _soc(board: Target, engine: Any, library: Any) -> str:
     from ..hdl.shell.verilog import to_verilog
     from ..hdl.soc.soc import Soc
 
@@ -38,7 +38,7 @@ def _soc(board: Board, engine: Any, library: Any) -> str:
         library=library,
         memory_bytes=board.memory.bytes,
         clock_hz=round(board.clock_mhz * 1e6),
-        baud=board.baud,
+        baud=board.link.baud,
     )
     return to_verilog(soc, library=library)
 
@@ -74,7 +74,7 @@ generate_target all [get_ips clock]
 """
 
 
-def _arty(board: Board, ports: int) -> tuple[str, str, str]:
+def _arty(board: Target, ports: int) -> tuple[str, str, str]:
     pins = """set_property -dict {PACKAGE_PIN E3 IOSTANDARD LVCMOS33} [get_ports clk100]
 create_clock -period 10.000 [get_ports clk100]
 set_property -dict {PACKAGE_PIN A9 IOSTANDARD LVCMOS33} [get_ports uart_rx]
@@ -85,11 +85,11 @@ set_property CONFIG_VOLTAGE 3.3 [current_design]
     return (
         _serial_top("input wire clk100", "  BUFG buffer_i (.I(clk100), .O(source));"),
         pins,
-        _wizard(board.oscillator_mhz, board.clock_mhz),
+        _wizard(board.pins.oscillator_mhz, board.clock_mhz),
     )
 
 
-def _kcu105(board: Board, ports: int) -> tuple[str, str, str]:
+def _kcu105(board: Target, ports: int) -> tuple[str, str, str]:
     pins = """set_property -dict {PACKAGE_PIN G10 IOSTANDARD LVDS} [get_ports clk125_p]
 set_property -dict {PACKAGE_PIN F10 IOSTANDARD LVDS} [get_ports clk125_n]
 create_clock -period 8.000 [get_ports clk125_p]
@@ -101,7 +101,7 @@ set_property CONFIG_VOLTAGE 1.8 [current_design]
     return (
         _serial_top("input wire clk125_p, input wire clk125_n", buffer),
         pins,
-        _wizard(board.oscillator_mhz, board.clock_mhz),
+        _wizard(board.pins.oscillator_mhz, board.clock_mhz),
     )
 
 
@@ -118,7 +118,7 @@ def _joins(*pairs: tuple[str, str]) -> str:
     )
 
 
-def _u55c(board: Board, ports: int) -> tuple[str, str, str]:
+def _u55c(board: Target, ports: int) -> tuple[str, str, str]:
     """The engine as an RTL module of a block design with XDMA and HBM, everything at the 250 MHz of XDMA. A memory port of the engine has a port of the HBM of
     its own; the host has the next one, or shares the last of all 32. Pins: AMD's XDC file of the board."""
     top = "// The top is the wrapper of the block design that build.tcl makes; the engine is the module penstock in penstock.v.\n"
@@ -211,10 +211,10 @@ set_property top shell_wrapper [current_fileset]
 _MAKERS = {"arty-a7-100t": _arty, "kcu105": _kcu105, "u55c": _u55c}
 
 
-def _script(board: Board, ip: str) -> str:
+def _script(board: Target, ip: str) -> str:
     top = "" if board.name == "u55c" else "set_property top top [current_fileset]\n"
     return f"""# vivado -mode batch -source build.tcl : makes {board.name}/ and the bitstream. Not run by Penstock.
-create_project {board.name} {board.name} -part {board.part.tool} -force
+create_project {board.name} {board.name} -part {board.device.tool} -force
 add_files [list penstock.v top.v]
 add_files -fileset constrs_1 board.xdc
 {ip}{top}update_compile_order -fileset sources_1

@@ -19,7 +19,6 @@ from sklearn.linear_model import LogisticRegression
 
 from penstock.api import compile
 from penstock.host.sources import open_table
-from penstock.models.target import TARGETS
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE / "data"
@@ -40,7 +39,7 @@ def accuracy(weights: np.ndarray, x: np.ndarray, y: np.ndarray, offset: float = 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Logistic regression on PostgreSQL pages in simulated hardware.")
-    parser.add_argument("--target", default="ulx3s-85f", help="ulx3s-85f where nothing is said; vu9p takes minutes to build")
+    parser.add_argument("--target", default="ulx3s-85f-sdram", help="ulx3s-85f-sdram where nothing is said; vu9p takes minutes to build")
     parser.add_argument("--format", default="float32", help="float32, bfloat16, fixed:8,24, …")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--memory", help="as penstock takes it; the target's own DRAM where nothing is said, and where it has one")
@@ -49,7 +48,7 @@ def main() -> int:
     begin = perf_counter()
     table = open_table(f"heap:{DATA / 'cancer.heap'},{DATA / 'cancer.json'}")
     print(f"logistic regression on {table.rows} rows in {len(table.pages)} heap pages that a PostgreSQL server wrote")
-    memory = options.memory or ("dram" if options.target in TARGETS and TARGETS[options.target].dram else None)
+    memory = options.memory or ("dram" if ps.target(options.target).dram else None)
     design = compile(HERE / "logistic.py", options.target, table, options.format, memory=memory, epochs=options.epochs)
     plan = design.plan
     print(f"for {design.target.title}\n"

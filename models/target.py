@@ -1,21 +1,68 @@
-"""Targets: what a plan may use. A board is a target too; boards register their own through `register`.
+"""Targets: what a machine is. A board is a target that also says how it is built for (`Board`).
 
-Resources follow the vendors' device tables (LUT: look-up tables as the device counts them; DSP: multiplier blocks; BRAM: 18 Kb
-blocks on Lattice ECP5 (sysMEM EBR) and 36 Kb blocks on AMD parts).
+Block RAM is counted in blocks of 18 Kb on Lattice ECP5 (sysMEM EBR) and of 36 Kb on AMD parts, UltraRAM in blocks of 4,096 × 72 bits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from typing import Any
 
-__all__ = ["TARGETS", "Capacity", "Target", "register", "target"]
+from .memory import ON_CHIP, Dram, FixedLatency, parse_memory
+
+__all__ = [
+    "ASSUMED",
+    "RESOURCES",
+    "Board",
+    "Capacity",
+    "Clock",
+    "Link",
+    "Part",
+    "Power",
+    "Reserve",
+    "Storage",
+    "Target",
+]
+
+#: the source of a number that has none
+ASSUMED = "assumed"
+#: what a part has, by the names of `Capacity`
+RESOURCES = ("lut", "ff", "dsp", "bram", "uram")
+#: what these fields may say
+_CHOICES = {
+    "family": ("ecp5", "ice40", "gowin", "nexus", "amd"),
+    "evidence": ("placed", "vendor", ASSUMED),
+}
+#: fields that are not 0
+_POSITIVE = ("bram_bits", "bus_bytes", "mhz", "page_size", "ports", "slr")
+_MOST = 1 << 53
 
 
 @dataclass(frozen=True, kw_only=True)
-class Capacity:
+class _Record:
+    """Plain data, checked. Raises ValueError, which names the field and what it may be."""
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):
+            value, least = getattr(self, name), 1 if name in _POSITIVE else 0
+            if name in _CHOICES and value not in _CHOICES[name]:
+                what = f"one of {', '.join(_CHOICES[name])}"
+            elif isinstance(value, int | float) and not least <= value <= _MOST:
+                what = f"a number from {least} to 2^53"
+            else:
+                continue
+            raise ValueError(f"`{name}` is {what}, not {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity(_Record):
     """What a part has. `family`: whose synthesis rules hold ("ecp5", "ice40", "gowin", "nexus", or "amd").
 
-    `multiplier` is the DSP block's multiplier (bits × bits); `bram_bits` one block RAM's size.
+    `multiplier` is the DSP block's multiplier (bits × bits); `bram_bits` one block RAM's size; `uram`: blocks of UltraRAM.
     """
 
     family: str
@@ -25,131 +72,201 @@ class Capacity:
     bram: int
     bram_bits: int
     multiplier: tuple[int, int]
+    uram: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class Part(Capacity):
+    """One device, whole. `tool`: what its placer takes for it; `slr`: dies beside each other; `node_nm`, `die_mm2`: where published."""
+
+    name: str = ""
+    tool: str = ""
+    slr: int = 1
+    node_nm: float | None = None
+    die_mm2: float | None = None
+    source: str = ASSUMED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserve(_Record):
+    """What of the part is for something else than Penstock: a vendor's shell."""
+
+    lut: int = 0
+    ff: int = 0
+    dsp: int = 0
+    bram: int = 0
+    uram: int = 0
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock(_Record):
+    """The clock that plans are made for. `evidence`: "placed", "vendor" or "assumed"."""
+
+    mhz: float
+    evidence: str = ASSUMED
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage(_Record):
+    """The memory that holds pages and results, behind the engine's ports. `kind`: "block RAM", "SPRAM", "SDRAM", "DDR4" or "HBM2".
+
+    `bytes`: 0 where that is not known; `timing`: of a port, as `--memory` takes it ("" for memory of the part itself, which has that of its
+    hardware); `mhz`: the DRAM's clock, where it is not that of `timing`'s name.
+    """
+
+    kind: str = ""
+    bytes: int = 0
+    timing: str = ""
+    mhz: float | None = None
+    source: str = ASSUMED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link(_Record):
+    """How a host talks to the device. `kind`: a transport ("uart", "udp", "xdma"), "" for none; `baud` of a UART; `gbps` and `latency_us`: where
+    they are not the transport's own."""
+
+    kind: str = ""
+    baud: int = 0
+    gbps: float | None = None
+    latency_us: float | None = None
+    source: str = ASSUMED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power(_Record):
+    """Watts of the whole device: idle, and at most."""
+
+    idle_w: float
+    max_w: float
+    source: str = ASSUMED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board(_Record):
+    """What `penstock build` and `penstock program` need beside the rest of the target.
+
+    `package`, `speed`: the part's package and grade as its placer calls them; `oscillator_mhz`: the clock that the board supplies; `platform`:
+    "module:Class" of an Amaranth platform, None where there is only a vendor's project; `clock`, `uart`: names of the platform's resources;
+    `uart_pins`: (rx, tx) where it has no UART of its own, header pins that a serial adapter is put on; `loader`: what openFPGALoader calls
+    the board; `options`: of the platform, by name; `status`: what has been shown, see `docs/boards.md`.
+    """
+
+    package: str
+    oscillator_mhz: float
+    speed: str = ""
+    platform: str | None = None
+    clock: str = ""
+    uart: str = "uart"
+    uart_pins: tuple[str, str] | None = None
+    loader: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    status: str = "not placed yet"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Target(Capacity):
-    """One part with its memory.
+    """One machine. Its capacities are what a plan may use: those of `part` less `reserve`.
 
-    `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default memory timing of a port at `clock_mhz`.
-    `shared`: bytes of block RAM that hold pages on the part itself, beside the engine and the host's link (0: link and memory control, but memory
-    elsewhere); None: the part has the engine alone. `lean`: plans get what is for small parts, see `models.analytics.config.AnalyticsPlan`. `page_size`:
-    bytes of the pages that suit it, where Penstock packs them itself. `dram`: what is behind each port, as `--memory` takes it, with the ratio of the
-    port's clock to the DRAM's: `--memory dram`; "" where no preset has it.
+    `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default timing of a port: where they are 0,
+    that of `memory`. `lean`: plans get what is for small parts, see `models.analytics.config.AnalyticsPlan`. `page_size`: bytes of the pages
+    that suit it, where Penstock packs them itself. `price`: a text such as "1.65 USD/h".
     """
 
     name: str
-    title: str
-    clock_mhz: float
-    bus_bytes: int
-    bytes_per_cycle: int
-    latency: int
-    ports: int
-    shared: int | None = None
+    clock: Clock
+    title: str = ""
+    part: Part | None = None
+    reserve: Reserve = Reserve()
+    ports: int = 1
+    bus_bytes: int = 8
+    bytes_per_cycle: int = 0
+    latency: int = 0
+    memory: Storage = Storage()
+    link: Link = Link()
+    power: Power | None = None
+    price: str = ""
     lean: bool = False
     page_size: int = 8192
-    dram: str = ""
+    board: Board | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,63}", self.name, re.ASCII):
+            raise ValueError(f"`name` is letters, digits and -_.+, at most 64, not {self.name!r}")
+        for name, least, most in (("bus_bytes", 4, 128), ("page_size", 1024, 32768)):
+            value = getattr(self, name)
+            if value.bit_count() != 1 or not least <= value <= most:
+                raise ValueError(f"`{name}` is a power of two from {least} to {most}, not {value}")
+        if self.ports > 64:
+            raise ValueError(f"`ports` is a number from 1 to 64, not {self.ports}")
+        found = self._timing()
+        rate = max(1, int(found.peak)) if isinstance(found, Dram) else found.bytes_per_cycle
+        rate = self.bytes_per_cycle or min(rate, self.bus_bytes)
+        port = FixedLatency(self.latency or found.latency, rate)  # which checks them
+        object.__setattr__(self, "latency", port.latency)
+        object.__setattr__(self, "bytes_per_cycle", port.bytes_per_cycle)
+
+    def _timing(self) -> Dram | FixedLatency:
+        """Return the timing of the memory. Raises ValueError for a text that is none."""
+        if self.memory.kind in ON_CHIP and not self.memory.timing:
+            return ON_CHIP[self.memory.kind](self.bus_bytes)
+        found = parse_memory(self.memory.timing or "latency=20", self.clock.mhz)
+        if isinstance(found, Dram) and self.memory.mhz:
+            clock = Fraction(str(self.memory.mhz)) * 1_000_000
+            return replace(found, ratio=found.ratio * found.timing.clock_hz / clock)
+        assert isinstance(found, Dram | FixedLatency)
+        return found
 
     @property
-    def memory(self) -> str:
+    def clock_mhz(self) -> float:
+        return self.clock.mhz
+
+    @property
+    def timing(self) -> str:
         """The default memory timing as the option `--memory` takes it."""
         return f"latency={self.latency},bytes={self.bytes_per_cycle}"
 
     @property
+    def dram(self) -> str:
+        """What is behind each port as `--memory` takes it, with the ratio of the port's clock to the DRAM's; "" where it is no DRAM that is known."""
+        found = self._timing()
+        return str(found) if isinstance(found, Dram) else ""
+
+    @property
     def bandwidth(self) -> float:
         """Bytes a second over all ports."""
-        return self.ports * self.bytes_per_cycle * self.clock_mhz * 1e6
+        return self.ports * self.bytes_per_cycle * self.clock.mhz * 1e6
 
+    @property
+    def shared(self) -> int | None:
+        """Bytes of block RAM that hold pages on the part itself, beside the engine and the host's link (0: link and memory control, but memory
+        elsewhere); None: the part has the engine alone."""
+        if self.board is None or self.board.platform is None:
+            return None
+        return self.memory.bytes if self.memory.kind == "block RAM" else 0
 
-TARGETS: dict[str, Target] = {}
+    @property
+    def device(self) -> Part:
+        """The whole part. Raises LookupError where the target names none."""
+        if self.part is None:
+            raise LookupError(f"{self.name} names no part")
+        return self.part
 
+    @property
+    def pins(self) -> Board:
+        """The board. Raises LookupError where the target has none."""
+        if self.board is None:
+            raise LookupError(f"{self.name} has no board")
+        return self.board
 
-def register(target: Target) -> Target:
-    """Make `target` known by its name. Raises ValueError when the name is taken."""
-    if target.name in TARGETS:
-        raise ValueError(f"a target called {target.name!r} is registered already")
-    TARGETS[target.name] = target
-    return target
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain data."""
+        return asdict(self)
 
-
-def target(name: str) -> Target:
-    """Return the target called `name`; KeyError where there is none."""
-    return TARGETS[name]
-
-
-register(
-    Target(
-        "small",
-        "a made-up part for tests, of a large ECP5's size, with fast memory",
-        50.0,
-        8,
-        8,
-        20,
-        1,
-        family="ecp5",
-        lut=84_000,
-        ff=84_000,
-        dsp=156,
-        bram=208,
-        bram_bits=18 * 1024,
-        multiplier=(18, 18),
-    )
-)
-register(
-    Target(
-        "ulx3s-85f",
-        "ULX3S with Lattice ECP5-85F and 32 MB of 16-bit SDRAM",
-        60.0,
-        8,
-        2,
-        24,
-        1,
-        dram="sdr-60,ratio=1/1,transit=13",
-        family="ecp5",
-        lut=83_640,
-        ff=83_640,
-        dsp=156,
-        bram=208,
-        bram_bits=18 * 1024,
-        multiplier=(18, 18),
-    )
-)
-# the paper's part: DAnA, PVLDB 11(11), section 7; 9.6 GB/s is the bandwidth that CoSMIC's rule implies for it
-register(
-    Target(
-        "vu9p",
-        "AMD Virtex UltraScale+ VU9P at 150 MHz with 9.6 GB/s",
-        150.0,
-        64,
-        64,
-        40,
-        1,
-        family="amd",
-        lut=1_182_000,
-        ff=2_364_000,
-        dsp=6_840,
-        bram=2_160,
-        bram_bits=36 * 1024,
-        multiplier=(27, 18),
-    )
-)
-# a pseudo-channel gives 14.4 GB/s; a 32-byte port at 250 MHz uses 8 GB/s of it
-register(
-    Target(
-        "u55c",
-        "AMD Alveo U55C: 32 HBM2 pseudo-channels, 250 MHz",
-        250.0,
-        32,
-        32,
-        60,
-        32,
-        dram="hbm2-2000,ratio=5/18,transit=50",  # 900 MHz
-        family="amd",
-        lut=1_304_000,
-        ff=2_607_000,
-        dsp=9_024,
-        bram=2_016,
-        bram_bits=36 * 1024,
-        multiplier=(27, 18),
-    )
-)
+    @property
+    def digest(self) -> str:
+        """A digest of the whole record."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()

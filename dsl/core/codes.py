@@ -26,6 +26,7 @@ _GROUPS = {
     "E5": "Options of a run",
     "E60": "Planning",
     "E61": "Columns",
+    "E62": "Targets",
     "E7": "Data sources",
     "E82": "Boards",
     "E8": "Running",

@@ -36,7 +36,7 @@ def parse_memory(text: str, clock_mhz: float | None = None) -> Memory:
         raise ValueError(f"there is no memory {name!r}; known are {', '.join(PRESETS)}") from None
     ratio = Fraction(1)
     if clock_mhz is not None:
-        ratio = Fraction(str(clock_mhz)) * 1_000_000 / timing.clock_hz
+        ratio = _near(Fraction(str(clock_mhz)) * 1_000_000 / timing.clock_hz)
     memory = Dram(timing, ratio)
     seen: set[str] = set()
     for part in rest.split(",") if rest else ():
@@ -58,6 +58,11 @@ def parse_memory(text: str, clock_mhz: float | None = None) -> Memory:
             example = "ratio=1/4" if key == "ratio" else "transit=10"
             raise ValueError(f"{problem}; as in {timing.name},{example}") from None
     return memory
+
+
+def _near(ratio: Fraction) -> Fraction:
+    """Return the ratio of two clocks, which are rarely odd, in numbers that `_ratio` reads."""
+    return ratio.limit_denominator(9_999)
 
 
 def _ratio(value: str) -> Fraction:

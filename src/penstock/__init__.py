@@ -26,6 +26,8 @@ _API = {
     "Estimator": ("penstock.estimator", "Estimator"),
     "open": ("penstock.devices", "open_device"),
     "open_table": ("penstock.host.sources", "open_table"),
+    "Target": ("penstock.models.target", "Target"),
+    "target": ("penstock.targets", "target_named"),
 }
 
 

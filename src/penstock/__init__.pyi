@@ -18,6 +18,8 @@ from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.estimator import Estimator
 from penstock.host.sources import open_table
+from penstock.models.target import Target
+from penstock.targets import target_named as target
 
 __all__ = [
     "Choices",
@@ -37,6 +39,7 @@ __all__ = [
     "Run",
     "SourceError",
     "State",
+    "Target",
     "__version__",
     "abs",
     "bytes",
@@ -64,6 +67,7 @@ __all__ = [
     "sqrt",
     "sum",
     "tanh",
+    "target",
     "u64",
     "uniform",
     "until",

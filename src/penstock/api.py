@@ -68,7 +68,7 @@ def opened(folder: str | Path) -> tuple[Design, dict[str, Any]]:
 
 def compile(
     kernel: AnyKernel | str | Path,
-    target: str | Target | None = None,
+    target: str | Path | Target | None = None,
     table: Any = None,
     format: str | Format | None = None,
     *,

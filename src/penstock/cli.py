@@ -37,7 +37,7 @@ def program(context: click.Context, version: bool) -> None:
 
 def _add_commands() -> None:
     """Take up the shared commands, then those of the engines."""
-    from penstock.boards.catalogue import boards
+    from penstock.boards.catalogue import targets
     from penstock.commands import commands
     from penstock.discovery import engines
     from penstock.dsl.dialect import dialects
@@ -48,7 +48,7 @@ def _add_commands() -> None:
         for command in engine.commands:
             if command.name not in program.commands:
                 program.add_command(command)
-    boards(), dialects()  # plug-ins that are left out are known then
+    targets(), dialects()  # plug-ins that are left out are known then
 
 
 with warnings.catch_warnings():  # `run` names them

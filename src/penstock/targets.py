@@ -2,37 +2,56 @@
 
 from __future__ import annotations
 
-from penstock.boards.catalogue import boards
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.boards.catalogue import Misread, from_json, read, targets
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
-from penstock.models.target import TARGETS, Target
+from penstock.models.target import Target
 
-__all__ = ["target_named", "timing_of"]
-
-boards()  # every board is a target
+__all__ = ["from_json", "target_named", "timing_of"]
 
 
-def target_named(name: str | Target) -> Target:
-    """Return the target of that name, or the one that is given. Raises KernelError (E602)."""
+def target_named(name: str | Path | Target) -> Target:
+    """Return the target of that name, the one that a TOML file describes, or the one that is given.
+
+    Raises KernelError: E602 for an unknown name, E621 for a file that describes none.
+    """
     if isinstance(name, Target):
         return name
-    if name not in TARGETS:
-        hint = closest(name.lower(), TARGETS) or f"known are {', '.join(sorted(TARGETS))}"
-        hint += absent()
+    known = targets()
+    if isinstance(name, Path) or name.endswith(".toml"):
+        return _described(name, known)
+    if name not in known:
+        hint = closest(name.lower(), known) or f"known are {', '.join(sorted(known))}"
+        hint += "; or the name of a TOML file" + absent()
         raise error("E602", f"there is no target {name!r}", Span.whole("--target"), hint=hint)
-    return TARGETS[name]
+    return known[name]
+
+
+def _described(file: str | Path, known: Mapping[str, Target]) -> Target:
+    """Return the one target of a file. Raises KernelError (E621)."""
+    try:
+        found = read(file, known)
+        if len(found) != 1:
+            raise Misread("target", f"expected one table [target], not {len(found)}")
+    except Misread as problem:
+        hint = "docs/targets.md lists the keys" + absent()
+        raise error("E621", str(problem), Span.whole(str(file)), hint=hint) from None
+    return found[0]
 
 
 def timing_of(memory: str | Memory | None, part: Target) -> Memory:
     """Return the timing of a part's memory ports, its own where none is given. Raises KernelError
     (E604)."""
     if memory is None:
-        memory = part.memory
+        memory = part.timing
     if memory == "dram":
         if not part.dram:
-            others = ", ".join(name for name, other in TARGETS.items() if other.dram)
+            others = ", ".join(name for name, other in targets().items() if other.dram)
             what = f"{part.name} has no DRAM of its own"
             hint = f"name one, as in --memory ddr4-2400; with DRAM of their own are {others}"
             raise error("E604", what, Span.whole("--memory"), hint=hint)
@@ -45,13 +64,13 @@ def timing_of(memory: str | Memory | None, part: Target) -> Memory:
             "E604",
             what,
             Span.whole("--memory"),
-            hint=hint or f"as in --memory {part.memory}, which is what {part.name} has",
+            hint=hint or f"as in --memory {part.timing}, which is what {part.name} has",
         ) from None
     if not isinstance(timing, FixedLatency):
         return timing
     if timing.bytes_per_cycle > part.bus_bytes:
         wider = [
-            name for name, other in TARGETS.items() if other.bus_bytes >= timing.bytes_per_cycle
+            name for name, other in targets().items() if other.bus_bytes >= timing.bytes_per_cycle
         ]
         hint = f"write bytes={part.bus_bytes}" + (
             f", or choose a target with wider ports: {', '.join(sorted(wider))}" if wider else ""

@@ -16,24 +16,14 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
 from penstock.models.memory import FixedLatency
 from penstock.models.strider.errors import PageError
-from penstock.models.target import TARGETS, register
+from penstock.targets import target_named
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FORMATS = ("float32", "bfloat16", "fixed:8,16")
 MEMORIES = (FixedLatency(20, 8), FixedLatency(3, 2), FixedLatency(60, 1))
 
-if "test-ports" not in TARGETS:
-    register(
-        replace(
-            TARGETS["small"],
-            name="test-ports",
-            ports=4,
-            lut=10_000_000,
-            ff=10_000_000,
-            dsp=10_000,
-            bram=10_000,
-        )
-    )
+PLENTY = {"lut": 10_000_000, "ff": 10_000_000, "dsp": 10_000, "bram": 10_000}
+PORTS = replace(target_named("small"), name="test-ports", ports=4, **PLENTY)
 
 
 def table(
@@ -117,7 +107,7 @@ def test_examples(name: str, format: str) -> None:
     data, dims, choices = CASES[name]
     design = compile(
         EXAMPLES / f"{name}.py",
-        "test-ports",
+        PORTS,
         data(1),
         format,
         dims=dims,
@@ -132,7 +122,7 @@ def striped(ports: int = 4, threads: int = 4) -> Design:
     """A design that several tests run: one build. Its tables have 9 features."""
     return compile(
         EXAMPLES / "linear.py",
-        "test-ports",
+        PORTS,
         table(333, 9, 333),
         "fixed:8,8",
         epochs=3,
@@ -199,7 +189,7 @@ def barter(x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], b: ps.Model["d"], s
 def test_batches_that_follow_at_once(kernel: Any, choices: Choices) -> None:
     """Short batches, after which the next one's batch operations begin as early as they may; slow memory that the boot image delays."""
     data = table(37, 4, 6)
-    design = compile(kernel, "test-ports", data, "fixed:8,8", choices=replace(choices, ports=1))
+    design = compile(kernel, PORTS, data, "fixed:8,8", choices=replace(choices, ports=1))
     check(
         design,
         data,

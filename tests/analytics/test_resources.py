@@ -17,7 +17,7 @@ from penstock.models.analytics import storages
 from penstock.models.analytics.resources import estimate, features
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.resources import Resources
-from penstock.models.target import TARGETS
+from penstock.targets import target_named
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -51,7 +51,7 @@ def _plan(
     bindings = {"x": [f"x{k}" for k in range(d)]} if plain else None
     return compile(
         load_kernel(EXAMPLES / kernel),
-        known.budget,
+        known,
         schema,
         number,
         dims={"d": d},
@@ -97,13 +97,13 @@ def test_as_placed(case: tuple[str, str, str, str, int, int, int, int, Resources
     board = boards()[name]
     design = compile(
         load_kernel(EXAMPLES / kernel),
-        board.budget,
+        board,
         schema,
         number,
         dims={"d": d},
         choices=Choices(threads=threads, lanes=lanes),
     )
-    found = estimate(design.plan, board.budget)
+    found = estimate(design.plan, board)
     assert (found.dsp, found.bram) == (placed.dsp, placed.bram)
     assert abs(found.lut / placed.lut - 1) < 0.15 and abs(found.ff / placed.ff - 1) < 0.25
 
@@ -111,8 +111,8 @@ def test_as_placed(case: tuple[str, str, str, str, int, int, int, int, Resources
 def test_what_fits_is_planned() -> None:
     """Two columns in ten bits were placed on an HX8K, which has no multiplier blocks."""
     design = _plan("hx8k-evn", "fixed:4,6", 2, plain=True)
-    found = estimate(design.plan, boards()["hx8k-evn"].budget)
-    assert found.dsp == 0 and found.fits(boards()["hx8k-evn"].budget) is None
+    found = estimate(design.plan, boards()["hx8k-evn"])
+    assert found.dsp == 0 and found.fits(boards()["hx8k-evn"]) is None
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_refused(board: str, number: str, d: int, short: st
 def test_the_device_is_more_than_the_engine() -> None:
     board = boards()["ulx3s-25f"]
     plan = _plan("ulx3s-25f", "bfloat16", 4).plan
-    whole, engine = estimate(plan, board.budget), estimate(plan, replace(board.budget, shared=None))
+    whole, engine = estimate(plan, board), estimate(plan, replace(board, board=None))
     assert (
         whole.bram - engine.bram == 16 + 1 and whole.lut > engine.lut and whole.dsp == engine.dsp
     )  # 32 KiB in blocks of 2, the link's ring
@@ -141,9 +141,7 @@ def test_the_device_is_more_than_the_engine() -> None:
 
 def test_more_threads_take_more() -> None:
     found = [
-        estimate(
-            _plan("ulx3s-85f", "fixed:8,8", 8, threads=threads).plan, boards()["ulx3s-85f"].budget
-        )
+        estimate(_plan("ulx3s-85f", "fixed:8,8", 8, threads=threads).plan, boards()["ulx3s-85f"])
         for threads in (1, 2, 4)
     ]
     assert all(a.lut < b.lut and a.dsp < b.dsp and a.bram <= b.bram for a, b in pairwise(found))
@@ -152,7 +150,7 @@ def test_more_threads_take_more() -> None:
 def test_lanes_that_hold_nothing_have_no_multipliers() -> None:
     plan = compile(
         load_kernel(EXAMPLES / "linear.py"),
-        TARGETS["small"],
+        target_named("small"),
         _columns(3, 8192),
         "float32",
         dims={"d": 3},
@@ -161,4 +159,4 @@ def test_lanes_that_hold_nothing_have_no_multipliers() -> None:
     ).plan
     units = [unit for unit in storages.arithmetic(plan) if unit.fn == "mul"]
     assert any(unit.live < unit.copies for unit in units)
-    assert set(features(plan, TARGETS["small"])) == {"shell", "port", "core", "thread"}
+    assert set(features(plan, target_named("small"))) == {"shell", "port", "core", "thread"}

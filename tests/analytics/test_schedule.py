@@ -19,7 +19,8 @@ from penstock.models.analytics.config import FETCH, AnalyticsPlan
 from penstock.models.analytics.timing import read_times, write_times
 from penstock.models.numerics.formats import parse_format
 from penstock.models.numerics.latency import latency
-from penstock.models.target import Target, target
+from penstock.models.target import Target
+from penstock.targets import target_named as target
 from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -16,9 +16,9 @@ import pytest
 
 import penstock as ps
 import penstock.api as api
-from penstock.boards.board import Board
+from penstock.boards.board import make_platform
 from penstock.boards.build import _digest
-from penstock.boards.catalogue import BOARDS, boards
+from penstock.boards.catalogue import boards, targets
 from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import Sources
 from penstock.boards.top import clock_setting
@@ -27,11 +27,12 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.models import plugins
 from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
-from penstock.models.target import TARGETS
+from penstock.models.target import RESOURCES, Target
 from penstock.output import write_folder
 from penstock.saved import sealed
 from testbench.command_line import told
 
+BOARDS = tuple(boards().values())
 NAMED = {
     "ulx3s-12f",
     "ulx3s-25f",
@@ -54,22 +55,23 @@ LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
 
 
 def test_names() -> None:
-    assert {b.name for b in BOARDS} == NAMED
-    boards()
-    assert NAMED <= TARGETS.keys()
+    assert boards().keys() == NAMED
+    assert {*NAMED, "small", "vu9p"} == targets().keys()
 
 
-@pytest.mark.parametrize("board", [b for b in BOARDS if b.open], ids=lambda b: b.name)
-def test_platform(board: Board) -> None:
-    platform = board.make_platform()
-    assert abs(platform.lookup(board.clock).clock.frequency / 1e6 - board.oscillator_mhz) < 1e-6
-    if board.uart_pins is None:
-        assert platform.lookup(board.uart, 0) is not None
+@pytest.mark.parametrize("board", [b for b in BOARDS if b.shared is not None], ids=lambda b: b.name)
+def test_platform(board: Target) -> None:
+    platform, pins = make_platform(board), board.pins
+    assert abs(platform.lookup(pins.clock).clock.frequency / 1e6 - pins.oscillator_mhz) < 1e-6
+    if pins.uart_pins is None:
+        assert platform.lookup(pins.uart, 0) is not None
 
 
-def test_a_plan_gets_what_is_left(board: Board = BOARDS[0]) -> None:
-    assert board.budget.lut == board.part.lut - board.reserve[0]
-    assert board.budget.bram == board.part.bram - board.reserve[3]
+@pytest.mark.parametrize("target", targets().values(), ids=lambda target: target.name)
+def test_a_plan_gets_what_is_left(target: Target) -> None:
+    for name in RESOURCES:
+        left = getattr(target.device, name) - getattr(target.reserve, name)
+        assert getattr(target, name) == left
 
 
 def test_what_fills_a_device_asks_for_less() -> None:
@@ -79,19 +81,20 @@ def test_what_fills_a_device_asks_for_less() -> None:
     assert chosen_clock(board, float32, 30_000, {("ecp5", "6"): 15.0}) == 15
     assert chosen_clock(board, float32, 30_000, {("ecp5", "8"): 20.0}) == 60
     for each in BOARDS:
-        for lut in (5_000, 60_000) if each.open else ():
+        for lut in (5_000, 60_000) if each.shared is not None else ():
             setting = clock_setting(
                 each, chosen_clock(each, float32, lut)
             )  # an SDRAM is slow at nothing below 40
             assert (
                 divisor(
-                    round((setting.output_mhz if setting else each.oscillator_mhz) * 1e6), each.baud
+                    round((setting.output_mhz if setting else each.pins.oscillator_mhz) * 1e6),
+                    each.link.baud,
                 )
                 >= 1
             )
 
 
-def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Boards of another package are targets; what cannot be used is left out, with the reason."""
 
     class Point:
@@ -104,40 +107,39 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
             return self.offered
 
     taken, fresh = replace(BOARDS[0], title="another"), replace(BOARDS[0], name="fresh")
-    other = replace(BOARDS[0], name="somebody's-board")
+    other = replace(BOARDS[0], name="somebodys-board")
     points = [
         Point("absent", ModuleNotFoundError("No module named 'them'")),
         Point("odd", 7),
-        Point("part", replace(fresh, device="LFE5U-99F")),
+        Point("part", tmp_path / "odd.toml"),
         Point("same", [fresh, taken]),
         Point("somebody", other),
     ]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    (tmp_path / "odd.toml").write_text('[target]\nname = "odd"\npart = "LFE5U-99F"\n')
+    offered = {"penstock.boards": points}
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: offered.get(group, []))
     monkeypatch.setattr(plugins, "_LEFT", {})
     monkeypatch.setattr(plugins, "_WARNED", set())
-    try:
-        with pytest.warns(UserWarning, match="the installed set of boards"):
-            assert boards.__wrapped__() == {board.name: board for board in (*BOARDS, other)}
-        assert TARGETS[other.name].title == other.title
-    finally:
-        TARGETS.pop(other.name, None)
+    with pytest.warns(UserWarning, match="the installed set of boards"):
+        found = targets.__wrapped__()
+    assert found == {**targets(), other.name: other} and found[other.name].board == other.board
     whys = (
         "ModuleNotFoundError: No module named 'them'",
         "TypeError: 'int' object is not iterable",
-        "LookupError: there is no device LFE5U-99F",
-        f"there is a board {taken.name} already",
+        f"{tmp_path}/odd.toml: target.part: expected one of small, ",
+        f"there is a target {taken.name} already",
     )
     left = "the installed set of boards {} is left out: {}"
-    assert plugins.left_out() == [
-        left.format(point.name, why) for point, why in zip(points, whys, strict=False)
-    ]
-    assert "there is a board" in told(f"build {LOGISTIC} --board fresh --dim d=4 --out o", 1)
+    for said, point, why in zip(plugins.left_out(), points, whys, strict=False):
+        assert said.startswith(left.format(point.name, why))
+    assert "there is a target" in told(f"build {LOGISTIC} --board fresh --dim d=4 --out o", 1)
 
 
 def test_listing() -> None:
     found = {b["name"]: b for b in json.loads(told("boards --json"))}
     assert found.keys() >= NAMED
-    assert found["hx8k-evn"]["resources"] == {"lut": 7680, "ff": 7680, "dsp": 0, "bram": 32}
+    counts = {"lut": 7680, "ff": 7680, "dsp": 0, "bram": 32, "uram": 0}
+    assert found["hx8k-evn"]["resources"] == counts
     assert "icebreaker" in told("boards")
 
 
@@ -208,7 +210,7 @@ def test_sizes_that_fit_of_columns(tmp_path: Path) -> None:
     d = int(found[1])
     assert api.compile(
         LOGISTIC,
-        boards()["icebreaker"].budget,
+        boards()["icebreaker"],
         None,
         "fixed:4,6",
         dims={"d": d},
@@ -228,7 +230,8 @@ def test_sizes_that_fit_of_columns(tmp_path: Path) -> None:
 def test_boards_described_wrongly(
     wrong: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board = replace(boards()["ulx3s-12f"], **wrong)
+    known = boards()["ulx3s-12f"]
+    board = replace(known, board=replace(known.pins, **wrong))
     monkeypatch.setattr("penstock.commands.boards.boards", lambda: {board.name: board})
     said = told(
         f"build {LOGISTIC} --board {board.name} --dim d=2 --format fixed:4,4 --out {tmp_path / 'o'}",
@@ -262,7 +265,7 @@ def test_digests() -> None:
 
 def test_a_part_that_is_nearly_full() -> None:
     """A device is not filled to its last look-up table: the message says so where the need alone is smaller than the part."""
-    part, choices = boards()["ulx3s-85f"].budget, ps.Choices(lanes=1, threads=1)
+    part, choices = boards()["ulx3s-85f"], ps.Choices(lanes=1, threads=1)
     options = {"format": "fixed:8,8", "dims": {"d": 2}, "choices": choices}
     need = ps.compile(LOGISTIC, part, **options).resources_on(part).lut
     with pytest.raises(KernelError, match=r"the part has [0-9,]+, of which 97% can be filled"):

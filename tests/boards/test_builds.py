@@ -132,7 +132,7 @@ def _build(case: Case, folder: Path, times: int) -> dict:
 def _check(case: Case, folder: Path, times: int) -> None:
     manifest = _build(case, folder, times)
     placed, expected = manifest["build"]["resources"], manifest["estimate"]
-    if boards()[case.board].part.family == "ecp5":
+    if boards()[case.board].family == "ecp5":
         assert (expected["dsp"], expected["bram"]) == (placed["dsp"], placed["bram"])
         assert abs(expected["lut"] / placed["lut"] - 1) < 0.15
 

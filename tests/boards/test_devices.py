@@ -35,7 +35,7 @@ def test_an_ultraplus_device(tmp_path) -> None:
     (tmp_path / "k.py").write_text(KERNEL)
     board = boards()["icebreaker"]
     assert board.memory.kind == "SPRAM"
-    part = replace(board.budget, lut=100_000, ff=100_000)
+    part = replace(board, lut=100_000, ff=100_000)
     rng = np.random.default_rng(5)
     columns = {name: rng.normal(size=90).astype(np.float32) for name in ("x0", "x1", "y")}
     table = api.Table.from_columns(columns, "t", page_size=1024)
@@ -94,7 +94,7 @@ def test_what_was_placed_is_planned(
     schema = replace(
         fitted(schema_for(kernel.trace(dims), bindings=columns)), page_size=part.page_size
     )
-    plan = api.compile(kernel, part.budget, schema, format, dims=dims, bindings=columns).plan
+    plan = api.compile(kernel, part, schema, format, dims=dims, bindings=columns).plan
     assert (plan.threads, plan.lanes, plan.walkers) == (1, 1, 1)
 
 
@@ -110,7 +110,7 @@ def test_more_epochs_than_a_board_counts(tmp_path: Path) -> None:
 
 def test_a_part_without_multipliers() -> None:
     assert (
-        resource_text(Resources(768, 0, 0, 16), boards()["hx8k-evn"].budget)
+        resource_text(Resources(768, 0, 0, 16), boards()["hx8k-evn"])
         == "LUT 768 (10%) · FF 0 (0%) · DSP 0 · BRAM 16 (50%), estimated"
     )
 
@@ -126,7 +126,7 @@ def test_the_simulated_device_of_a_build_has_its_memory(
     part = boards()[board]
     design = api.compile(
         tmp_path / "k.py",
-        part.budget,
+        part,
         None,
         "fixed:4,6",
         dims={"d": 2},

@@ -126,7 +126,7 @@ def test_the_board(tmp_path: Path) -> None:
     (tmp_path / "k.psk").write_text(
         "kernel f(x: input[2], y: output, w: model[2])\n w <- w - merge((sum(w * x) - y) * x, 4)\n"
     )
-    design = api.compile(tmp_path / "k.psk", board.budget, format="fixed:4,4")
+    design = api.compile(tmp_path / "k.psk", board, format="fixed:4,4")
     setting = clock_setting(board, 50.0)
     assert setting is not None and clock_setting(boards()["ulx3s-25f"], 25.0) is None
     with pytest.raises(Unreachable, match="runs at 40 to 100 MHz, not 25"):

@@ -20,7 +20,7 @@ from penstock.models.omap.load import load, load_requests
 from penstock.models.omap.messages import Keys, Operation, Request
 from penstock.models.omap.planner import plan
 from penstock.models.omap.snapshot import Snapshot, restore, seal_image
-from penstock.models.target import TARGETS
+from penstock.targets import target_named
 from testbench.omap import KEYS, Board, Mirror, compile_map, config, hbm_ports, requests
 from testbench.omap_machine import QUICK, SHAPE, DictMachine
 
@@ -250,7 +250,7 @@ def test_late_memory_is_an_error(small):
 @pytest.mark.long
 def test_hbm_with_the_timing_of_dram():
     """Rows, banks and refreshes of HBM2: the planner's deadline covers them, so that cycles are the model's."""
-    hbm = parse_memory(TARGETS["u55c"].dram, TARGETS["u55c"].clock_mhz)
+    hbm = parse_memory(target_named("u55c").dram, target_named("u55c").clock_mhz)
     shape = config(deadline=plan(40, 8, memory=hbm).deadline)
     host, library = FixedLatency(315, 32), compile_map(shape)
     for interval in (0, 500):

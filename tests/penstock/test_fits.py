@@ -27,9 +27,9 @@ from penstock.models.qr.job import Label
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import FILL
 from penstock.models.shell import Status
-from penstock.models.target import TARGETS, target
 from penstock.run import Run
 from penstock.sim.machine import Hung
+from penstock.targets import target_named as target
 from testbench.command_line import differs, done, reported, told
 from testbench.fit_kernels import SMALL, fill, written
 from testbench.learned_index import SMALL as LAYOUT
@@ -128,7 +128,7 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
 
 def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
     """The goal of the ECP5-85F: a refit of 500 rows and 9 columns, 50 of them new, is faster than the best CPU core's 3.8 us."""
-    part, load = boards()["ulx3s-85f"].budget, Load(rows=500)
+    part, load = boards()["ulx3s-85f"], Load(rows=500)
     design = ps.compile(load_kernel(written(length=8)), part, load=load)
     config = design.plan
     assert (
@@ -147,7 +147,7 @@ def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
 
 def test_a_part_is_left_room_to_be_routed() -> None:
     """Of engines that fit, one with room; a part so small that none has any is filled."""
-    graph, part = load_kernel(written(length=8)).trace(), boards()["ulx3s-85f"].budget
+    graph, part = load_kernel(written(length=8)).trace(), boards()["ulx3s-85f"]
 
     def share(lut: int) -> float:
         try:
@@ -179,10 +179,10 @@ def test_the_planners_cost_is_about_the_cycles(method: str, label: str) -> None:
     assert run_jobs(more, works, memory).total / 64 > exact / 1.1
 
 
-def test_too_large_names_the_longest_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    tight = replace(target("kcu105"), name="test-tight", lut=100_000)
-    monkeypatch.setitem(TARGETS, tight.name, tight)
-    said = told(["check", written(length=32), "--target", tight.name], 1)
+def test_too_large_names_the_longest_window(tmp_path: Path) -> None:
+    tight = tmp_path / "tight.toml"
+    tight.write_text('[target]\nname = "test-tight"\nbase = "kcu105"\nreserve = { lut = 142_400 }')
+    said = told(["check", written(length=32), "--target", str(tight)], 1)
     assert said.startswith(
         "error[E601]: kernel 'f' does not fit on test-tight: the smallest engine for windows of 32 bytes needs "
     )
@@ -191,8 +191,8 @@ def test_too_large_names_the_longest_window(monkeypatch: pytest.MonkeyPatch) -> 
         said.partition("the longest window that fits is window(key, ")[2].partition(")")[0]
     )
     assert 1 < longest < 32
-    assert run(["check", written(length=longest), "--target", tight.name, "-q"]) == 0
-    assert run(["check", written(length=longest + 1), "--target", tight.name, "-q"]) == 1
+    assert run(["check", written(length=longest), "--target", str(tight), "-q"]) == 0
+    assert run(["check", written(length=longest + 1), "--target", str(tight), "-q"]) == 1
     assert "a window of 9 bytes is wider than its memory port of 8 bytes" in told(
         ["check", written(length=9), "--target", "small"], 1
     )

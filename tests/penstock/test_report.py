@@ -22,7 +22,6 @@ from penstock.cli import State, program, run
 from penstock.models.errors import HardwareError
 from penstock.models.resources import Resources
 from penstock.models.strider.errors import PageError
-from penstock.models.target import TARGETS
 from penstock.outcome import Outcome
 from penstock.report.charts import KINDS, draw
 from penstock.report.common import bound_terms, shared_charts
@@ -30,6 +29,7 @@ from penstock.report.html import of_design, of_run, page
 from penstock.report.rows import Chart, Column, Facts, Grid, Part, Row, Share, Verdict
 from penstock.report.words import resource_text
 from penstock.run import Run
+from penstock.targets import target_named
 from testbench.command_line import differs, told
 
 KERNEL = """import penstock as ps
@@ -336,7 +336,7 @@ PATHS: dict[str, Any] = {
 
 
 def test_resources_beyond_the_part_are_said() -> None:
-    part = TARGETS["u55c"]
+    part = target_named("u55c")
     assert resource_text(Resources(260_128, 64_787, 0, 3_954), part) == (
         "LUT 260,128 (20%) · FF 64,787 (2%) · DSP 0 (0%) · BRAM 3,954 (196%), estimated; "
         "more BRAM than the part has"

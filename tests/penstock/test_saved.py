@@ -47,7 +47,7 @@ def designs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ps.D
             "keys": ps.compile(kernel, "small"),
             "pim": ps.compile(EXAMPLES / "retnet.psk", dims={"k": 32, "v": 32}),
             "omap": ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m")),
-            "tally": TallyDesign("small", FixedLatency(20, 8), "sums", 3),
+            "tally": TallyDesign(ps.target("small"), FixedLatency(20, 8), "sums", 3),
         }
         yield {name: replace(one, given_verilog=VERILOG.format(name)) for name, one in made.items()}
 

@@ -33,7 +33,7 @@ def test_what_does_not_fit_is_said_with_what_does(tmp_path):
 )
 def test_one_unit_fits_on_the_large_board(format, lut, ff, dsp):
     """As Yosys 0.70 counts the whole device of one unit on the ULX3S: LUTs and flip-flops within a twentieth."""
-    part = boards()["ulx3s-85f"].budget
+    part = boards()["ulx3s-85f"]
     found = resources_of(PimConfig(format, format == "mx8", groups=1, banks=2, rows=4), part)
     assert found.fits(part) is None
     assert abs(found.lut / lut - 1) < 0.05 and abs(found.ff / ff - 1) < 0.05
@@ -41,7 +41,7 @@ def test_one_unit_fits_on_the_large_board(format, lut, ff, dsp):
 
 
 def test_two_units_do_not_fit_on_the_large_board():
-    part = boards()["ulx3s-85f"].budget
+    part = boards()["ulx3s-85f"]
     more = resources_of(PimConfig(groups=1, banks=2, rows=4, design=Design.PER_BANK), part)
     assert more.fits(part) == "dsp"
 

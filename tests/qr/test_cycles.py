@@ -18,7 +18,7 @@ from penstock.models.qr.layout import Size
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
 from penstock.models.qr.schedule import gram_tasks, multiplications
-from penstock.models.target import target
+from penstock.targets import target_named as target
 from testbench.qr_cases import slot_plan
 
 MEMORY = FixedLatency(40, 64)

@@ -20,7 +20,7 @@ PACKED = Resources(59_348, 40_022, 128, 79)
 
 
 def test_as_packed() -> None:
-    part = boards()["ulx3s-85f"].budget
+    part = boards()["ulx3s-85f"]
     plan = lower(from_text(SLOT9, "slot9.psk").trace(), part)
     found = estimate(plan, part)
     assert plan.n_max == 9 and found.dsp == PACKED.dsp

@@ -83,7 +83,7 @@ def test_as_packed(case: Any) -> None:
         2,
         slots,
     )
-    found = estimate(engine, boards()["ulx3s-85f"].budget)
+    found = estimate(engine, boards()["ulx3s-85f"])
     assert (found.dsp, found.bram) == (packed.dsp, packed.bram)
     assert abs(found.lut / packed.lut - 1) < 0.15 and abs(found.ff / packed.ff - 1) < 0.25
 
@@ -103,7 +103,7 @@ def test_wide_values_are_looked_at(columns: int, width: int, more: tuple[int, in
         chosen = Columns(columns, f"fixed:{bits - 8},8", 1)
         walk = WalkConfig(schema, layout([(k, 0) for k in range(columns)]), chosen.format)
         plan = TableFitPlan(chosen, walk)
-        part = boards()["ulx3s-85f"].budget
+        part = boards()["ulx3s-85f"]
         found.append((features(plan, part), flops(plan, part) - strider.flops(plan.port)))
     lut = sum(
         COEFFICIENTS[name] * (found[1][0][name] - found[0][0][name])

@@ -16,8 +16,7 @@ from amaranth.lib.wiring import In, Out
 import penstock as ps
 from penstock import Choices
 from penstock.api import Table, compile
-from penstock.boards.board import Board
-from penstock.boards.board import Memory as BoardMemory
+from penstock.boards.board import make_platform
 from penstock.boards.build import elaborate
 from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME, Sources, place, synthesise
@@ -27,6 +26,7 @@ from penstock.hdl.soc import Soc
 from penstock.host.device import Device
 from penstock.models.analytics.shell import register_map
 from penstock.models.memory import block_ram
+from penstock.models.target import Target
 from penstock.sim.board import Board as Simulated
 from penstock.sim.board import build
 from penstock.sim.serial import SerialServer
@@ -37,13 +37,14 @@ from testbench.toy import CopyEngine, copy_cycles
 pytestmark = pytest.mark.filterwarnings("ignore:Using platform.request without:DeprecationWarning")
 
 #: straight from the oscillator, at the simulation's 4 cycles a bit, with memory for a page or two beside program and result
-BOARD = replace(boards()["hx8k-evn"], baud=3_000_000, memory=BoardMemory("block RAM", 8192, 4, 4))
-MHZ = BOARD.oscillator_mhz
+_HX8K = boards()["hx8k-evn"]
+BOARD = replace(_HX8K, link=replace(_HX8K.link, baud=3_000_000))
+MHZ = BOARD.pins.oscillator_mhz
 
 
-def sources(soc: Any, board: Board = BOARD) -> Sources:
+def sources(soc: Any, board: Target = BOARD) -> Sources:
     """Return what is placed for anything with `rx` and `tx`."""
-    made = board.make_platform().prepare(BoardTop(board, soc, None), NAME, emit_src=False)
+    made = make_platform(board).prepare(BoardTop(board, soc, None), NAME, emit_src=False)
     text = {
         name: data.decode() if isinstance(data, bytes) else data
         for name, data in made.files.items()

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.boards.board import Board
 from penstock.boards.catalogue import boards
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
 from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
 from penstock.models.plugins import absent
+from penstock.models.target import RESOURCES, Target
 from penstock.options import Count, Once
 from penstock.report.rows import Column, Grid, Part
+from penstock.report.words import size_text
 from penstock.state import State
 
 if TYPE_CHECKING:
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from penstock.boards.flow import Unfit
     from penstock.commands.job import Job
     from penstock.engines.base import Design
-    from penstock.models.target import Target
 
 __all__ = ["COMMANDS", "board_named", "compile_for"]
 
 
-def board_named(name: str) -> Board:
+def board_named(name: str) -> Target:
     """Return a board. Raises KernelError (E821)."""
     known = boards()
     if name not in known:
@@ -64,17 +64,16 @@ def _listed() -> list[dict[str, Any]]:
         {
             "name": b.name,
             "title": b.title,
-            "device": b.device,
-            "package": b.package,
-            "speed": b.speed,
+            "device": b.device.name,
+            "package": b.pins.package,
+            "speed": b.pins.speed,
             "memory": asdict(b.memory),
-            "link": b.link,
-            "baud": b.baud if b.open else None,
+            "link": asdict(b.link),
             "clock_mhz": b.clock_mhz,
-            "oscillator_mhz": b.oscillator_mhz,
-            "open_tools": b.open,
-            "resources": {k: getattr(b.part, k) for k in ("lut", "ff", "dsp", "bram")},
-            "status": b.status,
+            "oscillator_mhz": b.pins.oscillator_mhz,
+            "open_tools": b.shared is not None,
+            "resources": {k: getattr(b.device, k) for k in RESOURCES},
+            "status": b.pins.status,
         }
         for b in boards().values()
     ]
@@ -83,13 +82,11 @@ def _listed() -> list[dict[str, Any]]:
 def _grid() -> Grid:
     rows = []
     for b in boards().values():
-        size = b.memory.bytes
-        if size >= 1 << 30:
-            amount = f"{size >> 30} GB"
-        else:
-            amount = f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
-        memory = f"{amount} {b.memory.kind}"
-        rows.append((b.name, b.device, memory, b.link, f"{b.clock_mhz:g}", b.status))
+        memory, link = f"{size_text(b.memory.bytes)} {b.memory.kind}", b.link.kind.upper()
+        if b.pins.uart_pins:
+            link += " on header pins {} (RX), {} (TX)".format(*b.pins.uart_pins)
+        status = b.pins.status
+        rows.append((b.name, b.device.name, memory, link, f"{b.clock_mhz:g}", status))
     columns = (
         Column("board", whole=True),
         Column("device", whole=True),
@@ -128,7 +125,7 @@ def _build(state: State, **values: Any) -> None:
         hint = "--board says what is built for: leave --target out"
         raise Conflict("--target is not for build", hint)
     job = Job.begin(state, "build")
-    if not board.open:
+    if board.shared is None:
         _project(job, board, folder, options)
         return
     from penstock.boards.flow import FLOWS, NAME
@@ -136,7 +133,7 @@ def _build(state: State, **values: Any) -> None:
     check_folder(folder, earlier(folder))
     job = job.opened()
     design = compile_for(job, board)
-    names = (f"{NAME}.{FLOWS[board.part.family].suffix}", "netlist.v", "manifest.json")
+    names = (f"{NAME}.{FLOWS[board.family].suffix}", "netlist.v", "manifest.json")
     check_folder(folder, (*names, *design.images()))
     with _diagnosed(job, board, design, options):
         built = _placed(state, board, design, options)
@@ -152,7 +149,7 @@ def _charts(job: Job) -> list[Part]:
     return [part for part in job.engine.sections(job.state.record) if isinstance(part, Chart)]
 
 
-def _project(job: Job, board: Board, folder: Path, options: _Options) -> None:
+def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
     """Write a project for the vendor's tools."""
     from penstock.boards.vendor import FILES, project
     from penstock.output import check_folder, write_folder
@@ -168,22 +165,22 @@ def _project(job: Job, board: Board, folder: Path, options: _Options) -> None:
     job.state.out.print(f"{folder}: {text}")
 
 
-def compile_for(job: Job, board: Board) -> Design:
+def compile_for(job: Job, board: Target) -> Design:
     """Compile for the board's own resources, less what link and memory take, and put the design on
     record. Raises KernelError."""
     try:
-        design = job.compile(board.budget)
+        design = job.compile(board)
     except KernelError as problem:
         if problem.diagnostic.code != "E601":
             raise
-        more = job.engine.largest(job.kernel, board.budget, job.given)
+        more = job.engine.largest(job.kernel, board, job.given)
         hint = f"{problem.diagnostic.hint}; {more}" if more else problem.diagnostic.hint
         raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
     job.state.record.design = design = design.on_board(board)
     return design
 
 
-def _placed(state: State, board: Board, design: Design, options: _Options) -> Build:
+def _placed(state: State, board: Target, design: Design, options: _Options) -> Build:
     """Run the open tools. Raises as `boards.build.build`."""
     from penstock.boards.build import build, elaborate
     from penstock.boards.clocks import chosen_clock
@@ -194,12 +191,12 @@ def _placed(state: State, board: Board, design: Design, options: _Options) -> Bu
 
     wanted = options.clock
     if wanted is None:
-        lut = design.resources_on(board.budget).lut
+        lut = design.resources_on(board).lut
         wanted = chosen_clock(board, design.format, lut, design.clocks)
     setting = clock_setting(board, wanted)
-    real = setting.output_mhz if setting is not None else board.oscillator_mhz
+    real = setting.output_mhz if setting is not None else board.pins.oscillator_mhz
     try:
-        divisor(round(real * 1e6), board.baud)
+        divisor(round(real * 1e6), board.link.baud)
     except ValueError as problem:
         raise Unreachable(str(problem)) from None
     with state.steps.step("the board's hardware"):
@@ -218,7 +215,7 @@ def _placed(state: State, board: Board, design: Design, options: _Options) -> Bu
 
 
 @contextmanager
-def _diagnosed(job: Job, board: Board, design: Design, options: _Options) -> Iterator[None]:
+def _diagnosed(job: Job, board: Target, design: Design, options: _Options) -> Iterator[None]:
     """Turn what the tools raise into diagnostics."""
     from penstock.boards.build import Misdescribed, Slow
     from penstock.boards.flow import Endless, Unfit
@@ -230,8 +227,8 @@ def _diagnosed(job: Job, board: Board, design: Design, options: _Options) -> Ite
         yield
     except Unreachable as problem:
         hint = (
-            f"{board.name} has a {board.oscillator_mhz:g} MHz oscillator, and its serial line "
-            f"needs about a whole multiple of {board.baud / 1e6:g} MHz"
+            f"{board.name} has a {board.pins.oscillator_mhz:g} MHz oscillator, and its serial line "
+            f"needs about a whole multiple of {board.link.baud / 1e6:g} MHz"
         )
         raise error("E825", str(problem), on_clock, hint=hint) from None
     except Misdescribed as problem:
@@ -246,7 +243,7 @@ def _diagnosed(job: Job, board: Board, design: Design, options: _Options) -> Ite
         raise error("E822", message, on_board, hint=TOOLS_HINT) from None
     except Unfit as problem:
         message = f"kernel {design.name!r} does not fit on {board.name}: placed, it needs {problem}"
-        part = _as_found(board.budget, design, problem)
+        part = _as_found(board, design, problem)
         hint = job.engine.largest(job.kernel, part, job.given, smaller=1)
         raise error("E823", message, on_board, hint=hint) from None
     except Slow as problem:
@@ -284,18 +281,18 @@ def _as_found(part: Target, design: Design, problem: Unfit) -> Target:
     return replace(part, **less)
 
 
-def _publish(design: Design, board: Board, built: Build, folder: Path) -> None:
+def _publish(design: Design, board: Target, built: Build, folder: Path) -> None:
     from penstock.output import write_folder
     from penstock.saved import sealed
 
     facts = {
-        "estimate": {**asdict(design.resources_on(board.budget)), "source": "estimate"},
+        "estimate": {**asdict(design.resources_on(board)), "source": "estimate"},
         "build": built.report(),
         "board": {
             "name": board.name,
-            "device": board.device,
+            "device": board.device.name,
             "clock_mhz": built.clock_mhz,
-            "baud": board.baud,
+            "baud": board.link.baud,
             "memory": board.memory.kind,
             "memory_bytes": board.memory.bytes,
         },
@@ -303,16 +300,16 @@ def _publish(design: Design, board: Board, built: Build, folder: Path) -> None:
     write_folder(folder, sealed(design.manifest() | facts, {**built.files, **design.images()}))
 
 
-def _summary(design: Design, board: Board, built: Build, folder: Path) -> Grid:
-    alone = design.resources_on(replace(board.budget, shared=None))
+def _summary(design: Design, board: Target, built: Build, folder: Path) -> Grid:
+    alone = design.resources_on(replace(board, board=None))
     reached = f"{built.fmax_mhz:.1f}" if built.fmax_mhz else "?"
     rows = tuple(
         (title, f"{r.lut:,}", f"{r.ff:,}", f"{r.dsp:,}", f"{r.bram:,}", mhz)
         for title, r, mhz in (
-            ("estimate", design.resources_on(board.budget), ""),
+            ("estimate", design.resources_on(board), ""),
             ("of it the engine", alone, ""),
             ("placed", built.resources, reached),
-            ("device", board.part, f"{built.clock_mhz:g} asked"),
+            ("device", board.device, f"{built.clock_mhz:g} asked"),
         )
     )
     runs = f"seed {built.seed} of {len(built.runs)}; {built.seconds:.0f} s"
@@ -338,11 +335,11 @@ def _program(state: State, folder: str, board: str) -> None:
     from penstock.saved import MANIFEST, read_folder
 
     chosen, place, where = board_named(board), Path(folder), Span.whole("program")
-    if not chosen.open:
+    if chosen.shared is None:
         message = f"{chosen.name} is programmed with its vendor's tools"
         hint = "its project folder has the Tcl for it"
         raise error("E827", message, Span.whole("--board"), hint=hint)
-    bitstream = place / f"{NAME}.{FLOWS[chosen.part.family].suffix}"
+    bitstream = place / f"{NAME}.{FLOWS[chosen.family].suffix}"
     manifest, files = read_folder(place) if (place / MANIFEST).exists() else ({}, {})
     board_of = manifest.get("board")
     built = board_of.get("name") if isinstance(board_of, dict) else None
@@ -352,7 +349,7 @@ def _program(state: State, folder: str, board: str) -> None:
         hint = f"penstock build KERNEL --board {chosen.name} --out {place}"
         raise error("E827", f"{place} holds {what} for {chosen.name}", where, hint=hint)
     loader = shutil.which("openFPGALoader")
-    arguments = [*(["-b", chosen.loader] if chosen.loader else []), str(bitstream)]
+    arguments = [*(["-b", chosen.pins.loader] if chosen.pins.loader else []), str(bitstream)]
     if loader is None:
         typed = f"openFPGALoader {' '.join(arguments)}"
         hint = f"install it (Debian and Ubuntu: apt install openfpgaloader), or type: {typed}"

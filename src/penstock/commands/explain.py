@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
+from penstock.models.target import RESOURCES, Target
 from penstock.report.rows import Column, Grid
 from penstock.state import State
 
@@ -31,25 +34,64 @@ def _explain(state: State, code: str) -> None:
 
 
 @click.pass_obj
-def _targets(state: State) -> None:
-    """List what kernels can be compiled for."""
+def _targets(state: State, name: str | None, as_json: bool) -> None:
+    """List what kernels can be compiled for; of the one called NAME, or described by the TOML file NAME, print
+    every number with its source."""
+    from penstock.boards.catalogue import targets
     from penstock.report.terminal import show
+    from penstock.targets import target_named
 
-    show(state.out, (targets_grid(state.out.width),))
+    chosen = [target_named(name)] if name is not None else list(targets().values())
+    if as_json:
+        records = [target.to_json() for target in chosen]
+        click.echo(json.dumps(records if name is None else records[0], indent=1))
+    else:
+        grid = targets_grid(state.out.width) if name is None else record_grid(chosen[0])
+        show(state.out, (grid,))
+
+
+def record_grid(t: Target) -> Grid:
+    """Return what a target is, and where its numbers come from."""
+    from penstock.report.words import amount, size_text
+
+    def counts(of: object) -> str:
+        return ", ".join(f"{getattr(of, name):,} {name.upper()}" for name in RESOURCES)
+
+    part, kept, clock, memory, link = t.part, t.reserve, t.clock, t.memory, t.link
+    rows = [("part", f"{part.name}: {counts(part)}", part.source)] if part is not None else []
+    rows += [("reserve", counts(kept), kept.source)] if kept != type(kept)() else []
+    rows += [("for plans", counts(t), "the part less the reserve" if part is not None else "")]
+    rows += [("clock", f"{amount(clock.mhz)} MHz, {clock.evidence}", clock.source)]
+    ports = f"{t.ports} of {t.bus_bytes} bytes, {t.timing}"
+    rows += [("memory ports", ports + (f"; dram: {t.dram}" if t.dram else ""), memory.source)]
+    if memory.kind:
+        rows += [("memory", f"{size_text(memory.bytes)} {memory.kind}", memory.source)]
+    rate = [f"{link.baud:,} baud"] * bool(link.baud) + [f"{link.gbps} Gb/s"] * bool(link.gbps)
+    rate += [f"{link.latency_us} µs"] * bool(link.latency_us)
+    rows += [("link", " ".join([link.kind, *rate]), link.source)] if link.kind else []
+    if t.power is not None:
+        watts = f"{amount(t.power.idle_w)} W idle, {amount(t.power.max_w)} W at most"
+        rows += [("power", watts, t.power.source)]
+    rows += [("price", t.price, "")] if t.price else []
+    if (board := t.board) is not None:
+        facts = (board.package, board.speed, f"{amount(board.oscillator_mhz)} MHz oscillator")
+        rows += [("board", ", ".join(filter(None, (*facts, board.status))), "")]
+    columns = (Column("", whole=True), Column(t.name), Column("source"))
+    return Grid(columns, tuple(rows), t.title)
 
 
 def targets_grid(width: int) -> Grid:
     """Return all targets with what they have, for a terminal of `width` columns."""
-    from penstock.models.target import TARGETS
+    from penstock.boards.catalogue import targets
     from penstock.report.words import amount
 
-    beside, rows = width >= 136, []
-    for t in TARGETS.values():
+    beside, rows, known = width >= 136, [], targets()
+    for t in known.values():
         numbers = (t.clock_mhz, t.ports, round(t.bandwidth / 1e9, 2), t.lut, t.ff, t.dsp, t.bram)
         cells = (t.name, *map(amount, numbers))
         rows.append((*cells, t.title) if beside else cells)
-    longest = max(map(len, TARGETS))
-    titles = "\n".join(f" {t.name:<{longest}}  {t.title}" for t in TARGETS.values())
+    longest = max(map(len, known))
+    titles = "\n".join(f" {t.name:<{longest}}  {t.title}" for t in known.values())
     names = ("MHz", "ports", "GB/s", "LUT", "FF", "DSP", "BRAM")
     columns = [Column("target", whole=True)]
     columns += [Column(name, right=True, whole=True) for name in names]
@@ -64,5 +106,13 @@ COMMANDS = (
         params=[click.Argument(("code",), metavar="CODE")],
         help=_explain.__doc__,
     ),
-    click.Command("targets", callback=_targets, help=_targets.__doc__),
+    click.Command(
+        "targets",
+        callback=_targets,
+        params=[
+            click.Argument(("name",), metavar="[NAME]", required=False),
+            click.Option(("--json", "as_json"), is_flag=True, help="Print records as JSON."),
+        ],
+        help=_targets.__doc__,
+    ),
 )

@@ -13,6 +13,7 @@ from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
 from penstock.errors import Conflict
 from penstock.options import Once
 from penstock.state import State
+from penstock.targets import target_named
 
 if TYPE_CHECKING:
     from penstock.commands.job import Job
@@ -102,13 +103,13 @@ def _simulate(state: State, **values: Any) -> int:
 
 def _compiled(job: Job, how: _How) -> Design:
     """Return the design; for a device of a board what `penstock build` makes for it."""
-    from penstock.boards.catalogue import boards
+    asked = job.state.asked.target
+    if how.backend == "board" and asked is not None:
+        board = target_named(asked)
+        if board.board is not None:
+            from penstock.commands.boards import compile_for
 
-    board = boards().get(job.state.asked.target or "") if how.backend == "board" else None
-    if board is not None:
-        from penstock.commands.boards import compile_for
-
-        return compile_for(job, board)
+            return compile_for(job, board)
     design = job.compile()
     if how.backend == "netlist":
         from penstock.netlists import family_of
@@ -119,22 +120,18 @@ def _compiled(job: Job, how: _How) -> Design:
 
 def _timing(design: Design, how: _How) -> Memory | None:
     """Return the timing of the memory that the run has, None where no model of it is exact."""
-    from penstock.boards.catalogue import boards
-
     if how.backend != "board":
         return design.memory
-    kind, board = design.device_memory[0], boards().get(design.part)
-    if how.device is not None or (board is not None and board.memory.kind == "SDRAM"):
-        kind = board.memory.kind if board is not None else ""
+    kind, target = design.device_memory[0], design.target
+    if how.device is not None or (target.board is not None and target.memory.kind == "SDRAM"):
+        kind = target.memory.kind if target.board is not None else ""
     return design.device_timing(kind)
 
 
 def _device(design: Design, url: str) -> Device:
-    from penstock.boards.catalogue import boards
     from penstock.devices import open_device
 
-    board = boards().get(design.part)
-    baud = board.baud if board is not None else None
+    baud = design.target.link.baud or None
     return open_device(url, register_map=design.registers, baud=baud)
 
 

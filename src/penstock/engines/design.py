@@ -17,14 +17,13 @@ from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
-from penstock.models.target import TARGETS, Target
+from penstock.models.target import Target
 
 from .workload import Given, Workload
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from penstock.boards.board import Board
     from penstock.hdl.modules import ModuleLibrary, Parts
     from penstock.host.device import Device
     from penstock.host.sources import Table
@@ -39,11 +38,11 @@ __all__ = ["Design"]
 class Design(hooks.Shown, ABC):
     """A compiled kernel: what its engine makes known of it, and what follows from that.
 
-    `part`: the target's name; `memory`: timing of the memory ports; `source`: the kernel's text,
+    `target`: the machine that it is for; `memory`: timing of the memory ports; `source`: the kernel's text,
     for reports ("" where it is not known). Verilog is made when it is first asked for.
     """
 
-    part: str
+    target: Target
     memory: Memory
     source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
@@ -64,7 +63,7 @@ class Design(hooks.Shown, ABC):
 
     def structure(self) -> Any:
         """Return what of engine, target and plan decides the hardware, as plain data."""
-        return [self.engine_name, self.part, self.to_json()]
+        return [self.engine_name, self.target.name, self.to_json()]
 
     @property
     @abstractmethod
@@ -128,7 +127,7 @@ class Design(hooks.Shown, ABC):
         """Return in words how the engine is built, for a line of a report."""
         return ""
 
-    def on_board(self, board: Board) -> Design:
+    def on_board(self, board: Target) -> Design:
         """Return what is built for a board. Raises KernelError where the board cannot run it."""
         return self
 
@@ -150,10 +149,6 @@ class Design(hooks.Shown, ABC):
 
     # what follows
 
-    @property
-    def target(self) -> Target:
-        return TARGETS[self.part]
-
     @cached_property
     def digest(self) -> str:
         """A digest of `structure`: the same for the same kernel, table schema and target."""
@@ -174,7 +169,7 @@ class Design(hooks.Shown, ABC):
         return {
             "engine": self.engine_name,
             "kernel": self.name,
-            "target": self.part,
+            "target": self.target.name,
             "format": self.format_name,
             "digest": self.digest,
             "config": {
@@ -196,7 +191,7 @@ class Design(hooks.Shown, ABC):
             "kind": self.kind,
             "digest": self.digest,
             "kernel": self.name,
-            "target": self.part,
+            "target": self.target.to_json(),
             "memory": str(self.memory),
             "register_map": self.registers.to_json(),
             **self.to_json(),
@@ -295,14 +290,13 @@ class Design(hooks.Shown, ABC):
 
         Raises BuildError where that is more than is simulated, or than the board's SDRAM has.
         """
-        from penstock.boards.catalogue import boards
         from penstock.cache import remembered
         from penstock.host.device import simulated_device
         from penstock.sim.board import generate, generate_with_sdram
         from penstock.sim.native import BuildError
 
-        board = boards().get(self.part)
-        if board is not None and board.memory.kind == "SDRAM":
+        board = self.target
+        if board.board is not None and board.memory.kind == "SDRAM":
             if needed > board.memory.bytes:
                 raise BuildError(
                     f"the SDRAM of {board.name} has {board.memory.bytes >> 20} MB, "
@@ -370,7 +364,7 @@ class Design(hooks.Shown, ABC):
 
     def __repr__(self) -> str:
         return (
-            f"<Design {self.name}: engine {self.engine_name}, target {self.part}, "
+            f"<Design {self.name}: engine {self.engine_name}, target {self.target.name}, "
             f"{self.format_name}, digest {self.digest[:8]}>"
         )
 

@@ -207,12 +207,8 @@ def _resources(outcome: Outcome) -> Iterable[Chart]:
         return
     placed, have, need = None, _capacity(design.target), design.resources
     if outcome.placed is not None:
-        from penstock.boards.catalogue import boards
-
         placed = outcome.placed["resources"]
-        if (board := boards().get(outcome.placed["board"])) is not None:
-            # link and memory of the device are in what is placed
-            have, need = _capacity(board.part), design.resources_on(board.budget)
+        have = _capacity(design.target.device)
     rows = [
         {
             "name": name.upper(),
@@ -222,7 +218,7 @@ def _resources(outcome: Outcome) -> Iterable[Chart]:
         }
         for name, most in have.items()
     ]
-    yield Chart("resources", "Resources", {"part": design.part, "rows": rows})
+    yield Chart("resources", "Resources", {"part": design.target.name, "rows": rows})
 
 
 #: the parts of a critical path as `boards.timing` writes them

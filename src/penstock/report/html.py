@@ -118,7 +118,7 @@ def _said(outcome: Outcome) -> str:
     if design is not None:
         words += [
             f"engine {design.engine_name}",
-            f"target {design.part}",
+            f"target {design.target.name}",
             design.format_name,
             f"digest {design.digest[:8]}",
         ]

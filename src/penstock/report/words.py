@@ -17,6 +17,7 @@ __all__ = [
     "resource_text",
     "seconds_text",
     "short",
+    "size_text",
     "target_text",
     "values_text",
 ]
@@ -42,6 +43,12 @@ def seconds_text(value: float) -> str:
     if value >= 120:
         return f"{value / 60:,.1f} min"
     return _scaled(value, ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")))
+
+
+def size_text(count: int) -> str:
+    """Return bytes of memory."""
+    power = max(0, min(count.bit_length() - 1, 40) // 10)
+    return f"{count / (1 << 10 * power):g} {('bytes', 'KB', 'MB', 'GB', 'TB')[power]}"
 
 
 def byte_rate(value: float) -> str:

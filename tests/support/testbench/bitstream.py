@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from penstock.boards.board import Board
 from penstock.boards.tools import ToolError, ToolMissing, run_tool
+from penstock.models.target import Target
 from penstock.sim.netlist import cell_models
 from penstock.sim.netlist.cells import LINT
 
@@ -68,7 +68,7 @@ def _plain_header(found: re.Match[str]) -> str:
     )
 
 
-def device_verilog(bitstream: bytes, constraints: str, board: Board) -> str:
+def device_verilog(bitstream: bytes, constraints: str, board: Target) -> str:
     """Return what a board's bitstream does as a device for `sim.board`. Raises as `_verilog`; LookupError where a pin is not found.
 
     The chip resets itself after its configuration, so the device's reset goes nowhere; whether a run is under way cannot be seen from outside, so that a device

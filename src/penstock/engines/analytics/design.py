@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.assumed import Assumed, assume
-from penstock.boards.board import Board
-from penstock.boards.catalogue import boards
 from penstock.dsl.analytics.kernel import checked_epochs
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Design, Given
@@ -180,7 +178,7 @@ class AnalyticsDesign(Design):
 
     # devices
 
-    def on_board(self, board: Board) -> AnalyticsDesign:
+    def on_board(self, board: Target) -> AnalyticsDesign:
         chosen = replace(
             self.plan, lean=board.lean, memory_bytes=board.memory.bytes if board.lean else 0
         )
@@ -197,8 +195,7 @@ class AnalyticsDesign(Design):
 
     @property
     def device_memory(self) -> tuple[str, int]:
-        board = boards().get(self.plan.target)
-        single = board is not None and board.memory.kind == "SPRAM" and self.plan.memory_bytes
+        single = self.target.memory.kind == "SPRAM" and self.plan.memory_bytes
         return "SPRAM" if single else "block RAM", self.plan.memory_bytes
 
     # runs

@@ -66,7 +66,7 @@ class AnalyticsEngine(Engine):
         planned = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
         models = {v.name: v for v in graph.of_kind("model")}
         return AnalyticsDesign(
-            part.name,
+            part,
             timing,
             planned,
             {name: initial_value(v) for name, v in models.items()},
@@ -78,6 +78,7 @@ class AnalyticsEngine(Engine):
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
         import numpy as np
 
+        from penstock.boards.catalogue import from_json
         from penstock.models.analytics.config import AnalyticsPlan
         from penstock.models.memory import parse_memory
 
@@ -85,7 +86,7 @@ class AnalyticsEngine(Engine):
 
         plan = AnalyticsPlan.from_json(manifest["plan"])
         return AnalyticsDesign(
-            plan.target,
+            from_json(manifest["target"]),
             parse_memory(manifest["memory"]),
             plan,
             {k: np.asarray(v, dtype=np.float64) for k, v in manifest["start"].items()},

@@ -30,7 +30,6 @@ from penstock.sim.machine import Metered, Transfer, Unsupported, round_up
 from .operations import operations_of
 
 if TYPE_CHECKING:
-    from penstock.boards.board import Board
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
@@ -62,7 +61,7 @@ class MapDesign(Design):
         return self.kernel
 
     def structure(self) -> Any:
-        return [self.engine_name, self.part, self.plan.to_json()]
+        return [self.engine_name, self.target.name, self.plan.to_json()]
 
     @property
     def format(self) -> Format:
@@ -106,7 +105,7 @@ class MapDesign(Design):
         and nothing else."""
         return FixedLatency(memory.latency, self.plan.host_bus_bytes)
 
-    def on_board(self, board: Board) -> Design:
+    def on_board(self, board: Target) -> Design:
         ports = len(self.bus_ports)
         raise error(
             "E823",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.boards.catalogue import from_json, targets
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
 from penstock.engines.base import Design, Engine, Given
@@ -33,10 +34,8 @@ __all__ = ["MappingEngine"]
 
 #: a page's way over PCIe and back, as the published system has it, in µs
 _ROUND_TRIP = 1.26
-#: bytes a cycle of the widest port to the host: 512 bits at 250 MHz carry what PCIe's 16 lanes do
-_PORT = {"u55c": 64}
-#: bytes of HBM of targets that have it
-_HBM = {"u55c": 16 << 30}
+#: bytes a cycle of the widest port to a host on PCIe: 512 bits at 250 MHz carry what 16 lanes do
+_PORT = 64
 
 
 class MappingEngine(Engine):
@@ -115,8 +114,8 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",
             ) from None
-        most = _HBM.get(part.name)
-        if most is not None and config.hbm_bytes > most:
+        most = part.memory.bytes
+        if _has_hbm(part) and config.hbm_bytes > most:
             raise error(
                 "E471",
                 f"a map of {config.capacity:,} items takes {config.hbm_bytes:,} bytes of HBM; "
@@ -125,11 +124,11 @@ class MappingEngine(Engine):
                 hint="give it less capacity, or less of its bins in HBM (--share, --hbm)",
             )
         link = link or FixedLatency(latency, max(config.host_bus_bytes, part.bus_bytes))
-        return MapDesign(part.name, timing, kernel.name, config, link)
+        return MapDesign(part, timing, kernel.name, config, link)
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
         return MapDesign(
-            manifest["target"],
+            from_json(manifest["target"]),
             parse_memory(manifest["memory"]),
             manifest["kernel"],
             OmapConfig.from_json(manifest["config"]),
@@ -158,27 +157,30 @@ def _check_powers(given: Given) -> None:
             )
 
 
+def _has_hbm(part: Target) -> bool:
+    return part.memory.kind.startswith("HBM")
+
+
 def _channels(count: int | None, part: Target, timing: Memory) -> tuple[int, ...]:
     """Return how many channels a port may join. Raises KernelError (E471)."""
-    able = part.name in _HBM and isinstance(timing, FixedLatency)
+    able = _has_hbm(part) and isinstance(timing, FixedLatency)
     if count is None:
         return (1, 2, 4) if able else (1,)
     if count == 1 or able:
         return (count,)
-    what = (
-        "that has HBM" if part.name not in _HBM else "whose channels answer after a fixed latency"
-    )
+    what = "whose channels answer after a fixed latency" if _has_hbm(part) else "that has HBM"
+    others = ", ".join(name for name, other in targets().items() if _has_hbm(other))
     raise error(
         "E471",
         f"--channels {count} is for a target {what}",
         Span.whole("--channels"),
-        hint=f"leave it out, or choose one of {', '.join(_HBM)} with --memory latency=L,bytes=B",
+        hint=f"leave it out, or choose one of {others} with --memory latency=L,bytes=B",
     )
 
 
 def _widest(part: Target, link: Memory | None) -> int:
     """Return the bytes of a word of the host's ports, at most: no wider than the link that is given."""
-    widest = _PORT.get(part.name, max(part.bus_bytes, 16))
+    widest = _PORT if part.link.kind == "xdma" else max(part.bus_bytes, 16)
     while link is not None and widest > 16 and widest // 2 >= link.bytes_per_cycle:
         widest //= 2
     return widest

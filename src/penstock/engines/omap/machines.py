@@ -9,6 +9,7 @@ from penstock.models.memory import FixedLatency
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.messages import Keys
 from penstock.run import MACHINES, check_options
+from penstock.targets import target_named
 
 from .design import MapDesign
 
@@ -37,7 +38,7 @@ def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Opens:
     def opens(config: OmapConfig, keys: Keys) -> MachineCarrier:
         hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
         link = FixedLatency(315, config.host_bus_bytes)
-        design = MapDesign(target, hbm, "map", config, link)
+        design = MapDesign(target_named(target), hbm, "map", config, link)
         machine = design.machine(backend, MachineCarrier.memory_bytes(config), **options)
         return MachineCarrier(config, machine, keys)
 

@@ -56,7 +56,7 @@ class PimDesign(Design):
         return self.recurrent.name
 
     def structure(self) -> Any:
-        return [self.engine_name, self.part, self.device.to_json()]
+        return [self.engine_name, self.target.name, self.device.to_json()]
 
     @property
     def format(self) -> Any:

@@ -99,7 +99,7 @@ class PimEngine(Engine):
         if part.shared is not None:  # it will be built
             self._fits(kernel, device, part)
         return PimDesign(
-            part.name,
+            part,
             timing,
             recurrent,
             device,
@@ -239,13 +239,14 @@ class PimEngine(Engine):
         return config
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+        from penstock.boards.catalogue import from_json
         from penstock.models.memory import parse_memory
         from penstock.models.pim.config import PimConfig
 
         from .design import PimDesign, recurrent_from
 
         return PimDesign(
-            manifest["target"],
+            from_json(manifest["target"]),
             parse_memory(manifest["memory"]),
             recurrent_from(manifest["recurrent"]),
             PimConfig.from_json(manifest["device"]),
@@ -284,7 +285,7 @@ class PimEngine(Engine):
             form: [
                 name
                 for name, board in boards().items()
-                if board.open and resources_of(device, board.budget).fits(board.budget) is None
+                if board.shared is not None and resources_of(device, board).fits(board) is None
             ]
             for form, device in least.items()
         }

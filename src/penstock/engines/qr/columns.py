@@ -209,7 +209,7 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
         memory = timing_of(given.memory, part)
     plan = lower_table(graph, columns, walk, _full_page(walk), part, memory)
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-    return ColumnsDesign(part.name, timing, graph, plan, why=why)
+    return ColumnsDesign(part, timing, graph, plan, why=why)
 
 
 def _columns(graph: FitGraph, walk: WalkConfig, given: Given) -> tuple[Columns, str]:

@@ -32,7 +32,7 @@ class AnyFit(Design):
         return {
             "engine": self.engine_name,
             "kernel": self.name,
-            "target": self.part,
+            "target": self.target.to_json(),
             "config": self.plan.structure(),
         }
 

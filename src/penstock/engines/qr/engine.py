@@ -103,7 +103,7 @@ class FitEngine(Engine):
             memory = timing_of(given.memory, part)
         plan = lower(graph, part, memory=memory, load=given.option("load"))
         timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-        return FitDesign(part.name, timing, graph, plan, key.span)
+        return FitDesign(part, timing, graph, plan, key.span)
 
     @staticmethod
     def _keys_alone(kernel: FitKernel, given: Given) -> None:
@@ -115,6 +115,7 @@ class FitEngine(Engine):
             raise no_option(f"the fit kernel {kernel.name}", "format", ())
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
+        from penstock.boards.catalogue import from_json
         from penstock.models.memory import parse_memory
         from penstock.models.qr.config import FitPlan
         from penstock.models.qr.table_config import TableFitPlan
@@ -124,7 +125,7 @@ class FitEngine(Engine):
         from .keys import FitDesign
 
         graph, memory = graph_from(manifest["fit"]), parse_memory(manifest["memory"])
-        part, config = manifest["target"], manifest["config"]
+        part, config = from_json(manifest["target"]), manifest["config"]
         if manifest["kind"] == "keys":
             return FitDesign(part, memory, graph, FitPlan.from_json(config), given_verilog=verilog)
         plan = TableFitPlan.from_json(config)

@@ -21,7 +21,7 @@ from penstock.report.common import agreement, cycle_rows, resources, written
 from penstock.report.rows import Facts, Part
 from penstock.sim.machine import PAGE, Unsupported, round_up
 from penstock.sim.native import PortSpec
-from penstock.targets import timing_of
+from penstock.targets import from_json, timing_of
 
 from .dialect import Tally
 from .spec import BUS, Spec, TallyError, register_map
@@ -186,12 +186,12 @@ class TallyingEngine(Engine):
         timing = timing_of(given.memory, part)
         if isinstance(timing, FixedLatency):  # --memory may name a DRAM, which has a bus of its own
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, BUS))
-        return TallyDesign(part.name, timing, kernel.name, kernel.gain)
+        return TallyDesign(part, timing, kernel.name, kernel.gain)
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> TallyDesign:
         memory = parse_memory(manifest["memory"])
         gain, name = manifest["gain"], manifest["kernel"]
-        return TallyDesign(manifest["target"], memory, name, gain, given_verilog=verilog)
+        return TallyDesign(from_json(manifest["target"]), memory, name, gain, given_verilog=verilog)
 
     def sections(self, outcome: Any) -> Iterable[Part]:
         design = outcome.design

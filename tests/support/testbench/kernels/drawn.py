@@ -26,7 +26,7 @@ from penstock.dsl.core.load import from_text
 from penstock.dsl.core.tensor import Tensor
 from penstock.host.sources import Table
 from penstock.models.heap.reader import read_heap
-from penstock.models.target import TARGETS, register
+from penstock.targets import target_named
 
 from .meaning import Engine, Numbers
 
@@ -45,9 +45,8 @@ FLOATS = ("float32", "bfloat16", "float16", "float:6,12")
 
 Shape = tuple[int, ...]
 
-if "test-ports" not in TARGETS:
-    plenty = {"lut": 10_000_000, "ff": 10_000_000, "dsp": 10_000, "bram": 10_000}
-    register(replace(TARGETS["small"], name="test-ports", ports=4, **plenty))
+PLENTY = {"lut": 10_000_000, "ff": 10_000_000, "dsp": 10_000, "bram": 10_000}
+PORTS = replace(target_named("small"), name="test-ports", ports=4, **PLENTY)
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class Case:
         """Compile it, by one front end or the other. Raises KernelError (E213, E428) where it divides by 0 or counts too far."""
         return compile(
             self.python() if self.seed % 2 else from_text(self.text, "drawn.psk"),
-            "test-ports",
+            PORTS,
             table,
             self.format,
             dims=dict(self.sizes),

@@ -1,0 +1,231 @@
+"""One record of a machine: from files and objects, in designs, in what they are saved as."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.boards.catalogue import from_json, targets
+from penstock.cli import run
+from penstock.dsl.core.diagnostics import KernelError
+from testbench.command_line import told
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LAB = """
+[target]
+name = "lab-vu9p"
+part = "xcvu9p"
+ports = 4
+bus_bytes = 64
+price = "1.65 USD/h"
+reserve = { lut = 200_000, bram = 264, source = "platform table of the vendor's shell" }
+clock   = { mhz = 250, evidence = "assumed", source = "no placement" }
+memory  = { kind = "ddr4", bytes = "64 GiB", timing = "ddr4-2400", source = "a table" }
+link    = { kind = "xdma", gbps = 96, latency_us = 1.26, source = "measured" }
+power   = { idle_w = 35, max_w = 160, source = "assumed" }
+"""
+
+
+def written(folder: Path, text: str | bytes = LAB) -> str:
+    file = folder / "lab.toml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(file)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    lab = ps.target(written(tmp_path))
+    assert (lab.lut, lab.bram, lab.uram) == (1_182_240 - 200_000, 2_160 - 264, 960)
+    assert (lab.device.lut, lab.reserve.lut) == (1_182_240, 200_000)
+    assert (lab.memory.bytes, lab.dram) == (64 << 30, "ddr4-2400,ratio=5/24")  # 250 of 1,200 MHz
+    assert (lab.link.gbps, lab.clock.evidence, lab.shared) == (96, "assumed", None)
+    assert from_json(json.loads(json.dumps(lab.to_json()))) == lab
+    said = told(f"targets {tmp_path}/lab.toml")
+    for source in ("AMD DS890", "platform table", "no placement", "a table", "measured", "USD"):
+        assert source in said
+    assert json.loads(told(f"targets {tmp_path}/lab.toml --json")) == json.loads(
+        json.dumps(lab.to_json())
+    )
+
+
+def test_a_base(tmp_path: Path) -> None:
+    """What a file does not say is as in the record that it starts from."""
+    text = '[target]\nname = "mine"\nbase = "u55c"\nclock = { mhz = 300 }\nreserve = { lut = 80 }'
+    mine, base = ps.target(written(tmp_path, text)), ps.target("u55c")
+    assert mine.dram == "hbm2-2000,ratio=1/3,transit=50" and base.dram.split(",")[1] == "ratio=5/18"
+    assert (mine.lut, mine.memory) == (base.device.lut - 80, base.memory)
+    assert mine == replace(
+        mine, **{name: getattr(base, name) for name in ("ports", "board", "link", "power")}
+    )
+    own = '[[part]]\nname="p"\nfamily="amd"\nlut=9\nff=9\ndsp=1\nbram=1\nbram_bits=1\nmultiplier=[2,2]'
+    text = own + '\n[target]\nname = "mine"\npart = "P"\nclock = { mhz = 10 }'
+    assert (ps.target(written(tmp_path, text)).lut, mine.device.source) == (9, "AMD DS890, DS978")
+
+
+def test_every_number_has_a_source() -> None:
+    for target in targets().values():
+        sourced = [target.part, target.clock, target.memory, target.power]
+        sourced += [target.link] * bool(target.link.kind) + [target.reserve] * any(
+            getattr(target.reserve, name) for name in ("lut", "ff", "bram")
+        )
+        assert all(each.source for each in sourced if each is not None), target.name  # type: ignore[union-attr]
+    large = ps.target("u55c"), ps.target("vu9p")
+    assert [(t.device.uram, t.device.bram) for t in large] == [(960, 2_016), (960, 2_160)]
+    plain, sdram = ps.target("ulx3s-85f"), ps.target("ulx3s-85f-sdram")
+    assert (plain.memory.bytes, plain.dram, plain.timing) == (128 << 10, "", "latency=4,bytes=8")
+    assert (sdram.memory.bytes, sdram.dram) == (32 << 20, "sdr-60,ratio=1/1,transit=13")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("mhz = 250", 'mhz = "fast"'), "target.clock.mhz: expected `float`, got `str`"),
+        (("mhz = 250", "mhz = nan"), "target.clock: `mhz` is a number from 1 to 2^53, not nan"),
+        (("mhz = 250, ", ""), "target.clock: object missing required field `mhz`"),
+        (("gbps", "gpbs"), "target.link.gpbs: unknown; expected one of kind, baud, gbps"),
+        (('"64 GiB"', '"64 GB"'), 'target.memory.bytes: expected a number of bytes, or a text'),
+        (("ddr4-2400", "ddr9"), "there is no memory 'ddr9'; known are sdr-60"),
+        (("200_000", "2_000_000"), "target.reserve.lut: expected at most the 1,182,240 of XCVU9P"),
+        (("lut = 200_000", "lut = -1"), "target.reserve: `lut` is a number from 0 to 2^53, not -1"),
+        (('"assumed"', '"guess"'), "`evidence` is one of placed, vendor, assumed, not 'guess'"),
+        (("ports = 4", "lut = 4"), "target.lut: expected no capacity: it is the part's"),
+        (('"lab-vu9p"', '"vu9p"'), "target.name: there is a target vu9p already"),
+        (('"xcvu9p"', '"xcvu10p"'), "target.part: expected one of small, LFE5U-12F"),
+        (("bus_bytes = 64", "bus_bytes = 65"), "`bus_bytes` is a power of two from 4 to 128"),
+        (("[target]", "[[target]]\n[[target]]"), "target.name: it is missing"),
+        (("[target]", "[machine]"), "machine: expected the tables `part` and `target`"),
+        (("[target]", "[target"), "expected TOML: Expected ']'"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_file(wrong: tuple[str, str], said: str, tmp_path: Path) -> None:
+    assert wrong[0] in LAB
+    file = written(tmp_path, LAB.replace(*wrong, 1))
+    with pytest.raises(KernelError) as caught:
+        ps.target(file)
+    found = caught.value.diagnostic
+    assert (found.code, found.span.file) == ("E621", file) and said in found.message
+
+
+#: nothing that a record may hold, of any kind
+JUNK = (-1, 1e300, float("nan"), float("inf"), True, "", "x" * 5_000, [], {}, [[[{}]]], {"a": {"a": 1}}, 10**400)  # fmt: skip
+
+
+def mutilated(draw: random.Random) -> bytes:
+    """The good file with one thing wrong, at least."""
+    import math
+
+    def text(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{k} = {text(v)}" for k, v in value.items()) + "}"
+        if isinstance(value, list):
+            return f"[{', '.join(map(text, value))}]"
+        if isinstance(value, float) and not math.isfinite(value):
+            return str(value)
+        return json.dumps(value)
+
+    table: dict[str, Any] = tomllib.loads(LAB)["target"]
+    inner = [each for each in table.values() if isinstance(each, dict)]
+    at = draw.choice([table, table, *inner])
+    key = draw.choice([*at])
+    whole = "[target]\n"
+    match draw.randrange(6):
+        case 0:
+            at[draw.choice(("zz", "Clock", "lut_", "bases", "source2"))] = at.pop(key)
+        case 1:
+            kept = dict(table, name="vu9p") if draw.random() < 0.5 else dict(table, part="?")
+            table = kept
+        case 2:
+            del table[draw.choice(("name", "part", "clock"))]
+        case 3:
+            good = "\n".join(f"{k} = {text(v)}" for k, v in table.items())
+            cut = draw.randrange(20, len(good) - 30)
+            return f"{whole}{good[:cut]}\x00{good[cut:]}".encode()
+        case 4:
+            return draw.randbytes(draw.randrange(1, 400)) + b"\xff"
+        case _:
+            free = key in ("price", "source", "kind", "timing")  # any text will do
+            at[key] = draw.choice([each for each in JUNK if not (free and isinstance(each, str))])
+    return (whole + "\n".join(f"{k} = {text(v)}" for k, v in table.items())).encode()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_mutilated_files(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is refused with one diagnostic that names the file: never a traceback, never an answer."""
+    file = written(tmp_path, mutilated(random.Random(seed)))
+    assert run(["targets", file]) == 1
+    said = capsys.readouterr()
+    assert (
+        said.err.count("error[") == 1 and "error[E621]" in said.err and "Traceback" not in said.err
+    )
+    assert "lab.toml" in said.err and said.out == ""
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "folder.toml").mkdir()
+    os.mkfifo(tmp_path / "pipe.toml")
+    deep = written(tmp_path, "[target]\nname = " + "[" * 100_000)
+    for name in ("absent.toml", "folder.toml", "pipe.toml", deep):
+        assert "error[E621]" in told(f"targets {tmp_path / name}", 1)
+
+
+# designs with a target of one's own
+
+Made = Callable[[ps.Target], ps.Design]
+_LEAST = ps.Choices(threads=1, lanes=1)
+ENGINES: dict[str, tuple[Made, dict[str, Any]]] = {
+    "analytics": (
+        lambda part: ps.compile(
+            EXAMPLES / "linear.psk", part, dims={"d": 2}, format="fixed:8,8", choices=_LEAST
+        ),
+        {"data": "random:rows=8,seed=1"},
+    ),
+    "columns": (
+        lambda part: ps.compile(EXAMPLES / "closed_form.psk", part, dims={"d": 2}),
+        {"data": "random:rows=30,seed=1,regression", "refits": 1},
+    ),
+    "pim": (
+        lambda part: ps.compile(EXAMPLES / "retnet.psk", part, dims={"k": 32, "v": 32}, heads=1),
+        {"tokens": 1},
+    ),
+    "omap": (
+        lambda part: ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=100, name="m"), part),
+        {"ops": 3},
+    ),
+}
+ELSEWHERE = """
+import sys, penstock as ps
+design = ps.load(sys.argv[1])
+print(design.target.name, design.target.price, design.resources.lut, design.target.digest)
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_design_carries_its_target(engine: str, tmp_path: Path) -> None:
+    """No registry is asked: a target that has no entry passes all that a design does, also in another process."""
+    compiled, options = ENGINES[engine]
+    base = ps.target("u55c" if engine == "omap" else "small")
+    mine = replace(base, name="pynq-z9", lut=base.lut - 1_000, price="9 EUR/h")
+    assert mine.name not in targets()
+    design = compiled(mine)
+    assert design.target == mine and design.resources.lut > 0
+    found = [design.run(backend=each, **options) for each in ("model", "rtl")]
+    assert found[0].cycles == found[1].cycles
+    assert "pynq-z9" in design._repr_html_() and "pynq-z9" in found[1]._repr_html_()
+    again = ps.load(design.save(tmp_path / "d"))
+    assert again == design and again.target == mine and again.resources == design.resources
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(tmp_path / "d")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    wanted = f"pynq-z9 9 EUR/h {design.resources.lut} {mine.digest}"
+    assert done.stdout.strip() == wanted
