@@ -90,7 +90,7 @@ def make(options: Options) -> str:
             fmt = parse_format(number)
             design = compile(
                 kernel(name),
-                "ulx3s-85f",
+                "ulx3s-85f-sdram",
                 table,
                 number,
                 dims=dims,

@@ -38,7 +38,7 @@ NEW = 50
 #: the engine's algorithm in `refit.c`
 _CORE = "C: slots, moves, widened bounds"
 _SAID = f"With {versions('scipy')}, one thread; C by {' '.join(COMMAND[:3])}."
-TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f")
+TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f-sdram")
 #: boards whose device's block RAM is the engine's memory, at the clock that such an engine was placed with
 BOARDS = ("ulx3s-85f", "ecp5-evn")
 
@@ -259,7 +259,7 @@ def columns(options: Options) -> str:
             (label, f"CPU: {name}", f"{value:,.2f}", f"{value / best:.2f}", "", "")
             for name, value in times.items()
         ]
-        for name in ("vu9p", "u55c", "ulx3s-85f"):
+        for name in ("vu9p", "u55c", "ulx3s-85f-sdram"):
             try:
                 design = compile(kernel, name, table)
             except KernelError:

@@ -13,7 +13,7 @@ EXAMPLES = {"logistic": {}, "svm": {}, "mlp": {"h": 8}}
 def make(options: Options) -> str:
     rows = []
     count = 1000 if options.quick else SHAPES[54][1]
-    for target in ("ulx3s-85f",) if options.quick else ("ulx3s-85f", "vu9p"):
+    for target in ("ulx3s-85f-sdram",) if options.quick else ("ulx3s-85f-sdram", "vu9p"):
         for name, dims in list(EXAMPLES.items())[: 1 if options.quick else None]:
             for number in FORMATS:
                 design = compile(kernel(name), target, schema(54), number, dims=dims)

@@ -28,7 +28,7 @@ def make(options: Options) -> str:
     head, rows = machine(), []
     count = 200 if options.quick else 10_000
     table = random_table(54, count)
-    for target in ("small",) if options.quick else ("small", "ulx3s-85f"):
+    for target in ("small",) if options.quick else ("small", "ulx3s-85f-sdram"):
         design = compile(kernel("logistic"), target, table)
         for epochs in (1, design.plan.epochs):
             model = repeated(
@@ -52,7 +52,7 @@ def make(options: Options) -> str:
                 )
             )
     full = []
-    for target in ("small",) if options.quick else ("ulx3s-85f", "vu9p", "u55c"):
+    for target in ("small",) if options.quick else ("ulx3s-85f-sdram", "vu9p", "u55c"):
         for features, (name, size) in SHAPES.items():
             if options.quick and features != 54:
                 continue

@@ -33,7 +33,7 @@ from common import (
 from penstock.api import Table, assume, compile
 from penstock.models.heap.page import PAGE_HEADER, PAGE_HEADER_SIZE
 
-TARGETS = ("ulx3s-85f", "vu9p", "u55c")
+TARGETS = ("ulx3s-85f-sdram", "vu9p", "u55c")
 BATCH = 256
 #: pages read at a time, of all powers of two the fastest here
 BLOCK = 128

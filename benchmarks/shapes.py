@@ -9,7 +9,7 @@ from common import SHAPES, Options, Section, kernel, main, markdown, missing, ms
 from penstock.api import assume, compile
 from penstock.dsl.core.diagnostics import KernelError
 
-TARGETS = ("ulx3s-85f", "vu9p", "u55c")
+TARGETS = ("ulx3s-85f-sdram", "vu9p", "u55c")
 GLMS = ("linear", "logistic", "svm", "ridge")
 #: LRMF: users, items, rank; an epoch has a tuple a user
 LRMF = {"m": 128, "n": 256, "k": 10}

@@ -25,8 +25,8 @@ LABELS = {"svm": "signed", "linear": "regression", "ridge": "regression"}
 #: example, target, format, features, other dimensions, rows, choices
 DESIGNS = (
     ("logistic", "small", "float32", 54, {}, 10_000, None),
-    ("logistic", "ulx3s-85f", "float32", 54, {}, 10_000, None),
-    ("linear", "ulx3s-85f", "bfloat16", 280, {}, 2_000, None),
+    ("logistic", "ulx3s-85f-sdram", "float32", 54, {}, 10_000, None),
+    ("linear", "ulx3s-85f-sdram", "bfloat16", 280, {}, 2_000, None),
     ("svm", "small", "fixed:8,24", 384, {}, 2_000, None),
     ("ridge", "small", "float32", 520, {}, 1_000, None),
     ("mlp", "small", "bfloat16", 54, {"h": 8}, 2_000, None),
@@ -152,7 +152,7 @@ def rate(value: float) -> str:
 
 def speed(options: Options) -> str:
     head, rows = machine(), []
-    for target in ("small",) if options.quick else ("small", "ulx3s-85f"):
+    for target in ("small",) if options.quick else ("small", "ulx3s-85f-sdram"):
         table = random_table(54, 200 if options.quick else 10_000)
         design = compile(kernel("logistic"), target, table, epochs=1)
         library = design.library()

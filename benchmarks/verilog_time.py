@@ -53,7 +53,7 @@ def once(target: str) -> tuple[float, float, int]:
 
 def make(options: Options) -> str:
     head, rows = machine(), []
-    for target in ("small",) if options.quick else ("small", "ulx3s-85f", "vu9p", "u55c"):
+    for target in ("small",) if options.quick else ("small", "ulx3s-85f-sdram", "vu9p", "u55c"):
         runs = [once(target) for _ in range(1 if options.quick else 3)]
         whole, inside = [run[0] for run in runs], [run[1] for run in runs]
         form = "{:.2f}".format

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.boards.catalogue import Misread, from_json, read, targets
+from penstock.boards.catalogue import targets
+from penstock.boards.records import Misread, from_json, read
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.models.memory import FixedLatency, Memory, parse_memory

@@ -78,7 +78,7 @@ class AnalyticsEngine(Engine):
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
         import numpy as np
 
-        from penstock.boards.catalogue import from_json
+        from penstock.boards.records import from_json
         from penstock.models.analytics.config import AnalyticsPlan
         from penstock.models.memory import parse_memory
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.boards.catalogue import from_json, targets
+from penstock.boards.catalogue import targets
+from penstock.boards.records import from_json
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.omap.kernel import MapKernel
 from penstock.engines.base import Design, Engine, Given

@@ -239,7 +239,7 @@ class PimEngine(Engine):
         return config
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
-        from penstock.boards.catalogue import from_json
+        from penstock.boards.records import from_json
         from penstock.models.memory import parse_memory
         from penstock.models.pim.config import PimConfig
 

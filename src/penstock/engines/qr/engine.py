@@ -115,7 +115,7 @@ class FitEngine(Engine):
             raise no_option(f"the fit kernel {kernel.name}", "format", ())
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
-        from penstock.boards.catalogue import from_json
+        from penstock.boards.records import from_json
         from penstock.models.memory import parse_memory
         from penstock.models.qr.config import FitPlan
         from penstock.models.qr.table_config import TableFitPlan
