@@ -202,12 +202,21 @@ class Target(Capacity):
                 raise ValueError(f"`{name}` is a power of two from {least} to {most}, not {value}")
         if self.ports > 64:
             raise ValueError(f"`ports` is a number from 1 to 64, not {self.ports}")
+        if self.shared is not None and not self._can_be_built():
+            what = "a UART with its `baud`, and block RAM, SPRAM or SDRAM with its `bytes`"
+            raise ValueError(f"`platform` is for a part with a `tool` of the open ones, {what}")
         found = self._timing()
         rate = max(1, int(found.peak)) if isinstance(found, Dram) else found.bytes_per_cycle
         rate = self.bytes_per_cycle or min(rate, self.bus_bytes)
         port = FixedLatency(self.latency or found.latency, rate)  # which checks them
         object.__setattr__(self, "latency", port.latency)
         object.__setattr__(self, "bytes_per_cycle", port.bytes_per_cycle)
+
+    def _can_be_built(self) -> bool:
+        memory = self.memory.bytes and self.memory.kind in (*ON_CHIP, "SDRAM")
+        link = self.link.kind == "uart" and self.link.baud
+        tool = self.part is not None and self.part.tool and self.family != "amd"
+        return bool(memory and link and tool)
 
     def _timing(self) -> Dram | FixedLatency:
         """Return the timing of the memory. Raises ValueError for a text that is none."""

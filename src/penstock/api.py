@@ -79,7 +79,7 @@ def compile(
 ) -> Design:
     """Compile a kernel (or the file that holds it) for a target and a table.
 
-    Parameters: `target`: the engine's default unless given; `table`: a source as the command line
+    Parameters: `target`: a name, the path of a TOML file or a `Target`, the engine's default unless given; `table`: a source as the command line
     takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
     None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
     pages that are packed here suit the target; `format`:

@@ -40,7 +40,7 @@ def PLAN() -> list[click.Parameter]:
         Once(
             ("--target",),
             metavar="T",
-            help="What to build for; `penstock targets` lists them.  "
+            help="What to build for: a name that `penstock targets` lists, or a TOML file.  "
             "[default: small, for fits vu9p]",
         ),
         Once(

@@ -106,6 +106,7 @@ def test_every_number_has_a_source() -> None:
         (("bus_bytes = 64", "bus_bytes = 65"), "`bus_bytes` is a power of two from 4 to 128"),
         (("[target]", "[[target]]\n[[target]]"), "target.name: it is missing"),
         (("[target]", "[machine]"), "machine: expected the tables `part` and `target`"),
+        (('"1.65 USD/h"', '""\nboard = { package = "a", oscillator_mhz = 9, platform = "m:P" }'), "`platform` is for a part"),
         (("[target]", "[target"), "expected TOML: Expected ']'"),
     ],
 )  # fmt: skip

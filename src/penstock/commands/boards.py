@@ -25,6 +25,7 @@ from penstock.options import Count, Once
 from penstock.report.rows import Column, Grid, Part
 from penstock.report.words import size_text
 from penstock.state import State
+from penstock.targets import target_named
 
 if TYPE_CHECKING:
     from penstock.boards.build import Build
@@ -38,6 +39,9 @@ __all__ = ["COMMANDS", "board_named", "compile_for"]
 def board_named(name: str) -> Target:
     """Return a board. Raises KernelError (E821)."""
     known = boards()
+    if name.endswith(".toml"):
+        described = target_named(name)
+        known = {name: described} if described.board is not None else {}
     if name not in known:
         hint = (closest(name.lower(), known) or "`penstock boards` lists them") + absent()
         raise error("E821", f"there is no board {name!r}", Span.whole("--board"), hint=hint)
@@ -160,7 +164,12 @@ def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
     check_folder(folder, FILES)
     design = compile_for(job.opened(), board)
     job.state.record.folder = str(folder)
-    write_folder(folder, project(board, design.hardware, len(design.bus_ports)))
+    try:
+        files = project(board, design.hardware, len(design.bus_ports))
+    except LookupError as problem:
+        hint = "docs/targets.md says what a `board` has whose bitstream the open tools make"
+        raise error("E821", str(problem), Span.whole("--board"), hint=hint) from None
+    write_folder(folder, files)
     text = "a project for the vendor's tools; nothing in it was placed here"
     job.state.out.print(f"{folder}: {text}")
 
