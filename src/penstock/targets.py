@@ -15,6 +15,8 @@ from penstock.models.target import Target
 
 __all__ = ["from_json", "target_named", "timing_of"]
 
+targets()  # packages that are left out are warned of here
+
 
 def target_named(name: str | Path | Target) -> Target:
     """Return the target of that name, the one that a TOML file describes, or the one that is given.
