@@ -1,20 +1,34 @@
-"""What a design takes of a part: look-up tables, flip-flops, multiplier blocks and block RAMs."""
+"""What a design takes of a part: look-up tables, flip-flops, multiplier blocks, block RAMs and UltraRAMs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 
 from .link.frames import RING
 from .mapping import Storage
 from .target import Capacity
 
-__all__ = ["DEVICE", "FILL", "SCALE", "SHELL", "Resources", "device_memories", "memory_blocks"]
+__all__ = [
+    "DEVICE",
+    "FILL",
+    "MOST",
+    "SCALE",
+    "SHELL",
+    "Resources",
+    "device_memories",
+    "memory_blocks",
+]
 
 #: memories of at most this many words are expected in LUTs
 SHALLOW = 32
 #: how full of logic a part may become and still be routed
 FILL = 0.97
+#: resources in the order in which a plan is refused for them
+_ORDER = ("dsp", "bram", "uram", "lut", "ff")
+#: share of a resource that may be taken, where it is not all
+MOST = {"lut": FILL, "ff": FILL}
 #: look-up tables of what is around every engine on an ECP5: the device with its link and memory, the shell with its registers
 DEVICE, SHELL = 660.0, 1310.0
 #: look-up tables of a family for each of the ECP5's
@@ -23,21 +37,23 @@ SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.95, "ice40": 0.97, "amd": 0.8}
 
 @dataclass(frozen=True)
 class Resources:
-    """Look-up tables, flip-flops, multiplier blocks and block RAMs, estimated or placed."""
+    """Look-up tables, flip-flops, multiplier blocks, block RAMs and UltraRAMs, estimated or placed."""
 
     lut: int
     ff: int
     dsp: int
     bram: int
+    uram: int = 0
+
+    def shares(self, part: Capacity) -> dict[str, float]:
+        """Return the share of each of the part's resources that is taken, by name; of what it has none, 0 or infinity."""
+        pairs = ((name, getattr(self, name), getattr(part, name)) for name in _ORDER)
+        return {name: need / have if have else inf if need else 0.0 for name, need, have in pairs}
 
     def fits(self, part: Capacity) -> str | None:
         """Return the name of the first resource that `part` has too little of, or None."""
-        for name in ("dsp", "bram", "lut", "ff"):
-            if getattr(self, name) > getattr(part, name) * (
-                1.0 if name in ("dsp", "bram") else FILL
-            ):
-                return name
-        return None
+        shares = self.shares(part)
+        return next((name for name in _ORDER if shares[name] > MOST.get(name, 1.0)), None)
 
 
 def memory_blocks(width: int, depth: int, readers: int, part: Capacity) -> tuple[int, int]:

@@ -22,7 +22,7 @@ from ...models.qr.layout import ENTRY_BYTES, Size, record_words, row_stride, row
 from ...models.qr.resources import estimate
 from ...models.qr.schedule import widen_turns
 from ...models.qr.solver import alone
-from ...models.resources import FILL, Resources
+from ...models.resources import FILL, MOST, Resources
 from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
@@ -345,11 +345,7 @@ def _too_large(graph: FitGraph, part: Target, load: Load) -> KernelError:
 
 def _usable(part: Target, resource: str) -> str:
     have = getattr(part, resource)
-    return (
-        f"{have:,}"
-        if resource in ("dsp", "bram")
-        else f"{have:,}, of which {FILL:.0%} can be routed"
-    )
+    return f"{have:,}" if resource not in MOST else f"{have:,}, of which {FILL:.0%} can be routed"
 
 
 def _source(graph: FitGraph) -> str | None:

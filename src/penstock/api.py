@@ -14,6 +14,7 @@ from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
 from penstock.errors import no_option
+from penstock.feasible import feasible
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
@@ -102,5 +103,5 @@ def compile(
     part = target_named(engine.default_target if target is None else target)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, given)
-    design = engine.compile(kernel, part, replace(given, data=data))
+    design = feasible(engine, kernel, part, replace(given, data=data))
     return replace(design, source=kernel.source or "")

@@ -66,7 +66,7 @@ def _check(engine: Engine, others: Iterable[Engine]) -> None:
 
 
 def engine_of(kernel: AnyKernel | Any) -> Engine:
-    """Return the engine that compiles a kernel. Raises KernelError (E610) where there is none, TypeError for what is no kernel."""
+    """Return the engine that compiles a kernel. Raises KernelError (E620) where there is none, TypeError for what is no kernel."""
     for engine in engines().values():
         if isinstance(kernel, engine.kernels):
             return engine
@@ -74,7 +74,7 @@ def engine_of(kernel: AnyKernel | Any) -> Engine:
         raise TypeError(f"no engine compiles {type(kernel).__name__}")
     message = f"no engine compiles the {kernel.title} {kernel.name}"
     hint = "install the package that has the engine beside the dialect" + plugins.absent()
-    raise error("E610", message, kernel.name_span, hint=hint, source=kernel.source)
+    raise error("E620", message, kernel.name_span, hint=hint, source=kernel.source)
 
 
 def engine_named(name: str) -> Engine:

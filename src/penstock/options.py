@@ -75,8 +75,8 @@ class Option:
     """An option of an engine's own.
 
     `flag`: as it is typed; `name`: in `Given.options`; `type` and `metavar`: as click has them;
-    `repeated`: its values are pairs, gathered by name; `plans`: a plan depends on it; `flagged`: it
-    has no value.
+    `repeated`: its values are pairs, gathered by name; `plans`: a plan depends on it; `forces`: it fixes
+    what the planner chooses otherwise; `flagged`: it has no value.
     """
 
     flag: str
@@ -86,6 +86,7 @@ class Option:
     help: str
     repeated: bool = False
     plans: bool = False
+    forces: bool = False
     flagged: bool = False
 
     def parameter(self) -> click.Option:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,7 +200,9 @@ class Outcome:
                 "backend": "native" if self.rtl.backend == "rtl" else self.rtl.backend,
             }
         if self.design is not None:
-            estimate = {**asdict(self.design.resources), "source": "estimate"}
+            need = self.design.resources
+            shares = {k: round(v, 4) for k, v in need.shares(self.design.target).items() if v < inf}
+            estimate = {**asdict(need), "shares": shares, "source": "estimate"}
             report["resources"] = estimate if self.placed is None else self.placed["resources"]
             if self.placed is not None:
                 report["estimate"] = estimate

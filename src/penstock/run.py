@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engines.workload import Bound, Given, Workload
 from penstock.errors import no_option, not_one_of
+from penstock.feasible import check_memory
 from penstock.hooks import Shown
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
@@ -338,7 +339,10 @@ def run(
     if unknown := next((name for name in options if name not in design.arguments), None):
         known = {*_METERED, *_OF_MACHINES, *design.arguments}
         raise no_option(f"a run of {design.name}", unknown, known)
-    workload = design.workload(design.opened(Given(data, data, options=options)))
+    given = design.opened(Given(data, data, options=options))
+    workload = design.workload(given)
+    if backend != "golden":
+        check_memory(design, workload, given)
     if backend in ("golden", "model"):
         machine = {}
     done = carry_out(design, workload, backend, timing, **machine)

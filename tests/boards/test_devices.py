@@ -16,7 +16,6 @@ from penstock.boards.catalogue import boards
 from penstock.devices import open_device
 from penstock.dsl.core.bind import schema_for
 from penstock.engines.analytics.design import AnalyticsDesign
-from penstock.host.device import DeviceError
 from penstock.models.memory import spram
 from penstock.models.resources import Resources
 from penstock.report.words import resource_text
@@ -72,7 +71,7 @@ def test_an_ultraplus_device(tmp_path) -> None:
         many = api.Table.from_columns(
             {name: np.tile(column, 45) for name, column in columns.items()}, "t", page_size=1024
         )
-        with pytest.raises(DeviceError, match=f"the device has {board.memory.bytes}"):
+        with pytest.raises(api.KernelError, match=f"icebreaker has {board.memory.bytes:,}"):
             design.run(many, "board", device=device)
 
 

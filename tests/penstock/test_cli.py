@@ -112,7 +112,7 @@ def test_model_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert max(map(len, out.splitlines())) <= 80
     for text in (
         "│ kernel       │ f (k.py) ",
-        "small: 50 MHz, 1 memory port of 8 bytes",
+        "small: 50 MHz (assumed), 1 memory port of 8 bytes",
         "│ format       │ fixed:8,8 ",
         "1 thread × 1 lane, 1 port with ",
         "│ table        │ table: 3 rows in 1 page of 8 KB ",
@@ -161,7 +161,7 @@ def test_json_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["table"] == {"name": "random", "rows": 500, "pages": 5, "assumed": True}
     assert set(report["cycles"]) == {"model", "bound", "bound_by"}
     assert (
-        set(report["resources"]) == {"lut", "ff", "dsp", "bram", "source"}
+        set(report["resources"]) == {"lut", "ff", "dsp", "bram", "uram", "shares", "source"}
         and report["resources"]["source"] == "estimate"
     )
     assert report["errors"] == []
@@ -289,7 +289,7 @@ def test_a_table_wider_than_the_terminal_loses_nothing(
             if cells[1]:  # else the line goes on with the row above
                 rows.append([""] * 8)
             rows[-1] = [*map("".join, zip(rows[-1], cells, strict=True))]
-    assert ["vu9p", "150", "1", "9.6", "1,182,000", "2,364,000", "6,840", "2,160"] in rows
+    assert ["vu9p", "150", "1", "9.6", "1,182,240", "2,364,480", "6,840", "2,160"] in rows
 
 
 def test_explain_every_code() -> None:

@@ -90,7 +90,7 @@ MESSAGES = [
     ),
     (
         "model k.py --rows 5 --dim d=4 --target vup9",
-        "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?\n",
+        "error[E602]: there is no target 'vup9'\n --> --target\nhint: did you mean vu9p?; or the name of a TOML file\n",
     ),
     (
         "model k.py --rows 5 --dim d=4 --format fixed:8.8",
@@ -183,7 +183,7 @@ MESSAGES = [
         * " "
         + "^^^^^^^^^^^^^^^^\n"
         "hint: leave --threads 64 out, so that the planner finds what fits; models w[4] in float32: a smaller dimension, a narrower format (--format) or a "
-        "larger target (--target, --board) would help\n",
+        "larger target (--target, --board) would help; without --threads it fits\n",
     ),
     (
         "check k.py --data table.csv --bind x=a,b --dim d=5",

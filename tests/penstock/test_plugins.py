@@ -119,7 +119,7 @@ def test_every_command_names_them(line: str, penstock: Callable[..., Any]) -> No
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("check sums.py", "E610"),
+        ("check sums.py", "E620"),
         (f"check {LOGISTIC} --target mine", "E602"),
         ("explain TALLY_FORBIDDEN", "E901"),
         ("reproduce tally", "E905"),
@@ -168,6 +168,6 @@ print(*sorted(str(w.message) for w in seen), sep="\\n")
             ).splitlines()
         )
     engine, load, _, *warned = outputs[0]
-    assert engine.startswith("error[E610]: no engine compiles the tally kernel sums")
+    assert engine.startswith("error[E620]: no engine compiles the tally kernel sums")
     assert f"there is no engine tally; {LEFT[0]}; {LEFT[1]}" in load
     assert warned == sorted(LEFT) and outputs.count(outputs[0]) == len(outputs)

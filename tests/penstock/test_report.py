@@ -335,13 +335,12 @@ PATHS: dict[str, Any] = {
 }
 
 
-def test_resources_beyond_the_part_are_said() -> None:
+def test_shares_of_a_part() -> None:
     part = target_named("u55c")
-    assert resource_text(Resources(260_128, 64_787, 0, 3_954), part) == (
-        "LUT 260,128 (22%) · FF 64,787 (3%) · DSP 0 (0%) · BRAM 3,954 (226%), estimated; "
-        "more BRAM than the part has"
+    assert resource_text(Resources(233_716, 64_787, 0, 876), part) == (
+        "LUT 233,716 (20%) · FF 64,787 (3%) · DSP 0 (0%) · BRAM 876 (50%), estimated"
     )
-    assert resource_text(Resources(1, 1, 0, 1_752), part).endswith("(100%), estimated")
+    assert resource_text(Resources(1, 1, 0, 0, 96), part).endswith("URAM 96 (10%), estimated")
 
 
 ROW = {"name": "LUT", "capacity": 100, "estimated": 50, "placed": 60}
@@ -460,7 +459,7 @@ class _Least:
 
 
 def test_any_engine_has_charts() -> None:
-    part = SimpleNamespace(lut=100, ff=100, dsp=0, bram=4)
+    part = SimpleNamespace(name="p", lut=100, ff=100, dsp=0, bram=4, uram=0)
     design = SimpleNamespace(
         name="toy",
         engine_name="toy",

@@ -16,7 +16,7 @@ import click
 
 from penstock.boards.catalogue import boards
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
-from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
 from penstock.models.plugins import absent
@@ -177,15 +177,7 @@ def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
 def compile_for(job: Job, board: Target) -> Design:
     """Compile for the board's own resources, less what link and memory take, and put the design on
     record. Raises KernelError."""
-    try:
-        design = job.compile(board)
-    except KernelError as problem:
-        if problem.diagnostic.code != "E601":
-            raise
-        more = job.engine.largest(job.kernel, board, job.given)
-        hint = f"{problem.diagnostic.hint}; {more}" if more else problem.diagnostic.hint
-        raise KernelError(replace(problem.diagnostic, hint=hint), problem.source) from None
-    job.state.record.design = design = design.on_board(board)
+    job.state.record.design = design = job.compile(board).on_board(board)
     return design
 
 

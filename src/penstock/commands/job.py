@@ -10,6 +10,7 @@ from penstock.dsl.core.diagnostics import render
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict
+from penstock.feasible import feasible
 from penstock.targets import target_named
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Job:
             part = self.engine.default_target if asked is None else asked
         target = target_named(part)
         with self.state.steps.step("planning"):
-            design = self.engine.compile(self.kernel, target, self.given)
+            design = feasible(self.engine, self.kernel, target, self.given)
         self.state.record.design = design
         return design
 

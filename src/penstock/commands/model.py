@@ -19,6 +19,7 @@ def _model(state: State, **values: Any) -> int:
     rest = state.begin("model", values)
     from penstock.commands.job import Job
     from penstock.dsl.core.diagnostics import Span, error
+    from penstock.feasible import check_memory
     from penstock.run import golden, model
 
     job = Job.begin(state, "model")
@@ -36,6 +37,7 @@ def _model(state: State, **values: Any) -> int:
     design = job.compile()
     job.warn()
     outcome.workload = workload = design.workload(job.given)
+    check_memory(design, workload, job.given)
     if workload.results_with_model:
         outcome.golden = golden(workload)
     with state.steps.step(f"cycles of {workload.rows or 0:,} rows"):

@@ -122,6 +122,10 @@ class Workload(ABC):
     def memory_bytes(self) -> int:
         """Return the bytes of memory that the run takes, a multiple of 4096."""
 
+    def device_bytes(self) -> int:
+        """Return the bytes that a run takes of the target's own memory: all of them, unless an engine's host keeps some."""
+        return self.memory_bytes()
+
     @abstractmethod
     def drive(self, machine: Metered) -> Result:
         """Carry the run out on a machine: all its starts."""

@@ -198,7 +198,8 @@ def shared_charts(outcome: Outcome, parts: Iterable[Part]) -> Iterable[Chart]:
 
 
 def _capacity(part: Capacity) -> dict[str, int]:
-    return {name: getattr(part, name) for name in ("lut", "ff", "dsp", "bram")}
+    names = ("lut", "ff", "dsp", "bram", *["uram"] * (part.uram > 0))
+    return {name: getattr(part, name) for name in names}
 
 
 def _resources(outcome: Outcome) -> Iterable[Chart]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from penstock.models.memory import Dram, Memory
 from penstock.models.resources import Resources
@@ -64,7 +65,8 @@ def rate(value: float) -> str:
 def target_text(target: Target) -> str:
     """Return a target in one line."""
     ports = plural(target.ports, "memory port")
-    return f"{target.name}: {amount(target.clock_mhz)} MHz, {ports} of {target.bus_bytes} bytes"
+    clock = f"{amount(target.clock.mhz)} MHz ({target.clock.evidence})"
+    return f"{target.name}: {clock}, {ports} of {target.bus_bytes} bytes"
 
 
 def memory_text(memory: Memory, bus_bytes: int) -> str:
@@ -82,15 +84,14 @@ def memory_text(memory: Memory, bus_bytes: int) -> str:
 
 
 def resource_text(need: Resources, have: Target) -> str:
-    """Return estimated resources in one line, which says what the part has too little of."""
-    parts, short_of = [], []
-    for name in ("lut", "ff", "dsp", "bram"):
-        count, most = getattr(need, name), getattr(have, name)
+    """Return estimated resources in one line."""
+    parts = []
+    for name, count in asdict(need).items():
+        most = getattr(have, name)
+        if name == "uram" and not count:
+            continue
         parts.append(f"{name.upper()} {count:,}" + (f" ({count / most:.0%})" if most else ""))
-        if count > most:
-            short_of.append(name.upper())
-    more = f"; more {' and '.join(short_of)} than the part has" if short_of else ""
-    return " · ".join(parts) + ", estimated" + more
+    return " · ".join(parts) + ", estimated"
 
 
 def values_text(values: Sequence[float]) -> str:

@@ -172,10 +172,7 @@ class AnalyticsEngine(Engine):
             if low:
                 fits = "fits is" if len(chosen) == 1 else "fit are"
                 return f"the largest {' and '.join(chosen)} that {fits} about {low}"
-        return (
-            "no size of this kernel fits: a board with a larger device, "
-            "or a narrower --format, would"
-        )
+        return super().largest(kernel, part, given, smaller)
 
     def _plans(self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]) -> bool:
         """Return whether the kernel with these sizes fits."""

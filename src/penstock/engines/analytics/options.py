@@ -36,11 +36,35 @@ _KERNEL = (
     Option("--epochs", "epochs", Count(1, (1 << 31) - 1), "N", "Passes over the table."),
 )
 _PLAN = (
-    Option("--threads", "threads", Count(1, 256), "N", "Fix the plan's threads.", plans=True),
-    Option("--lanes", "lanes", Count(1, 128), "N", "Fix the plan's lanes.", plans=True),
-    Option("--ports", "ports", Count(1, 32), "N", "Fix the plan's memory ports.", plans=True),
     Option(
-        "--walkers", "walkers", Count(1, 64), "N", "Fix the plan's Striders a port.", plans=True
+        "--threads",
+        "threads",
+        Count(1, 256),
+        "N",
+        "Fix the plan's threads.",
+        plans=True,
+        forces=True,
+    ),
+    Option(
+        "--lanes", "lanes", Count(1, 128), "N", "Fix the plan's lanes.", plans=True, forces=True
+    ),
+    Option(
+        "--ports",
+        "ports",
+        Count(1, 32),
+        "N",
+        "Fix the plan's memory ports.",
+        plans=True,
+        forces=True,
+    ),
+    Option(
+        "--walkers",
+        "walkers",
+        Count(1, 64),
+        "N",
+        "Fix the plan's Striders a port.",
+        plans=True,
+        forces=True,
     ),
     Option(
         "--visibility",

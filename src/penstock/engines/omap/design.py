@@ -216,6 +216,9 @@ class Mapped(Workload):
         host = self._places["responses_at"] + round_up(self.count * plan.message_bytes)
         return max(host, plan.hbm_bytes)
 
+    def device_bytes(self) -> int:
+        return self.design.plan.hbm_bytes
+
     def drive(self, machine: Metered) -> Result:
         plan, places = self.design.plan, self._places
         size = plan.message_bytes

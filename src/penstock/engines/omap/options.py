@@ -29,7 +29,9 @@ class _Size(click.ParamType):
 
 
 _PLAN = tuple(
-    Option(f"--{name}", name, kind, metavar, text, plans=True)
+    Option(
+        f"--{name}", name, kind, metavar, text, plans=True, forces=name not in ("cipher", "link")
+    )
     for name, kind, metavar, text in (
         ("hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M."),
         (

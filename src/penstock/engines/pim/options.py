@@ -23,7 +23,7 @@ _RUN = (
     Option("--heads", "heads", Count(1, 1 << 16), "N", "Heads of each.  [default: 2]", plans=True),
 )
 _DEVICE = tuple(
-    Option(f"--{name}", name, kind, metavar, text, plans=True)
+    Option(f"--{name}", name, kind, metavar, text, plans=True, forces=name in ("banks", "schedule"))
     for name, kind, metavar, text in (
         (
             "schedule",

@@ -1,0 +1,23 @@
+"""The clock of a part by how full it is."""
+
+from __future__ import annotations
+
+from .resources import Resources
+from .target import Capacity
+
+__all__ = ["AIM", "derated", "fullest"]
+
+#: share of each resource that planners aim at, and up to which a part keeps its stated clock
+AIM = 0.80
+#: a clock falls in proportion beyond `AIM`, to 0 at `AIM` + `SLOPE`
+SLOPE = 0.4
+
+
+def fullest(need: Resources, part: Capacity) -> tuple[str, float]:
+    """Return the resource of which a design takes the largest share, and the share."""
+    return max(need.shares(part).items(), key=lambda item: item[1])
+
+
+def derated(mhz: float, share: float) -> float:
+    """Return the clock in MHz, to three digits, of a part of which so large a share is taken: the stated one up to `AIM`."""
+    return mhz if share <= AIM else float(f"{mhz * (1.0 - (share - AIM) / SLOPE):.3g}")

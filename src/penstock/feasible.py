@@ -1,0 +1,156 @@
+"""Whether what was planned can be built: judged once, for every engine and command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.boards.catalogue import targets
+from penstock.boards.clocks import REACH, chosen_clock
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
+from penstock.models.feasible import AIM, derated, fullest
+from penstock.models.resources import FILL
+from penstock.models.target import ASSUMED, Clock, Target
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.engines.base import Design, Engine, Given, Workload
+
+__all__ = ["check_memory", "feasible"]
+
+#: times that a slower clock may ask for another plan
+_PLANS = 3
+
+
+def feasible(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> Design:
+    """Return the design of a kernel, if its target holds it.
+
+    The design's target has the clock that so full a part may have. Where that is slower for it, the kernel has the warning W605.
+
+    Raises KernelError (E601) where the design does not fit, with what does; otherwise as `Engine.compile`.
+    """
+    try:
+        design, slower = _judged(engine, kernel, part, given), part
+        for _ in range(_PLANS):
+            clock = _clock(design, part)
+            if clock.mhz >= slower.clock.mhz:
+                break
+            # a memory's own clock stays as it is: its cycles, and so the plan, may be others
+            slower = replace(part, clock=clock)
+            design = _judged(engine, kernel, slower, given)
+    except KernelError as problem:
+        if problem.diagnostic.code != "E601":
+            raise
+        found = problem.diagnostic
+        hint = "; ".join([found.hint, *_alternatives(engine, kernel, part, given)])
+        raise KernelError(replace(found, hint=hint), problem.source or kernel.source) from None
+    if slower.clock.evidence == ASSUMED and slower is not part:
+        kernel.warnings = [*kernel.warnings, _nearly_full(kernel, design, part)]
+    return design
+
+
+def _clock(design: Design, part: Target) -> Clock:
+    """Return the clock of a part that holds a design: of placements where there are some of its family and grade, else by how full it is."""
+    if part.board is not None and (part.family, part.board.speed) in REACH:
+        mhz = chosen_clock(part, design.format, design.resources.lut, design.clocks)
+        return replace(part.clock, mhz=min(mhz, part.clock.mhz))
+    if part.clock.evidence == "placed":
+        return part.clock
+    name, share = fullest(design.resources, part)
+    source = f"{part.clock.mhz:g} MHz, less for {share:.0%} of {name.upper()}"
+    return Clock(mhz=derated(part.clock.mhz, share), evidence=ASSUMED, source=source)
+
+
+def _judged(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> Design:
+    """Return the design. Raises KernelError (E601) where the part has too little."""
+    design = engine.compile(kernel, part, given)
+    if (short := design.resources.fits(part)) is not None:
+        need, have = getattr(design.resources, short), getattr(part, short)
+        most = f", of which {FILL:.0%} can be filled" if need <= have else ""
+        message = (
+            f"{kernel.title} {kernel.name!r} does not fit on {part.name}: "
+            f"it needs {need:,} {short.upper()}, the part has {have:,}{most}"
+        )
+        hint = (
+            "a smaller size, a narrower format (--format) or a larger target (--target) takes less"
+        )
+        raise error("E601", message, kernel.name_span, hint=hint, source=kernel.source)
+    return design
+
+
+def _nearly_full(kernel: AnyKernel, design: Design, part: Target) -> Diagnostic:
+    name, share = fullest(design.resources, part)
+    return Diagnostic(
+        "W605",
+        f"{kernel.title} {kernel.name!r} takes {share:.0%} of the {name.upper()} of {part.name}: "
+        f"times are for {design.target.clock_mhz:.0f} MHz, assumed, not for {part.clock_mhz:g}",
+        kernel.name_span,
+        hint=f"planners aim at {AIM:.0%}; a larger target keeps its clock",
+        severity="warning",
+    )
+
+
+def _alternatives(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> Iterator[str]:
+    """Yield in words what fits; each was planned and judged."""
+    forced = {
+        option.name: option.flag
+        for option in engine.options.get("compile", ())
+        if option.forces and given.options.get(option.name) is not None
+    }
+    if "choices" in given.options:
+        forced["choices"] = "choices"
+    for names in dict.fromkeys([*((name,) for name in forced), tuple(forced)]):
+        left = {name: value for name, value in given.options.items() if name not in names}
+        if names and _fits(engine, kernel, part, replace(given, options=left)):
+            yield f"without {' and '.join(forced[name] for name in names)} it fits"
+            return
+    if largest := engine.largest(kernel, part, given):
+        yield largest
+        return
+    larger = sorted((t for t in targets().values() if t.lut > part.lut), key=lambda t: t.lut)
+    for other in larger:
+        if _fits(engine, kernel, other, given):
+            yield f"it fits on --target {other.name}"
+            return
+
+
+def _fits(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> bool:
+    from penstock.host.sources import SourceError
+
+    try:
+        _judged(engine, kernel, part, given)
+    except (KernelError, SourceError):
+        return False
+    return True
+
+
+def check_memory(design: Design, workload: Workload, given: Given | None = None) -> None:
+    """Raise KernelError (E610) where the target's memory does not hold a run: its pages, images and results.
+
+    `given`: what `workload` was made of, if rows can be assumed in place of the data.
+    """
+    have, need = design.target.memory.bytes, workload.device_bytes()
+    if not have or need <= have:
+        return
+    what = (
+        f"a run of {design.name} takes {need:,} bytes of memory; {design.target.name} has {have:,}"
+    )
+    few = 0
+    if given is not None and workload.rows:
+        few = _most_rows(design, given, workload.rows, have)
+    hint = f"{few:,} rows like these fit" if few else "choose a target with more memory"
+    raise error("E610", what, Span.whole("--target"), hint=hint)
+
+
+def _most_rows(design: Design, given: Given, rows: int, have: int) -> int:
+    """Return how many assumed rows the memory holds, fewer than `rows`."""
+    low, high = 0, rows
+    while high - low > 1:
+        middle = (low + high) // 2
+        assumed = replace(given, data=None, source=None, rows=middle)
+        if design.workload(assumed).device_bytes() <= have:
+            low = middle
+        else:
+            high = middle
+    return low
