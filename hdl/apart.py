@@ -1,15 +1,17 @@
-"""Memories whose readers and writers never meet: what they may do without where a block RAM has no answer to that."""
+"""What synthesis is told of memories: that readers and writers never meet, and which kind of block they become."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-__all__ = ["APART", "without_collisions"]
+__all__ = ["APART", "with_styles", "without_collisions"]
 
 #: attributes of a memory with clocked read ports of which no word that counts is read in the cycle in which it is written
 APART = {"penstock_apart": 1}
 
 _MEMORY = re.compile(r"\s+memory width \d+ size \d+ (\S+)")
+_SIZED = re.compile(r"^( *)memory width (\d+) size (\d+) ", re.MULTILINE)
 _PARAMETER = re.compile(r"(\s+parameter \\COLLISION_X_MASK \d+\')[01]+")
 
 
@@ -35,3 +37,15 @@ def without_collisions(rtlil: str) -> str:
         elif chosen and (found := _PARAMETER.fullmatch(line)):
             lines[number] = found[1] + re.sub("0", "1", line[found.end(1) :])
     return "\n".join(lines) + "\n"
+
+
+def with_styles(rtlil: str, styles: Mapping[tuple[int, int], str]) -> str:
+    """Return RTLIL in which memories of each (depth, width) carry the attribute `ram_style` that a plan decided (`models.mapping.ram_styles`)."""
+    if not styles:
+        return rtlil
+
+    def styled(found: re.Match[str]) -> str:
+        style = styles.get((int(found[3]), int(found[2])))
+        return f'{found[1]}attribute \\ram_style "{style}"\n{found[0]}' if style else found[0]
+
+    return _SIZED.sub(styled, rtlil)

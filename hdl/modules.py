@@ -7,7 +7,7 @@ are simulated or converted alone.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from amaranth.back import rtlil
@@ -76,9 +76,10 @@ class Submodules:
 
 
 class ModuleLibrary:
-    """The modules of one design."""
+    """The modules of one design. `styles`: what synthesis is told of its memories, by (depth, width)."""
 
-    def __init__(self) -> None:
+    def __init__(self, styles: Mapping[tuple[int, int], str] | None = None) -> None:
+        self.styles = styles or {}
         self._texts: dict[str, str] = {}
         self._unseen: set[str] = set()
         self._ports: dict[str, dict[str, tuple[bool, int]]] = {}

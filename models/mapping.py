@@ -12,7 +12,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["Mapped", "Storage", "map_storage", "multiplier_blocks"]
+from .target import Capacity
+
+__all__ = [
+    "DISTRIBUTED_BITS",
+    "Mapped",
+    "Storage",
+    "map_storage",
+    "memory_blocks",
+    "multiplier_blocks",
+    "ram_styles",
+    "ultra_shapes",
+]
+
+#: depth and width of a memory
+Shape = tuple[int, int]
+
+#: queues of up to this many bits read combinationally (LUT RAM); larger ones read with the clock, and see what is written
+DISTRIBUTED_BITS = 2048
 
 
 @dataclass(frozen=True)
@@ -34,18 +51,21 @@ class Storage:
 
 @dataclass(frozen=True)
 class Mapped:
-    """What a memory becomes: block RAMs, cells of LUT RAM (16 × 4 bits), or bits of flip-flops; `banks` of which one is chosen by the upper address."""
+    """What a memory becomes: block RAMs (AMD's in halves, 18 Kb), UltraRAMs, cells of LUT RAM (four look-up tables), or bits of flip-flops; `banks` of which
+    one is chosen by the upper address."""
 
     blocks: int = 0
     cells: int = 0
     bits: int = 0
     banks: int = 1
+    ultra: int = 0
 
 
 @dataclass(frozen=True)
 class _Ram:
     """One kind of block: `cost`, `address` bits for the narrowest of `widths`, bits per write enable (`byte`), the narrowest written width, LUT RAM or not,
-    whether a word that is being written is read as it was (`old`), which otherwise takes logic, and whether only used bits cost (`scaled`)."""
+    whether a word that is being written is read as it was (`old`) or as it becomes (`new`), which otherwise takes logic, and whether only used bits cost
+    (`scaled`). A copy has `readers` beside its writer, `roms` without one; it is `cells` of LUT RAM, or so many `blocks`."""
 
     cost: int
     address: int
@@ -54,9 +74,42 @@ class _Ram:
     least: int = 0
     distributed: bool = False
     old: bool = False
+    new: bool = False
     scaled: bool = False
+    readers: int = 1
+    roms: int = 1
+    cells: int = 1
+    blocks: int = 1
+
+    @property
+    def huge(self) -> bool:
+        return not self.blocks
 
 
+def _amd_luts(readers: int, *widths: int) -> Iterator[_Ram]:
+    """Yield eight look-up tables as LUT RAM of 32, 64 … words of these widths."""
+    for log, width in enumerate(widths):
+        yield _Ram(
+            16,
+            5 + log,
+            (width,),
+            width,
+            distributed=True,
+            old=True,
+            scaled=True,
+            readers=readers,
+            cells=2,
+        )
+
+
+def _amd_blocks(cost: int, address: int, blocks: int) -> Iterator[_Ram]:
+    """Yield a block RAM with two ports for either, and with one to write and one to read, which may be twice as wide."""
+    widths = (1, 2, 4, 9, 18, 36, 72)[: address - 8]
+    yield _Ram(cost, address, widths[:-1], 9, old=True, roms=2, blocks=blocks)
+    yield _Ram(cost, address, widths, 9, old=True, blocks=blocks)
+
+
+_ULTRA = tuple(_Ram(1024, 12, (72,), byte, old=True, new=True, blocks=0) for byte in (8, 9))
 _LUTRAM = _Ram(4, 4, (4,), 4, distributed=True, old=True)
 _RAMS: dict[str, tuple[_Ram, ...]] = {
     "ecp5": (
@@ -74,6 +127,14 @@ _RAMS: dict[str, tuple[_Ram, ...]] = {
         _Ram(128, 14, (1, 2, 4, 9, 18, 36), 9),
     ),
     "ice40": (_Ram(64, 11, (2, 4, 8, 16), 1),),
+    "amd": (
+        *_amd_luts(1, 8, 4, 2, 1),
+        *_amd_luts(3, 4, 2),
+        *_amd_luts(7, 2, 1),
+        *_amd_luts(1, 14, 7),
+        *_amd_blocks(129, 14, 1),
+        *_amd_blocks(257, 15, 2),
+    ),
 }
 #: (widest factors, narrowest factors) of the multipliers, the widest first
 _MULTIPLIERS: dict[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
@@ -90,34 +151,40 @@ _MULTIPLIERS: dict[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
 
 
 @lru_cache(maxsize=4096)
-def map_storage(memory: Storage, family: str) -> Mapped:
-    """Return what a memory becomes on a family of parts; for AMD's, where Yosys is not asked, halves of block RAM (512 words of 36 bits)."""
+def map_storage(memory: Storage, family: str, ultra: bool | None = False) -> Mapped:
+    """Return what a memory becomes on a family of parts: never UltraRAM, nothing else (`ultra`), or what is cheaper (None)."""
+    bits = memory.width * memory.depth
     if memory.depth <= 1:
-        return Mapped(bits=memory.width * memory.depth)
-    if family not in _RAMS:
-        return _coarse(memory)
-    best = memory.width * memory.depth if memory.granules else memory.width * memory.depth // 16
-    found = Mapped(bits=memory.width * memory.depth)
-    for ram in _RAMS[family]:
-        if (ram.distributed and not memory.granules) or (
-            not ram.distributed and not memory.clocked
-        ):
+        return Mapped(bits=bits)
+    best = (
+        float("inf")
+        if ultra
+        else bits
+        if memory.granules
+        else bits // (64 if family == "amd" else 16)
+    )
+    found = Mapped(bits=bits)
+    kinds = (*(() if ultra else _RAMS[family]), *(() if ultra is False else _ULTRA))
+    for ram in kinds:
+        if not (memory.granules if ram.distributed else memory.clocked):
             continue
-        cost, units, banks = min(_geometries(memory, ram))
+        cost, units, banks = _cheapest(memory, ram)
         if cost < best:
             best = int(cost)
-            count = memory.readers * units
-            found = (
-                Mapped(cells=count, banks=banks)
-                if ram.distributed
-                else Mapped(blocks=count, banks=banks)
-            )
+            if ram.distributed:
+                found = Mapped(cells=units * ram.cells, banks=banks)
+            elif ram.huge:
+                found = Mapped(ultra=units, banks=banks)
+            else:
+                found = Mapped(blocks=units * ram.blocks, banks=banks)
     return found
 
 
-def _geometries(memory: Storage, ram: _Ram) -> Iterator[tuple[float, int, int]]:
-    """Yield (cost, blocks of one copy, banks) for each width of the block's."""
+def _cheapest(memory: Storage, ram: _Ram) -> tuple[float, int, int]:
+    """Return (cost, blocks, banks) of the width that costs least; of those that cost about as much the narrowest."""
     granules = max(memory.granules, 1)
+    found: tuple[float, int, int] | None = None
+    copies = -(-memory.readers // (ram.readers if memory.granules else ram.roms))
     for log, unit in enumerate(ram.widths):
         if unit < ram.least:
             continue
@@ -128,20 +195,69 @@ def _geometries(memory: Storage, ram: _Ram) -> Iterator[tuple[float, int, int]]:
         read_first = 3 * (
             memory.granules > 0 and not ram.old and not memory.transparent and not memory.apart
         )
-        emulated = read_first + memory.readers * (1 + 3 * (memory.transparent or read_first > 0))
+        seen = (memory.transparent and not ram.new) or read_first > 0
         used = banks * memory.width / unit if ram.scaled else units
         cost = (
-            ram.cost * used * memory.readers
+            ram.cost * used * copies
             + (banks - 1) * memory.width * memory.readers / 2
-            + 2 * emulated
+            + 2 * (read_first + memory.readers * (1 + 3 * seen))
+            + (banks * granules / 2 if banks > 1 and memory.granules else 0)
         )
-        yield cost + (banks * granules / 2 if banks > 1 and memory.granules else 0), units, banks
+        if found is None or cost < int(found[0]):
+            found = cost, units * copies, banks
+    assert found is not None
+    return found
 
 
-def _coarse(memory: Storage) -> Mapped:
-    if memory.depth <= 32 or (not memory.granules and memory.depth * memory.width <= 1024):
-        return Mapped(cells=memory.readers * -(-memory.width // 4) * -(-memory.depth // 16))
-    return Mapped(blocks=memory.readers * -(-memory.width // 36) * -(-memory.depth // 512))
+def ultra_shapes(memories: Iterable[tuple[int, Storage]], part: Capacity) -> frozenset[Shape]:
+    """Return (depth, width) of those of a design's memories, given with how many there are of each, that become UltraRAM.
+
+    They are clocked, start empty and have one reader beside the writer, and a part's share of UltraRAM goes down by less than that of block RAM. The deepest go
+    first, until the larger one of both shares is least.
+    """
+    if not part.uram:
+        return frozenset()
+    groups: dict[Shape, list[tuple[int, Storage]]] = {}
+    for copies, memory in memories:
+        groups.setdefault((memory.depth, memory.width), []).append((copies, memory))
+    halves, huge, candidates = 0, 0, []
+    for shape, group in groups.items():
+        saved = sum(copies * map_storage(memory, part.family).blocks for copies, memory in group)
+        halves += saved
+        if all(m.clocked and m.granules and m.readers == 1 for _, m in group):
+            taken = sum(copies * map_storage(m, part.family, True).ultra for copies, m in group)
+            if 2 * part.bram * taken < part.uram * saved:
+                candidates.append((shape, saved, taken))
+    best, shapes, found = halves / part.bram / 2, [], 0
+    for shape, saved, taken in sorted(candidates, reverse=True):
+        halves, huge = halves - saved, huge + taken
+        shapes.append(shape)
+        if (share := max(halves / part.bram / 2, huge / part.uram)) < best:
+            best, found = share, len(shapes)
+    return frozenset(shapes[:found])
+
+
+def memory_blocks(memories: Iterable[tuple[int, Storage]], part: Capacity) -> tuple[int, int]:
+    """Return how many block RAMs and UltraRAMs a design's memories take of a part."""
+    memories = list(memories)
+    shapes = ultra_shapes(memories, part)
+    blocks = huge = 0
+    for copies, memory in memories:
+        found = map_storage(memory, part.family, (memory.depth, memory.width) in shapes)
+        blocks, huge = blocks + copies * found.blocks, huge + copies * found.ultra
+    return -(-blocks // 2) if part.family == "amd" else blocks, huge
+
+
+def ram_styles(memories: Iterable[tuple[int, Storage]], part: Capacity) -> dict[Shape, str]:
+    """Return what synthesis has to be told of memories by (depth, width): which become UltraRAM, and which do not although it would have them there."""
+    memories = list(memories)
+    shapes = ultra_shapes(memories, part)
+    return {
+        shape: "ultra" if shape in shapes else "block"
+        for _, memory in memories
+        if (shape := (memory.depth, memory.width)) in shapes
+        or (part.uram and map_storage(memory, part.family, None).ultra)
+    }
 
 
 def multiplier_blocks(factors: Iterable[tuple[int, int]], family: str) -> int:

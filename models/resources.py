@@ -11,6 +11,7 @@ from .mapping import Storage
 from .target import Capacity
 
 __all__ = [
+    "AIM",
     "DEVICE",
     "FILL",
     "MOST",
@@ -25,6 +26,8 @@ __all__ = [
 SHALLOW = 32
 #: how full of logic a part may become and still be routed
 FILL = 0.97
+#: how full of anything a plan makes a part, where there is another one that fits
+AIM = 0.8
 #: resources in the order in which a plan is refused for them
 _ORDER = ("dsp", "bram", "uram", "lut", "ff")
 #: share of a resource that may be taken, where it is not all
@@ -50,10 +53,12 @@ class Resources:
         pairs = ((name, getattr(self, name), getattr(part, name)) for name in _ORDER)
         return {name: need / have if have else inf if need else 0.0 for name, need, have in pairs}
 
-    def fits(self, part: Capacity) -> str | None:
-        """Return the name of the first resource that `part` has too little of, or None."""
+    def fits(self, part: Capacity, fill: float = 1.0) -> str | None:
+        """Return the name of the first resource of which more than `fill`, or more than can be used, of what `part` has is taken, or None."""
         shares = self.shares(part)
-        return next((name for name in _ORDER if shares[name] > MOST.get(name, 1.0)), None)
+        return next(
+            (name for name in _ORDER if shares[name] > min(fill, MOST.get(name, 1.0))), None
+        )
 
 
 def memory_blocks(width: int, depth: int, readers: int, part: Capacity) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from amaranth.back import rtlil, verilog
 from amaranth.hdl import Fragment
 
+from ..apart import with_styles
 from ..environment import tool_variables
 from ..modules import ModuleLibrary, directed_ports
 
@@ -36,12 +37,11 @@ def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None):
     """
     with _collector_off(), _yosys_variables(), ThreadPoolExecutor(1) as beside:
         fragment = Fragment.get(design, None)  # elaborates, and so fills the library
-        parts = (
-            beside.submit(_yosys, "\n".join(library.texts)) if library and library.texts else None
-        )
-        top = _yosys(
-            rtlil.convert(fragment, name=name, ports=directed_ports(design), emit_src=False)
-        )
+        styles = library.styles if library else {}
+        texts = with_styles("\n".join(library.texts), styles) if library else ""
+        parts = beside.submit(_yosys, texts) if texts else None
+        text = rtlil.convert(fragment, name=name, ports=directed_ports(design), emit_src=False)
+        top = _yosys(with_styles(text, styles))
         text = (parts.result() if parts else "") + top
     return _MODULE.sub(_awaken, text)
 

@@ -4,10 +4,9 @@ from amaranth.hdl import Module, Mux, Shape, Signal, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Buffer", "Queue", "Spare"]
+from ...models.mapping import DISTRIBUTED_BITS
 
-#: storage of up to this many bits reads combinationally (distributed RAM); larger storage reads with the clock (block RAM)
-_DISTRIBUTED_BITS = 2048
+__all__ = ["Buffer", "Queue", "Spare"]
 
 
 class _Slice(wiring.Component):
@@ -144,7 +143,7 @@ class Queue(wiring.Component):
         m.d.sync += get.eq(get_next)
         with m.If(push):
             m.d.sync += put.eq(_advance(put, self.depth))
-        if self.depth * width <= _DISTRIBUTED_BITS:
+        if self.depth * width <= DISTRIBUTED_BITS:
             read = storage.read_port(domain="comb")
             m.d.comb += read.addr.eq(get)
         else:  # reads ahead; what is written in this cycle is seen in the next

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..mapping import Storage, map_storage, multiplier_blocks
+from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks
 from ..numerics.latency import Cost, cost
 from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
 from ..strider import resources as strider
@@ -39,20 +39,13 @@ COEFFICIENTS: dict[str, dict[str, float]] = {
 def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
     """Return what the plan takes on `target`."""
     family = target.family
-    memories = [(copies, memory) for _, copies, memory in storages.buffers(plan)]
-    memories += [(plan.ports * copies, memory) for copies, memory in strider.memories(plan.port)]
+    memories = list(storages.memories(plan))
     if target.shared is not None:
         memories += device_memories(plan.bus_bytes, target.shared)
-    units = list(storages.arithmetic(plan))
-    memories += [
-        (unit.copies, table) for unit in units for table in storages.tables(unit.fn, plan.format)
-    ]
-    blocks = sum(copies * map_storage(memory, family).blocks for copies, memory in memories)
-    bram = -(-blocks // 2) if family == "amd" else blocks  # counted in halves there
     dsp = (
         sum(
             unit.live * multiplier_blocks(storages.products(unit.fn, plan.format), family)
-            for unit in units
+            for unit in storages.arithmetic(plan)
         )
         if target.dsp
         else 0
@@ -62,7 +55,7 @@ def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
         round(sum(part.lut for part in found.values())),
         round(sum(part.ff for part in found.values())),
         dsp,
-        bram,
+        *memory_blocks(memories, target),
     )
 
 

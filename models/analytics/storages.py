@@ -15,13 +15,25 @@ from ..numerics.formats import Fixed, Float, Format
 from ..numerics.functions import FUNCTIONS, pipeline
 from ..numerics.latency import slices
 from ..numerics.pipeline import Wire
+from ..strider import resources as strider
 from .config import AnalyticsPlan, Operand
 from .timing import REDUCE_FN
 
-__all__ = ["Arithmetic", "arithmetic", "buffers", "products", "tables"]
+__all__ = ["Arithmetic", "arithmetic", "buffers", "memories", "products", "tables"]
 
 #: widest word of a function's table
 _TABLE = 36
+
+
+def memories(plan: AnalyticsPlan) -> Iterator[tuple[int, Storage]]:
+    """Yield (copies, memory) of all that the engine's hardware has."""
+    for _, copies, memory in buffers(plan):
+        yield copies, memory
+    for copies, memory in strider.memories(plan.port):
+        yield plan.ports * copies, memory
+    for unit in arithmetic(plan):
+        for table in tables(unit.fn, plan.format):
+            yield unit.copies, table
 
 
 def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:

@@ -19,6 +19,7 @@ from .front_schedule import FrontSchedule
 from .golden import Step
 from .pairs import AHEAD
 from .snapshot import PIECE, piece_bytes
+from .storages import PENDING
 
 __all__ = [
     "PARTS",
@@ -49,8 +50,6 @@ PARTS = (
     "merged and answered",
     "response sealed and written",
 )
-#: pages that are read and whose write is not answered yet, for each request in flight
-PENDING = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 from ..memory import Memory
 from ..memory.dram import Dram
+from ..resources import AIM
+from ..target import Target
 from .back import BackSchedule
 from .config import BLOCK, OmapConfig, power_of_two
 from .cycles import sealed
 from .front_schedule import FrontSchedule
 from .pairs import expected_blocks
+from .resources import estimate
 from .tails import (
     BUDGET,
     LIFETIME,
@@ -28,7 +31,7 @@ from .tails import (
     two_choice_tail,
 )
 
-__all__ = ["LOADS", "MARGIN", "NoPlan", "plan", "published", "quickest"]
+__all__ = ["LOADS", "MARGIN", "NoPlan", "fitting", "largest", "plan", "published", "quickest"]
 
 #: mean loads that are tried
 LOADS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
@@ -283,6 +286,27 @@ def quickest(plans: Sequence[OmapConfig]) -> OmapConfig:
 
     least = min(map(interval, plans))
     return next(config for config in plans if interval(config) <= least * 17 / 16)
+
+
+def fitting(plans: Sequence[OmapConfig], part: Target, hbm_bytes: float = inf) -> OmapConfig | None:
+    """Return the quickest plan that leaves a fifth of all that the part has, else the quickest one that fits; None where none does."""
+    held = [config for config in plans if config.hbm_bytes <= hbm_bytes]
+    for fill in (AIM, 1.0):
+        able = [config for config in held if estimate(config, part).fits(part, fill) is None]
+        if able:
+            return quickest(able)
+    return None
+
+
+def largest(fits: Callable[[int], bool], capacity: int) -> int:
+    """Return the largest capacity below one that does not fit for which `fits` holds, to four binary digits; 0 where there is none."""
+    low = power_of_two(capacity) // 2
+    while low and not fits(low):
+        low //= 2
+    for step in (low // 2, low // 4, low // 8):
+        if step and low + step < capacity and fits(low + step):
+            low += step
+    return low
 
 
 def _port(config: OmapConfig) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..resources import SCALE, Resources, memory_blocks
+from ..mapping import map_storage, memory_blocks
+from ..resources import SCALE, Resources
 from ..target import Target
 from .back import BackSchedule
 from .config import KEY_BYTES, OmapConfig
-from .cycles import PENDING
 from .front_schedule import FrontSchedule
+from .storages import PENDING, memories
 
 __all__ = ["estimate"]
 
@@ -15,6 +16,8 @@ __all__ = ["estimate"]
 _CORES = {"ascon-aead128": (1_160, 2_420), "aes128-gcm": (610, 6_030)}
 #: its flip-flops
 _STATE = {"ascon-aead128": 333, "aes128-gcm": 669}
+#: what choosing a bit of one bank more takes
+_CHOICE = 0.6
 #: what a round of Ascon takes, a comparator's bit, a bit that is chosen of one more, control
 _ROUND, _COMPARE, _SELECT, _CONTROL = 2_420, 0.7, 0.5, 10_000
 
@@ -46,25 +49,12 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     )
     ff += back.items * config.frame_bits + 6_000
     ff += kept + 4 * front.kept_records * config.bin_bits + front.end
-    pages = config.pages_in_flight // config.openers
-    row = 128 * config.merge_blocks
-    memories = [
-        (row, 2 * config.page_rows, config.sealers),
-        (8 * config.host_bus_bytes, 2 * config.page_beats, config.sealers),
-        (8 * config.host_bus_bytes, pages * config.page_beats, config.openers),
-        (row, pages * config.page_rows, config.openers),
-        (config.frame_bits, config.frames, front.rings),
-        (8 * config.bus_bytes, 2 * config.bucket_beats * front.kept_entries, 1),
-        (8 * config.record_bytes, 4 * (front.kept_records + 1), 2),
-        (8 * config.bus_bytes, config.window * config.slots * config.frame_beats, 2),
-        (row, back.items * config.slot_rows, 3),
-        (8 * config.host_bus_bytes, config.window * config.message_beats, 2),
-        (2 * config.slots * config.frame_bits, config.window, 1),
-        (2 * (2 * config.load_bits + config.bin_bits + 64) + 100, config.window, 1),
-    ]
-    blocks = 0
-    for width, depth, count in memories:
-        found, more = memory_blocks(width, depth, 1, part)
-        blocks += count * found
-        lut += count * more
-    return Resources(round(lut * SCALE[part.family]), round(ff), 0, blocks)
+    held = list(memories(config))
+    mapped = [(copies, memory, map_storage(memory, part.family)) for copies, memory in held]
+    stored = sum(
+        copies * (4 * found.cells + _CHOICE * (found.banks - 1) * memory.width)
+        for copies, memory, found in mapped
+    )
+    return Resources(
+        round(lut * SCALE[part.family]) + round(stored), round(ff), 0, *memory_blocks(held, part)
+    )

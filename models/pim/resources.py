@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ..mapping import Storage, map_storage
+from collections.abc import Iterator
+
+from ..mapping import Storage, memory_blocks
 from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
 from ..target import Target
 from .config import COLUMNS, PimConfig
 from .program import BUS
 
-__all__ = ["resources_of"]
+__all__ = ["memories", "resources_of"]
 
 #: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/pim_area.py`; float16's with the multiplexers
 #: of attend), and for one pair's registers, random bits and results
@@ -16,6 +18,11 @@ _UNIT = {"mx8": (14411, 4368, 96), "float16": (11550, 4870, 48)}
 _PAIR = {"mx8": (6900, 4780, 0), "float16": (4720, 4550, 0)}
 #: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/pim.md)
 _CONTROL = (2400, 860, 0)
+
+
+def memories(config: PimConfig) -> Iterator[tuple[int, Storage]]:
+    """Yield (copies, memory): the banks."""
+    yield 2 * config.pairs, Storage(256, config.rows * COLUMNS)
 
 
 def resources_of(config: PimConfig, part: Target) -> Resources:
@@ -28,14 +35,13 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
             _CONTROL, _UNIT[config.format], _PAIR[config.format], strict=True
         )
     )
-    memories = [(2 * config.pairs, Storage(256, config.rows * COLUMNS))]
+    held = list(memories(config))
     if part.shared is not None:
-        memories += device_memories(BUS, part.shared)
+        held += device_memories(BUS, part.shared)
         lut += round(DEVICE)
-    blocks = sum(copies * map_storage(memory, part.family).blocks for copies, memory in memories)
     return Resources(
         round((lut + SHELL) * SCALE.get(part.family, 1.0)),
         ff + 900,
         dsp if part.dsp else 0,
-        -(-blocks // 2) if part.family == "amd" else blocks,  # counted in halves there
+        *memory_blocks(held, part),
     )

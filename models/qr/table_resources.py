@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..mapping import Storage, map_storage, multiplier_blocks
+from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks
 from ..numerics.formats import float32
 from ..numerics.latency import convert_cost, cost
 from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
@@ -11,7 +11,7 @@ from ..target import Target
 from .columns import BITS_MAX, Columns
 from .table_config import AHEAD, UNIT_BYTES, TableFitPlan
 
-__all__ = ["COEFFICIENTS", "estimate", "features", "flops"]
+__all__ = ["COEFFICIENTS", "estimate", "features", "flops", "memories"]
 
 _BITS = 8 * UNIT_BYTES
 #: bits of a factor of a product
@@ -33,6 +33,11 @@ COEFFICIENTS = {
     "range_column": 7.8,
     "range_bit": 1.4,
 }
+
+
+def memories(engine: TableFitPlan) -> list[tuple[int, Storage]]:
+    """Return (copies, memory) of all that the engine's hardware has."""
+    return [*strider.memories(engine.port), *_memories(engine)]
 
 
 def _memories(engine: TableFitPlan) -> list[tuple[int, Storage]]:
@@ -103,20 +108,18 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
     striders = strider.features(engine.port, family)
     lut = sum(strider.COEFFICIENTS[name] * count for name, count in striders.items())
     lut += sum(COEFFICIENTS[name] * count for name, count in features(engine, target).items())
-    memories = [*strider.memories(engine.port), *_memories(engine)]
+    held = memories(engine)
     if target.shared is not None:
-        memories += device_memories(engine.bus_bytes, target.shared)
-    blocks = sum(copies * map_storage(memory, family).blocks for copies, memory in memories)
+        held += device_memories(engine.bus_bytes, target.shared)
     floats = sum(
         copies * cost(op, float32, target.multiplier).dsp
         for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div"))
     )
     constant = columns.slots == 1  # one lane counts rows, a product of constants
     dsp = (columns.gram_lanes - constant) * multiplier_blocks([(_FACTOR, _FACTOR)], family) + floats
-    bram = -(-blocks // 2) if family == "amd" else blocks  # counted in halves there
     return Resources(
         round(SCALE.get(family, 1.0) * lut),
         round(flops(engine, target)),
         dsp if target.dsp else 0,
-        bram,
+        *memory_blocks(held, target),
     )

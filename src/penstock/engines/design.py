@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock import hooks
 from penstock.errors import no_option, not_one_of
+from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
@@ -88,6 +89,11 @@ class Design(hooks.Shown, ABC):
         """Return what the design is expected to take on another part, or on this one without what
         is around the engine."""
 
+    def storages(self) -> Iterable[tuple[int, Storage]]:
+        """Yield the memories of the hardware with how many there are of each: those that may become
+        UltraRAM on a part that has it."""
+        return ()
+
     @abstractmethod
     def config(self) -> dict[str, Any]:
         """Return what the plan decided, by name, for reports; they add the memory and the clock."""
@@ -152,8 +158,15 @@ class Design(hooks.Shown, ABC):
     @cached_property
     def digest(self) -> str:
         """A digest of `structure`: the same for the same kernel, table schema and target."""
-        built = json.dumps(self.structure(), sort_keys=True)
+        styles = sorted(self.ram_styles.items())
+        structure = self.structure()
+        built = json.dumps([structure, styles] if styles else structure, sort_keys=True)
         return hashlib.sha256(built.encode()).hexdigest()
+
+    @cached_property
+    def ram_styles(self) -> Mapping[tuple[int, int], str]:
+        """What synthesis is told of memories by their depth and width."""
+        return ram_styles(self.storages(), self.target)
 
     @property
     def identity(self) -> int:
@@ -223,7 +236,7 @@ class Design(hooks.Shown, ABC):
         """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
         from penstock.hdl.modules import ModuleLibrary
 
-        library = ModuleLibrary()
+        library = ModuleLibrary(self.ram_styles)
         return self.component(library), library
 
     @cached_property

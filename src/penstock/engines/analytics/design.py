@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.scores import score_buffer, scores
 from penstock.models.analytics.shell import count_bits, images, register_map
+from penstock.models.analytics.storages import memories
+from penstock.models.mapping import Storage
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -102,6 +104,9 @@ class AnalyticsDesign(Design):
 
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)
+
+    def storages(self) -> Iterable[tuple[int, Storage]]:
+        return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
         plan = self.plan

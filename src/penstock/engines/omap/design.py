@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
 from penstock.models.errors import HardwareError
+from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.omap.config import OmapConfig
@@ -21,6 +22,7 @@ from penstock.models.omap.golden import Map, Overflow, Step
 from penstock.models.omap.messages import Keys, Request, Response, open_response
 from penstock.models.omap.resources import estimate
 from penstock.models.omap.shell import PORTS, key_registers, port_bytes, register_map
+from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
@@ -117,6 +119,9 @@ class MapDesign(Design):
 
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)
+
+    def storages(self) -> Iterable[tuple[int, Storage]]:
+        return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
         plan = self.plan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.boards.catalogue import targets
@@ -14,7 +15,9 @@ from penstock.errors import Conflict
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.planner import NoPlan, plan, quickest
+from penstock.models.omap.planner import NoPlan, fitting, largest, plan
+from penstock.models.omap.resources import estimate
+from penstock.models.resources import MOST
 from penstock.targets import timing_of
 
 from .commands import COMMANDS
@@ -85,10 +88,12 @@ class MappingEngine(Engine):
         _check_powers(given)
         few = _channels(given.option("channels"), part, timing)
         cores = given.option("cores")
-        try:
-            plans = [
+        most = part.memory.bytes if _has_hbm(part) else inf
+
+        def plans(capacity: int) -> list[OmapConfig]:
+            return [
                 plan(
-                    kernel.capacity,
+                    capacity,
                     kernel.value_bytes,
                     memory=joined(timing, channels),
                     bus_bytes=channels * max(part.bus_bytes, 16),
@@ -105,7 +110,15 @@ class MappingEngine(Engine):
                 )
                 for channels in few
             ]
-            config = quickest(plans)
+
+        def fits(capacity: int) -> bool:
+            try:
+                return fitting(plans(capacity), part, most) is not None
+            except ValueError:
+                return False
+
+        try:
+            able = plans(kernel.capacity)
         except NoPlan as problem:
             raise error("E471", str(problem), kernel.name_span, hint=problem.hint) from None
         except ValueError as problem:
@@ -115,15 +128,9 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",
             ) from None
-        most = part.memory.bytes
-        if _has_hbm(part) and config.hbm_bytes > most:
-            raise error(
-                "E471",
-                f"a map of {config.capacity:,} items takes {config.hbm_bytes:,} bytes of HBM; "
-                f"{part.name} has {most:,}",
-                kernel.name_span,
-                hint="give it less capacity, or less of its bins in HBM (--share, --hbm)",
-            )
+        config = fitting(able, part, most)
+        if config is None:
+            raise _too_large(kernel, able, part, most, largest(fits, kernel.capacity))
         link = link or FixedLatency(latency, max(config.host_bus_bytes, part.bus_bytes))
         return MapDesign(part, timing, kernel.name, config, link)
 
@@ -141,6 +148,31 @@ class MappingEngine(Engine):
         from .sections import summary
 
         return summary(outcome)
+
+
+def _too_large(
+    kernel: MapKernel, plans: Sequence[OmapConfig], part: Target, hbm: float, largest: int
+) -> Exception:
+    """Return what says of which resource the plan that comes nearest takes too much, and what fits."""
+
+    def short(config: OmapConfig) -> tuple[float, str]:
+        need = estimate(config, part)
+        share, name = max((s / MOST.get(n, 1.0), n) for n, s in need.shares(part).items())
+        have = getattr(part, name)
+        full = f", of which {MOST[name]:.0%} can be routed" if name in MOST else ""
+        text = f"{getattr(need, name):,} {name.upper()}, the part has {have:,}{full}"
+        if (of_hbm := config.hbm_bytes / hbm) > max(share, 1.0):
+            return of_hbm, f"{config.hbm_bytes:,} bytes of HBM, the part has {hbm:,}"
+        return share, text
+
+    return error(
+        "E601",
+        f"map {kernel.name!r} does not fit on {part.name}: for {kernel.capacity:,} items it needs {min(map(short, plans))[1]}",
+        kernel.name_span,
+        hint=f"a map of {largest:,} items fits with the same values and options"
+        if largest
+        else "no map of such values fits with these options: leave them out, or choose a larger target (--target)",
+    )
 
 
 def _check_powers(given: Given) -> None:

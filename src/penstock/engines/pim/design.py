@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +12,7 @@ from penstock.models.numerics.floating import float16
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.layout import Layout
 from penstock.models.pim.program import BUS, register_map
-from penstock.models.pim.resources import resources_of
+from penstock.models.pim.resources import memories, resources_of
 from penstock.report.words import plural
 from penstock.sim.native import PortSpec
 
@@ -20,6 +20,7 @@ from .workload import Stepping
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
+    from penstock.models.mapping import Storage
     from penstock.models.resources import Resources
     from penstock.models.target import Target
 
@@ -81,6 +82,9 @@ class PimDesign(Design):
 
     def resources_on(self, part: Target) -> Resources:
         return resources_of(self.device, part)
+
+    def storages(self) -> Iterable[tuple[int, Storage]]:
+        return memories(self.device)
 
     @property
     def device_memory(self) -> tuple[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ from penstock.engines.base import Given
 from penstock.host.sources import Table
 from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
+from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.formats import parse_format
 from penstock.models.qr.columns import BITS_MAX, Columns
 from penstock.models.qr.job import Method
 from penstock.models.qr.table_config import TableFitPlan, layout, register_map
-from penstock.models.qr.table_resources import estimate
+from penstock.models.qr.table_resources import estimate, memories
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.strider.config import WalkConfig
@@ -94,6 +95,9 @@ class ColumnsDesign(AnyFit):
 
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)
+
+    def storages(self) -> Iterable[tuple[int, Storage]]:
+        return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
         plan = self.plan

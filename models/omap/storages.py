@@ -1,0 +1,144 @@
+"""The memories that the hardware of a map is written with, as data: those with clocked reads, which may become blocks, and the cipher cores' own.
+
+Smaller queues are LUT RAM, and counted with the logic beside them. `tests/omap/test_resources.py` holds the list against the hardware's netlist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..mapping import DISTRIBUTED_BITS, Storage
+from .back import BackSchedule
+from .config import BLOCK, KEY_BYTES, OmapConfig, power_of_two
+from .front_schedule import HASHED, FrontSchedule
+from .snapshot import PIECE, piece_bytes
+
+__all__ = ["memories"]
+
+#: bits of a command to HBM: address and length; of a length alone
+_COMMAND, _LENGTH = 64, 24
+#: pages that are read and whose write is not answered yet, for each request in flight
+PENDING = 4
+
+
+def memories(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
+    """Yield (copies, memory)."""
+    yield from _ciphers(config)
+    for copies, width, depth in (
+        *_requests_and_pages(config),
+        *_front(config),
+        *_back(config),
+    ):
+        if width * depth > DISTRIBUTED_BITS:
+            yield copies, Storage(width, depth, transparent=True)
+    yield from _stores(config)
+
+
+def _bits(count: int) -> int:
+    return max((count - 1).bit_length(), 1)
+
+
+def _rows(config: OmapConfig, items: int, parts: int) -> int:
+    """Return the rows of RAM of a text of so many items of `parts` blocks, a power of two."""
+    return power_of_two(max(items * -(-parts // config.merge_blocks), 2))
+
+
+def _ciphers(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
+    """Texts on both sides of the cipher cores (`hdl.omap.sealing`): plain ones in rows, and words of the bus."""
+    lanes, merge, bus = config.host_bus_bytes // 16, config.merge_blocks, 8 * config.host_bus_bytes
+    page = -(-config.chunks * (config.chunk_blocks + 1) // lanes)
+    message = -(-(config.message_blocks + 1) // lanes)
+    rows = _rows(config, config.slots, config.slot_blocks)
+    opened = max(config.pages_in_flight // config.openers, 1)
+    asked = config.window // config.request_openers
+    texts = (
+        (config.openers, opened, rows, page),
+        (config.request_openers, asked, _rows(config, 1, config.message_blocks), message),
+    )
+    for copies, slots, room, beats in texts:
+        yield copies, Storage(128 * merge, max(slots, 2) * room, granules=merge)
+        for width, depth in ((129, slots), (bus, slots * beats)):
+            if width * depth > DISTRIBUTED_BITS:
+                yield copies, Storage(width, depth, transparent=True)
+    yield config.sealers, Storage(128 * merge, 2 * rows)
+    yield 1, Storage(128, 2 * (PIECE // BLOCK))  # of a snapshot
+    answer = power_of_two(max(config.message_blocks, 2))
+    yield config.responders, Storage(128, 2 * answer, transparent=True)
+    piece = piece_bytes(config) // config.host_bus_bytes
+    for copies, depth in (
+        (config.sealers, 2 * page),
+        (config.responders, 2 * message),
+        (1, 2 * piece),
+    ):
+        if bus * depth > DISTRIBUTED_BITS:
+            yield copies, Storage(bus, depth, transparent=True)
+
+
+def _requests_and_pages(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
+    """Yield (copies, width, depth) of the queues of requests and pages."""
+    flight, window = config.pages_in_flight, config.window
+    yield 1, _LENGTH, window
+    yield config.request_openers, 8 + 8 * KEY_BYTES, window // config.request_openers
+    yield 1, config.bin_bits, flight  # pages to read
+    yield 1, _LENGTH, flight
+    yield 1, config.bin_bits, flight  # those that are commanded, and their counters
+    yield 1, 64, flight
+    yield 1, config.bin_bits, PENDING * window
+    yield 1, 8, PENDING * window
+
+
+def _port(
+    config: OmapConfig, reads: int, words: int, writes: int, beats: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield the queues of a port to HBM (`hdl.omap.hbm`)."""
+    bus = config.bus_bytes
+    yield 1, _COMMAND, reads
+    yield 1, _LENGTH, reads
+    yield 1, 8 * bus, words
+    yield 1, _COMMAND, writes
+    yield 1, 9 * bus, beats
+
+
+def _front(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
+    front = FrontSchedule.of(config)
+    scans = front.within(HASHED, front.decided)
+    yield from _port(config, 2 * scans, 2 * config.bucket_beats * scans, 4, 4)
+    asks, beats = front.within(front.ask, front.placed), 4 * config.record_beats
+    yield from _port(config, 4 * asks, beats * asks, 8, 2 * beats)
+    bucket, slot = _bits(config.buckets), _bits(config.bucket_slots)
+    key, bins = 8 * KEY_BYTES, 4 * config.bin_bits
+    yield 1, 8 + key + 2 * bucket + bins, front.within(HASHED, front.decided + 1)
+    source = front.kept_entries.bit_length()
+    decision = key + 7 + config.frame_bits + source + bucket + slot + bins
+    yield 1, decision, front.within(front.decided, front.placed + 2)
+
+
+def _back(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
+    back, window = BackSchedule.of(config), config.window
+    frame, frames = config.frame_bits, config.slots * config.frame_bits
+    side = 66 + config.bin_bits + 2 * config.load_bits
+    yield 1, 8 * KEY_BYTES + 5 + frame + 2 * side, window
+    yield 1, 2 * frames + 1 + frame, window
+    fetches = back.due // back.fetch + 2
+    yield 2, _LENGTH, config.slots * fetches
+    yield 2, _COMMAND, 2 * config.slots
+    yield 2, back.due.bit_length() + 1, fetches
+    stores = back.stored // back.merge + 2
+    yield 1, _COMMAND, stores
+    yield 1, 8 * config.bus_bytes, stores * config.frame_beats
+    yield 1, back.stored.bit_length() + 1, stores
+
+
+def _stores(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
+    """Yield what is no queue: free frames, records and items that HBM may not show yet, and frames that were fetched."""
+    front, back = FrontSchedule.of(config), BackSchedule.of(config)
+    yield front.rings, Storage(config.frame_bits, config.frames)
+    record = 64 + 2 * config.load_bits + config.slots * config.frame_bits
+    yield 1, Storage(record, 4 << front.kept_records.bit_length())
+    # two of the three readers see what is written in the same cycle
+    width = (max(config.slot_rows, 2) - 1).bit_length()
+    yield 1, Storage(128 * config.merge_blocks, back.items << width, 3, transparent=True)
+    beats = power_of_two(max(config.slots * config.frame_beats, 2))
+    slots = power_of_two(max(config.slots, 2))
+    yield 2, Storage(1 + (back.items - 1).bit_length(), config.window * slots)
+    yield 2, Storage(8 * config.bus_bytes, config.window * beats)

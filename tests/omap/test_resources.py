@@ -1,0 +1,75 @@
+"""What maps take of a part: the list of memories is the hardware's, and every plan fits or is refused with one that does."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.models.resources import AIM
+from testbench.memories import memories_of
+
+
+def _map(capacity: int, value_bytes: int) -> Any:
+    return ps.ObliviousMap(value=ps.bytes(value_bytes), capacity=capacity, name="m")
+
+
+@pytest.mark.parametrize(
+    "capacity, value_bytes, options",
+    [
+        (20, 8, {"window": 2, "cores": 2, "channels": 1, "rounds": 1}),
+        pytest.param(70_000, 8, {"window": 16, "cores": 4, "channels": 2}, marks=pytest.mark.long),
+        pytest.param(
+            304,
+            104,
+            {"window": 4, "cores": 2, "channels": 1, "cipher": "aes128-gcm"},
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_memories_of_the_hardware(capacity: int, value_bytes: int, options: Any) -> None:
+    """All with clocked reads."""
+    design = ps.compile(_map(capacity, value_bytes), **options)
+    counted: Counter[Any] = Counter()
+    for copies, memory in design.storages():
+        counted[memory] += copies
+    found = {memory: copies for memory, copies in memories_of(design).items() if memory.clocked}
+    assert counted == found
+
+
+@pytest.mark.parametrize("value_bytes", [8 << k for k in range(8)])
+def test_maps_of_every_size_fit_or_name_one_that_does(value_bytes: int) -> None:
+    for capacity in (1 << k for k in range(10, 25)):
+        try:
+            design = ps.compile(_map(capacity, value_bytes))
+        except ps.KernelError as refused:
+            assert refused.diagnostic.code == "E601" and capacity == 1 << 24
+            assert value_bytes == 1024 and "bytes of HBM, the part has" in str(refused)
+            most = int(
+                re.findall(r"a map of ([\d,]+) items fits", str(refused))[0].replace(",", "")
+            )
+            assert capacity // 2 < most < capacity
+            design = ps.compile(_map(most, value_bytes))
+        need, part = design.resources, design.target
+        assert need.fits(part) is None
+        assert need.fits(part, AIM) is None or capacity == 1 << 24
+
+
+def test_a_map_of_a_million_items_has_its_lists_in_ultraram() -> None:
+    design = ps.compile(_map(1 << 20, 8))
+    shapes = [shape for shape, style in design.ram_styles.items() if style == "ultra"]
+    assert (design.plan.frames, design.plan.frame_bits) in shapes
+    assert design.resources.uram > 0 and design.resources.bram < 0.1 * design.target.bram
+
+
+def test_what_does_not_fit_has_no_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.psk").write_text("map m(key: u64, value: bytes[8])\n  capacity = 2**26\n")
+    assert run(["model", str(tmp_path / "m.psk")]) == 1
+    said = capsys.readouterr()
+    assert "E601" in said.err and "URAM, the part has 960" in said.err
+    assert "operations a second" not in said.out + said.err and "cycles" not in said.out

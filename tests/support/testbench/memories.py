@@ -1,0 +1,81 @@
+"""The memories that a design's hardware has, read off its netlist: what the lists of `penstock.models` are held against."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl import Fragment
+
+from penstock.hdl.modules import directed_ports
+from penstock.hdl.shell.shell import Shell
+from penstock.models.mapping import Storage
+
+__all__ = ["memories_of", "memories_of_rtlil"]
+
+_MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end", re.MULTILINE | re.DOTALL)
+_MEMORY = re.compile(
+    r"((?:^  attribute .*\n)*)^  memory width (\d+) size (\d+) (\S+)$", re.MULTILINE
+)
+_CELL = re.compile(r"^  cell (\S+) \S+\n(.*?)^  end", re.MULTILINE | re.DOTALL)
+_ITEM = re.compile(r"^    (?:parameter|connect)(?: signed)? \\(\S+) (.*)$", re.MULTILINE)
+
+
+def memories_of(design: Any) -> Counter[Storage]:
+    """Return how often a design, in its shell, has each memory."""
+    engine, library = design.hardware()
+    shell = Shell(engine, engine.register_map)
+    fragment = Fragment.get(shell, None)
+    top = rtlil.convert(fragment, name="top", ports=directed_ports(shell), emit_src=False)
+    return memories_of_rtlil("\n".join([*library.texts, top]), "top")
+
+
+def memories_of_rtlil(text: str, top: str) -> Counter[Storage]:
+    modules = {found[1]: found[2] for found in _MODULE.finditer(text)}
+
+    @cache
+    def of(name: str) -> Counter[Storage]:
+        body, found = modules[name], Counter[Storage]()
+        ports: dict[str, list[tuple[bool, dict[str, str]]]] = {}
+        for cell in _CELL.finditer(body):
+            items = dict(_ITEM.findall(cell[2]))
+            if cell[1] in ("$memrd_v2", "$memwr_v2"):
+                ports.setdefault(items["MEMID"].strip('"').replace("\\\\", "\\"), []).append(
+                    (cell[1] == "$memwr_v2", items)
+                )
+            elif cell[1].removeprefix("\\") in modules:
+                found += of(cell[1].removeprefix("\\"))
+        for attributes, width, depth, memid in _MEMORY.findall(body):
+            own = ports.get(memid, ())
+            found[_storage(int(width), int(depth), attributes, own)] += 1
+        return found
+
+    return of(top)
+
+
+def _storage(width: int, depth: int, attributes: str, ports: Any) -> Storage:
+    reads = [items for writes, items in ports if not writes]
+    enables = [items["EN"] for writes, items in ports if writes]
+    assert len(enables) < 2
+    return Storage(
+        width,
+        depth,
+        len(reads),
+        max((_granules(text, width) for text in enables), default=0),
+        all(items["CLK_ENABLE"].endswith("1") for items in reads),
+        any("1" in items["TRANSPARENCY_MASK"].partition("'")[2] for items in reads),
+        "penstock_apart" in attributes,
+    )
+
+
+def _granules(text: str, width: int) -> int:
+    """Return how many write enables there are in `{ \\a \\b [1] … }`."""
+    if not text.startswith("{"):
+        return 1 if width == 1 or "[" in text else width
+    bits = set()
+    for name, high, low in re.findall(r"([\\$]\S+)(?: \[(\d+)(?::(\d+))?\])?", text):
+        bits |= {(name, bit) for bit in range(int(low or high or 0), int(high or 0) + 1)}
+    return len(bits)
