@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,9 @@ __all__ = ["script", "synthesise"]
 _PLAIN = (
     "delete t:$scopeinfo; opt_clean -purge; splitnets; rename -hide w:* x:* %d; rename -hide c:*"
 )
+
+
+_STYLE = re.compile(r'\(\* ram_style = "\w+" \*\)')
 
 
 def script(family: str, multipliers: bool) -> str:
@@ -37,7 +41,8 @@ def synthesise(verilog: str, family: str, *, multipliers: bool = True) -> str:
     commands = script(family, multipliers)
     with tempfile.TemporaryDirectory(prefix="penstock-") as temporary:
         folder = Path(temporary)
-        (folder / "design.v").write_text(verilog)
+        # a plan's choice of UltraRAM is for a part that has it
+        (folder / "design.v").write_text(_STYLE.sub("", verilog))
         run_tool("yosys", ["-q", "-p", commands], folder)
         text = (folder / "netlist.v").read_text()
     return (

@@ -14,10 +14,18 @@ from amaranth.lib.memory import Memory
 
 from penstock.boards.flow import FLOWS
 from penstock.boards.tools import run_tool
-from penstock.hdl.apart import APART, without_collisions
+from penstock.hdl.apart import APART, with_styles, without_collisions
 from penstock.models.analytics.storages import products
-from penstock.models.mapping import Storage, map_storage, multiplier_blocks
+from penstock.models.mapping import (
+    Storage,
+    map_storage,
+    memory_blocks,
+    multiplier_blocks,
+    ram_styles,
+    ultra_shapes,
+)
 from penstock.models.numerics.formats import parse_format
+from penstock.models.target import TARGETS
 
 WIDTHS, DEPTHS = (
     (1, 2, 3, 5, 8, 10, 16, 18, 20, 24, 32, 36, 48, 64),
@@ -83,7 +91,11 @@ def _add(m: Module, ports: list[Signal], name: str, what: Storage, rng: random.R
         m.d.comb += [read.addr.eq(address), data.eq(read.data)]
 
 
-FAMILIES = ("ecp5", "ice40", "nexus", "gowin")
+#: UltraScale+ has no open placer; its synthesis is the judge alone
+SYNTH = {name: flow.synth for name, flow in FLOWS.items()} | {
+    "amd": "synth_xilinx -family xcup -uram -noiopad"
+}
+FAMILIES = ("ecp5", "ice40", "nexus", "gowin", "amd")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -106,7 +118,7 @@ def check_memories(family: str, rng: random.Random, count: int, tmp_path: Path) 
     (tmp_path / "top.il").write_text(without_collisions(text))
     log = run_tool(
         "yosys",
-        ["-p", f"read_rtlil top.il; {FLOWS[family].synth} -top top -run begin:map_ffram"],
+        ["-p", f"read_rtlil top.il; {SYNTH[family]} -top top -run begin:map_ffram"],
         tmp_path,
     )
     found: dict[str, str] = {}
@@ -117,12 +129,15 @@ def check_memories(family: str, rng: random.Random, count: int, tmp_path: Path) 
             if line["cell"] is None
             else "cells"
             if "DPR16X4" in line["cell"] or "LUTRAM" in line["cell"]
+            else "ultra"
+            if "URAM" in line["cell"]
             else "blocks"
         )
     expected = {}
     for name, what in memories.items():
-        mapped = map_storage(what, family)
-        expected[name] = "blocks" if mapped.blocks else "cells" if mapped.cells else "logic"
+        mapped = map_storage(what, family, None if family == "amd" else False)
+        kinds = ("ultra", "blocks", "cells")
+        expected[name] = next((kind for kind in kinds if getattr(mapped, kind)), "logic")
     assert {
         **dict.fromkeys(memories, "logic"),
         **found,
@@ -160,7 +175,7 @@ def test_blocks(tmp_path: Path) -> None:
     ]
     for number, what in enumerate(memories):
         _add(m, ports, f"mem{number}x", what, random.Random(number))
-    cells = _cells(m, ports, tmp_path)
+    cells = _cells(rtlil.convert(m, name="top", ports=ports, emit_src=False), tmp_path)
     mapped = [map_storage(what, "ecp5") for what in memories]
     assert (cells["DP16KD"], cells["TRELLIS_DPR16X4"]) == (
         sum(found.blocks for found in mapped),
@@ -168,17 +183,16 @@ def test_blocks(tmp_path: Path) -> None:
     )
 
 
-def _cells(m: Module, ports: list[Signal], folder: Path) -> dict[str, int]:
-    (folder / "top.il").write_text(rtlil.convert(m, name="top", ports=ports, emit_src=False))
-    run_tool(
-        "yosys",
-        [
-            "-q",
-            "-p",
-            "read_rtlil top.il; synth_ecp5 -top top -run begin:map_ffram; tee -q -o stat.json stat -json",
-        ],
-        folder,
+#: look-up tables of AMD's LUT RAM
+LUT_RAM = {"RAM32M16": 8, "RAM64M8": 8, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8}
+
+
+def _cells(text: str, folder: Path, synth: str = "synth_ecp5") -> dict[str, int]:
+    (folder / "top.il").write_text(text)
+    script = (
+        f"read_rtlil top.il; {synth} -top top -run begin:map_ffram; tee -q -o stat.json stat -json"
     )
+    run_tool("yosys", ["-q", "-p", script], folder)
     return json.loads((folder / "stat.json").read_text())["modules"]["\\top"]["num_cells_by_type"]
 
 
@@ -204,7 +218,8 @@ def test_products(tmp_path: Path) -> None:
         m.d.comb += product.eq(factors[0] * factors[1])
         ports += [*factors, product]
         expected += multiplier_blocks([(a, b)], "ecp5")
-    assert _cells(m, ports, tmp_path)["MULT18X18D"] == expected
+    text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
+    assert _cells(text, tmp_path)["MULT18X18D"] == expected
 
 
 @pytest.mark.parametrize(
@@ -221,3 +236,51 @@ def test_products(tmp_path: Path) -> None:
 )
 def test_a_unit_s_products(name: str, blocks: int) -> None:
     assert multiplier_blocks(products("mul", parse_format(name)), "ecp5") == blocks
+
+
+def test_blocks_of_an_ultrascale_part(tmp_path: Path) -> None:
+    """Block RAMs, look-up tables of LUT RAM and UltraRAMs; the marked ones are where the plan has them, whatever synthesis would choose."""
+    memories = [
+        Storage(144, 8192),
+        Storage(20, 20_000),
+        Storage(24, 12_288, granules=3),
+        Storage(72, 4096),
+        Storage(32, 900, 3),
+        Storage(18, 1024, granules=0, readers=2),
+        Storage(40, 70),
+        Storage(16, 128, 3, clocked=False),
+        Storage(9, 200, clocked=False),
+    ]
+    m, ports = Module(), []
+    for number, what in enumerate(memories):
+        _add(m, ports, f"mem{number}x", what, random.Random(number))
+    styles = {
+        (8192, 144): "ultra",
+        (20_000, 20): "ultra",
+        (12_288, 24): "ultra",
+        (4096, 72): "block",
+    }
+    text = with_styles(rtlil.convert(m, name="top", ports=ports, emit_src=False), styles)
+    cells = _cells(text, tmp_path, SYNTH["amd"])
+    mapped = [map_storage(w, "amd", styles.get((w.depth, w.width)) == "ultra") for w in memories]
+    luts = sum(cells.get(name, 0) * each for name, each in LUT_RAM.items())
+    assert cells["RAMB18E2"] + 2 * cells["RAMB36E2"] == sum(found.blocks for found in mapped)
+    assert cells["URAM288"] == sum(found.ultra for found in mapped) == 4 + 2 + 1
+    assert luts == 4 * sum(found.cells for found in mapped)
+
+
+def test_the_deepest_memories_become_ultraram() -> None:
+    """As long as that lowers the larger share, of those alone that have one reader, and with a part that has some."""
+    part = TARGETS["u55c"]
+    deep, wide = Storage(20, 1 << 20), Storage(256, 8192)
+    some = [(1, deep), (2, wide), (1, Storage(64, 4096, 2)), (1, Storage(64, 4097, granules=0))]
+    assert ultra_shapes(some, part) == {(1 << 20, 20)}  # with the others its share were larger
+    assert memory_blocks(some, part)[1] == 86
+    styles = ram_styles(some, part)
+    assert styles[8192, 256] == styles[4096, 64] == "block"  # not where synthesis would have them
+    assert ultra_shapes(some, TARGETS["ulx3s-85f"]) == frozenset()
+    assert ram_styles(some, TARGETS["ulx3s-85f"]) == {}
+    # all of them are more than there are: the rest stays in block RAM
+    many = [(20, Storage(70 + k, 4096 * 8 - k)) for k in range(20)]
+
+    assert 0 < len(ultra_shapes(many, part)) < 20

@@ -240,7 +240,7 @@ def test_keys_of_different_runs_are_not_served(kernel, tmp_path):
 def test_plans_of_any_size(capacity, value_bytes):
     made = ps.ObliviousMap(value=ps.bytes(value_bytes), capacity=capacity, name="m")
     if capacity == 1 << 30:
-        with pytest.raises(ps.KernelError, match="E601.*URAM, the part has 960"):
+        with pytest.raises(ps.KernelError, match=r"E601.*URAM, the part has 960"):
             ps.compile(made)
         return
     plan_made = ps.compile(made).plan
