@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from .resources import Resources
+from .resources import AIM, Resources
 from .target import Capacity
 
-__all__ = ["AIM", "derated", "fullest"]
+__all__ = ["derated", "fullest"]
 
-#: share of each resource that planners aim at, and up to which a part keeps its stated clock
-AIM = 0.80
 #: a clock falls in proportion beyond `AIM`, to 0 at `AIM` + `SLOPE`
 SLOPE = 0.4
 

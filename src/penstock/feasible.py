@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from penstock.boards.catalogue import targets
 from penstock.boards.clocks import REACH, chosen_clock
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
-from penstock.models.feasible import AIM, derated, fullest
-from penstock.models.resources import FILL
+from penstock.models.feasible import derated, fullest
+from penstock.models.resources import AIM, FILL
 from penstock.models.target import ASSUMED, Clock, Target
 
 if TYPE_CHECKING:
