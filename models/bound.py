@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import add
 from typing import Self
 
-__all__ = ["Terms"]
+from .mapping import multiplier_blocks
+from .memory.timing import Memory
+from .resources import SCALE
+from .target import Target
+
+__all__ = ["Machine", "Terms"]
+
+#: look-up tables of an ECP5 for each bit of each row of a product that is made of adders, at least
+_ROW = 0.75
 
 
 class Terms:
@@ -24,3 +34,41 @@ class Terms:
 
     def __add__(self, other: Self) -> Self:
         return type(self)(*map(add, vars(self).values(), vars(other).values()))
+
+
+@dataclass(frozen=True)
+class Machine(Terms):
+    """What no plan of a kernel on a machine beats. It knows no option, so it is the same for all of them.
+
+    memory: what must be moved over all ports' pins. products: those that must be formed, over as many multipliers as the part has, or has
+    look-up tables for. recurrence: what must come one after the other, with units without number. link: what streams over the host's link.
+    """
+
+    memory: int
+    products: int
+    recurrence: int
+    link: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        part: Target,
+        memory: Memory,
+        words: int,
+        products: Iterable[tuple[int, Sequence[tuple[int, int]]]] = (),
+        recurrence: int = 0,
+        link: int = 0,
+    ) -> Self:
+        """Return the bound of a run that reads so many bus words; `products`: how many there are of some with these widths of factors."""
+        blocks = luts = 0.0
+        for count, factors in products:
+            needed = multiplier_blocks(factors, part.family) if part.dsp else 0
+            blocks += count * needed
+            if not needed:
+                luts += count * sum(a * b for a, b in factors) * _ROW * SCALE.get(part.family, 1.0)
+        return cls(
+            memory.least(words // part.ports, 0, part.bus_bytes),
+            int(max(blocks / max(part.dsp, 1), luts / part.lut)),
+            recurrence,
+            link,
+        )

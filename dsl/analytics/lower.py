@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,10 @@ MAX_PLANNED = 4_000
 
 @dataclass
 class Program:
-    """Operations in dependence order over buffers; what is fixed for a run, with its values; the convergence flag's buffer."""
+    """Operations in dependence order over buffers; what is fixed for a run, with its values; the convergence flag's buffer.
+
+    `known`: what `times.Times` has found of it.
+    """
 
     lanes: int
     buffers: list[Buffer]
@@ -36,6 +39,7 @@ class Program:
     runs: list[int]
     run_values: list[np.ndarray]
     until: int | None
+    known: dict[str, dict] = field(default_factory=dict, repr=False, compare=False)
 
 
 def _two(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -1,62 +1,47 @@
-"""Planning: threads, lanes, ports and units for a target, chosen by what the static schedule says of each candidate.
+"""Planning: threads, lanes, ports and units for a target.
 
-The cost of a candidate is its cycles a tuple in the long run: the slower of memory, Striders, loaders and engine, where the engine's batch
-takes its groups' intervals and then the way from the last group to the new model. Of all candidates within a few per cent of the fastest
-the smallest is taken (DAnA chooses likewise: PVLDB 11(11), section 6.1).
+Candidates of many threads and lanes are scheduled, with as many units as the rate of the tuples asks for. The best few of those that fit go through the exact
+cycle model; the best of these is grown by what holds it up, until the machine's bound or the part's end. DAnA chooses the smallest of the fastest likewise
+(PVLDB 11(11), section 6.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from ...models.analytics.config import AnalyticsPlan, Buffer
-from ...models.analytics.resources import estimate
-from ...models.heap.schema import TYPES, Schema
+from ...models.analytics.config import AnalyticsPlan
+from ...models.heap.schema import Schema
 from ...models.memory.timing import FixedLatency, Memory
 from ...models.numerics.formats import Format
-from ...models.resources import FILL, Resources
-from ...models.strider.layout import Source, TupleLayout, place
+from ...models.resources import FILL
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
 from ..core.diagnostics import Span, error
 from ..core.graph import Graph
-from .lower import Program, lower
-from .schedule import Scheduled, schedule
+from .candidates import Candidate, Maker, Point
+from .choices import Choices
+from .lower import lower
+from .schedule import schedule
+from .times import facts
 
-__all__ = ["Choices", "plan"]
+__all__ = ["Choices", "Measure", "plan"]
 
-#: candidates within this factor of the fastest are as good
-TOLERANCE = 1.03
-#: families whose block RAMs take half a cycle of the clocks that these plans are for
-_SLOW_READS = ("ecp5",)
+#: exact cycles a tuple in the long run, by a plan
+Measure = Callable[[AnalyticsPlan], float]
+
+#: candidates within this factor of the fastest are as fast
+TOLERANCE = 1.01
+#: of candidates, how many are measured before the best one is grown, and after that
+_MEASURED, _TRIED = 8, 16
+#: with `--prefer area`, how much longer than the fastest a plan may take
+_SLOWER = 2.0
+#: of a part's power, what it takes idle and at most: a card's with this much logic, assumed
+_IDLE_W, _MOST_W = 35.0, 160.0
 #: threads beyond this many are not tried
 MOST_THREADS = 256
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the user fixes; None leaves it to the planner."""
-
-    lanes: int | None = None
-    threads: int | None = None
-    ports: int | None = None
-    walkers: int | None = None
-    on_null: str = "error"
-    on_overflow: str = "error"
-    on_nan: str = "error"
-    visibility: str = "hints"
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    plan: AnalyticsPlan
-    cycles: float
-    resources: Resources
 
 
 def plan(
@@ -68,78 +53,101 @@ def plan(
     *,
     choices: Choices | None = None,
     memory: Memory | None = None,
+    measure: Measure | None = None,
 ) -> AnalyticsPlan:
     """Return the plan for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
-    the engine's number format; `memory`: the port's timing where it is not the target's own.
+    the engine's number format; `memory`: the port's timing where it is not the target's own; `measure`: the exact cycle model, without which estimates
+    decide.
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
     memory = memory or FixedLatency(target.latency, target.bytes_per_cycle)
-    return _Planner(graph, columns, schema, target, fmt, choices or Choices(), memory).run()
+    maker = Maker(graph, columns, schema, target, fmt, choices or Choices(), memory)
+    planner = _Planner(maker, measure)
+    chosen = planner.run().plan
+    # the way from model to model with a unit for every operation, on these lanes
+    free = schedule(lower(graph, chosen.lanes, serial_limit=1), fmt, chosen.threads, 1).schedule
+    bounds = {
+        "recurrence": min(free.batch, chosen.schedule.batch),
+        "interval": min(free.interval, chosen.schedule.interval),
+        "machine": planner.facts,
+    }
+    return replace(chosen, notes={**chosen.notes, **bounds})
 
 
 @dataclass
 class _Planner:
-    graph: Graph
-    columns: Mapping[str, Sequence[BoundSource]]
-    schema: Schema
-    target: Target
-    fmt: Format
-    choices: Choices
-    memory: Memory
-    smallest: _Candidate | None = None
+    maker: Maker
+    measure: Measure | None
+    fill: float | None = field(init=False)  # None: all that can be filled
+    left: int = _MEASURED + _TRIED
+
+    def __post_init__(self) -> None:
+        self.fill = self.maker.choices.fill
 
     @cached_property
-    def shapes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of each input and output."""
-        variables = [v for kind in ("input", "output") for v in self.graph.of_kind(kind)]
-        return {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
+    def facts(self) -> dict[str, Any]:
+        return facts(self.maker.graph, self.maker.fmt)
 
-    def run(self) -> AnalyticsPlan:
-        good: list[_Candidate] = []
+    def run(self) -> Candidate:
         space = list(self._space())
         if not space:
             raise self._impossible()
-        for lanes, threads, ports in space:
-            for candidate in self._candidates(lanes, threads, ports):
-                if self.smallest is None or candidate.resources.lut < self.smallest.resources.lut:
-                    self.smallest = candidate
-                if candidate.resources.fits(self.target) is None:
-                    good.append(candidate)
-        if not good:
-            raise self._too_large()
-        best = min(c.cycles for c in good)
-        chosen = min(
-            (c for c in good if c.cycles <= best * TOLERANCE),
-            key=lambda c: (c.resources.lut + 100 * c.resources.dsp, c.cycles),
-        ).plan
-        # the way from model to model with a unit for every operation: the kernel's own recurrence
-        free = schedule(
-            lower(self.graph, chosen.lanes, serial_limit=1), self.fmt, chosen.threads, 1
+        found = self._estimated(space)
+        if not any(map(self._fits, found)):
+            self.fill = None
+            if not any(map(self._fits, found)):
+                raise self._too_large(found)
+        measured = self._exact(self._shortlist(found))
+        if self.maker.choices.prefer == "time":
+            measured += self._grown(min(measured, key=lambda c: c.cycles))
+        return self._best(measured)
+
+    # what is wanted
+
+    def _fits(self, candidate: Candidate) -> bool:
+        if self.fill is None:
+            return candidate.resources.fits(self.maker.target) is None
+        return candidate.share <= self.fill
+
+    def _ranked(self, found: Iterable[Candidate]) -> list[Candidate]:
+        """Return candidates in the order in which they are preferred, by the cycles that are known of them."""
+        found = list(found)
+        best = min(c.cycles for c in found)
+        prefer = self.maker.choices.prefer
+        if prefer == "energy":
+            return sorted(found, key=_energy)
+        limit = best * (_SLOWER if prefer == "area" else TOLERANCE)
+        small = [c for c in found if c.cycles <= limit]
+        rest = [c for c in found if c.cycles > limit]
+        return sorted(small, key=lambda c: (c.area, c.cycles)) + sorted(
+            rest, key=lambda c: c.cycles
         )
-        return replace(
-            chosen,
-            notes={**chosen.notes, "recurrence": min(free.schedule.batch, chosen.schedule.batch)},
-        )
+
+    def _best(self, found: Iterable[Candidate]) -> Candidate:
+        return self._ranked(found)[0]
+
+    # by estimate
 
     def _space(self) -> Iterator[tuple[int, int, int]]:
         """Yield (lanes, threads, ports) to be tried."""
-        chosen, batch = self.choices, self.graph.merge_count
+        maker = self.maker
+        chosen, batch, target = maker.choices, maker.graph.merge_count, maker.target
         most = min(batch or MOST_THREADS, MOST_THREADS)
-        cols = {cols for _, cols in self.shapes.values()} | {
-            (1, 1, *v.shape)[-1] for v in self.graph.of_kind("model")
+        cols = {cols for _, cols in maker.shapes.values()} | {
+            (1, 1, *v.shape)[-1] for v in maker.graph.of_kind("model")
         }
         longest = max(cols, default=1)
-        useful = max(1, min(longest, 64, 4 * self.target.bus_bytes // self.fmt.container))
-        widths = {1, 2, 4, 8, 16, 32} | {-(-longest // beats) for beats in (1, 2, 3, 4)}
+        useful = max(1, min(longest, 64, 4 * target.bus_bytes // maker.fmt.container))
+        widths = {1, 2, 4, 8, 16, 32, 64} | {-(-longest // beats) for beats in (1, 2, 3, 4)}
         lanes_tried = [chosen.lanes] if chosen.lanes else sorted(n for n in widths if n <= useful)
         for threads in [chosen.threads] if chosen.threads else _powers(most):
             # several ports share a batch evenly; as many of them are used as threads and batch allow
             possible = [
                 n
-                for n in _powers(self.target.ports)
+                for n in _powers(target.ports)
                 if threads % n == 0 and (n == 1 or batch % threads == 0)
             ]
             for ports in [chosen.ports] if chosen.ports else possible[-1:]:
@@ -147,172 +155,148 @@ class _Planner:
                     for lanes in lanes_tried:
                         yield lanes, threads, ports
 
-    # one candidate
+    def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
+        """Return candidates, but for those that are hopelessly slow beside one that fits."""
+        maker, found, best = self.maker, [], float("inf")
+        slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
+        points = []
+        for lanes, threads, ports in space:
+            most = maker.walkers(lanes)
+            for walkers in {maker.choices.walkers} - {None} or {most, -(-most // 2), 1}:
+                stream = maker.stream(lanes, walkers)
+                interval = max(1, int(stream * threads / ports))
+                points.append((stream / ports, Point(lanes, threads, ports, walkers, interval)))
+        for stream, point in sorted(points, key=lambda pair: (pair[0], pair[1].threads)):
+            if stream > slack * best:
+                break
+            for interval in dict.fromkeys((point.interval, max(1, point.interval // 4))):
+                candidate = maker.make(replace(point, interval=interval))
+                found.append(candidate)
+                if candidate.cycles < best and self._fits(candidate):
+                    best = candidate.cycles
+                if candidate.cycles <= stream * TOLERANCE:
+                    break
+        return found
 
-    def _candidates(self, lanes: int, threads: int, ports: int) -> Iterator[_Candidate]:
-        """Yield the plan with the units that the stream of tuples asks for, and, where the way through a batch is what takes long, one with more."""
-        layout = self._layout(lanes)
-        walkers = self.choices.walkers or self._walkers(lanes)
-        stream = max(self._bus_cycles(), self._walk_cycles(lanes) / walkers, layout.beats)
-        interval = max(1, int(stream * threads / ports))
-        for target in dict.fromkeys((interval, max(1, interval // 4))):
-            program = lower(self.graph, lanes, serial_limit=target)
-            scheduled = schedule(program, self.fmt, threads, target)
-            made = self._assemble(program, scheduled, layout, threads, ports, walkers, stream)
-            cycles = self._cycles(made, stream)
-            yield _Candidate(made, cycles, estimate(made, self.target))
-            if cycles * ports <= stream * TOLERANCE:
-                return
+    def _shortlist(self, found: list[Candidate]) -> list[Candidate]:
+        """Return the best of those that fit, by estimate."""
+        found = sorted(found, key=lambda c: c.cycles)
+        best = next(c.cycles for c in found if self._fits(c))
+        slack = TOLERANCE if self.maker.choices.prefer == "time" else _SLOWER
+        near = [c for c in found if c.cycles <= best * slack and self._fits(c)]
+        chosen = self._ranked(near)[:_MEASURED]
+        for candidate in found:
+            if len(chosen) == _MEASURED:
+                break
+            if candidate not in chosen and self._fits(candidate):
+                chosen.append(candidate)
+        return chosen
 
-    def _cycles(self, made: AnalyticsPlan, stream: float) -> float:
-        """Return the estimated cycles a tuple in the long run."""
-        s = made.schedule
-        count = made.merge_count or 1 << 20
-        groups = -(-count // made.threads)
-        return max(stream / made.ports, ((groups - 1) * s.interval + s.batch) / count)
+    # by measurement
 
-    def _assemble(
-        self,
-        program: Program,
-        scheduled: Scheduled,
-        layout: TupleLayout,
-        threads: int,
-        ports: int,
-        walkers: int,
-        stream: float,
-    ) -> AnalyticsPlan:
-        s = scheduled.schedule
-        per_port = threads // ports
-        fill = max(1.0, stream * per_port)
-        # slots for the groups being computed, one being loaded, and what arrives while a batch is closed
-        backlog = min(s.batch / fill, -(-(self.graph.merge_count or threads) // threads))
-        input_slots = max(
-            2, min(8, int(-(-s.release // max(s.interval, fill))) + 1 + int(np.ceil(backlog)))
-        )
-        rows = max(1, (self.schema.page_size - 24) // (self.tuple_bytes + 4))
-        tuple_slots = 4 if walkers == 1 else min(rows + 1, 4096)
-        latency_pages = (self.memory.latency + 24) / max(
-            1.0, self.schema.page_size / self.memory.rate(self.target.bus_bytes)
-        )
-        # beside small block RAMs a third page would take as many of them again
-        pages = 2 if self.target.bram_bits <= 4096 else 2 + int(np.ceil(latency_pages / walkers))
-        buffers, ops, remap = _compact(scheduled.buffers, scheduled)
-        buffers = tuple(replace(b, slots=input_slots) if b.kind == "input" else b for b in buffers)
-        return AnalyticsPlan(
-            kernel=self.graph.name,
-            target=self.target.name,
-            format_name=self.fmt.name,
-            lanes=layout.lanes,
-            threads=threads,
-            ports=ports,
-            walkers=walkers,
-            page_buffers=pages,
-            tuple_slots=tuple_slots,
-            input_slots=input_slots,
-            bus_bytes=self.target.bus_bytes,
-            merge_count=self.graph.merge_count,
-            epochs=self.graph.epochs,
-            layout=layout,
-            buffers=buffers,
-            units=scheduled.units,
-            ops=ops,
-            models=tuple(remap[n] for n in program.models),
-            runs=tuple(remap[n] for n in program.runs if n in remap),
-            until=remap[program.until] if program.until is not None else None,
-            schedule=s,
-            schema=self.schema,
-            visibility=self.choices.visibility,
-            on_overflow=self.choices.on_overflow,
-            on_nan=self.choices.on_nan,
-            lean=self.target.lean,
-            window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
-            notes={
-                "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),
-                "run_values": {
-                    buffers[remap[n]].name: np.asarray(v).tolist()
-                    for n, v in zip(program.runs, program.run_values, strict=True)
-                    if n in remap
-                },
-            },
-        )
+    def _exact(self, found: Sequence[Candidate]) -> list[Candidate]:
+        """Return candidates with exact cycles; not all, once one is as fast as any is estimated."""
+        if self.measure is None:
+            return list(found)
+        least, measured = min(c.cycles for c in found), []
+        for candidate in found:
+            measured.append(self._measured(candidate))
+            if self.maker.choices.prefer == "time" and measured[-1].cycles <= TOLERANCE * least:
+                break
+        return measured
 
-    # the stream of tuples
+    def _measured(self, candidate: Candidate) -> Candidate:
+        if self.measure is not None and candidate.exact is None:
+            self.left -= 1
+            candidate.exact = self.measure(candidate.plan)
+        return candidate
 
-    def _layout(self, lanes: int) -> TupleLayout:
-        beats, fields = place(self.shapes, lanes)
-        sources: list[Source] = []
-        for item in fields:
-            index = 0
-            for part in self.columns[item.name]:
-                column, first, count = part.attribute, part.first, part.count
-                while count:
-                    row, col = divmod(index, item.cols)
-                    run = min(count, item.cols - col)
-                    sources.append(
-                        Source(column, first, run, item.position + row * item.stride + col)
-                    )
-                    index, first, count = index + run, first + run, count - run
-        return TupleLayout(lanes, beats, fields, tuple(sources), self.choices.on_null)
+    def _grown(self, best: Candidate) -> list[Candidate]:
+        """Return what the best one becomes by growing what holds it up, until nothing helps, or no plan could be faster."""
+        found: list[Candidate] = []
+        while best.cycles > TOLERANCE * self._least and self.left > 0:
+            for point in self._moves(best):
+                candidate = self.maker.make(point)
+                # the estimate knows of units; whether the stream waits for something only the exact model tells
+                gain = best.cycles if candidate.scheduled is best.scheduled else best.estimated
+                if candidate.exact is not None or not candidate.estimated < gain:
+                    continue
+                if not self._fits(candidate):
+                    continue
+                if self._measured(candidate).cycles < best.cycles / TOLERANCE**0.5:
+                    found.append(candidate)
+                    best = candidate
+                    break
+            else:
+                break
+        return found
 
     @cached_property
-    def tuple_bytes(self) -> int:
-        """Estimate a tuple's bytes with its header (columns whose length the catalog does not tell count as short)."""
-        size = 0
-        for column in self.schema.columns:
-            kind = column.storage
-            if kind.element is not None:
-                length = 24 + (column.length or 1) * TYPES[kind.element].length
-            else:
-                length = kind.length if kind.length > 0 else 8
-            size = -(-size // kind.align) * kind.align + length
-        return 24 + -(-size // 8) * 8
+    def _least(self) -> float:
+        """Cycles a tuple that no plan beats."""
+        maker = self.maker
+        batch = maker.graph.merge_count or 1 << 20
+        levels = min((batch - 1).bit_length(), len(self.facts["ways"]) - 1)
+        return max(maker.bus_cycles / maker.target.ports, self.facts["ways"][levels] / batch)
 
-    def _bus_cycles(self) -> float:
-        return (self.tuple_bytes + 4) / self.memory.rate(self.target.bus_bytes)
-
-    def _walk_cycles(self, lanes: int) -> float:
-        """Estimate a Strider's cycles a tuple: a few of its own and one for each window of each run of values."""
-        cycles = 4.0
-        for places in self.columns.values():
-            for part in places:
-                name = self.schema.columns[part.attribute].type
-                size = TYPES[TYPES[name].element or name].length
-                cycles += -(-part.count // max(1, min(self.target.bus_bytes // size, lanes)))
-        return cycles
-
-    def _walkers(self, lanes: int) -> int:
-        return int(max(1, min(8, np.ceil(self._walk_cycles(lanes) / max(1.0, self._bus_cycles())))))
+    def _moves(self, best: Candidate) -> Iterator[Point]:
+        """Yield points with more of what may hold a candidate up: units that critical operations wait for, threads, lanes; Striders, slots, pages."""
+        point, chosen, maker = best.point, self.maker.choices, self.maker
+        for key in maker.blocking(best)[:2]:
+            more = dict(point.more)
+            more[key] = more.get(key, 0) + 1
+            yield replace(point, more=tuple(sorted(more.items())))
+        if point.interval > 1:
+            yield replace(point, interval=point.interval // 2)
+        if best.cycles > TOLERANCE * best.estimated:
+            if chosen.walkers is None and point.walkers < 2 * maker.walkers(point.lanes):
+                yield replace(point, walkers=point.walkers + 1)
+            yield replace(point, slots=2 * point.slots)
+            yield replace(point, pages=2 * point.pages)
+        for lanes, threads, ports in self._space():
+            wider = threads == point.threads and point.lanes < lanes <= 2 * point.lanes
+            deeper = lanes == point.lanes and threads == 2 * point.threads
+            if wider or deeper:
+                yield replace(point, lanes=lanes, threads=threads, ports=ports, more=())
 
     def _impossible(self) -> Exception:
-        threads, ports, batch = self.choices.threads, self.choices.ports, self.graph.merge_count
-        span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
+        threads, ports, batch = (
+            self.maker.choices.threads,
+            self.maker.choices.ports,
+            self.maker.graph.merge_count,
+        )
+        span = next(
+            (v.span for v in self.maker.graph.of_kind("model")), Span.whole(self.maker.graph.name)
+        )
         return error(
             "E605",
-            f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.target.name} "
+            f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.maker.target.name} "
             f"for batches of {batch or 'an epoch'}",
             span,
-            hint=f"{self.target.name} has {self.target.ports} memory port{'s' * (self.target.ports > 1)}: leave --ports out"
-            if ports and ports > self.target.ports
+            hint=f"{self.maker.target.name} has {self.maker.target.ports} memory port{'s' * (self.maker.target.ports > 1)}: leave --ports out"
+            if ports and ports > self.maker.target.ports
             else "ports must be a power of two, divide the threads, and threads on several ports must divide the batch",
         )
 
-    def _too_large(self) -> Exception:
-        assert self.smallest is not None
-        need, have = self.smallest.resources, self.target
-        resource = need.fits(self.target)
+    def _too_large(self, found: Iterable[Candidate]) -> Exception:
+        need = min(found, key=lambda c: c.resources.lut).resources
+        have = self.maker.target
+        resource = need.fits(self.maker.target)
         assert resource is not None
-        span = next((v.span for v in self.graph.of_kind("model")), Span.whole(self.graph.name))
+        span = next(
+            (v.span for v in self.maker.graph.of_kind("model")), Span.whole(self.maker.graph.name)
+        )
         fixed = [
             f"--{name} {value}"
             for name in ("lanes", "threads", "ports", "walkers")
-            if (value := getattr(self.choices, name)) is not None
+            if (value := getattr(self.maker.choices, name)) is not None
         ]
         free = (
             f"leave {' and '.join(fixed)} out, so that the planner finds what fits; "
             if fixed
             else ""
         )
-        sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in self.graph.of_kind("model"))
+        sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in self.maker.graph.of_kind("model"))
         full = (
             ""
             if getattr(need, resource) > getattr(have, resource)
@@ -320,12 +304,17 @@ class _Planner:
         )
         return error(
             "E601",
-            f"kernel {self.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
+            f"kernel {self.maker.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
             f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}{full}",
             span,
-            hint=f"{free}models {sizes} in {self.fmt.name}: "
+            hint=f"{free}models {sizes} in {self.maker.fmt.name}: "
             "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help",
         )
+
+
+def _energy(candidate: Candidate) -> float:
+    """Return what a tuple takes, in proportion: time at the power of what is used."""
+    return candidate.cycles * (_IDLE_W + (_MOST_W - _IDLE_W) * candidate.share)
 
 
 def _powers(limit: int) -> Iterator[int]:
@@ -333,22 +322,3 @@ def _powers(limit: int) -> Iterator[int]:
     while n <= limit:
         yield n
         n *= 2
-
-
-def _compact(
-    buffers: Sequence[Buffer], scheduled: Scheduled
-) -> tuple[tuple[Buffer, ...], tuple, dict[int, int]]:
-    """Drop buffers that no operation touches; return the rest, the operations renumbered, and the renumbering."""
-    touched = {op.dest for op in scheduled.ops}  # the models among them
-    touched |= {o.buffer for op in scheduled.ops for o in op.operands}
-    keep = sorted(touched)
-    remap: dict[int, int] = {old: new for new, old in enumerate(keep)}
-    ops: list[Any] = [
-        replace(
-            op,
-            dest=remap[op.dest],
-            operands=tuple(replace(o, buffer=remap[o.buffer]) for o in op.operands),
-        )
-        for op in scheduled.ops
-    ]
-    return tuple(buffers[n] for n in keep), tuple(ops), remap

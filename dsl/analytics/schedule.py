@@ -6,21 +6,20 @@ epoch operations run once and are list-scheduled. Everything the engine has to o
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ...models.analytics.config import FETCH, Buffer, Op, Schedule, Unit
-from ...models.analytics.timing import REDUCE_FN, read_times, write_times
 from ...models.numerics.formats import Format
 from ...models.numerics.latency import latency
 from .lower import Program
+from .times import NEVER, Times, least_interval
 
-__all__ = ["Scheduled", "schedule"]
+__all__ = ["Key", "Scheduled", "blocking", "schedule"]
 
-_NEVER = np.iinfo(np.int64).max
+#: a class of units: what they compute, whether on several lanes, their home, and "group" or "once"
+Key = tuple[str, bool, str, str]
 
 
 @dataclass
@@ -34,9 +33,53 @@ class Scheduled:
     work: dict[int, int]
 
 
-def schedule(program: Program, fmt: Format, threads: int, target_interval: int) -> Scheduled:
-    """Schedule `program` for `threads` threads, with as many units as an interval of about `target_interval` cycles takes."""
-    return _Scheduler(program, fmt, threads).run(max(1, target_interval))
+def schedule(
+    program: Program,
+    fmt: Format,
+    threads: int,
+    target_interval: int,
+    more: Mapping[Key, int] | None = None,
+) -> Scheduled:
+    """Schedule `program` for `threads` threads, with as many units as an interval of about `target_interval` cycles takes, and `more` of some classes."""
+    return _Scheduler(program, fmt, threads).run(max(1, target_interval), more or {})
+
+
+def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) -> list[Key]:
+    """Return the classes of which a further unit may shorten the batch or the interval, those that critical operations wait for longest first.
+
+    An operation is critical whose mobility, ALAP - ASAP among the operations as they are placed, is 0: were it later, so were a new model.
+    """
+    scheduler = _Scheduler(program, fmt, threads)
+    starts = {n: op.start for n, op in enumerate(scheduled.ops) if op.region != "epoch"}
+    latest: dict[int, int] = {}
+    for n in reversed(starts):
+        op = program.ops[n]
+        if op.dest in program.models:
+            latest[n] = starts[n]
+        for buffer in {o.buffer for o in op.operands}:
+            source = scheduler.writer.get(buffer)
+            step = None if source is None else scheduler.times.behind(source, n, buffer)
+            if source in starts and step is not None and n in latest:
+                latest[source] = min(latest.get(source, latest[n]), latest[n] - step)
+    drained = scheduled.schedule.batch == scheduled.schedule.drain
+    waits: dict[Key, int] = defaultdict(int)
+    work: dict[Key, list[int]] = defaultdict(list)
+    for n, start in starts.items():
+        op = program.ops[n]
+        wait = start - scheduler.earliest(n, starts, op.region)
+        for key in scheduler.classes(op):
+            if op.region == "group":
+                work[key].append(op.beats)
+            if wait > 0 and (latest.get(n) == start or (drained and op.region == "group")):
+                waits[key] += wait
+    units = Counter((unit.fn, unit.home, unit.region) for unit in scheduled.units)
+    slowest = max(
+        (key for key, beats in work.items() if len(beats) > 1),
+        key=lambda key: sum(work[key]) / max(units[key[0], key[2], key[3]], 1),
+        default=None,
+    )
+    found = sorted(waits, key=lambda key: -waits[key])
+    return found if slowest is None or slowest in found else [*found, slowest]
 
 
 class _Table:
@@ -83,22 +126,8 @@ class _Scheduler:
     def __init__(self, program: Program, fmt: Format, threads: int):
         self.program, self.fmt, self.threads, self.lanes = program, fmt, threads, program.lanes
         self.buffers = program.buffers
-        self.writes: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        self.reads: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-        for number, op in enumerate(program.ops):
-            self.writes[number] = write_times(op, self.buffers, fmt, self.lanes, threads)
-            for operand in op.operands:
-                first, last = read_times(op, operand, self.buffers, self.lanes)
-                key = (number, operand.buffer)
-                if key in self.reads:
-                    first = np.minimum(first, self.reads[key][0])
-                    last = np.maximum(last, self.reads[key][1])
-                self.reads[key] = (first, last)
-        self.writer = {
-            op.dest: number
-            for number, op in enumerate(program.ops)
-            if self.buffers[op.dest].kind != "model"
-        }
+        self.times = times = Times(program, fmt, threads)
+        self.writes, self.reads, self.writer = times.writes, times.reads, times.writer
 
     # classes of units
 
@@ -107,41 +136,43 @@ class _Scheduler:
             return self.lanes
         return self.buffers[op.dest].width(self.lanes) if op.vector else 1
 
-    def _class(self, op: Op) -> tuple[str, bool, str, str]:
+    def classes(self, op: Op) -> list[Key]:
+        """Return the classes of units that an operation takes."""
+        return [self._class(op)] + ([self._merge_class(op)] if op.merge is not None else [])
+
+    def _class(self, op: Op) -> Key:
         return op.fn, self._width(op) > 1, op.home, "group" if op.region == "group" else "once"
 
-    def _merge_class(self, op: Op) -> tuple[str, bool, str, str]:
+    def _merge_class(self, op: Op) -> Key:
         return f"merge-{op.merge}", self._width(op) > 1, "core", "group"
 
-    def run(self, target: int) -> Scheduled:
+    def run(self, target: int, more: Mapping[Key, int]) -> Scheduled:
         group = [n for n, op in enumerate(self.program.ops) if op.region == "group"]
-        load: dict[tuple[str, bool, str, str], list[int]] = defaultdict(list)
+        load: dict[Key, list[int]] = defaultdict(list)
         for n in group:
-            op = self.program.ops[n]
-            load[self._class(op)].append(op.beats)
-            if op.merge is not None:
-                load[self._merge_class(op)].append(op.beats)
-        count = {key: min(len(beats), -(-sum(beats) // target)) for key, beats in load.items()}
+            for key in self.classes(self.program.ops[n]):
+                load[key].append(self.program.ops[n].beats)
+        count = {
+            key: min(len(beats), -(-sum(beats) // target) + more.get(key, 0))
+            for key, beats in load.items()
+        }
         interval = max(
             [
-                1,
+                least_interval(self.program, self.fmt),
                 *(max(beats) for beats in load.values()),
                 *(-(-sum(beats) // count[key]) for key, beats in load.items()),
             ]
         )
-        for op in self.program.ops:
-            if op.merge is not None:  # the accumulator must be written before it is read again
-                interval = max(interval, latency(REDUCE_FN[op.merge], self.fmt) + 2)
         while (placed := self._place_group(group, count, interval)) is None:
             interval += 1 + interval // 64
         starts, unit_of, merge_unit_of, classes = placed
-        self._place_once("batch", starts, unit_of, classes)
-        self._place_once("epoch", starts, unit_of, classes)
+        self._place_once("batch", starts, unit_of, classes, more)
+        self._place_once("epoch", starts, unit_of, classes, {})
         return self._finish(starts, unit_of, merge_unit_of, classes, interval)
 
     # placing
 
-    def _earliest(self, number: int, starts: dict[int, int], region: str) -> int:
+    def earliest(self, number: int, starts: dict[int, int], region: str) -> int:
         """Return the first cycle at which the operation finds its operands (values of earlier regions count as there for `epoch`)."""
         op = self.program.ops[number]
         earliest = 0
@@ -149,13 +180,9 @@ class _Scheduler:
             source = self.writer.get(buffer)
             if source is None or (region == "epoch" and self.program.ops[source].region != "epoch"):
                 continue
-            first, _ = self.reads[number, buffer]
-            written = self.writes[source][1]
-            used = first != _NEVER
-            if used.any():
-                earliest = max(
-                    earliest, starts[source] + int((written[used] + 1 - first[used]).max())
-                )
+            step = self.times.behind(source, number, buffer)
+            if step is not None:
+                earliest = max(earliest, starts[source] + step)
         return earliest
 
     def _place_group(self, group: list[int], count: dict, interval: int):
@@ -167,7 +194,7 @@ class _Scheduler:
         merge_unit_of: dict[int, tuple] = {}
         for number in group:
             op = self.program.ops[number]
-            earliest = self._earliest(number, starts, "group")
+            earliest = self.earliest(number, starts, "group")
             offset = FETCH + latency(op.fn, self.fmt)
             best = None
             for choice, table in enumerate(tables[self._class(op)]):
@@ -199,9 +226,14 @@ class _Scheduler:
         return starts, unit_of, merge_unit_of, classes
 
     def _place_once(
-        self, region: str, starts: dict[int, int], unit_of: dict[int, tuple], classes: list[tuple]
+        self,
+        region: str,
+        starts: dict[int, int],
+        unit_of: dict[int, tuple],
+        classes: list[tuple],
+        more: Mapping[Key, int],
     ) -> None:
-        """List-schedule the operations of one timeline on one unit of each kind (shared by batch and epoch operations)."""
+        """List-schedule the operations of one timeline on one unit of each kind and `more` (shared by batch and epoch operations)."""
         tables: dict[tuple, _Table] = defaultdict(lambda: _Table(0))
         numbers = [n for n, op in enumerate(self.program.ops) if op.region == region]
         models = set(self.program.models)
@@ -210,14 +242,15 @@ class _Scheduler:
         )  # new models last: stable, so still in dependence order
         for number in numbers:
             op = self.program.ops[number]
-            start = self._earliest(number, starts, region)
+            start = self.earliest(number, starts, region)
             if op.dest in models:
                 start = max(start, self._after_readers(number, starts))
-            key = (*self._class(op), 0)
-            placed = tables[key].next_free(start, op.beats)
-            assert placed is not None
-            start = placed
-            tables[key].take(start, op.beats)
+            own = self._class(op)
+            start, key = min(
+                (tables[own, n].next_free(start, op.beats), (*own, n))
+                for n in range(1 + more.get(own, 0))
+            )
+            tables[own, key[-1]].take(start, op.beats)
             starts[number], unit_of[number] = start, key
             if key not in classes:
                 classes.append(key)
@@ -333,7 +366,7 @@ class _Scheduler:
                     if (
                         buffer == op.dest and ops[reader].region != "epoch"
                     ):  # a batch operation's next turn may come just as soon
-                        used = first != _NEVER
+                        used = first != NEVER
                         distances.append(
                             starts[number]
                             + int((written[used] + 1 - first[used]).max())

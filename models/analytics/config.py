@@ -233,8 +233,9 @@ class AnalyticsPlan:
 
     def structure(self) -> dict[str, Any]:
         """Return `to_json` without what no hardware depends on: the table's name, lines of the
-        kernel's source, and, where the program comes from memory, the policy for input."""
+        kernel's source, bounds, and, where the program comes from memory, the policy for input."""
         data = self.to_json()
+        data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
         if not self.lean:
             del data["on_overflow"], data["on_nan"]
         ops = [{k: v for k, v in op.items() if k != "line"} for op in data["ops"]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ..bound import Terms
+from ..bound import Machine, Terms
 from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Memory
@@ -17,15 +18,18 @@ from ..strider.cycles import PortModel
 from ..strider.judge import RowCounts
 from ..strider.lost import lost
 from ..strider.table import walk_table
-from .config import AnalyticsPlan
+from ..target import Target
+from .config import AnalyticsPlan, depth
 from .cycles import Cycles, run
 from .golden import TrainingResult, train
 from .loader import EmptySource, TupleSource
+from .storages import products
 
 __all__ = [
     "Bound",
     "bound",
     "golden",
+    "machine_bound",
     "model_cycles",
     "page_costs",
     "port_pages",
@@ -131,7 +135,7 @@ def model_cycles(
 
 @dataclass(frozen=True)
 class Bound(Terms):
-    """The bound of a run."""
+    """The bound of a run of a plan."""
 
     memory: int
     operations: int
@@ -144,7 +148,8 @@ def bound(
     """Return the bound of a run.
 
     memory: the least cycles in which a port reads the busiest one's pages. operations: groups times the beats of the busiest unit. recurrence: batches
-    times the kernel's way from a model to the next one, with as many units as could be used (`notes["recurrence"]`).
+    times the kernel's way from a model to the next one, with as many units as could be used, and what groups of a batch must then lie apart
+    (`notes["recurrence"]`, `notes["interval"]`).
     """
     busiest = -(-pages // plan.ports) * plan.page_size * epochs
     work: dict[int, int] = {}
@@ -156,5 +161,35 @@ def bound(
     return Bound(
         memory.least(busiest // plan.bus_bytes, 0, plan.bus_bytes),
         groups * max(work.values(), default=0),
-        batches * int(plan.notes["recurrence"]),
+        batches * int(plan.notes["recurrence"])
+        + max(groups - batches, 0) * int(plan.notes.get("interval", 0)),
     )
+
+
+def machine_bound(
+    plan: AnalyticsPlan, part: Target, pages: int, tuples: int, memory: Memory, epochs: int
+) -> Machine | None:
+    """Return what no plan of the kernel on this part beats, for so many tuples an epoch; None for plans that were saved without the
+    kernel's facts (`notes["machine"]`: the way from model to model by levels of the merge tree, the least distance of groups, products a tuple).
+    """
+    facts = plan.notes.get("machine")
+    if facts is None:
+        return None
+    batch = plan.merge_count or tuples
+    full, rest = divmod(tuples, batch) if batch else (0, 0)
+    return Machine.of(
+        part,
+        memory,
+        pages * (plan.page_size // plan.bus_bytes) * epochs,
+        [(count * tuples * epochs, products(fn, plan.format)) for fn, count in facts["products"]],
+        epochs * (full * _chain(facts, batch) + _chain(facts, rest)),
+    )
+
+
+def _chain(facts: Mapping[str, Any], tuples: int) -> int:
+    """Return the least cycles from a batch's begin to the next one's: groups have `2 ** most` tuples at most."""
+    most = len(facts["ways"]) - 1
+    if not tuples:
+        return 0
+    groups = -(-tuples // (1 << most))
+    return int(facts["ways"][min(depth(tuples), most)] + (groups - 1) * facts["interval"])

@@ -180,6 +180,8 @@ class Outcome:
             cycles["model"] = self.model.cycles
             if self.model.bound is not None:
                 cycles |= {"bound": self.model.bound.cycles, "bound_by": self.model.bound.by}
+            if self.model.bound_machine is not None:
+                cycles["bound_machine"] = self.model.bound_machine.cycles
         return cycles
 
     def _hardware(self) -> dict[str, Any]:

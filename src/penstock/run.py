@@ -57,6 +57,7 @@ class Run(Shown):
     facts: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     bound: Bound | None = None
+    bound_machine: Bound | None = None
     seconds: float = 0.0
     bytes_read: int | None = None
     bytes_written: int | None = None
@@ -146,6 +147,7 @@ def model(workload: Workload, memory: Memory) -> Run:
         () if found.error is None else (found.error,),
         found.facts,
         bound=found.bound,
+        bound_machine=found.bound_machine,
         seconds=perf_counter() - begin,
         bytes_read=found.bytes_read,
         bytes_written=found.bytes_written,

@@ -78,7 +78,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Cycles:
-    """What the cycle model says of a run. `total` is exact; None after an error in the data."""
+    """What the cycle model says of a run. `total` is exact; None after an error in the data.
+
+    `bound`: the plan's, `bound_machine`: no plan's can be faster.
+    """
 
     total: int | None
     bound: Bound | None = None
@@ -87,6 +90,7 @@ class Cycles:
     bytes_read: int | None = None
     bytes_written: int | None = None
     error: HardwareError | None = None
+    bound_machine: Bound | None = None
 
 
 class Workload(ABC):

@@ -64,10 +64,13 @@ def cycle_rows(outcome: Outcome, clock: bool = False) -> list[Row]:
     mhz = outcome.design.target.clock_mhz
     time = f", {seconds_text(cycles / mhz / 1e6)} at {amount(mhz)} MHz" if clock else ""
     rows = [Row("cycles", f"{cycles:,}{time}")]
-    limits = outcome.model.bound if outcome.model is not None else None
-    if limits is not None and limits.cycles:
-        ratio = f"cycles ÷ bound = {cycles / limits.cycles:.3f}"
-        rows.append(Row("bound", f"{limits.cycles:,} by {limits.by}; {ratio}"))
+    if outcome.model is None:
+        return rows
+    bounds = {"bound": outcome.model.bound, "machine's bound": outcome.model.bound_machine}
+    for name, limits in bounds.items():
+        if limits is not None and limits.cycles:
+            ratio = f"cycles ÷ bound = {cycles / limits.cycles:.3f}"
+            rows.append(Row(name, f"{limits.cycles:,} by {limits.by}; {ratio}"))
     return rows
 
 

@@ -54,6 +54,7 @@ class AnalyticsEngine(Engine):
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
+        from .measure import measure
 
         assert isinstance(kernel, Kernel)
         graph, schema, binding = _bound(kernel, part, given)
@@ -63,7 +64,10 @@ class AnalyticsEngine(Engine):
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
         kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         check_means(graph, fmt)
-        planned = plan(graph, binding.fields, schema, part, fmt, choices=choices, memory=timing)
+        exact = measure(schema, timing)
+        planned = plan(
+            graph, binding.fields, schema, part, fmt, choices=choices, memory=timing, measure=exact
+        )
         models = {v.name: v for v in graph.of_kind("model")}
         return AnalyticsDesign(
             part,
@@ -228,7 +232,7 @@ def _choices(given: Given, fmt: Format) -> Any:
     if choices is None:
         numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
         choices = Choices(**numbers)
-    policies = ("on_null", "on_overflow", "on_nan", "visibility")
+    policies = ("on_null", "on_overflow", "on_nan", "visibility", "prefer", "fill")
     said = {n: given.option(n) for n in policies if given.option(n) is not None}
     choices = replace(choices, **said)
     input_policy(choices.on_overflow, choices.on_nan, has_nan=fmt.is_float, format=fmt.name)

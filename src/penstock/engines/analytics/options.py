@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from penstock.dsl.analytics.choices import PREFER
 from penstock.options import INPUTS, TABLE, Count, Option, Pair
 
 __all__ = ["OPTIONS"]
@@ -74,5 +75,25 @@ _PLAN = (
         "Judge tuples by their hint bits, or take all.  [default: hints]",
     ),
 )
-_ALL = (*TABLE, *INPUTS, *_KERNEL, *_PLAN)
+_PREFER = (
+    Option(
+        "--prefer",
+        "prefer",
+        click.Choice(PREFER),
+        None,
+        "What the plan shall be best at; area: the smallest that takes at most twice the time.  "
+        "[default: time]",
+        plans=True,
+    ),
+    Option(
+        "--fill",
+        "fill",
+        click.FloatRange(0.05, 1.0),
+        "SHARE",
+        "How much of each of the part's resources the planner aims at; it takes more only where "
+        "nothing else fits.  [default: 0.8]",
+        plans=True,
+    ),
+)
+_ALL = (*TABLE, *INPUTS, *_KERNEL, *_PLAN, *_PREFER)
 OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL)

@@ -18,6 +18,7 @@ from penstock.host.sources import Table
 from penstock.models.analytics.job import (
     bound,
     golden,
+    machine_bound,
     model_cycles,
     page_costs,
     port_pages,
@@ -105,7 +106,10 @@ def _cycles(
         "striders": strider_cycles(plan, costs) * epochs,
     }
     limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs)
-    return Cycles(taken.total, limits, counters, {"epochs": epochs, "converged": False})
+    tuples = taken.tuples // max(epochs, 1)
+    least = machine_bound(plan, design.target, pages, tuples, memory, epochs)
+    facts = {"epochs": epochs, "converged": False}
+    return Cycles(taken.total, limits, counters, facts, bound_machine=least)
 
 
 class Assumption(Workload):

@@ -1,0 +1,292 @@
+"""Candidates of the planner: whole plans for what is chosen freely, with an estimate of their cycles a tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ...models.analytics.config import AnalyticsPlan
+from ...models.analytics.resources import estimate
+from ...models.heap.schema import TYPES, Schema
+from ...models.memory.timing import Memory
+from ...models.numerics.formats import Format
+from ...models.resources import Resources
+from ...models.strider.layout import Source, TupleLayout, place
+from ...models.target import Target
+from ..core.bind import Source as BoundSource
+from ..core.graph import Graph
+from ..core.operations import ELEMENTWISE
+from .choices import Choices
+from .emit import COSTLY
+from .lower import Program, lower
+from .schedule import Key, Scheduled, blocking, schedule
+
+__all__ = ["Candidate", "Maker", "Point"]
+
+#: families whose block RAMs take half a cycle of the clocks that these plans are for
+_SLOW_READS = ("ecp5",)
+#: groups of tuples that wait for the engine or are computed, at most
+_SLOTS = 64
+#: Striders of a port, at most
+_WALKERS = 8
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is chosen freely: `interval` is what units are counted for, `more` are units beyond that, `slots` and `pages` multiply what the stream asks for."""
+
+    lanes: int
+    threads: int
+    ports: int
+    walkers: int
+    interval: int
+    slots: int = 1
+    pages: int = 1
+    more: tuple[tuple[Key, int], ...] = ()
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A plan, and what is known of it: its cycles a tuple, estimated and by the exact model."""
+
+    point: Point
+    plan: AnalyticsPlan
+    scheduled: Scheduled
+    estimated: float
+    target: Target
+    exact: float | None = None
+
+    @property
+    def cycles(self) -> float:
+        return self.estimated if self.exact is None else self.exact
+
+    @cached_property
+    def resources(self) -> Resources:
+        return estimate(self.plan, self.target)
+
+    @cached_property
+    def share(self) -> float:
+        """The largest part of a resource that it takes."""
+        return max(self.resources.shares(self.target).values())
+
+    @property
+    def area(self) -> int:
+        return self.resources.lut + 100 * self.resources.dsp
+
+
+@dataclass
+class Maker:
+    """Makes candidates of one kernel."""
+
+    graph: Graph
+    columns: Mapping[str, Sequence[BoundSource]]
+    schema: Schema
+    target: Target
+    fmt: Format
+    choices: Choices
+    memory: Memory
+    _programs: dict[Any, Program] = field(default_factory=dict)
+    _schedules: dict[Any, Scheduled] = field(default_factory=dict)
+    _layouts: dict[int, TupleLayout] = field(default_factory=dict)
+    _made: dict[Point, Candidate] = field(default_factory=dict)
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Rows and columns of each input and output."""
+        variables = [v for kind in ("input", "output") for v in self.graph.of_kind(kind)]
+        return {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
+
+    def make(self, point: Point) -> Candidate:
+        """Return the candidate of a point."""
+        if point not in self._made:
+            program = self.program(point.lanes, point.interval)
+            key = point.lanes, point.threads, point.interval, point.more
+            if key not in self._schedules:
+                more = dict(point.more)
+                self._schedules[key] = schedule(
+                    program, self.fmt, point.threads, point.interval, more
+                )
+            scheduled = self._schedules[key]
+            plan = self._assemble(program, scheduled, point)
+            self._made[point] = Candidate(
+                point, plan, scheduled, self._cycles(plan, point), self.target
+            )
+        return self._made[point]
+
+    def blocking(self, candidate: Candidate) -> list[Key]:
+        """Return the classes of units that critical operations wait for, the worst first."""
+        point = candidate.point
+        program = self.program(point.lanes, point.interval)
+        return blocking(program, self.fmt, point.threads, candidate.scheduled)
+
+    def program(self, lanes: int, limit: int) -> Program:
+        key = lanes, tuple(size > limit for size in self._costly)
+        if key not in self._programs:
+            self._programs[key] = lower(self.graph, lanes, serial_limit=limit)
+        return self._programs[key]
+
+    @cached_property
+    def _costly(self) -> list[int]:
+        """Sizes for which `serial_limit` may make a difference."""
+        costly = {name for name, op in ELEMENTWISE.items() if op.unit in COSTLY} | {"norm"}
+        return sorted({int(np.prod(n.shape)) for n in self.graph.nodes if n.op in costly})
+
+    def _cycles(self, made: AnalyticsPlan, point: Point) -> float:
+        """Return the estimated cycles a tuple in the long run."""
+        s = made.schedule
+        count = made.merge_count or 1 << 20
+        groups = -(-count // made.threads)
+        stream = self.stream(point.lanes, point.walkers)
+        per_port = point.threads // point.ports
+        # a slot is taken from its first tuple's loading to the last reading
+        slots = (per_port * max(stream, made.layout.beats) + s.release) / made.input_slots
+        return max(
+            stream / made.ports,
+            slots / point.threads,
+            ((groups - 1) * s.interval + s.batch) / count,
+        )
+
+    def _assemble(self, program: Program, scheduled: Scheduled, point: Point) -> AnalyticsPlan:
+        s, layout = scheduled.schedule, self.layout(point.lanes)
+        buffers, ops, remap = _compact(scheduled.buffers, scheduled)
+        slots = self._slots(scheduled, point)
+        buffers = tuple(replace(b, slots=slots) if b.kind == "input" else b for b in buffers)
+        names = {
+            buffers[remap[n]].name: np.asarray(v).tolist()
+            for n, v in zip(program.runs, program.run_values, strict=True)
+            if n in remap
+        }
+        return AnalyticsPlan(
+            kernel=self.graph.name,
+            target=self.target.name,
+            format_name=self.fmt.name,
+            lanes=layout.lanes,
+            threads=point.threads,
+            ports=point.ports,
+            walkers=point.walkers,
+            page_buffers=self._pages(point),
+            tuple_slots=4 if point.walkers == 1 else min(self.rows + 1, 4096),
+            input_slots=slots,
+            bus_bytes=self.target.bus_bytes,
+            merge_count=self.graph.merge_count,
+            epochs=self.graph.epochs,
+            layout=layout,
+            buffers=buffers,
+            units=scheduled.units,
+            ops=ops,
+            models=tuple(remap[n] for n in program.models),
+            runs=tuple(remap[n] for n in program.runs if n in remap),
+            until=remap[program.until] if program.until is not None else None,
+            schedule=s,
+            schema=self.schema,
+            visibility=self.choices.visibility,
+            on_overflow=self.choices.on_overflow,
+            on_nan=self.choices.on_nan,
+            lean=self.target.lean,
+            window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
+            notes={
+                "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),
+                "run_values": names,
+            },
+        )
+
+    def _slots(self, scheduled: Scheduled, point: Point) -> int:
+        """Return slots for the groups being computed, one being loaded, and what arrives while a batch is closed."""
+        s, per_port = scheduled.schedule, point.threads // point.ports
+        fill = max(1.0, self.stream(point.lanes, point.walkers) * per_port)
+        backlog = min(
+            s.batch / fill, -(-(self.graph.merge_count or point.threads) // point.threads)
+        )
+        wanted = -(-s.release // max(s.interval, fill)) + 1 + ceil(backlog)
+        return max(2, min(_SLOTS, point.slots * int(min(16, wanted))))
+
+    def _pages(self, point: Point) -> int:
+        latency = (self.memory.latency + 24) / max(
+            1.0, self.schema.page_size / self.memory.rate(self.target.bus_bytes)
+        )
+        # beside small block RAMs a third page would take as many of them again
+        pages = 2 if self.target.bram_bits <= 4096 else 2 + ceil(latency / point.walkers)
+        return min(16, point.pages * pages)
+
+    # the stream of tuples
+
+    def stream(self, lanes: int, walkers: int) -> float:
+        """Return a port's cycles from tuple to tuple, of memory, Striders and loader."""
+        return max(
+            self.bus_cycles, self._walk_cycles(lanes) / walkers, float(self.layout(lanes).beats)
+        )
+
+    def layout(self, lanes: int) -> TupleLayout:
+        if lanes not in self._layouts:
+            beats, fields = place(self.shapes, lanes)
+            sources = tuple(self._sources(fields))
+            self._layouts[lanes] = TupleLayout(lanes, beats, fields, sources, self.choices.on_null)
+        return self._layouts[lanes]
+
+    def _sources(self, fields: Sequence[Any]) -> Iterable[Source]:
+        for item in fields:
+            index = 0
+            for part in self.columns[item.name]:
+                column, first, count = part.attribute, part.first, part.count
+                while count:
+                    row, col = divmod(index, item.cols)
+                    run = min(count, item.cols - col)
+                    yield Source(column, first, run, item.position + row * item.stride + col)
+                    index, first, count = index + run, first + run, count - run
+
+    @cached_property
+    def rows(self) -> int:
+        """Estimate the rows of a page (columns whose length the catalog does not tell count as short)."""
+        size = 0
+        for column in self.schema.columns:
+            kind = column.storage
+            if kind.element is not None:
+                length = 24 + (column.length or 1) * TYPES[kind.element].length
+            else:
+                length = kind.length if kind.length > 0 else 8
+            size = -(-size // kind.align) * kind.align + length
+        return max(1, (self.schema.page_size - 24) // (24 + -(-size // 8) * 8 + 4))
+
+    @cached_property
+    def bus_cycles(self) -> float:
+        return self.schema.page_size / self.rows / self.memory.rate(self.target.bus_bytes)
+
+    def _walk_cycles(self, lanes: int) -> float:
+        """Estimate a Strider's cycles a tuple: a few of its own and one for each window of each run of values."""
+        cycles = 4.0
+        for places in self.columns.values():
+            for part in places:
+                name = self.schema.columns[part.attribute].type
+                size = TYPES[TYPES[name].element or name].length
+                cycles += -(-part.count // max(1, min(self.target.bus_bytes // size, lanes)))
+        return cycles
+
+    def walkers(self, lanes: int) -> int:
+        """Return how many Striders keep up with a port."""
+        return int(
+            max(1, min(_WALKERS, ceil(self._walk_cycles(lanes) / max(1.0, self.bus_cycles))))
+        )
+
+
+def _compact(
+    buffers: Sequence[Any], scheduled: Scheduled
+) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[int, int]]:
+    """Drop buffers that no operation touches; return the rest, the operations renumbered, and the renumbering."""
+    touched = {op.dest for op in scheduled.ops}  # the models among them
+    touched |= {o.buffer for op in scheduled.ops for o in op.operands}
+    keep = sorted(touched)
+    remap: dict[int, int] = {old: new for new, old in enumerate(keep)}
+    ops: list[Any] = [
+        replace(
+            op,
+            dest=remap[op.dest],
+            operands=tuple(replace(o, buffer=remap[o.buffer]) for o in op.operands),
+        )
+        for op in scheduled.ops
+    ]
+    return tuple(buffers[n] for n in keep), tuple(ops), remap

@@ -1,0 +1,27 @@
+"""What a user fixes of a plan, and what it shall be best at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["PREFER", "Choices"]
+
+#: time: the fastest, and the smallest of those as fast; area: the smallest that takes at most twice as long; energy: the least time × power
+PREFER = ("time", "area", "energy")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user fixes; None leaves it to the planner. `fill`: how much of each of the part's resources is aimed at, more is taken only
+    where nothing else fits; `prefer`: one of `PREFER`."""
+
+    lanes: int | None = None
+    threads: int | None = None
+    ports: int | None = None
+    walkers: int | None = None
+    on_null: str = "error"
+    on_overflow: str = "error"
+    on_nan: str = "error"
+    visibility: str = "hints"
+    prefer: str = "time"
+    fill: float = 0.80

@@ -1,0 +1,141 @@
+"""How far apart the operations of a lowered program must start, and the way from one model to the next that follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from ...models.analytics.config import depth
+from ...models.analytics.timing import REDUCE_FN, merge_latency, read_times, write_times
+from ...models.numerics.formats import Format
+from ...models.numerics.latency import latency
+from ..core.graph import Graph
+from .lower import Program, lower
+
+__all__ = ["NEVER", "Times", "facts", "least_interval"]
+
+#: the first reading of a beat that is not read
+NEVER = np.iinfo(np.int64).max
+#: levels of the deepest merge tree that a plan has
+_LEVELS = 8
+
+
+class Times:
+    """When the operations of a program read and write each beat, in cycles from their starts.
+
+    `writes`: by operation, first and last writing; `reads`: by operation and buffer, first and last reading; `writer`: the operation that
+    fills a buffer, but for models.
+    """
+
+    def __init__(self, program: Program, fmt: Format, threads: int):
+        self.program = program
+        if not program.known:
+            program.known.update(_known(program, fmt))
+        self.reads: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = program.known["reads"]
+        self.writer: dict[int, int] = program.known["writer"]
+        self.writes: dict[int, tuple[np.ndarray, np.ndarray]] = dict(program.known["writes"])
+        for number, op in enumerate(program.ops):
+            if op.merge is not None:
+                late = merge_latency(op.merge, fmt, threads)
+                first, last = self.writes[number]
+                self.writes[number] = first + late, last + late
+
+    def behind(self, source: int, reader: int, buffer: int) -> int | None:
+        """Return how many cycles behind `source` an operation that reads what it wrote may start; None where it reads none of it."""
+        first = self.reads[reader, buffer][0]
+        used = first != NEVER
+        written = self.writes[source][1]
+        return int((written[used] + 1 - first[used]).max()) if used.any() else None
+
+
+def _known(program: Program, fmt: Format) -> dict[str, dict]:
+    """Return what does not depend on the threads; writings as for one."""
+    reads: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+    for number, op in enumerate(program.ops):
+        for operand in op.operands:
+            first, last = read_times(op, operand, program.buffers, program.lanes)
+            key = (number, operand.buffer)
+            if key in reads:
+                first = np.minimum(first, reads[key][0])
+                last = np.maximum(last, reads[key][1])
+            reads[key] = (first, last)
+    return {
+        "reads": reads,
+        "writes": {
+            number: write_times(op, program.buffers, fmt, program.lanes, 1)
+            for number, op in enumerate(program.ops)
+        },
+        "writer": {
+            op.dest: number
+            for number, op in enumerate(program.ops)
+            if program.buffers[op.dest].kind != "model"
+        },
+    }
+
+
+def least_interval(program: Program, fmt: Format) -> int:
+    """Return the least distance of two groups: an accumulator must be written before it is read again."""
+    return max(
+        [1, *(latency(REDUCE_FN[op.merge], fmt) + 2 for op in program.ops if op.merge is not None)]
+    )
+
+
+def facts(graph: Graph, fmt: Format) -> dict[str, Any]:
+    """Return what `models.analytics.job.machine_bound` asks of a kernel, whatever its plan.
+
+    `ways`: from a model to the next one, by the levels of the tree over the threads, with units and lanes without number; `interval`: the least distance of
+    two groups; no plan's `Schedule.batch` and `Schedule.interval` are less. `products`: operations with multipliers and how often a tuple takes them.
+    """
+    columns = max([1, *((1, *node.shape)[-1] for node in graph.nodes)])
+    program = lower(graph, columns, serial_limit=1)
+    found = []
+    for level in range(_LEVELS + 1):
+        times = Times(program, fmt, 1 << level)
+        for number, op in enumerate(program.ops):
+            if (
+                op.lane_reduce and op.reduce is not None
+            ):  # a plan may have as many lanes as fit this row
+                spare = depth(program.lanes) - depth(min(program.lanes, op.columns))
+                early = spare * latency(REDUCE_FN[op.reduce], fmt)
+                times.writes[number] = tuple(t - early for t in times.writes[number])
+        found.append(max(_way(times, model) for model in program.models))
+    return {
+        "ways": found,
+        "interval": least_interval(program, fmt),
+        "products": sorted(_products(graph).items()),
+    }
+
+
+def _products(graph: Graph) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for op in lower(graph, 1, serial_limit=1).ops:
+        if op.region == "group" and op.home == "thread":
+            found[op.fn] += op.beats
+    return dict(found)
+
+
+def _way(times: Times, model: int) -> int:
+    """Return the longest way from a reading of the model to its next writing."""
+    ops, longest = times.program.ops, 1
+    ahead: dict[int, int] = {}  # from the start of an operation to that of the model's writer
+    for number in reversed(range(len(ops))):
+        op = ops[number]
+        if op.dest == model:
+            ahead[number] = 0
+        if number not in ahead:
+            continue
+        for buffer in {operand.buffer for operand in op.operands}:
+            source = times.writer.get(buffer)
+            if source is None or source >= number:
+                continue
+            step = times.behind(source, number, buffer)
+            if step is not None:
+                ahead[source] = max(ahead.get(source, 0), ahead[number] + step)
+    writer = next(n for n, op in enumerate(ops) if op.dest == model)
+    for number, way in ahead.items():
+        if (number, model) in times.reads and ops[number].region != "epoch":
+            step = times.behind(writer, number, model)
+            longest = max(longest, way + (step or 0))
+    return longest

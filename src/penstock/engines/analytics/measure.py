@@ -1,0 +1,81 @@
+"""Exact cycles of plans on an assumed table: what the planner compares them by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from penstock.assumed import assume
+from penstock.host.sources import SourceError
+from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.analytics.cycles import run
+from penstock.models.heap.schema import Schema
+from penstock.models.memory import FixedLatency, Memory
+from penstock.models.memory.bursts import Reader
+from penstock.models.strider.costs import Costs, Events, analyse
+from penstock.models.strider.cycles import PortModel
+
+__all__ = ["ROWS", "Measure"]
+
+#: rows that every plan is made for, whatever table it runs on
+ROWS = 50_000
+#: pages and batches of a port that are run through to know how the next ones go
+_PAGES, _BATCHES = 12, 6
+
+
+class Measure:
+    """Cycles a row of a plan in a run over `ROWS` rows of a schema.
+
+    All ports have pages alike, so one of them tells for all. Some pages of it are run through, and twice as many: the rest goes on like the second half.
+    """
+
+    def __init__(self, schema: Schema, memory: Memory) -> None:
+        self.schema, self.given = schema, memory
+        self._events: dict[tuple[object, ...], Events] = {}
+
+    @cached_property
+    def memory(self) -> Memory:
+        if isinstance(self.given, FixedLatency):
+            return self.given
+        from penstock.sim.memory.dram import fast
+
+        return fast(self.given)
+
+    @cached_property
+    def table(self):  # type: ignore[no-untyped-def]
+        return assume(self.schema, ROWS)
+
+    def events(self, plan: AnalyticsPlan) -> Events:
+        """Return what a full page costs."""
+        key = plan.layout, plan.window_latency
+        if key not in self._events:
+            found = analyse(plan.port, plan.walk, self.table.full[None])
+            self._events[key] = found.runs[0][1]
+        return self._events[key]
+
+    def __call__(self, plan: AnalyticsPlan) -> float:
+        plan, events = replace(plan, epochs=1), self.events(plan)
+        total = -(-self.table.pages // plan.ports)
+        rows = max(1, len(events) - 1)
+        batches = -(-_BATCHES * plan.merge_count // (plan.ports * rows))
+        some = max(_PAGES, 2 * plan.walkers, batches)
+        if 2 * some >= total:
+            return self._run(plan, events, total) / ROWS
+        first, second = (self._run(plan, events, pages) for pages in (some, 2 * some))
+        return (second + (second - first) / some * (total - 2 * some)) / ROWS
+
+    def _run(self, plan: AnalyticsPlan, events: Events, pages: int) -> int:
+        def sources(reader: Reader, origin: int) -> list[PortModel]:
+            return [PortModel(plan.port, Costs([(pages, events)]), reader.port, origin, epochs=1)]
+
+        return run(plan, sources, self.memory, 1).total
+
+
+def measure(schema: Schema, memory: Memory) -> Measure | None:
+    """Return what measures plans for a table; None for columns whose lengths are not known."""
+    found = Measure(schema, memory)
+    try:
+        assert found.table
+    except SourceError:
+        return None
+    return found

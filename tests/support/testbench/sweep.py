@@ -1,0 +1,86 @@
+"""The best plan of a full sweep of forced options, by the cycle model: what the planner's own plan is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.api import Design, assume, compile
+from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text
+from penstock.models.analytics.job import bound
+from penstock.models.memory import parse_memory
+from penstock.models.target import target
+
+__all__ = ["Judged", "forced", "judged", "linear", "modelled"]
+
+_LINEAR = """kernel linear(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
+  error = sum(w * x) + b - y
+  step  = merge(error * x, {count})
+  w    <- w - rate / {count} * step
+  b    <- b - rate / {count} * merge(error, {count})
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The planner's cycles, those of the best plan of the sweep that fits, that plan's options, and both bounds of the planner's."""
+
+    cycles: int
+    best: int
+    choices: Choices
+    plans: int
+    bound: int
+    machine: int
+
+    @property
+    def ratio(self) -> float:
+        return self.cycles / self.best
+
+
+def linear(count: int) -> Any:
+    """Return the linear model with batches of `count` tuples."""
+    return from_text(_LINEAR.format(count=count), f"linear-{count}.psk")
+
+
+def modelled(design: Design, rows: int) -> Any:
+    return design.run(assume(design.plan.schema, rows), "model", epochs=1)
+
+
+def forced(design: Design) -> Iterator[Choices]:
+    """Yield options that fix all that a user can of a plan."""
+    plan, part = design.plan, target(design.part)
+    longest = max(b.cols for b in plan.buffers)
+    powers = [1 << k for k in range(9)]
+    widths = {n for n in (*powers[:7], -(-longest // 2), -(-longest // 3), longest) if n <= 64}
+    for threads in (n for n in powers if n <= (plan.merge_count or 256)):
+        for ports in (n for n in powers if n <= part.ports and threads % n == 0):
+            for lanes in sorted(n for n in widths if n <= longest):
+                for walkers in (1, 2, 4, 8):
+                    yield Choices(lanes=lanes, threads=threads, ports=ports, walkers=walkers)
+
+
+def judged(kernel: Any, name: str, rows: int, **given: Any) -> Judged:
+    """Hold the planner's plan of a kernel for a target against a sweep. Plans are passed over whose own bound is above the best so far."""
+    design = compile(kernel, name, **given)
+    run, fill = modelled(design, rows), Choices().fill
+    pages = assume(design.plan.schema, rows).pages
+    best, chosen, plans = run.cycles, Choices(), 0
+    memory = parse_memory(str(design.memory))
+    for choices in forced(design):
+        try:
+            other = compile(kernel, name, **given, choices=choices)
+        except KernelError:
+            continue
+        plan, plans = other.plan, plans + 1
+        batches = -(-rows // (plan.merge_count or rows))
+        groups = batches * -(-(plan.merge_count or rows) // plan.threads)
+        least = bound(plan, pages, groups - batches, batches - 1, memory, 1).cycles
+        if least > best or max(other.resources.shares(other.target).values()) > fill:
+            continue
+        cycles = modelled(other, rows).cycles
+        if cycles < best:
+            best, chosen = cycles, choices
+    return Judged(run.cycles, best, chosen, plans, run.bound.cycles, run.bound_machine.cycles)
