@@ -38,7 +38,8 @@ _WALKERS = 8
 
 @dataclass(frozen=True)
 class Point:
-    """What is chosen freely: `interval` is what units are counted for, `more` are units beyond that, `slots` and `pages` multiply what the stream asks for."""
+    """What is chosen freely: `interval` is what units are counted for, `more` are units beyond that, `slots` and `pages` multiply what the stream asks for;
+    `thorough`: as of `schedule`."""
 
     lanes: int
     threads: int
@@ -48,6 +49,7 @@ class Point:
     slots: int = 1
     pages: int = 1
     more: tuple[tuple[Key, int], ...] = ()
+    thorough: bool = False
 
 
 @dataclass(eq=False)
@@ -105,11 +107,15 @@ class Maker:
         """Return the candidate of a point."""
         if point not in self._made:
             program = self.program(point.lanes, point.interval)
-            key = point.lanes, point.threads, point.interval, point.more
+            key = point.lanes, point.threads, point.interval, point.more, point.thorough
             if key not in self._schedules:
-                more = dict(point.more)
                 self._schedules[key] = schedule(
-                    program, self.fmt, point.threads, point.interval, more
+                    program,
+                    self.fmt,
+                    point.threads,
+                    point.interval,
+                    dict(point.more),
+                    point.thorough,
                 )
             scheduled = self._schedules[key]
             plan = self._assemble(program, scheduled, point)

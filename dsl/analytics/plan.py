@@ -68,7 +68,9 @@ def plan(
     planner = _Planner(maker, measure)
     chosen = planner.run().plan
     # the way from model to model with a unit for every operation, on these lanes
-    free = schedule(lower(graph, chosen.lanes, serial_limit=1), fmt, chosen.threads, 1).schedule
+    free = schedule(
+        lower(graph, chosen.lanes, serial_limit=1), fmt, chosen.threads, 1, thorough=False
+    ).schedule
     bounds = {
         "recurrence": min(free.batch, chosen.schedule.batch),
         "interval": min(free.interval, chosen.schedule.interval),
@@ -103,7 +105,10 @@ class _Planner:
         measured = self._exact(self._shortlist(found))
         if self.maker.choices.prefer == "time":
             measured += self._grown(min(measured, key=lambda c: c.cycles))
-        return self._best(measured)
+        best = self._best(measured)
+        other = self.maker.make(replace(best.point, thorough=True))
+        shorter = other.plan.schedule.batch < best.plan.schedule.batch
+        return other if shorter and self._fits(other) else best
 
     # what is wanted
 
@@ -242,6 +247,8 @@ class _Planner:
     def _moves(self, best: Candidate) -> Iterator[Point]:
         """Yield points with more of what may hold a candidate up: units that critical operations wait for, threads, lanes; Striders, slots, pages."""
         point, chosen, maker = best.point, self.maker.choices, self.maker
+        if not point.thorough:
+            yield replace(point, thorough=True)
         for key in maker.blocking(best)[:2]:
             more = dict(point.more)
             more[key] = more.get(key, 0) + 1

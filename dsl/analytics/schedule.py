@@ -7,17 +7,23 @@ epoch operations run once and are list-scheduled. Everything the engine has to o
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from ...models.analytics.config import FETCH, Buffer, Op, Schedule, Unit
 from ...models.numerics.formats import Format
 from ...models.numerics.latency import latency
 from .lower import Program
-from .times import NEVER, Times, least_interval
+from .placing import Placement, Use
+from .times import Times, least_interval, way
 
 __all__ = ["Key", "Scheduled", "blocking", "schedule"]
 
+#: how often operations are moved until a distance from batch to batch is kept, at most
+_REPAIRS = 24
+#: how often one order of placing is followed by another
+_BOOSTS = 8
 #: a class of units: what they compute, whether on several lanes, their home, and "group" or "once"
 Key = tuple[str, bool, str, str]
 
@@ -39,9 +45,13 @@ def schedule(
     threads: int,
     target_interval: int,
     more: Mapping[Key, int] | None = None,
+    thorough: bool = True,
 ) -> Scheduled:
-    """Schedule `program` for `threads` threads, with as many units as an interval of about `target_interval` cycles takes, and `more` of some classes."""
-    return _Scheduler(program, fmt, threads).run(max(1, target_interval), more or {})
+    """Schedule `program` for `threads` threads, with as many units as an interval of about `target_interval` cycles takes, and `more` of some classes.
+
+    Not `thorough`: what is placed first is placed best; the distance from batch to batch may be less.
+    """
+    return _Scheduler(program, fmt, threads).run(max(1, target_interval), more or {}, thorough)
 
 
 def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) -> list[Key]:
@@ -82,46 +92,6 @@ def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) 
     return found if slowest is None or slowest in found else [*found, slowest]
 
 
-class _Table:
-    """One unit's reservations as bits: modulo an interval, or along one timeline (interval 0)."""
-
-    def __init__(self, interval: int):
-        self.interval = interval
-        self.busy = 0
-
-    def _bits(self, start: int, beats: int) -> int:
-        run = (1 << beats) - 1
-        if not self.interval:
-            return run << start
-        bits = run << start % self.interval
-        return (bits | bits >> self.interval) & ((1 << self.interval) - 1)
-
-    def take(self, start: int, beats: int) -> None:
-        self.busy |= self._bits(start, beats)
-
-    def starts(self, beats: int) -> int:
-        """Return as bits at which cycles of an interval so many beats in a row are free."""
-        if beats > self.interval:
-            return 0
-        found, have = ~self.busy & ((1 << self.interval) - 1), 1
-        while have < beats:  # runs of twice the length, from two that touch
-            more = min(have, beats - have)
-            found, have = found & _turned(found, more, self.interval), have + more
-        return found
-
-    def next_free(self, start: int, beats: int) -> int:
-        """Return the first free start from `start` on, along a timeline."""
-        while clash := self.busy & self._bits(start, beats):
-            start = clash.bit_length()  # behind the last bit in the way
-        return start
-
-
-def _turned(bits: int, by: int, interval: int) -> int:
-    """Return the bits of an interval as seen from its cycle `by`."""
-    by %= interval
-    return (bits >> by | bits << interval - by) & ((1 << interval) - 1)
-
-
 class _Scheduler:
     def __init__(self, program: Program, fmt: Format, threads: int):
         self.program, self.fmt, self.threads, self.lanes = program, fmt, threads, program.lanes
@@ -136,6 +106,13 @@ class _Scheduler:
             return self.lanes
         return self.buffers[op.dest].width(self.lanes) if op.vector else 1
 
+    @cached_property
+    def _classes(self) -> dict[Key, None]:
+        """The classes of units, in the order of their first use."""
+        return dict.fromkeys(
+            key for n in self._order() for key in self.classes(self.program.ops[n])
+        )
+
     def classes(self, op: Op) -> list[Key]:
         """Return the classes of units that an operation takes."""
         return [self._class(op)] + ([self._merge_class(op)] if op.merge is not None else [])
@@ -146,7 +123,7 @@ class _Scheduler:
     def _merge_class(self, op: Op) -> Key:
         return f"merge-{op.merge}", self._width(op) > 1, "core", "group"
 
-    def run(self, target: int, more: Mapping[Key, int]) -> Scheduled:
+    def run(self, target: int, more: Mapping[Key, int], thorough: bool) -> Scheduled:
         group = [n for n, op in enumerate(self.program.ops) if op.region == "group"]
         load: dict[Key, list[int]] = defaultdict(list)
         for n in group:
@@ -163,16 +140,51 @@ class _Scheduler:
                 *(-(-sum(beats) // count[key]) for key, beats in load.items()),
             ]
         )
-        while (placed := self._place_group(group, count, interval)) is None:
+        count |= {key: 1 + units for key, units in more.items() if key[3] == "once"}
+        while (placed := self._placed(count, interval)) is None:
             interval += 1 + interval // 64
-        starts, unit_of, merge_unit_of, classes = placed
-        self._place_once("batch", starts, unit_of, classes, more)
-        self._place_once("epoch", starts, unit_of, classes, {})
-        return self._finish(starts, unit_of, merge_unit_of, classes, interval)
+        best = self._finish(placed)
+        high = best.schedule.batch
+        tried = low = self._free(interval, high) if thorough else high
+        while low < high:
+            found = self._tried(count, interval, tried)
+            best = min([best, *found], key=lambda f: (f.schedule.batch, f.schedule.settle))
+            if best.schedule.batch <= tried:
+                high = tried
+            else:
+                low, high = tried + 1, min(high, best.schedule.batch)
+            tried = (low + high) // 2
+        return best
+
+    def _tried(self, count: Mapping[Key, int], interval: int, batch: int) -> list[Scheduled]:
+        """Return what came of aiming at a distance of `batch`: in several orders, in which what came too late last time comes first with what it needs."""
+        for order in (self._urgent, self._order()):
+            for _ in range(_BOOSTS):
+                placed = self._aimed(count, interval, batch, order)
+                if placed is None:
+                    return []
+                if isinstance(placed, Placement):
+                    return [self._finish(placed)]
+                first = self._needed(placed)
+                if order[: len(first)] == first:
+                    break
+                order = [*first, *(n for n in order if n not in set(first))]
+        return []
+
+    def _needed(self, number: int) -> list[int]:
+        """Return an operation behind all that it depends on."""
+        found, left = {number}, [number]
+        while left:
+            for operand in self.program.ops[left.pop()].operands:
+                source = self.writer.get(operand.buffer)
+                if source is not None and source not in found:
+                    found.add(source)
+                    left.append(source)
+        return [n for n in self._order() if n in found]
 
     # placing
 
-    def earliest(self, number: int, starts: dict[int, int], region: str) -> int:
+    def earliest(self, number: int, starts: Mapping[int, int], region: str) -> int:
         """Return the first cycle at which the operation finds its operands (values of earlier regions count as there for `epoch`)."""
         op = self.program.ops[number]
         earliest = 0
@@ -185,77 +197,174 @@ class _Scheduler:
                 earliest = max(earliest, starts[source] + step)
         return earliest
 
-    def _place_group(self, group: list[int], count: dict, interval: int):
-        tables: dict[tuple, list[_Table]] = {
-            key: [_Table(interval) for _ in range(n)] for key, n in count.items()
-        }
-        starts: dict[int, int] = {}
-        unit_of: dict[int, tuple] = {}
-        merge_unit_of: dict[int, tuple] = {}
-        for number in group:
-            op = self.program.ops[number]
-            earliest = self.earliest(number, starts, "group")
-            offset = FETCH + latency(op.fn, self.fmt)
-            best = None
-            for choice, table in enumerate(tables[self._class(op)]):
-                mergers = (
-                    list(enumerate(tables[self._merge_class(op)]))
-                    if op.merge is not None
-                    else [(-1, None)]
-                )
-                own = table.starts(op.beats)
-                for merge_choice, merger in mergers:
-                    both = (
-                        own
-                        if merger is None
-                        else own & _turned(merger.starts(op.beats), offset, interval)
-                    )
-                    after = _turned(both, earliest, interval)
-                    start = earliest + (after & -after).bit_length() - 1
-                    if after and (best is None or start < best[0]):
-                        best = (start, choice, merge_choice)
-            if best is None:
+    def _uses(self, number: int) -> list[Use]:
+        op = self.program.ops[number]
+        late = FETCH + latency(op.fn, self.fmt)
+        return [(key, n * late, op.beats) for n, key in enumerate(self.classes(op))]
+
+    def _order(self) -> list[int]:
+        """Return operations in an order in which they can be placed: regions one after the other, new models last."""
+        ops, models = self.program.ops, set(self.program.models)
+        rank = {"group": 0, "batch": 1, "epoch": 2}
+        return sorted(range(len(ops)), key=lambda n: (rank[ops[n].region], ops[n].dest in models))
+
+    def _placed(self, count: Mapping[Key, int], interval: int) -> Placement | None:
+        """Return the operations of groups and batches placed, each as early as it goes; None where the interval is too short."""
+        order = [n for n in self._order() if self.program.ops[n].region != "epoch"]
+        placement = Placement({n: self._uses(n) for n in order}, count, interval)
+        for n in order:
+            if not placement.put(n, self._low(n, placement.starts)):
                 return None
-            starts[number], choice, merge_choice = best
-            tables[self._class(op)][choice].take(best[0], op.beats)
-            unit_of[number] = (*self._class(op), choice)
-            if op.merge is not None:
-                tables[self._merge_class(op)][merge_choice].take(best[0] + offset, op.beats)
-                merge_unit_of[number] = (*self._merge_class(op), merge_choice)
-        classes = [(*key, n) for key, tables_ in tables.items() for n in range(len(tables_))]
-        return starts, unit_of, merge_unit_of, classes
+        return placement
 
-    def _place_once(
-        self,
-        region: str,
-        starts: dict[int, int],
-        unit_of: dict[int, tuple],
-        classes: list[tuple],
-        more: Mapping[Key, int],
-    ) -> None:
-        """List-schedule the operations of one timeline on one unit of each kind and `more` (shared by batch and epoch operations)."""
-        tables: dict[tuple, _Table] = defaultdict(lambda: _Table(0))
-        numbers = [n for n, op in enumerate(self.program.ops) if op.region == region]
+    def _low(self, number: int, starts: Mapping[int, int]) -> int:
+        op = self.program.ops[number]
+        low = self.earliest(number, starts, op.region)
+        return (
+            max(low, self._after_readers(number, starts)) if op.dest in self.program.models else low
+        )
+
+    def _with_epoch(self, placement: Placement) -> tuple[dict[int, int], dict[int, list[tuple]]]:
+        """Return starts and units of all operations, those after an epoch's last batch on a timeline of their own."""
+        rest = [n for n in self._order() if self.program.ops[n].region == "epoch"]
+        after = Placement({n: self._uses(n) for n in rest}, {}, placement.interval)
+        for n in rest:
+            after.put(n, self.earliest(n, after.starts, "epoch"))
+        units = {
+            n: [(*use[0], unit) for use, unit in zip(part.uses[n], part.units[n], strict=True)]
+            for part in (placement, after)
+            for n in part.uses
+        }
+        return {**placement.starts, **after.starts}, units
+
+    def _aimed(
+        self, count: Mapping[Key, int], interval: int, batch: int, order: Sequence[int]
+    ) -> Placement | int | None:
+        """Return a placement with a distance of `batch` from batch to batch, or what operation came too late for it; None where it cannot be."""
+        lows = self._lows(batch)
+        if lows is None:
+            return None
+        order = [n for n in order if n in lows]
+        placement = Placement({n: self._uses(n) for n in order}, count, interval)
+        starts = placement.starts
+        for n in order:
+            if not placement.put(n, max(lows[n], self._low(n, starts))):
+                return n
+        for _ in range(_REPAIRS):
+            late = [n for n in order if self._moved(n, placement, batch)]
+            if not late:
+                return placement
+            if wrong := [n for n in late if n not in starts or starts[n] > batch + self._spare[n]]:
+                return wrong[0]
+        return late[0]
+
+    def _moved(self, number: int, placement: Placement, batch: int) -> bool:
+        """Move an operation behind what it must come behind; say whether it had to be."""
+        starts = placement.starts
+        low = max(
+            self._low(number, starts),
+            self._held(number, starts, batch),
+            placement.held(number, batch),
+        )
+        late = starts[number] > batch + self._spare[number]
+        if low > starts[number]:
+            placement.remove(number)
+            return placement.put(number, low) or True
+        return late
+
+    def _lows(self, batch: int) -> dict[int, int] | None:
+        """Return when operations can start at the earliest with units without number; None where such a distance cannot be."""
+        order = [n for n in self._order() if self.program.ops[n].region != "epoch"]
+        starts = dict.fromkeys(order, 0)
+        for _ in range(len(order) + 1):
+            moved = False
+            for n in order:
+                low = max(self._low(n, starts), self._held(n, starts, batch))
+                if low > starts[n]:
+                    starts[n], moved = low, True
+                    if low > batch + self._spare[n]:
+                        return None
+            if not moved:
+                return starts
+        return None
+
+    def _free(self, interval: int, batch: int) -> int:
+        """Return the least distance up to `batch` with units without number."""
+        least = max([interval, *(way(self.times, model) for model in self.program.models)])
+        low, high = min(least, batch), batch
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._lows(middle) else (middle + 1, high)
+        return low
+
+    def _held(self, number: int, starts: Mapping[int, int], batch: int) -> int:
+        """Return when an operation may start at the earliest so that what it does for the next batch, `batch` later, comes behind what is done for this."""
+        return max((starts[n] + step - batch for n, step in self._behind[number]), default=0)
+
+    @cached_property
+    def _behind(self) -> dict[int, list[tuple[int, int]]]:
+        """By operation, what must come before its next turn, and by how much: a reading before the next writing, a model's writing before its reading."""
+        found: dict[int, list[tuple[int, int]]] = {n: [] for n in range(len(self.program.ops))}
+        for number, other, step in self._turns():
+            found[number].append((other, step))
+        return found
+
+    def _turns(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (operation, what its next turn must come behind, distance of the starts less that of the batches)."""
+        ops = self.program.ops
+        for number, op in enumerate(ops):
+            if op.region != "batch":
+                continue
+            if self.buffers[op.dest].kind == "model":
+                for reader, buffer in self.reads:
+                    # a batch operation's next turn may come just as soon
+                    if buffer == op.dest and ops[reader].region != "epoch":
+                        yield reader, number, self.times.behind(number, reader, buffer) or 0
+            for buffer in {o.buffer for o in op.operands} & self.writer.keys():
+                source = self.writer[buffer]
+                last = self.reads[number, buffer][1]
+                used, first = last >= 0, self.writes[source][0]
+                yield source, number, int((last[used] + 1 - first[used]).max())
+
+    @cached_property
+    def _spare(self) -> dict[int, int]:
+        """By operation, how much later than a batch it may start: it has started, and an input's slot is free, when the next one begins."""
+        found = {}
+        for n, op in enumerate(self.program.ops):
+            ends = [
+                int(self.reads[n, o.buffer][1].max())
+                for o in op.operands
+                if self.buffers[o.buffer].kind == "input"
+            ]
+            found[n] = -1 - max(ends, default=0) if op.region == "group" else -1
+        return found
+
+    @cached_property
+    def _urgent(self) -> list[int]:
+        """The operations in an order in which they can be placed, those with the longest way to a new model first."""
+        ops, ahead = self.program.ops, dict.fromkeys(range(len(self.program.ops)), 0)
+        sources: dict[int, set[int]] = {}
+        for n in reversed(self._order()):
+            sources[n] = {self.writer[o.buffer] for o in ops[n].operands if o.buffer in self.writer}
+            for buffer in {o.buffer for o in ops[n].operands} & self.writer.keys():
+                step = self.times.behind(self.writer[buffer], n, buffer) or 0
+                source = self.writer[buffer]
+                ahead[source] = max(ahead[source], ahead[n] + step)
+        rank = {"group": 0, "batch": 1, "epoch": 2}
+        left, placed = set(ahead), set()
+        found: list[int] = []
         models = set(self.program.models)
-        numbers.sort(
-            key=lambda n: self.program.ops[n].dest in models
-        )  # new models last: stable, so still in dependence order
-        for number in numbers:
-            op = self.program.ops[number]
-            start = self.earliest(number, starts, region)
-            if op.dest in models:
-                start = max(start, self._after_readers(number, starts))
-            own = self._class(op)
-            start, key = min(
-                (tables[own, n].next_free(start, op.beats), (*own, n))
-                for n in range(1 + more.get(own, 0))
+        while left:
+            ready = [n for n in left if sources[n] <= placed]
+            chosen = min(
+                ready, key=lambda n: (rank[ops[n].region], ops[n].dest in models, -ahead[n], n)
             )
-            tables[own, key[-1]].take(start, op.beats)
-            starts[number], unit_of[number] = start, key
-            if key not in classes:
-                classes.append(key)
+            found.append(chosen)
+            placed.add(chosen)
+            left.discard(chosen)
+        return found
 
-    def _after_readers(self, number: int, starts: dict[int, int]) -> int:
+    def _after_readers(self, number: int, starts: Mapping[int, int]) -> int:
         """Return the first start at which a new model overwrites nothing that is still to be read."""
         dest = self.program.ops[number].dest
         first_write = self.writes[number][0]
@@ -275,17 +384,15 @@ class _Scheduler:
 
     # what follows from the times
 
-    def _finish(
-        self,
-        starts: dict[int, int],
-        unit_of: dict,
-        merge_unit_of: dict,
-        classes: list[tuple],
-        interval: int,
-    ) -> Scheduled:
-        ops = self.program.ops
-        used = {*unit_of.values(), *merge_unit_of.values()}
-        classes = [key for key in classes if key in used]
+    def _finish(self, placement: Placement) -> Scheduled:
+        ops, interval = self.program.ops, placement.interval
+        starts, units_of = self._with_epoch(placement)
+        unit_of = {n: keys[0] for n, keys in units_of.items()}
+        merge_unit_of = {n: keys[1] for n, keys in units_of.items() if len(keys) > 1}
+        classes = sorted(
+            {key for keys in units_of.values() for key in keys},
+            key=lambda key: (list(self._classes).index(key[:-1]), key[-1]),
+        )
         numbering = {key: n for n, key in enumerate(classes)}
         lanes: dict[tuple, int] = defaultdict(int)
         for assigned in (unit_of, merge_unit_of):
@@ -353,38 +460,9 @@ class _Scheduler:
             dict(work),
         )
 
-    def _batch_distances(self, starts: dict[int, int]) -> list[int]:
+    def _batch_distances(self, starts: Mapping[int, int]) -> list[int]:
         """Return what the distance to the next batch must be at least: models written before they are read, nothing overwritten early."""
-        ops = self.program.ops
-        distances = [0]
-        for number, op in enumerate(ops):
-            if op.region != "batch":
-                continue
-            if self.buffers[op.dest].kind == "model":
-                written = self.writes[number][1]
-                for (reader, buffer), (first, _) in self.reads.items():
-                    if (
-                        buffer == op.dest and ops[reader].region != "epoch"
-                    ):  # a batch operation's next turn may come just as soon
-                        used = first != NEVER
-                        distances.append(
-                            starts[number]
-                            + int((written[used] + 1 - first[used]).max())
-                            - starts[reader]
-                        )
-            for buffer in {o.buffer for o in op.operands}:
-                if buffer not in self.writer:
-                    continue
-                source = self.writer[buffer]  # its next writing must come after this reading
-                last = self.reads[number, buffer][1]
-                used = last >= 0
-                first_write = self.writes[source][0]
-                distances.append(
-                    starts[number]
-                    + int((last[used] + 1 - first_write[used]).max())
-                    - starts[source]
-                )
-        return distances
+        return [starts[late] + step - starts[n] for n, late, step in self._turns()]
 
 
 def _span(uses: Iterable[tuple[tuple, int, int]]) -> int:

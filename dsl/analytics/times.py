@@ -14,7 +14,7 @@ from ...models.numerics.latency import latency
 from ..core.graph import Graph
 from .lower import Program, lower
 
-__all__ = ["NEVER", "Times", "facts", "least_interval"]
+__all__ = ["NEVER", "Times", "facts", "least_interval", "way"]
 
 #: the first reading of a beat that is not read
 NEVER = np.iinfo(np.int64).max
@@ -31,6 +31,7 @@ class Times:
 
     def __init__(self, program: Program, fmt: Format, threads: int):
         self.program = program
+        self._behind: dict[tuple[int, int, int], int | None] = {}
         if not program.known:
             program.known.update(_known(program, fmt))
         self.reads: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = program.known["reads"]
@@ -44,10 +45,14 @@ class Times:
 
     def behind(self, source: int, reader: int, buffer: int) -> int | None:
         """Return how many cycles behind `source` an operation that reads what it wrote may start; None where it reads none of it."""
-        first = self.reads[reader, buffer][0]
-        used = first != NEVER
-        written = self.writes[source][1]
-        return int((written[used] + 1 - first[used]).max()) if used.any() else None
+        key = source, reader, buffer
+        if key not in self._behind:
+            first = self.reads[reader, buffer][0]
+            used = first != NEVER
+            written = self.writes[source][1]
+            found = int((written[used] + 1 - first[used]).max()) if used.any() else None
+            self._behind[key] = found
+        return self._behind[key]
 
 
 def _known(program: Program, fmt: Format) -> dict[str, dict]:
@@ -100,7 +105,7 @@ def facts(graph: Graph, fmt: Format) -> dict[str, Any]:
                 spare = depth(program.lanes) - depth(min(program.lanes, op.columns))
                 early = spare * latency(REDUCE_FN[op.reduce], fmt)
                 times.writes[number] = tuple(t - early for t in times.writes[number])
-        found.append(max(_way(times, model) for model in program.models))
+        found.append(max(way(times, model) for model in program.models))
     return {
         "ways": found,
         "interval": least_interval(program, fmt),
@@ -116,7 +121,7 @@ def _products(graph: Graph) -> dict[str, int]:
     return dict(found)
 
 
-def _way(times: Times, model: int) -> int:
+def way(times: Times, model: int) -> int:
     """Return the longest way from a reading of the model to its next writing."""
     ops, longest = times.program.ops, 1
     ahead: dict[int, int] = {}  # from the start of an operation to that of the model's writer

@@ -18,9 +18,9 @@ __all__ = ["Judged", "forced", "judged", "linear", "modelled"]
 
 _LINEAR = """kernel linear(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
   error = sum(w * x) + b - y
-  step  = merge(error * x, {count})
+  step  = merge(error * x{over})
   w    <- w - rate / {count} * step
-  b    <- b - rate / {count} * merge(error, {count})
+  b    <- b - rate / {count} * merge(error{over})
 """
 
 
@@ -41,8 +41,9 @@ class Judged:
 
 
 def linear(count: int) -> Any:
-    """Return the linear model with batches of `count` tuples."""
-    return from_text(_LINEAR.format(count=count), f"linear-{count}.psk")
+    """Return the linear model with batches of `count` tuples; 0: of an epoch."""
+    over = f", {count}" if count else ""
+    return from_text(_LINEAR.format(count=count or 1, over=over), f"linear-{count}.psk")
 
 
 def modelled(design: Design, rows: int) -> Any:

@@ -1,0 +1,108 @@
+"""Machine's bound ≤ plan's bound ≤ cycles, and the machine's is the same whatever is asked of a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from penstock.api import assume, compile
+from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import load_kernel
+from penstock.models.analytics.job import machine_bound
+from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
+from testbench.sweep import linear, modelled
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MOST = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+@seed(5)
+@settings(MOST, max_examples=20)
+@given(cases((*FIXED, *FLOATS)))
+def test_drawn_kernels(case: Case) -> None:
+    table, found = case.table(), {}
+    for lanes, threads, ports in ((case.lanes, case.threads, case.ports), (1, 1, 1), (5, 4, 1)):
+        with refusals():
+            design = replace(case, lanes=lanes, threads=threads, ports=ports).design(table)
+        run = design.run(table, "model")
+        if run.errors:
+            continue
+        assert run.bound and run.bound_machine and run.cycles
+        assert run.bound_machine.cycles <= run.bound.cycles <= run.cycles
+        assert found.setdefault(run.epochs, run.bound_machine) == run.bound_machine
+
+
+#: kernels of the examples with sizes, and targets with options of their memory
+KERNELS = [
+    ("linear", {"d": 54}),
+    ("logistic", {"d": 300}),
+    ("ridge", {"d": 7}),
+    ("mlp", {"d": 20, "h": 6}),
+    ("lrmf", {"m": 8, "n": 24, "k": 3}),
+    (256, {"d": 10}),
+    (0, {"d": 30}),
+]
+PARTS = [("vu9p", None), ("u55c", "dram"), ("ulx3s-85f", "dram"), ("icebreaker", None)]
+
+
+@seed(8)
+@settings(MOST, max_examples=40)
+@given(
+    st.sampled_from(KERNELS),
+    st.sampled_from(PARTS),
+    st.lists(
+        st.builds(
+            Choices,
+            *(st.sampled_from((None, *some)) for some in ((1, 3, 16, 32), (1, 2, 12, 16, 64))),
+            *(st.sampled_from((None, *some)) for some in ((1, 4), (1, 3))),
+            prefer=st.sampled_from(("time", "area", "energy")),
+            fill=st.sampled_from((0.5, 1.0)),
+        ),
+        min_size=3,
+        max_size=4,
+    ),
+    st.integers(1, 700),
+)
+def test_forced_plans(kernel: tuple, part: tuple, forced: list[Choices], rows: int) -> None:
+    """Of whatever part of a batch the rows are; and with a bound of each kind that is the largest."""
+    name, dims = kernel
+    traced = load_kernel(EXAMPLES / f"{name}.py") if isinstance(name, str) else linear(name)
+    found = set()
+    for choices in forced:
+        try:
+            design = compile(
+                traced, part[0], format="bfloat16", dims=dims, memory=part[1], choices=choices
+            )
+        except KernelError as refused:
+            assert refused.diagnostic.code in ("E601", "E605")
+            continue
+        run = modelled(design, rows)
+        assert run.bound_machine.cycles <= run.bound.cycles <= run.cycles
+        found.add(run.bound_machine)
+    assert len(found) <= 1
+
+
+@pytest.mark.parametrize(
+    ("dims", "part", "by"),
+    [(54, "vu9p", "recurrence"), (520, "vu9p", "memory"), (30, "icebreaker", "products")],
+)
+def test_what_binds(dims: int, part: str, by: str) -> None:
+    """Fewer pages, a part with twice the multipliers, batches twice as large: each term is nearly half of what it was."""
+    design = compile(
+        linear(16), part, format="float32" if part == "vu9p" else "fixed:4,4", dims={"d": dims}
+    )
+    table = assume(design.plan.schema, 4096)
+    bound = lambda plan, have: machine_bound(plan, have, table.pages, 4096, design.memory, 1)
+    full, have = bound(design.plan, design.target), design.target
+    assert full is not None and full.by == by
+    halves = {
+        "recurrence": bound(replace(design.plan, merge_count=32), have),
+        "memory": bound(design.plan, replace(have, ports=2)),
+        "products": bound(design.plan, replace(have, dsp=2 * have.dsp, lut=2 * have.lut)),
+    }
+    assert 0.45 < getattr(halves[by], by) / getattr(full, by) < 0.6

@@ -1,0 +1,56 @@
+"""Static schedules beside the optimum of an integer program with the same units and interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from penstock.dsl.analytics.lower import lower
+from penstock.dsl.analytics.schedule import schedule
+from penstock.dsl.core.load import from_text
+from penstock.models.numerics.formats import parse_format
+from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
+from testbench.optimum import least_batch
+
+MOST = settings(
+    deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
+
+
+def ratios(graphs: int, start: int) -> list[tuple[float, str]]:
+    """Return schedule ÷ optimum of so many drawn kernels of 5 to 30 operations, with the kernels' texts."""
+    found: list[tuple[float, str]] = []
+
+    @seed(start)
+    @settings(MOST, max_examples=8 * graphs)
+    @given(cases((*FIXED, *FLOATS)), st.sampled_from((1, 6, 1 << 20)))
+    def draw(case: Case, interval: int) -> None:
+        if len(found) == graphs:
+            return
+        fmt = parse_format(case.format)
+        with refusals():
+            graph = from_text(case.text, "drawn.psk").trace(dict(case.sizes))
+            program = lower(graph, case.lanes, serial_limit=interval)
+        if not 5 <= len(program.ops) <= 30:
+            return
+        made = schedule(program, fmt, case.threads, interval)
+        least = least_batch(program, fmt, case.threads, made.units, made.schedule)
+        assert least <= made.schedule.batch, case.text
+        found.append(
+            (made.schedule.batch / least, f"{case.text} {case.lanes} {case.threads} {interval}")
+        )
+
+    draw()
+    assert len(found) == graphs
+    return found
+
+
+@pytest.mark.parametrize(
+    ("graphs", "start"), [(24, 1), pytest.param(200, 2, marks=pytest.mark.long)]
+)
+def test_schedules_are_nearly_as_short_as_any(graphs: int, start: int) -> None:
+    found = ratios(graphs, start)
+    assert [pair for pair in found if pair[0] > 1.1] == []
+    assert np.mean([ratio == 1 for ratio, _ in found]) >= 0.8
