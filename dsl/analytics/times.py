@@ -7,8 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...models.analytics.config import depth
-from ...models.analytics.timing import REDUCE_FN, merge_latency, read_times, write_times
+from ...models.analytics.timing import (
+    REDUCE_FN,
+    merge_latency,
+    read_times,
+    result_delay,
+    write_times,
+)
 from ...models.numerics.formats import Format
 from ...models.numerics.latency import latency
 from ..core.graph import Graph
@@ -95,17 +100,10 @@ def facts(graph: Graph, fmt: Format) -> dict[str, Any]:
     """
     columns = max([1, *((1, *node.shape)[-1] for node in graph.nodes)])
     program = lower(graph, columns, serial_limit=1)
-    found = []
-    for level in range(_LEVELS + 1):
-        times = Times(program, fmt, 1 << level)
-        for number, op in enumerate(program.ops):
-            if (
-                op.lane_reduce and op.reduce is not None
-            ):  # a plan may have as many lanes as fit this row
-                spare = depth(program.lanes) - depth(min(program.lanes, op.columns))
-                early = spare * latency(REDUCE_FN[op.reduce], fmt)
-                times.writes[number] = tuple(t - early for t in times.writes[number])
-        found.append(max(way(times, model) for model in program.models))
+    found = [
+        max(_least_way(program, fmt, 1 << level, model) for model in program.models)
+        for level in range(_LEVELS + 1)
+    ]
     return {
         "ways": found,
         "interval": least_interval(program, fmt),
@@ -119,6 +117,34 @@ def _products(graph: Graph) -> dict[str, int]:
         if op.region == "group" and op.home == "thread":
             found[op.fn] += op.beats
     return dict(found)
+
+
+def _least_way(program: Program, fmt: Format, threads: int, model: int) -> int:
+    """Return the longest way from the end of a reading of the model to its next writing, for any lanes.
+
+    An operation ends, at the earliest, its delay after it read what is written last of an operand; all its beats after it read a single
+    number. Its tree over lanes and over time has the levels of one over the whole row at least.
+    """
+    ops = program.ops
+    delays = [
+        result_delay(op, fmt, min(program.lanes, op.columns or program.lanes), threads)
+        for op in ops
+    ]
+    writer = {op.dest: n for n, op in enumerate(ops)}
+    last, longest = writer[model], 1
+    ahead = {last: 0}
+    for n in reversed(range(len(ops))):
+        if n not in ahead:
+            continue
+        for buffer in {operand.buffer for operand in ops[n].operands}:
+            step = ahead[n] + delays[n] + 1
+            if buffer == model and ops[n].region != "epoch":
+                longest = max(longest, step)
+            source, held = writer.get(buffer, n), program.buffers[buffer]
+            if source < n and held.kind != "model":
+                step += (ops[n].beats - 1) * (held.rows * held.cols == 1)
+                ahead[source] = max(ahead.get(source, 0), step)
+    return longest
 
 
 def way(times: Times, model: int) -> int:

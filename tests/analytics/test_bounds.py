@@ -94,7 +94,7 @@ def test_forced_plans(kernel: tuple, part: tuple, forced: list[Choices], rows: i
 def test_what_binds(dims: int, part: str, by: str) -> None:
     """Fewer pages, a part with twice the multipliers, batches twice as large: each term is nearly half of what it was."""
     design = compile(
-        linear(16), part, format="float32" if part == "vu9p" else "fixed:4,4", dims={"d": dims}
+        linear(16), part, format="float32" if part == "vu9p" else "fixed:8,8", dims={"d": dims}
     )
     table = assume(design.plan.schema, 4096)
     bound = lambda plan, have: machine_bound(plan, have, table.pages, 4096, design.memory, 1)
