@@ -147,15 +147,11 @@ def terms(design: Design, run: Run) -> dict[str, int]:
 
 
 def missing(design: Design, run: Run) -> str:
-    """Say which part of the engine explains what the bound does not: the greatest term that is not in it, as a multiple of the bound."""
-    assert run.bound is not None and run.cycles is not None
-    outside = {
-        name: value
-        for name, value in terms(design, run).items()
-        if name not in ("memory", "operations", "recurrence")
-    }
-    name = max(outside, key=lambda key: outside[key])
-    return f"{name}: {outside[name] / run.bound.cycles:.2f} × bound"
+    """Say which part of the engine explains what the machine's bound does not: the greatest term of the plan, as a multiple of it."""
+    assert run.bound_machine is not None
+    found = terms(design, run)
+    name = max(found, key=lambda key: found[key])
+    return f"{name}: {found[name] / run.bound_machine.cycles:.2f} × the machine's"
 
 
 # measuring

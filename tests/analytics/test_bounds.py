@@ -13,7 +13,9 @@ from penstock.api import assume, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import machine_bound
+from penstock.models.target import Target
 from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
 from testbench.sweep import linear, modelled
 
@@ -88,21 +90,21 @@ def test_forced_plans(kernel: tuple, part: tuple, forced: list[Choices], rows: i
 
 
 @pytest.mark.parametrize(
-    ("dims", "part", "by"),
-    [(54, "vu9p", "recurrence"), (520, "vu9p", "memory"), (30, "icebreaker", "products")],
+    ("dims", "dsp", "by"),
+    [(54, 6840, "recurrence"), (520, 6840, "memory"), (54, 2, "products"), (54, 0, "products")],
 )
-def test_what_binds(dims: int, part: str, by: str) -> None:
-    """Fewer pages, a part with twice the multipliers, batches twice as large: each term is nearly half of what it was."""
-    design = compile(
-        linear(16), part, format="float32" if part == "vu9p" else "fixed:8,8", dims={"d": dims}
-    )
-    table = assume(design.plan.schema, 4096)
-    bound = lambda plan, have: machine_bound(plan, have, table.pages, 4096, design.memory, 1)
-    full, have = bound(design.plan, design.target), design.target
-    assert full is not None and full.by == by
-    halves = {
-        "recurrence": bound(replace(design.plan, merge_count=32), have),
-        "memory": bound(design.plan, replace(have, ports=2)),
-        "products": bound(design.plan, replace(have, dsp=2 * have.dsp, lut=2 * have.lut)),
-    }
-    assert 0.45 < getattr(halves[by], by) / getattr(full, by) < 0.6
+def test_what_binds(dims: int, dsp: int, by: str) -> None:
+    """Batches twice as large, twice the ports, twice the multipliers or what they are made of: each term is half of what it was, about."""
+    design = compile(linear(16), "vu9p", dims={"d": dims})
+    table, have = assume(design.plan.schema, 4096), replace(design.target, dsp=dsp)
+    if not dsp:
+        have = replace(have, lut=2_000)
+
+    def bound(plan: AnalyticsPlan, part: Target) -> int:
+        found = machine_bound(plan, part, table.pages, 4096, design.memory, 1)
+        assert found is not None and (plan is not design.plan or part != have or found.by == by)
+        return int(getattr(found, by))
+
+    plan = replace(design.plan, merge_count=32) if by == "recurrence" else design.plan
+    more = {"memory": {"ports": 2}, "products": {"dsp": 2 * dsp, "lut": 2 * have.lut}}
+    assert 0.45 < bound(plan, replace(have, **more.get(by, {}))) / bound(design.plan, have) < 0.6

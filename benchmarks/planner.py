@@ -1,0 +1,131 @@
+"""The planner beside a full sweep of forced options, beside the machine's bound, and beside an earlier planner.
+
+python benchmarks/planner.py               # 10 sizes × 2 merges × 3 targets against a sweep of all forced options: an hour
+python benchmarks/planner.py --dram        # DAnA's shapes under DRAM timing against the machine's bound
+python benchmarks/planner.py --against 20074e0     # seconds of planning, both in one run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from common import ROOT, SHAPES, kernel, markdown, merged, missing, schema
+
+from penstock.api import compile
+from testbench.sweep import judged, linear, modelled
+
+SIZES = (1, 3, 10, 30, 54, 100, 300, 1000, 3000, 8000)
+MERGES = (16, 256)
+TARGETS = ("ulx3s-85f", "vu9p", "u55c")
+ROWS = 20_000
+
+
+def swept(sizes: tuple[int, ...]) -> str:
+    rows, worst = [], 0.0
+    for size in sizes:
+        for merge in MERGES:
+            for target in TARGETS:
+                begin = perf_counter()
+                found = judged(linear(merge), target, ROWS, dims={"d": size})
+                worst = max(worst, found.ratio)
+                rows.append(
+                    (
+                        size,
+                        merge,
+                        target,
+                        f"{found.cycles:,}",
+                        f"{found.best:,}",
+                        f"{found.ratio:.3f}",
+                        f"{found.cycles / found.machine:.3f}",
+                        found.plans,
+                    )
+                )
+                print(*rows[-1], f"{perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    header = "d", "merge", "target", "cycles", "best of the sweep", "ratio", "÷ machine's", "plans"
+    return markdown(header, rows) + f"\n\nAt most {worst:.3f} × the best plan that fits."
+
+
+def dram() -> str:
+    rows = []
+    for target, memory in (("ulx3s-85f", "dram"), ("vu9p", "ddr4-2400"), ("u55c", "dram")):
+        for name in ("linear", "logistic", "svm", "ridge", "mlp"):
+            for features in SHAPES:
+                dims = {"h": 8} if name == "mlp" else {}
+                design = compile(kernel(name), target, schema(features), dims=dims, memory=memory)
+                run = modelled(design, ROWS)
+                ratio = run.cycles / run.bound_machine.cycles
+                goal = 1.15 if name == "mlp" else 1.05
+                why = "" if ratio <= goal else missing(design, run)
+                rows.append((f"{name} {features}", target, memory, f"{ratio:.3f}", why))
+                print(*rows[-1], file=sys.stderr, flush=True)
+    return markdown(("kernel", "target", "memory", "÷ machine's bound", "short of the goal"), rows)
+
+
+def seconds() -> Iterator[float]:
+    """Time the planning of each shape: the quickest of three."""
+    for size in (10, 54, 100, 520, 1000, 8000):
+        for merge in MERGES:
+            for target in TARGETS:
+                times = []
+                for _ in range(3):
+                    begin = perf_counter()
+                    compile(merged("linear", merge), target, dims={"d": size})
+                    times.append(perf_counter() - begin)
+                yield min(times)
+
+
+def against(revision: str) -> str:
+    """Return how long planning takes beside that of a revision; each in processes of its own, by turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder, "tree")
+        tree.mkdir()
+        archive = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True)
+        subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
+        package = Path(folder, "path", "penstock")
+        shutil.copytree(tree / "src" / "penstock", package)
+        for part in ("boards", "dsl", "hdl", "host", "models", "sim"):
+            shutil.copytree(tree / part, package / part)
+        times: dict[str, list[list[float]]] = {"": [], str(package.parent): []}
+        for _ in range(2):
+            for path, found in times.items():
+                environment = {**os.environ, **({"PYTHONPATH": path} if path else {})}
+                command = [sys.executable, __file__, "--seconds"]
+                done = subprocess.run(command, env=environment, capture_output=True, check=True)
+                found.append(json.loads(done.stdout))
+    now, then = ([min(pair) for pair in zip(*found, strict=True)] for found in times.values())
+    ratios = [a / b for a, b in zip(now, then, strict=True)]
+    return (
+        f"{len(ratios)} plans: {sum(now):.1f} s beside {sum(then):.1f} s at {revision}: "
+        f"{sum(now) / sum(then):.2f} × in all, {median(ratios):.2f} × at the median, {max(ratios):.2f} × at most"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="three sizes of the sweep")
+    parser.add_argument("--dram", action="store_true")
+    parser.add_argument("--against", metavar="REVISION")
+    parser.add_argument("--seconds", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.seconds:
+        print(json.dumps(list(seconds())))
+    elif given.against:
+        print(against(given.against))
+    else:
+        print(dram() if given.dram else swept(SIZES[1::4] if given.quick else SIZES))
+
+
+if __name__ == "__main__":
+    main()

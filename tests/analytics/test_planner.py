@@ -1,0 +1,62 @@
+"""The planner's plans beside sweeps of forced options, and what --prefer and --fill ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.api import compile
+from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.diagnostics import KernelError
+from testbench.sweep import judged, linear, modelled
+
+
+@pytest.mark.parametrize(
+    ("dims", "merge", "part"),
+    [
+        (2, 16, "ulx3s-85f"),
+        (40, 4, "vu9p"),
+        pytest.param(100, 256, "vu9p", marks=pytest.mark.long),
+        pytest.param(1000, 16, "u55c", marks=pytest.mark.long),
+    ],
+)
+def test_hardly_any_forced_plan_is_faster(dims: int, merge: int, part: str) -> None:
+    """All of them, with the units that the planner gives them, where they fit."""
+    assert judged(linear(merge), part, 5000, dims={"d": dims}).ratio <= 1.03
+
+
+def test_threads_or_slots_where_tuples_wait() -> None:
+    """One thread with 8 slots took 537,044 cycles: 8 tuples at a time were too few for the way through it."""
+    design = compile(linear(256), "vu9p", dims={"d": 100})
+    assert modelled(design, 50_000).cycles <= 380_000
+
+
+def test_preferences() -> None:
+    made = {
+        prefer: compile(linear(16), "vu9p", dims={"d": 54}, choices=Choices(prefer=prefer))
+        for prefer in ("time", "area", "energy")
+    }
+    cycles = {name: modelled(design, 5000).cycles for name, design in made.items()}
+    assert min(cycles.values()) == cycles["time"] < cycles["area"] <= 2 * cycles["time"]
+    assert made["area"].resources.lut < made["time"].resources.lut
+
+    def joules(name: str) -> float:
+        share = max(made[name].resources.shares(made[name].target).values())
+        return cycles[name] * (35 + 125 * share)
+
+    assert joules("energy") <= min(joules("time"), joules("area"))
+
+
+def test_fill() -> None:
+    """No resource beyond what is asked for, unless nothing else fits; more to take is no loss."""
+    cycles = []
+    for fill in (0.3, 0.8, 1.0):
+        design = compile(linear(16), "u55c", dims={"d": 520}, choices=Choices(fill=fill))
+        assert max(design.resources.shares(design.target).values()) <= fill
+        cycles.append(modelled(design, 3000).cycles)
+    assert cycles == sorted(cycles, reverse=True) and cycles[0] > cycles[2]
+    full = compile(linear(4), "small", dims={"d": 2}, choices=Choices(fill=0.01))
+    assert max(full.resources.shares(full.target).values()) > 0.01
+    with pytest.raises(KernelError, match="E601|does not fit"):
+        compile(linear(16), "small", dims={"d": 4000}, choices=replace(Choices(), fill=1.0))
