@@ -166,8 +166,8 @@ class _Planner:
         slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
         points = []
         for lanes, threads, ports in space:
-            most = maker.walkers(lanes)
-            for walkers in {maker.choices.walkers} - {None} or {most, -(-most // 2), 1}:
+            most, given = maker.walkers(lanes), maker.choices.walkers
+            for walkers in {most, -(-most // 2), 1} if given is None else {given}:
                 stream = maker.stream(lanes, walkers)
                 interval = max(1, int(stream * threads / ports))
                 points.append((stream / ports, Point(lanes, threads, ports, walkers, interval)))

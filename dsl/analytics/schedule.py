@@ -351,7 +351,8 @@ class _Scheduler:
                 source = self.writer[buffer]
                 ahead[source] = max(ahead[source], ahead[n] + step)
         rank = {"group": 0, "batch": 1, "epoch": 2}
-        left, placed = set(ahead), set()
+        left = set(ahead)
+        placed: set[int] = set()
         found: list[int] = []
         models = set(self.program.models)
         while left:

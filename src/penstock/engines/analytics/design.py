@@ -25,6 +25,7 @@ from penstock.models.strider.table import walk_table
 from penstock.models.target import Target
 from penstock.tables import RowError, table_on
 
+from .measure import ROWS
 from .workload import Assumption, Training
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class AnalyticsDesign(Design):
             "interval": plan.schedule.interval,
             "batch": plan.schedule.batch,
             "units": len(plan.units),
+            "planned_rows": ROWS,
         }
 
     def to_json(self) -> dict[str, Any]:

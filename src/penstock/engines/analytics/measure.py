@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from penstock.assumed import assume
+from penstock.assumed import Assumed, assume
 from penstock.host.sources import SourceError
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import run
@@ -42,7 +42,7 @@ class Measure:
         return fast(self.given)
 
     @cached_property
-    def table(self):  # type: ignore[no-untyped-def]
+    def table(self) -> Assumed:
         return assume(self.schema, ROWS)
 
     def events(self, plan: AnalyticsPlan) -> Events:
