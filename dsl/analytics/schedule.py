@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 
 from ...models.analytics.config import FETCH, Buffer, Op, Schedule, Unit
 from ...models.numerics.formats import Format
@@ -158,11 +159,14 @@ class _Scheduler:
 
     def _tried(self, count: Mapping[Key, int], interval: int, batch: int) -> list[Scheduled]:
         """Return what came of aiming at a distance of `batch`: in several orders, in which what came too late last time comes first with what it needs."""
-        for order in (self._urgent, self._order()):
+        lows = self._lows(batch)
+        if lows is None:
+            return []
+        slack = {n: lows[n] - self._ahead[n] for n in lows}
+        keys = ({n: -self._ahead[n] for n in lows}, lows, slack)
+        for order in (self._order(), *map(self._ordered, keys)):
             for _ in range(_BOOSTS):
-                placed = self._aimed(count, interval, batch, order)
-                if placed is None:
-                    return []
+                placed = self._aimed(count, interval, batch, order, lows)
                 if isinstance(placed, Placement):
                     return [self._finish(placed)]
                 first = self._needed(placed)
@@ -238,12 +242,14 @@ class _Scheduler:
         return {**placement.starts, **after.starts}, units
 
     def _aimed(
-        self, count: Mapping[Key, int], interval: int, batch: int, order: Sequence[int]
-    ) -> Placement | int | None:
-        """Return a placement with a distance of `batch` from batch to batch, or what operation came too late for it; None where it cannot be."""
-        lows = self._lows(batch)
-        if lows is None:
-            return None
+        self,
+        count: Mapping[Key, int],
+        interval: int,
+        batch: int,
+        order: Sequence[int],
+        lows: Mapping[int, int],
+    ) -> Placement | int:
+        """Return a placement with a distance of `batch` from batch to batch, or what operation came too late for it."""
         order = [n for n in order if n in lows]
         placement = Placement({n: self._uses(n) for n in order}, count, interval)
         starts = placement.starts
@@ -340,29 +346,41 @@ class _Scheduler:
         return found
 
     @cached_property
-    def _urgent(self) -> list[int]:
-        """The operations in an order in which they can be placed, those with the longest way to a new model first."""
-        ops, ahead = self.program.ops, dict.fromkeys(range(len(self.program.ops)), 0)
-        sources: dict[int, set[int]] = {}
+    def _ahead(self) -> dict[int, int]:
+        """The longest way from each operation's start to that of any that depends on it."""
+        ahead = dict.fromkeys(range(len(self.program.ops)), 0)
         for n in reversed(self._order()):
-            sources[n] = {self.writer[o.buffer] for o in ops[n].operands if o.buffer in self.writer}
-            for buffer in {o.buffer for o in ops[n].operands} & self.writer.keys():
-                step = self.times.behind(self.writer[buffer], n, buffer) or 0
-                source = self.writer[buffer]
+            for source, buffer in self._sources[n]:
+                step = self.times.behind(source, n, buffer) or 0
                 ahead[source] = max(ahead[source], ahead[n] + step)
-        rank = {"group": 0, "batch": 1, "epoch": 2}
-        left = set(ahead)
-        placed: set[int] = set()
-        found: list[int] = []
-        models = set(self.program.models)
-        while left:
-            ready = [n for n in left if sources[n] <= placed]
-            chosen = min(
-                ready, key=lambda n: (rank[ops[n].region], ops[n].dest in models, -ahead[n], n)
-            )
+        return ahead
+
+    @cached_property
+    def _sources(self) -> dict[int, set[tuple[int, int]]]:
+        """Whose results each operation reads, in which buffer."""
+        return {
+            n: {(self.writer[o.buffer], o.buffer) for o in op.operands if o.buffer in self.writer}
+            for n, op in enumerate(self.program.ops)
+        }
+
+    def _ordered(self, key: Mapping[int, int]) -> list[int]:
+        """Return operations in an order in which they can be placed, of those that can be next the one with the least key; new models last."""
+        waits = {n: {source for source, _ in self._sources[n]} & key.keys() for n in key}
+        then: dict[int, list[int]] = defaultdict(list)
+        for n, sources in waits.items():
+            for source in sources:
+                then[source].append(n)
+        models, found = set(self.program.models), []
+        rank = lambda n: (self.program.ops[n].dest in models, key[n], n)
+        ready = [rank(n) for n, sources in waits.items() if not sources]
+        heapify(ready)
+        while ready:
+            chosen = heappop(ready)[-1]
             found.append(chosen)
-            placed.add(chosen)
-            left.discard(chosen)
+            for n in then[chosen]:
+                waits[n].discard(chosen)
+                if not waits[n]:
+                    heappush(ready, rank(n))
         return found
 
     def _after_readers(self, number: int, starts: Mapping[int, int]) -> int:

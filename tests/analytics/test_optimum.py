@@ -37,6 +37,8 @@ def ratios(graphs: int, start: int) -> list[tuple[float, str]]:
             return
         made = schedule(program, fmt, case.threads, interval)
         least = least_batch(program, fmt, case.threads, made.units, made.schedule)
+        if least is None:
+            return
         assert least <= made.schedule.batch, case.text
         found.append(
             (made.schedule.batch / least, f"{case.text} {case.lanes} {case.threads} {interval}")

@@ -45,8 +45,8 @@ class _Ilp:
             sums[name] += factor
         self.rows.append((dict(sums), low, high))
 
-    def least(self, seconds: float) -> float:
-        """Return the optimum, or what it is at least."""
+    def least(self, nodes: int) -> float | None:
+        """Return the optimum, or what it is at least; None where so many nodes do not tell."""
         entries = [
             (r, name, f) for r, (terms, _, _) in enumerate(self.rows) for name, f in terms.items()
         ]
@@ -60,10 +60,10 @@ class _Ilp:
             integrality=self.whole,
             bounds=Bounds(self.lows, self.highs),
             constraints=limits,
-            options={"time_limit": seconds, "mip_rel_gap": 0},
+            options={"node_limit": nodes, "mip_rel_gap": 0},
         )
         assert found.status in (0, 1), found.message
-        return float(found.fun if found.status == 0 else found.mip_dual_bound)
+        return found.fun if found.status == 0 else found.mip_dual_bound
 
 
 def least_batch(
@@ -72,9 +72,9 @@ def least_batch(
     threads: int,
     units: Sequence[Unit],
     schedule: Schedule,
-    seconds: float = 4,
-) -> int:
-    """Return the least `Schedule.batch` with as many units of each kind and the same interval."""
+    nodes: int = 4000,
+) -> int | None:
+    """Return the least `Schedule.batch` with as many units of each kind and the same interval, or what it is at least."""
     ops, interval, ilp = program.ops, schedule.interval, _Ilp()
     placed = [n for n, op in enumerate(ops) if op.region != "epoch"]
     horizon = 4 * schedule.batch + 4 * interval
@@ -111,7 +111,8 @@ def least_batch(
                 step = int((last + 1 - writes[source][0])[used].max())
                 ilp.row([(1, 0), (1, start[source]), (-1, start[n])], step)
     _place(ilp, program, fmt, units, start, interval, horizon)
-    return int(np.ceil(ilp.least(seconds) - 1e-6))
+    least = ilp.least(nodes)
+    return None if least is None else int(np.ceil(least - 1e-6))
 
 
 def _uses(
