@@ -159,7 +159,7 @@ def test_json_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(report["design"]["digest"]) == 64
     assert {"threads", "lanes", "ports", "walkers", "interval"} <= set(report["design"]["config"])
     assert report["table"] == {"name": "random", "rows": 500, "pages": 5, "assumed": True}
-    assert set(report["cycles"]) == {"model", "bound", "bound_by"}
+    assert set(report["cycles"]) == {"model", "bound", "bound_by", "bound_machine"}
     assert (
         set(report["resources"]) == {"lut", "ff", "dsp", "bram", "uram", "shares", "source"}
         and report["resources"]["source"] == "estimate"

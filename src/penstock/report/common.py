@@ -66,7 +66,7 @@ def cycle_rows(outcome: Outcome, clock: bool = False) -> list[Row]:
     rows = [Row("cycles", f"{cycles:,}{time}")]
     if outcome.model is None:
         return rows
-    bounds = {"bound": outcome.model.bound, "machine's bound": outcome.model.bound_machine}
+    bounds = {"bound": outcome.model.bound, "machine's": outcome.model.bound_machine}
     for name, limits in bounds.items():
         if limits is not None and limits.cycles:
             ratio = f"cycles ÷ bound = {cycles / limits.cycles:.3f}"
