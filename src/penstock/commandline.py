@@ -55,6 +55,12 @@ def PLAN() -> list[click.Parameter]:
             help="Timing of a memory port, in cycles and bytes a cycle, or a DRAM: hbm2, ddr4-2400, "
             "sdr-166, or dram for the target's own.  [default: the target's]",
         ),
+        Once(
+            ("--link",),
+            metavar="KIND",
+            help="What joins host and device: uart, udp, xdma, or gbps=8,latency=10us.  "
+            "[default: the target's]",
+        ),
     ]
 
 

@@ -175,6 +175,7 @@ class Request:
     target: str | None = None
     format: str | None = None
     memory: str | None = None
+    link: str | None = None
     json: str | None = None
     report: str | None = None
     verbose: int = 0
@@ -191,6 +192,6 @@ class Request:
 
     def plans(self, options: Sequence[Option]) -> bool:
         """Return whether anything was said about a plan; `options`: of the engine."""
-        shared = (self.target, self.format, self.memory)
+        shared = (self.target, self.format, self.memory, self.link)
         own = (self.own.get(option.name) for option in options if option.plans)
         return any(value is not None for value in (*shared, *own))

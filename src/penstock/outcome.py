@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from penstock.accounts import Account
     from penstock.engines.design import Design
     from penstock.engines.workload import Workload
     from penstock.run import Run
@@ -79,6 +80,7 @@ class Outcome:
     folder: str | None = None
     files: dict[str, int] = field(default_factory=dict)
     placed: dict[str, Any] | None = None
+    account: Account | None = None
     errors: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -157,6 +159,8 @@ class Outcome:
                 report["table"]["read"] = asdict(self.workload.provenance)
         if cycles := self._cycles():
             report["cycles"] = cycles
+        if self.account is not None:
+            report |= self.account.to_json()
         if self.bit_exact is not None:
             report["bit_exact"] = self.bit_exact
         if self.result is not None:

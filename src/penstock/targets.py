@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 from penstock.boards.catalogue import targets
 from penstock.boards.records import Misread, from_json, read
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
+from penstock.models.link.kinds import KINDS, Link, parse_link
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
 from penstock.models.target import Target
 
-__all__ = ["from_json", "target_named", "timing_of"]
+__all__ = ["from_json", "link_named", "link_of", "target_named", "timing_of"]
 
 targets()  # packages that are left out are warned of here
 
@@ -81,3 +83,28 @@ def timing_of(memory: str | Memory | None, part: Target) -> Memory:
         what = f"a memory port of {part.name} is {part.bus_bytes} bytes wide; it cannot carry {timing.bytes_per_cycle} bytes a cycle"
         raise error("E604", what, Span.whole("--memory"), hint=hint)
     return timing
+
+
+def link_named(text: str, flag: str) -> Link:
+    """Return a link or disk as it is typed behind a flag. Raises KernelError (E604)."""
+    try:
+        return parse_link(text)
+    except ValueError as problem:
+        what, _, hint = str(problem).partition("; ")
+        example = f"as in {flag} gbps=8,latency=10us"
+        raise error("E604", what, Span.whole(flag), hint=hint or example) from None
+
+
+def link_of(target: Target) -> Link | None:
+    """Return the link between a host and a target; None: none is known."""
+    link = target.link
+    if link.kind not in KINDS:
+        return None
+    given: dict[str, Fraction] = {}
+    if link.kind == "uart" and link.baud:
+        given["baud"] = Fraction(link.baud)
+    if link.gbps is not None:
+        given["gbps"] = Fraction(str(link.gbps))
+    if link.latency_us is not None:
+        given["latency"] = Fraction(str(link.latency_us)) / 10**6
+    return KINDS[link.kind](**given)

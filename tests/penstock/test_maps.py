@@ -282,7 +282,7 @@ def test_pages_have_ports_and_merges_as_wide_as_they_have_to_be():
         if size > 8:
             assert moved * 1000 / told.cycles * design.target.clock_mhz * 1e6 > 0.8 * 12e9
             # a link of half the rate takes a port of half the width
-            narrow = ps.compile(made, link="latency=315,bytes=20")
+            narrow = ps.compile(made, link="gbps=40,latency=1.26us")
             assert narrow.plan.host_bus_bytes == 32
     assert widths == {8: (64, 1), 64: (64, 4), 256: (64, 4)}
 

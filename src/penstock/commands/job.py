@@ -49,6 +49,7 @@ class Job:
             seed=request.seed,
             format=request.format,
             memory=request.memory,
+            link=request.link,
             options=request.own,
         )
         return cls(state, command, kernel, engine, given)

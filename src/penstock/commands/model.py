@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
+from penstock.commands.costs import COSTS, costs
 from penstock.options import Count, Once
 from penstock.state import State
 
@@ -47,6 +48,7 @@ def _model(state: State, **values: Any) -> int:
     state.show(job.engine.sections(outcome))
     if rest["profile"]:
         state.show(job.engine.profile(outcome))
+    costs(job, rest)
     return 0
 
 
@@ -65,7 +67,7 @@ COMMANDS = (
     click.Command(
         "model",
         callback=_model,
-        params=parameters("model", KERNEL, DATA, PLAN, OUTPUT, REPORT, _own),
+        params=parameters("model", KERNEL, DATA, PLAN, COSTS, OUTPUT, REPORT, _own),
         help=_model.__doc__,
     ),
 )

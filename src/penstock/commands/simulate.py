@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
+from penstock.commands.costs import COSTS, costs
 from penstock.errors import Conflict
 from penstock.options import Once
 from penstock.state import State
@@ -101,6 +102,7 @@ def _simulate(state: State, **values: Any) -> int:
     state.show(job.engine.sections(outcome))
     if rest["profile"] and outcome.model is not None:
         state.show(job.engine.profile(outcome))
+    costs(job, rest)
     return _verdict(state)
 
 
@@ -217,7 +219,7 @@ COMMANDS = (
     click.Command(
         "simulate",
         callback=_simulate,
-        params=parameters("simulate", KERNEL, DATA, PLAN, OUTPUT, REPORT, _own),
+        params=parameters("simulate", KERNEL, DATA, PLAN, COSTS, OUTPUT, REPORT, _own),
         help=_simulate.__doc__,
     ),
 )

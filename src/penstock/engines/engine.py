@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.diagnostics import Diagnostic
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.failures import Failure
+    from penstock.host.peers import Peer
     from penstock.options import Option, Request
     from penstock.outcome import Outcome
     from penstock.report.rows import Part
@@ -122,6 +123,12 @@ class Engine(ABC):
     def profile(self, outcome: Outcome) -> Iterable[Part]:
         """Return what each line of the kernel costs, where the engine `profiles`."""
         return ()
+
+    def peers(
+        self, kernel: AnyKernel, given: Given, outcome: Outcome, epochs: int
+    ) -> tuple[Sequence[Peer], Sequence[str]]:
+        """Return programs of this CPU that do the work of the run on record, and why one is left out."""
+        return (), ()
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
         """Return a hint that says which size of the kernel fits on a part; `smaller`: by how much

@@ -37,6 +37,7 @@ class Given:
     seed: int | None = None
     format: str | Format | None = None
     memory: str | Memory | None = None
+    link: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -129,6 +130,13 @@ class Workload(ABC):
     def device_bytes(self) -> int:
         """Return the bytes that a run takes of the target's own memory: all of them, unless an engine's host keeps some."""
         return self.memory_bytes()
+
+    #: bytes of a row's values, as a host without Striders would send them; 0 where there are none
+    value_bytes: int = 0
+
+    def moved(self) -> tuple[int, int]:
+        """Return the bytes that the link carries: into memory before the run, and its results. (0, 0) where the run's own ports carry them."""
+        return self.memory_bytes(), 0
 
     @abstractmethod
     def drive(self, machine: Metered) -> Result:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.dsl.core.graph import Graph
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.failures import Failure
+    from penstock.host.peers import Peer
     from penstock.models.heap.schema import Schema
     from penstock.models.numerics.formats import Format
     from penstock.models.target import Target
@@ -151,6 +152,22 @@ class AnalyticsEngine(Engine):
         from .sections import profile
 
         return (profile(outcome),)
+
+    def peers(
+        self, kernel: AnyKernel, given: Given, outcome: Outcome, epochs: int
+    ) -> tuple[Sequence[Peer], Sequence[str]]:
+        from penstock.host.sources import Table
+
+        from .peers import arrays, peers
+
+        assert isinstance(kernel, Kernel)
+        table = getattr(outcome.workload, "table", None)
+        if not isinstance(table, Table):
+            return (), ()
+        graph, _, binding = _front(kernel, replace(given, data=table))
+        values = arrays(table, binding)
+        shaped = {n: v.reshape(len(v), *graph.variables[n].shape) for n, v in values.items()}
+        return peers(graph, shaped, epochs)
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
         assert isinstance(kernel, Kernel)

@@ -9,13 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.dsl.analytics import interp
+from penstock.dsl.core.bind import Binding
 from penstock.dsl.core.graph import Graph
 from penstock.host.peers import Peer
+from penstock.host.sources import Table
 from penstock.sim.native.toolchain import BuildError
 
 from .in_c import InC
 
-__all__ = ["peers"]
+__all__ = ["arrays", "peers"]
+
+
+def arrays(table: Table, binding: Binding) -> dict[str, NDArray[Any]]:
+    """Return the values of each input and output, [rows, *shape]. Raises SourceError."""
+    columns, schema = table.columns(), table.schema.columns
+    found = {}
+    for name, parts in binding.fields.items():
+        pieces = []
+        for part in parts:
+            values = np.asarray(columns[schema[part.attribute].name], np.float64)
+            values = values.reshape(table.rows, -1)
+            pieces.append(values[:, part.first : part.first + part.count])
+        found[name] = np.concatenate(pieces, axis=1)
+    return found
 
 
 def peers(

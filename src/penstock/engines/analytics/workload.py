@@ -74,6 +74,12 @@ class _Places:
         return cls.of(boot, max(result, 1), [share * plan.schema.page_size for share in shares])
 
 
+def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
+    """Return the bytes of pages and of the image that starts a run, and of its result."""
+    boot, result = image_bytes(design.plan)
+    return pages * design.plan.page_size + boot, result
+
+
 def _watchdog(design: AnalyticsDesign) -> int:
     """Return after how many cycles without progress the hardware has hung: many times what anything
     may take."""
@@ -130,7 +136,10 @@ class Assumption(Workload):
         return _cycles(self.design, costs, self.table.pages, memory, plan.epochs)
 
     def memory_bytes(self) -> int:
-        return self.table.pages * self.design.plan.page_size
+        return _Places.of_run(self.design, self.table.pages).size
+
+    def moved(self) -> tuple[int, int]:
+        return _moved(self.design, self.table.pages)
 
     def drive(self, machine: Metered) -> Result:
         raise ValueError("assumed rows have no values")
@@ -184,6 +193,11 @@ class Training(Workload):
             return Cycles(None, error=costs)
         return _cycles(self.design, costs, len(self.table.pages), memory, epochs)
 
+    @property
+    def value_bytes(self) -> int:  # type: ignore[override]
+        plan = self.design.plan
+        return sum(source.count for source in plan.layout.sources) * plan.format.container
+
     def _laid_out(self) -> tuple[np.ndarray, list[np.ndarray], int, _Places]:
         """Return the boot image, each port's pages, the bytes of the result, and the places."""
         design = self.design
@@ -194,6 +208,9 @@ class Training(Workload):
 
     def memory_bytes(self) -> int:
         return self._laid_out()[3].size
+
+    def moved(self) -> tuple[int, int]:
+        return _moved(self.design, len(self.table.pages))
 
     def drive(self, machine: Metered) -> Result:
         boot, parts, result, places = self._laid_out()

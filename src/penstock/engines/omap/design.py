@@ -221,6 +221,9 @@ class Mapped(Workload):
         host = self._places["responses_at"] + round_up(self.count * plan.message_bytes)
         return max(host, plan.hbm_bytes)
 
+    def moved(self) -> tuple[int, int]:
+        return 0, 0
+
     def device_bytes(self) -> int:
         return self.design.plan.hbm_bytes
 

@@ -18,7 +18,7 @@ from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, fitting, largest, plan
 from penstock.models.omap.resources import estimate
 from penstock.models.resources import MOST
-from penstock.targets import timing_of
+from penstock.targets import link_named, timing_of
 
 from .commands import COMMANDS
 from .design import MapDesign, joined
@@ -84,7 +84,7 @@ class MappingEngine(Engine):
         kernel.check()
         timing = timing_of(given.memory, part)
         latency = round(_ROUND_TRIP * part.clock_mhz)
-        link = _link(given.option("link"))
+        link = _link(given.link or given.option("link"), part)
         _check_powers(given)
         few = _channels(given.option("channels"), part, timing)
         cores = given.option("cores")
@@ -219,16 +219,9 @@ def _widest(part: Target, link: Memory | None) -> int:
     return widest
 
 
-def _link(text: str | Memory | None) -> Memory | None:
+def _link(text: str | Memory | None, part: Target) -> Memory | None:
+    """Return the timing of the host's ports over a link. Raises KernelError (E604)."""
     if not isinstance(text, str):
         return text
-    try:
-        return parse_memory(text)
-    except ValueError as problem:
-        what, _, hint = str(problem).partition("; ")
-        raise error(
-            "E604",
-            what,
-            Span.whole("--link"),
-            hint=hint or "as in --link latency=315,bytes=32",
-        ) from None
+    link, hz = link_named(text, "--link"), part.clock_mhz * 1e6
+    return FixedLatency(max(round(link.latency * hz), 1), max(int(link.bytes_per_s / hz), 1))

@@ -29,9 +29,7 @@ class _Size(click.ParamType):
 
 
 _PLAN = tuple(
-    Option(
-        f"--{name}", name, kind, metavar, text, plans=True, forces=name not in ("cipher", "link")
-    )
+    Option(f"--{name}", name, kind, metavar, text, plans=True, forces=name != "cipher")
     for name, kind, metavar, text in (
         ("hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M."),
         (
@@ -75,12 +73,6 @@ _PLAN = tuple(
             click.IntRange(1, 4),
             "N",
             "Channels of HBM that each of a map's ports joins: 1, 2 or 4.  [default: planned]",
-        ),
-        (
-            "link",
-            None,
-            "latency=315,bytes=32",
-            "Timing of a map's host ports.  [default: 1.26 µs at the target's clock]",
         ),
     )
 )

@@ -129,6 +129,9 @@ class Stepping(Workload):
         made, _ = self._run
         return self._results_at + round_up(32 * int(made.reads.sum()) + 1, PAGE)
 
+    def moved(self) -> tuple[int, int]:
+        return self._results_at, 32 * int(self._run[0].reads.sum())
+
     def drive(self, machine: Metered) -> Result:
         made, _ = self._run
         count = int(made.reads.sum())

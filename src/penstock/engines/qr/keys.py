@@ -198,6 +198,9 @@ class Refitting(Workload):
             round_up(len(place_jobs(step.jobs, self.plan, 0).memory)) for step in self.rounds
         )
 
+    def moved(self) -> tuple[int, int]:
+        return sum(len(place_jobs(step.jobs, self.plan, 0).memory) for step in self.rounds), 0
+
     def drive(self, machine: Metered) -> Result:
         machine.reserve(0, self.memory_bytes())
         fits: list[Fit] = []

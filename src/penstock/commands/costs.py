@@ -1,0 +1,179 @@
+"""What a run costs from disk to result, for the commands that predict or simulate one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from penstock.options import Once
+from penstock.targets import link_named, link_of
+
+if TYPE_CHECKING:
+    from penstock.accounts import Account, Machine, Moved
+    from penstock.commands.job import Job
+    from penstock.engines.base import Design, Workload
+    from penstock.host.peers import Measured
+    from penstock.report.rows import Facts
+
+__all__ = ["COSTS", "costs"]
+
+
+def COSTS() -> list[click.Parameter]:
+    return [
+        Once(
+            ("--disk",),
+            metavar="KIND",
+            help="Count the table's way from a disk too, as in gbps=24,latency=100us.  [default: the table is in the host's memory]",
+        ),
+        click.Option(
+            ("--no-striders",),
+            is_flag=True,
+            help="Count a host that reads the pages, at our decoder's rate, and sends values.",
+        ),
+        Once(
+            ("--beside",),
+            type=click.Choice(["cpu"]),
+            help="Run the same work in C and in NumPy on this CPU, and say whether hardware is worth it.",
+        ),
+        Once(
+            ("--worth",),
+            type=click.FloatRange(1, min_open=False),
+            metavar="X",
+            help="Times faster than the best peer that is worth it.  [default: 1.5]",
+        ),
+        Once(
+            ("--cpu-watts",),
+            type=click.FloatRange(0, min_open=True),
+            metavar="W",
+            help="The CPU's watts, where they cannot be measured.",
+        ),
+    ]
+
+
+def costs(job: Job, rest: dict[str, Any]) -> None:
+    """Put on record, and print, what the run on record costs; `rest`: the values of `COSTS`."""
+    from penstock.accounts import account
+
+    outcome = job.state.record
+    design, workload, model = outcome.design, outcome.workload, outcome.model
+    if outcome.cycles is None or design is None or workload is None or model is None:
+        return
+    moved = _moved(job, workload, rest["no_striders"])
+    measured = _measured(job, rest["beside"])
+    worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
+    machine = _machine(design, job.given.link)
+    found = account(
+        outcome.cycles,
+        machine,
+        moved,
+        design.memory,
+        model.commands,
+        disk=None if rest["disk"] is None else link_named(rest["disk"], "--disk"),
+        beside=measured,
+        **worth,
+    )
+    outcome.account = found
+    job.state.show((_facts(found, machine, rest["cpu_watts"]),))
+
+
+def _machine(design: Design, link: str | None) -> Machine:
+    """Return what the design's target says of itself; `link`: in place of its own."""
+    from penstock.accounts import Machine
+    from penstock.models.energy import embodied
+    from penstock.models.feasible import fullest
+
+    target, power = design.target, design.target.power
+    gb = target.memory.bytes / 1e9 if target.dram else 0.0
+    part = target.part
+    made = embodied(
+        getattr(part, "die_mm2", None),
+        getattr(part, "node_nm", None),
+        dram=target.memory.kind.lower(),
+        dram_gb=gb,
+    )
+    return Machine(
+        target.clock.mhz,
+        target.clock.evidence,
+        link_of(target) if link is None else link_named(link, "--link"),
+        None if power is None else power.idle_w,
+        None if power is None else power.max_w,
+        "" if power is None else power.source,
+        min(1.0, fullest(design.resources, target)[1]),
+        made,
+    )
+
+
+def _moved(job: Job, workload: Workload, without: bool) -> Moved:
+    """Return what the run moves. Raises Conflict for --no-striders without a table."""
+    from penstock.accounts import Moved, decoded
+    from penstock.errors import Conflict
+    from penstock.host.sources import Table
+
+    into, out = workload.moved()
+    if not without:
+        return Moved(into, out)
+    table, values = getattr(workload, "table", None), workload.value_bytes
+    if not isinstance(table, Table) or not values:
+        what = "--no-striders is for a kernel that reads the pages of a table, which --data gives"
+        raise Conflict(what, "give --data SRC, for example --data random:rows=1000")
+    return Moved(into, out, decoded(table, values))
+
+
+def _measured(job: Job, beside: str | None) -> list[Measured]:
+    """Run the peers. Raises Conflict where the engine has none for this run."""
+    from penstock.errors import Conflict
+    from penstock.host.peers import measure
+
+    if beside is None:
+        return []
+    run = job.state.record.golden or job.state.record.model
+    assert run is not None
+    peers, left_out = job.engine.peers(job.kernel, job.given, job.state.record, run.epochs)
+    for reason in left_out:
+        job.state.say(f"note: {reason}")
+    if not peers:
+        what = f"--beside {beside}: the engine {job.engine.name} has no peers of this run"
+        raise Conflict(what, "leave it out, or give --data SRC")
+    found = []
+    for peer in peers:
+        with job.state.steps.step(f"beside: {peer.name}"):
+            found += measure(peer)
+    return found
+
+
+def _facts(found: Account, machine: Machine, watts: float | None) -> Facts:
+    from penstock.host.peers import joules
+    from penstock.report.rows import Facts, Row
+    from penstock.report.words import amount, seconds_text
+
+    rows = []
+    for name, value in found.seconds.streams.items():
+        what = f", exact at {machine.clock_mhz:g} MHz ({machine.clock_evidence})"
+        rows.append(
+            Row(name, seconds_text(float(value)) + (what if name == "engine" else ", estimated"))
+        )
+    rows.append(
+        Row("total", f"{seconds_text(float(found.seconds.total))}; {found.seconds.binds} binds")
+    )
+    spent = found.energy.joules
+    if spent is None:
+        rows.append(Row("energy", f"not known: {'; '.join(found.energy.sources)}"))
+    else:
+        most = found.energy.ceiling
+        at_most = "" if most is None else f", at most {amount(most)} J"
+        rows.append(Row("energy", f"{amount(spent)} J, estimated{at_most}"))
+    if found.carbon is not None:
+        rows.append(
+            Row(
+                "carbon",
+                f"{found.carbon.kg * 1000:.3g} g CO2, estimated; {found.carbon.made.source}",
+            )
+        )
+    for each in found.beside:
+        took = joules(each, watts)
+        power = took.source if took.value is None else f"{amount(took.value)} J ({took.source})"
+        rows.append(Row("beside", f"{each.beside()}; energy {power}"))
+    if found.verdict is not None:
+        rows.append(Row("verdict", found.verdict.text))
+    return Facts(tuple(rows), title="from disk to result")

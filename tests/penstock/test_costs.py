@@ -1,0 +1,72 @@
+"""What commands print of a run from disk to result: the streams by hand, energy, peers, the verdict; what they refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MODEL = ["model", str(EXAMPLES / "logistic.py"), "--dim", "d=6", "-q", "--json", "r.json"]
+
+
+def reported(*words: str) -> dict[str, object]:
+    assert run([*MODEL, *words]) == 0
+    return json.loads(Path("r.json").read_text())
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_streams_of_a_run() -> None:
+    """A table at 8 Gbit/s with 10 µs before the first byte, in chunks of 1 MiB, each of a burst of its own."""
+    words = ("--rows", "300000", "--target", "u55c", "--link", "gbps=8,latency=10us")
+    warm, cold = reported(*words), reported(*words, "--disk", "gbps=4,latency=1ms")
+    found, cycles = warm["seconds"], warm["cycles"]["model"]
+    pages = warm["table"]["pages"] * 8192
+    assert found["engine"] == pytest.approx(cycles / 250e6, rel=1e-12)
+    # the image that starts a run goes over the link, too: some hundred bytes
+    assert pages / 1e9 < found["link"] < (pages + 4096) / 1e9 + 10e-6 * (pages / 2**20 + 2)
+    assert found["total"] == pytest.approx(
+        found["link"] + found["engine"] + found["results"], rel=1e-9
+    )
+    assert "disk" not in found and found["clock_evidence"] == "assumed"
+    assert cold["seconds"]["disk"] > 2 * pages / 1e9 and cold["seconds"]["total"] > found["total"]
+    energy = warm["energy"]
+    assert 0 < energy["joules"] < energy["ceiling"] and "estimate" in energy["source"]
+
+
+def test_a_target_without_link_or_watts_says_so() -> None:
+    found = reported("--rows", "1000")
+    assert set(found["seconds"]) == {"engine", "total", "clock_mhz", "clock_evidence"}
+    assert "joules" not in found["energy"] and "watts are not known" in found["energy"]["source"]
+
+
+def test_peers_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    found = reported("--data", "random:rows=3000", "--beside", "cpu", "--cpu-watts", "50")
+    assert {peer["name"] for peer in found["beside"]} == {"C", "NumPy"}
+    best = min(peer["seconds"] for peer in found["beside"])
+    ratio = best / found["seconds"]["total"]
+    assert found["verdict"].startswith(f"worth it: {'yes' if ratio >= 1.5 else 'no'}:")
+    assert run([*MODEL[:4], "--data", "random:rows=3000", "--no-striders"]) == 0
+    assert re.search(r"host .*estimated", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rows", "10", "--link", "pigeon"], "error[E604]: there is no link 'pigeon'"),
+        (["--rows", "10", "--disk", "gbps=0"], "error[E604]: gbps must be a number above 0"),
+        (["--rows", "10", "--beside", "cpu"], "has no peers of this run"),
+        (["--rows", "10", "--no-striders"], "--no-striders is for a kernel that reads the pages"),
+    ],
+)
+def test_what_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*MODEL, *words]) == 1
+    assert said in capsys.readouterr().err
