@@ -24,6 +24,7 @@ _API = {
         for name in ("Design", "KernelError", "Run", "SourceError", "compile", "load")
     },
     "Estimator": ("penstock.estimator", "Estimator"),
+    "explore": ("penstock.sweeps.explore", "explore"),
     "open": ("penstock.devices", "open_device"),
     "open_table": ("penstock.host.sources", "open_table"),
     "Target": ("penstock.models.target", "Target"),

@@ -20,6 +20,7 @@ from penstock.estimator import Estimator
 from penstock.host.sources import open_table
 from penstock.models.target import Target
 from penstock.targets import target_named as target
+from penstock.sweeps.explore import explore
 
 __all__ = [
     "Choices",
@@ -45,6 +46,7 @@ __all__ = [
     "bytes",
     "compile",
     "exp",
+    "explore",
     "fit",
     "gaussian",
     "kernel",

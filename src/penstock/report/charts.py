@@ -9,6 +9,7 @@ from .bars import bars
 from .gantt import gantt
 from .roofline import roofline
 from .rows import Chart
+from .scatter import scatter
 from .svg import (
     COLOURS,
     GRID,
@@ -162,6 +163,7 @@ KINDS: dict[str, Callable[..., Drawing]] = {
     "path": path,
     "resources": resources,
     "roofline": roofline,
+    "scatter": scatter,
     "shares": shares,
 }
 

@@ -1,0 +1,1 @@
+"""Sweeps: many points of one kernel, computed by any process, and kept."""

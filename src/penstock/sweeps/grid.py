@@ -1,0 +1,131 @@
+"""What is swept: targets, formats and values of options, and the points that they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import click
+
+from penstock.discovery import engine_named
+from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.hints import closest
+from penstock.options import Option
+from penstock.targets import target_named
+
+from .points import Point, Task, digest, plain
+
+__all__ = ["MOST", "Sweep", "bad", "listed", "made"]
+
+#: points of a sweep, at most
+MOST = 100_000
+_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})(?::([1-9]\d{,17}))?")
+#: what every engine takes and can be swept, beside its own options
+_SHARED = {"memory": Option("--memory", "memory", None, None, "")}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Points of one task, by key in order. `swept`: the values of each swept option, by its name."""
+
+    task: Task
+    points: tuple[Point, ...]
+    swept: Mapping[str, tuple[Any, ...]]
+
+    def asked(self, point: Point) -> dict[str, Any]:
+        """Return what a row says of its point."""
+        own = {**point.options, "memory": point.memory}
+        asked = {"key": point.key, "target": point.target.name, "format": point.format}
+        return asked | {name: own[name] for name in self.swept}
+
+
+def bad(what: str, hint: str, place: str = "--sweep") -> KernelError:
+    """Return the error for a sweep that cannot be made (E906)."""
+    return error("E906", what, Span.whole(place), hint=hint)
+
+
+def listed(text: str) -> list[str]:
+    """Return the parts of a list with commas, in which `fixed:8,24` is one."""
+    return [part.strip() for part in re.findall(r"fixed:\d+,\d+|[^,]+", text)]
+
+
+def _values(name: str, given: Any, option: Option) -> list[Any]:
+    """Return the values of a swept option: of a text such as `1..16`, `1,2,4` or `a=1,b=2|c=3`, or
+    those that are given. Raises KernelError (E906)."""
+    place, raw, form = f"--sweep {name}", [], f"as in --sweep {name}=1..16, 1..16:4 or 1,2,4"
+    parts = given if isinstance(given, Iterable) else [given]
+    if isinstance(given, str):
+        parts = given.split("|" if "|" in given else ",")
+    for part in parts:
+        if not isinstance(part, str) or (part.strip() and ".." not in part):
+            raw.append(part)
+        elif found := _RANGE.fullmatch(part.strip()):
+            several = range(int(found[1]), int(found[2]) + 1, int(found[3] or 1))
+            if not several:
+                raise bad(f"the range {part.strip()} is empty", "its smaller end is first", place)
+            _limited(len(several))
+            raw += map(str, several)
+        else:
+            raise bad(f"{part.strip()!r} is neither a value nor a range", form, place)
+    if not raw:
+        raise bad(f"{name} has no values", form, place)
+    kind = click.types.convert_type(option.type)
+    try:
+        return [kind.convert(each, None, None) for each in raw]
+    except click.BadParameter as problem:
+        said = " ".join(problem.format_message().split()).rstrip(".")
+        hint = "`penstock model --help` has the option"
+        raise bad(f"a value of {name}: {said}", hint, place) from None
+
+
+def _different(values: Sequence[Any], place: str) -> Sequence[Any]:
+    names = [str(getattr(value, "name", value)) for value in values]
+    if not names or "" in names:
+        raise bad("a name is missing", "as in --target vu9p,u55c", place)
+    if twice := next((name for n, name in enumerate(names) if names.index(name) < n), None):
+        raise bad(f"{twice} stands twice", "leave one of them out", place)
+    return values
+
+
+def _limited(count: int) -> None:
+    if count > MOST:
+        hint = "take fewer values, or several sweeps"
+        raise bad(f"these are {count:,} points; a sweep has at most {MOST:,}", hint)
+
+
+def made(
+    task: Task, targets: Sequence[Any], formats: Sequence[Any], sweep: Mapping[str, Any]
+) -> Sweep:
+    """Return the sweep over all targets, formats and values of options.
+
+    Raises KernelError: E906 for options that the engine does not have, or that are no single value,
+    for ranges that are none, values that stand twice and too many points; E602 for a target.
+    """
+    engine, fixed = engine_named(task.engine), task.given.options
+    options = {o.name: o for o in engine.options.get("model", ()) if not (o.repeated or o.flagged)}
+    options |= _SHARED
+    swept: dict[str, tuple[Any, ...]] = {}
+    for given, values in sweep.items():
+        name, place = given.lstrip("-").replace("-", "_"), f"--sweep {given}"
+        if name not in options:
+            what = f"the engine {engine.name} has no option {given} that can be swept"
+            known = ", ".join(sorted(options))
+            raise bad(what, closest(name, options) or f"those are {known}", place)
+        if name in fixed or (name == "memory" and task.given.memory is not None):
+            raise bad(f"{name} is swept, and fixed as well", "leave one of them out", place)
+        swept[name] = tuple(_different(_values(name, values, options[name]), place))
+    parts = [target_named(part) for part in _different(targets, "--target")]
+    names = [form and str(getattr(form, "name", form)) for form in _different(formats, "--format")]
+    _limited(prod(map(len, (parts, names, *swept.values()))))
+    whole, points = task.digest(), []
+    said = {part.name: plain(part) for part in parts}
+    for part, form, *chosen in product(parts, names, *swept.values()):
+        own = {**fixed, **dict(zip(swept, chosen, strict=True))}
+        memory = own.pop("memory", task.given.memory)
+        key = digest([whole, said[part.name], form, plain(memory), plain(own, True)])[:32]
+        points.append(Point(key, part, form, memory, own))
+    return Sweep(task, tuple(sorted(points, key=lambda point: point.key)), swept)

@@ -1,0 +1,196 @@
+"""Points of a sweep: plain data, and the row that each gives, the same in any process."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.cache import digest_of
+from penstock.discovery import engine_named
+from penstock.dsl.core.bind import bind
+from penstock.dsl.core.builder import GraphBuilder
+from penstock.dsl.core.kernel import AnyKernel
+from penstock.engines.base import Design, Given, Workload
+from penstock.failures import USER, failure
+from penstock.models.target import Target
+
+if TYPE_CHECKING:
+    from penstock.run import Run
+
+__all__ = ["FIGURES", "FITS", "Point", "Task", "code_of", "digest", "figures", "plain"]
+
+FITS = "fits"
+#: what a row says of a point that fits, beside what was asked for: what `figures` returns
+FIGURES: dict[str, type] = {
+    "plan": str,
+    "clock_mhz": float,
+    "cycles": int,
+    "bound": int,
+    "bound_by": str,
+    "seconds": float,
+    **dict.fromkeys(("lut", "ff", "dsp", "bram"), int),
+    **dict.fromkeys(("lut_share", "ff_share", "dsp_share", "bram_share"), float),
+}
+
+
+def figures(design: Design, workload: Workload, run: Run) -> dict[str, Any]:
+    """Return what a row says of a point that fits: plain data by the names of `FIGURES`."""
+    part, need, bound = design.target, design.resources, run.bound
+    said = {
+        "plan": json.dumps(plain(design.config())),
+        "clock_mhz": part.clock_mhz,
+        "cycles": run.cycles,
+        "bound": None if bound is None else bound.cycles,
+        "bound_by": None if bound is None else bound.by,
+        "seconds": None if run.cycles is None else run.cycles / (part.clock_mhz * 1e6),
+    }
+    for name in ("lut", "ff", "dsp", "bram"):
+        taken, have = getattr(need, name), getattr(part, name)
+        said |= {name: taken, f"{name}_share": taken / have if have else None}
+    return said
+
+
+@dataclass(frozen=True)
+class Point:
+    """One design with one run. `key`: a digest of all that decides its row; `format`: its name;
+    `options`: the engine's own, swept or not."""
+
+    key: str
+    target: Target
+    format: str | None
+    memory: Any
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all points of a sweep share. `given`: with its data at hand."""
+
+    kernel: AnyKernel
+    engine: str
+    given: Given
+
+    def at(self, point: Point) -> Given:
+        """Return what is given at a point."""
+        own = {"format": point.format, "memory": point.memory, "options": point.options}
+        return replace(self.given, **own)
+
+    def design(self, point: Point, given: Given) -> Design:
+        """Return the point's design. Raises KernelError, SourceError."""
+        kernel = copy.copy(self.kernel)  # compiling leaves warnings on a kernel
+        return engine_named(self.engine).compile(kernel, point.target, given)
+
+    def row(self, point: Point) -> dict[str, Any]:
+        """Return what becomes of a point: `status`, and its figures where it fits. Never raises."""
+        from penstock.run import model
+
+        given = self.at(point)
+        try:
+            design = self.design(point, given)
+            if short := design.resources.fits(design.target):
+                return {"status": f"refused: E601 it needs more {short.upper()} than there is"}
+            workload = design.workload(given)
+            run = model(workload, design.memory)
+            if run.errors:
+                return {"status": f"refused: {run.errors[0]}"}
+            said = {"status": FITS, "format": design.format_name}
+            return said | figures(design, workload, run)
+        except Exception as problem:
+            found = failure(problem)
+            code, message = found.errors[0]["code"], " ".join(found.errors[0]["message"].split())
+            if found.exit_code == USER and not isinstance(problem, (OSError, MemoryError)):
+                return {"status": f"refused: {code} {message}"}
+            return {"status": f"failed: {message}"}
+
+    def digest(self) -> str:
+        """Return a digest of the kernel's graph, the data and all code that decides rows.
+
+        Raises KernelError where the kernel and its data do not go together.
+        """
+        kernel, given = copy.copy(self.kernel), self.given
+        dims, table = given.option("dims", {}), given.data
+        if hasattr(table, "schema"):
+            names, unusable = given.option("bindings"), getattr(table, "unusable", None)
+            dims = bind(kernel, table.schema, names, dims, unusable).dims
+        if hasattr(kernel, "trace"):
+            graph = kernel.trace(dims)
+        elif hasattr(kernel, "body"):
+            builder = GraphBuilder(kernel.dialect, kernel.parameters, dims, kernel.source)
+            graph = kernel.body(builder), builder.nodes
+        else:
+            graph = None
+        source = None if hasattr(table, "schema") else given.source
+        data = plain([table, source, given.rows, given.seed], True)
+        return digest([plain(kernel), plain(graph), data, code_of(*self.modules)])
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Where the code of engine and dialect stands."""
+        return type(engine_named(self.engine)).__module__, type(self.kernel).__module__
+
+
+def digest(value: Any) -> str:
+    """Return the digest of plain data."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+#: fields that say where something stands, or what a graph says anyway
+_PLACES = {"source", "file", "span", "name_span", "warnings", "function", "statements"}
+
+
+def plain(value: Any, files: bool = False) -> Any:
+    """Return a value as JSON has it, the same for equal values in any process: arrays by their
+    digest, and no places. `files`: texts may name files, whose content counts."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str) and files:
+        try:
+            path = Path(value)
+            return (
+                [value, hashlib.sha256(path.read_bytes()).hexdigest()] if path.is_file() else value
+            )
+        except (OSError, ValueError):
+            return value
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, np.ndarray):
+        data = np.ascontiguousarray(value)
+        return [str(data.dtype), list(data.shape), hashlib.sha256(data.data).hexdigest()]
+    if isinstance(value, Enum):
+        return value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {f.name: getattr(value, f.name) for f in fields(value) if f.name not in _PLACES}
+        return [type(value).__name__, plain(own, files)]
+    if isinstance(value, Mapping):
+        return {str(name): plain(value[name], files) for name in sorted(value, key=str)}
+    if isinstance(value, (list, tuple, range)):
+        return [plain(each, files) for each in value]
+    import cloudpickle
+
+    return hashlib.sha256(cloudpickle.dumps(value)).hexdigest()
+
+
+@cache
+def code_of(*modules: str) -> str:
+    """Return a digest of all code that decides rows: Penstock's, and that of the packages, or
+    single files, that these modules belong to."""
+    rooms = [
+        f"penstock{room}" for room in ("", ".boards", ".dsl", ".hdl", ".host", ".models", ".sim")
+    ]
+    others = {name.partition(".")[0] for name in modules} - {"penstock", "__main__"}
+    files = {name: Path(importlib.import_module(name).__file__ or "") for name in (*rooms, *others)}
+    packages = sorted((n, f.parent) for n, f in files.items() if f.name == "__init__.py")
+    single = sorted(f.read_text() for f in files.values() if f.name != "__init__.py")
+    python = ".".join(platform.python_version_tuple()[:2])
+    return digest_of(packages, [python, np.__version__, *single])
