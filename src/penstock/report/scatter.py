@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .svg import COLOURS, GRID, INK, PAPER, WIDTH, Drawing, axes_of, cut, figure, nothing
 from .words import short
@@ -10,7 +11,9 @@ from .words import short
 __all__ = ["scatter"]
 
 _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 76, 24, 40, 52
-_CHARACTER = 7.4  #: px of a character of the legend
+_LEGEND, _CHARACTER = 1 - 16 / _HEIGHT, 7.4  #: where it is, and px of a character
+_OTHERS: dict[str, Any] = {"s": 14, "edgecolor": PAPER, "linewidth": 0.3}
+_AHEAD: dict[str, Any] = {"s": 58, "edgecolor": INK, "linewidth": 1.1}
 
 
 def scatter(
@@ -31,25 +34,22 @@ def scatter(
         values = [point[n] for point in points]
         logarithmic = min(values) > 0 and max(values) > 8 * min(values)
         axis._set_axes_scale("log" if logarithmic else "linear")
-        axis.set_major_locator(LogLocator(numticks=7) if logarithmic else MaxNLocator(7))
+        axis.set_major_locator(
+            LogLocator(subs=(1, 2, 5), numticks=9) if logarithmic else MaxNLocator(7)
+        )
         axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
     axes.grid(True, which="major", color=GRID, linewidth=0.7)
-    at = float(_LEFT)
+    at, named = float(_LEFT), 0
     for n, (name, group) in enumerate(groups.items()):
         colour = COLOURS[n % len(COLOURS)]
-        for ahead in (False, True):
-            some = [point for point in group if point[2] == ahead]
-            axes.scatter(
-                [point[0] for point in some],
-                [point[1] for point in some],
-                s=58 if ahead else 14,
-                color=colour,
-                edgecolor=INK if ahead else PAPER,
-                linewidth=1.1 if ahead else 0.3,
-                zorder=3 + ahead,
-            )
-        chart.text(at / WIDTH, 1 - 16 / _HEIGHT, "■", color=colour, va="center")
-        chart.text((at + 15) / WIDTH, 1 - 16 / _HEIGHT, cut(name, 22), va="center", fontsize=10.5)
-        at += 38 + _CHARACTER * min(len(name), 22)
-    return chart, ""
+        for ahead, looks in enumerate((_OTHERS, _AHEAD)):
+            some = [point for point in group if point[2] == bool(ahead)]
+            xs, ys = ([point[k] for point in some] for k in (0, 1))
+            axes.scatter(xs, ys, color=colour, zorder=3 + ahead, **looks)
+        title = cut(name, 22)
+        if at + 15 + _CHARACTER * len(title) < WIDTH:
+            chart.text(at / WIDTH, _LEGEND, "■", color=colour, va="center")
+            chart.text((at + 15) / WIDTH, _LEGEND, title, va="center", fontsize=10.5)
+            at, named = at + 38 + _CHARACTER * len(title), named + 1
+    return chart, f"{len(groups) - named} more have no room above" if named < len(groups) else ""

@@ -27,7 +27,7 @@ from .points import Point, Task, code_of
 __all__ = ["Crew", "Dask", "Processes", "serve", "unable"]
 
 #: seconds: between looks at the workers, until a scheduler answers, without any worker
-_LOOK, _CONNECT, _PATIENCE = 0.3, 8.0, 60.0
+_LOOK, _CONNECT, _PATIENCE = 0.3, 5.0, 60.0
 
 
 def unable(why: str) -> KernelError:

@@ -77,7 +77,7 @@ def _values(name: str, given: Any, option: Option) -> list[Any]:
     try:
         return [kind.convert(each, None, None) for each in raw]
     except click.BadParameter as problem:
-        said = " ".join(problem.format_message().split()).rstrip(".")
+        said = " ".join(problem.message.split()).rstrip(".")
         hint = "`penstock model --help` has the option"
         raise bad(f"a value of {name}: {said}", hint, place) from None
 

@@ -116,10 +116,10 @@ def parts(
     """Return a report: counts, the points that no other betters, charts of them."""
     front = [row for row in best(rows, pareto) if row["pareto"]]
     able = sum(row["status"] == FITS for row in rows)
-    asked = {"target": {point.target.name: 0 for point in sweep.points}, **sweep.swept}
+    asked = {"target": sorted({point.target.name for point in sweep.points}), **sweep.swept}
     facts = [
         Row("kernel", f"{sweep.task.kernel.name}, engine {sweep.task.engine}"),
-        *(Row(f"  {name}", ", ".join(sorted(map(str, asked[name])))) for name in asked),
+        *(Row(f"  {name}", ", ".join(map(str, asked[name]))) for name in asked),
         Row("points", f"{len(rows):,}: {able:,} fit, {len(rows) - able:,} do not"),
         *(Row("  not", f"{count:,} × {why}") for why, count in _reasons(rows)),
     ]
