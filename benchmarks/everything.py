@@ -18,6 +18,7 @@ MODULES = (
     "accuracy",
     "simulation",
     "model_speed",
+    "explore",
     "verilog_time",
     "postgres_read",
     "peers",

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import socket
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
@@ -17,6 +12,7 @@ import pytest
 
 from penstock.sweeps import crews
 from testbench.command_line import told
+from testbench.dask import cluster, there
 
 #: its points take a while in other processes, and leave a file there
 KERNEL = """import os, time
@@ -34,47 +30,6 @@ def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"]):
 """
 LINE = "explore f.py --rows 200 --dim d=3 --format float32,bfloat16 --sweep threads=1..6"
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of distributed
-Begin = Callable[..., "subprocess.Popen[bytes]"]
-
-
-@contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, Begin]]:
-    """Yield the address of a scheduler, and what begins a worker; `site`: text of its sitecustomize."""
-    file, log = folder / "scheduler.json", (folder / "log").open("wb")
-    quiet = {"stdout": log, "stderr": log}
-    dask, begun = [sys.executable, "-m", "dask"], list[subprocess.Popen[bytes]]()
-
-    def begin(site: str = "") -> subprocess.Popen[bytes]:
-        own = folder / f"worker{len(begun)}"
-        own.mkdir()
-        (own / "sitecustomize.py").write_text(site)
-        words = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny"]
-        words += ["--no-dashboard", "--local-directory", str(own), "--death-timeout", "60"]
-        path = os.pathsep.join([str(own), *sys.path])
-        variables = os.environ | {"PYTHONPATH": path}
-        begun.append(subprocess.Popen([*dask, *words], env=variables, cwd=own, **quiet))
-        return begun[-1]
-
-    words = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-    begun.append(subprocess.Popen([*dask, *words, "--scheduler-file", str(file)], **quiet))
-    try:
-        until = monotonic() + 60
-        while not (file.exists() and file.read_text()) and monotonic() < until:
-            sleep(0.05)
-        yield json.loads(file.read_text())["address"], begin
-    finally:
-        for process in begun:
-            process.kill()
-            process.wait()
-        log.close()
-
-
-def there(address: str, count: int) -> None:
-    """Wait until the scheduler has so many workers."""
-    from distributed import Client
-
-    with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(count, timeout=60)
 
 
 def test_dask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
