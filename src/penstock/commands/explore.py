@@ -41,7 +41,7 @@ def _explore(state: State, **values: Any) -> int:
     table = results.table_of(sweep, rows, pareto)
     found = table.to_pylist()
     held, points = [], {point.key: point for point in sweep.points}
-    plans: dict[Any, dict[str, Any]] = {}
+    plans: dict[Any, Any] = {}
     for row in results.best(found, pareto):
         plans.setdefault((row["target"], row["format"], row["plan"]), row)
     for row in list(plans.values())[: rest["confirm"] or 0]:
@@ -50,7 +50,7 @@ def _explore(state: State, **values: Any) -> int:
     shown = results.parts(sweep, found, pareto, held)
     state.show(shown)
     if out is not None:
-        said = {"kernel": state.asked.kernel, "engine": sweep.task.engine}
+        said: dict[str, Any] = {"kernel": state.asked.kernel, "engine": sweep.task.engine}
         said |= {"pareto": list(pareto), "confirmed": held}
         write_folder(out, results.files(table, said, lambda: page(state.record, shown)))
     results.check_any(found)

@@ -20,7 +20,7 @@ def scatter(
     *, x: str, y: str, groups: Mapping[str, Sequence[tuple[float, float, bool]]]
 ) -> Drawing:
     """Draw points: `groups` has by name each one's figures, and whether it stands out. Axes are
-    logarithmic where all figures are above 0."""
+    logarithmic where figures are far apart."""
     points = [point for group in groups.values() for point in group]
     if not points:
         return nothing("no point has both figures")
@@ -30,10 +30,12 @@ def scatter(
     axes = axes_of(chart, _LEFT, _TOP, _RIGHT, _BOTTOM)
     axes.set_xlabel(cut(x, 60))
     axes.set_ylabel(cut(y, 30))
-    for n, axis in enumerate((axes.xaxis, axes.yaxis)):
+    for n, (axis, scale) in enumerate(
+        ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale))
+    ):
         values = [point[n] for point in points]
         logarithmic = min(values) > 0 and max(values) > 8 * min(values)
-        axis._set_axes_scale("log" if logarithmic else "linear")
+        scale("log" if logarithmic else "linear")
         axis.set_major_locator(
             LogLocator(subs=(1, 2, 5), numticks=9) if logarithmic else MaxNLocator(7)
         )

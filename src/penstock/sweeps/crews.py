@@ -28,6 +28,8 @@ __all__ = ["Crew", "Dask", "Processes", "serve", "unable"]
 
 #: seconds: between looks at the workers, until a scheduler answers, without any worker
 _LOOK, _CONNECT, _PATIENCE = 0.3, 5.0, 60.0
+#: a point and its row, None where its worker has ended
+Done = tuple[Point, dict[str, Any] | None]
 
 
 def unable(why: str) -> KernelError:
@@ -65,9 +67,9 @@ class Crew:
         self._busy[future] = worker, point
         future.add_done_callback(self._ended.put)
 
-    def done(self) -> list[tuple[Point, dict[str, Any] | None]]:
-        """Return points that are done, each with its row, None where its worker has ended; waits a
-        while for one. Raises KernelError where no worker can go on."""
+    def done(self) -> list[Done]:
+        """Return points that are done; waits a while for one. Raises KernelError where no worker can
+        go on."""
         try:
             future = self._ended.get(timeout=_LOOK)
             worker, point = self._busy.pop(future)
@@ -86,7 +88,7 @@ class Crew:
     def _submit(self, worker: Any, point: Point) -> Any:
         raise NotImplementedError
 
-    def _look(self, ended: Any = None) -> list[tuple[Point, None]]:
+    def _look(self, ended: Any = None) -> list[Done]:
         """Take up new workers; return the points of those that are gone. `ended`: one that is."""
         raise NotImplementedError
 
@@ -127,7 +129,7 @@ class Processes(Crew):
     def _submit(self, worker: _Process, point: Point) -> Any:
         return self._threads.submit(worker.ask, point)
 
-    def _look(self, ended: _Process | None = None) -> list[tuple[Point, None]]:
+    def _look(self, ended: _Process | None = None) -> list[Done]:
         if ended is not None:
             ended.close()
             self._idle.append(ended)
@@ -249,7 +251,7 @@ class Dask(Crew):
         own = {"workers": [worker], "allow_other_workers": False, "pure": False, "retries": 0}
         return self._client.submit(_compute, self._name, point, **own)
 
-    def _look(self, ended: str | None = None) -> list[tuple[Point, None]]:
+    def _look(self, ended: str | None = None) -> list[Done]:
         if monotonic() - self._looked < _LOOK:
             return []
         try:
@@ -264,7 +266,7 @@ class Dask(Crew):
         self.left_out |= {worker: str(why) for worker, why in said.items() if why}
         self._idle = [w for w in (*self._idle, *said) if w in there and w not in self.left_out]
         gone = [future for future, (worker, _) in self._busy.items() if worker not in there]
-        lost: list[tuple[Point, None]] = []
+        lost: list[Done] = []
         for future in gone:
             lost.append((self._busy.pop(future)[1], None))
             future.cancel()

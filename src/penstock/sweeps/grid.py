@@ -120,7 +120,7 @@ def made(
         swept[name] = tuple(_different(_values(name, values, options[name]), place))
     parts = [target_named(part) for part in _different(targets, "--target")]
     names = [form and str(getattr(form, "name", form)) for form in _different(formats, "--format")]
-    _limited(prod(map(len, (parts, names, *swept.values()))))
+    _limited(len(parts) * len(names) * prod(map(len, swept.values())))
     whole, points = task.digest(), []
     said = {part.name: plain(part) for part in parts}
     for part, form, *chosen in product(parts, names, *swept.values()):

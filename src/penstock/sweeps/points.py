@@ -23,6 +23,7 @@ from penstock.dsl.core.builder import GraphBuilder
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines.base import Design, Given, Workload
 from penstock.failures import USER, failure
+from penstock.host.sources import Table
 from penstock.models.target import Target
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ class Task:
             graph = kernel.body(builder), builder.nodes
         else:
             graph = None
-        source = None if hasattr(table, "schema") else given.source
-        data = plain([table, source, given.rows, given.seed], True)
+        which = table.digest if isinstance(table, Table) else [table, given.source]
+        data = plain([which, given.rows, given.seed], True)
         return digest([plain(kernel), plain(graph), data, code_of(*self.modules)])
 
     @property
