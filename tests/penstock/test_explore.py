@@ -284,11 +284,12 @@ def test_workers_that_never_begin(here: type[Here]) -> None:
 def test_interrupted() -> None:
     line = deadly("time.sleep(0.3); Path('pid').write_text(str(os.getpid()))")
     words = [*line.split(), "--jobs", "1", "--out", "out"]
-    process = subprocess.Popen([sys.executable, "-m", "penstock", *words], stderr=subprocess.PIPE)
+    command = [sys.executable, "-m", "penstock", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
     until = monotonic() + 60
     while len(list(Path("cache").glob("point-*"))) < 2 and monotonic() < until:
         sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and err.decode().strip() == "interrupted"
     kept = {path.name for path in Path("cache").glob("point-*")}
