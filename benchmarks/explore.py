@@ -64,18 +64,20 @@ def make(options: Options) -> str:
     with tempfile.TemporaryDirectory() as name:
         sweeps = Sweeps(Path(name), threads)
         spans = ((1, threads // 2), (threads // 2 + 1, threads))
-        since = perf_counter()
-        parts = [sweeps.begin(f"half{n}", "--jobs", "1", span=s) for n, s in enumerate(spans)]
-        halves = sweeps.timed(*parts, since=since)
-        local = sweeps.run("local", "--jobs", "2")
-        same = sweeps.files("local")
-        again = sweeps.run("local", "--jobs", "2")
+        halves = local = float("inf")
+        for turn in ("a", "b"):  # each twice, in turn: the better counts
+            since = perf_counter()
+            one, two = (sweeps.begin(f"{turn}{s[0]}", "--jobs", "1", span=s) for s in spans)
+            halves = min(halves, sweeps.timed(one, two, since=since))
+            local = min(local, sweeps.run(turn, "--jobs", "2"))
+        same = sweeps.files("a")
+        again = min(sweeps.run("a", "--jobs", "2") for _ in range(3))
         rows = [
             ("two processes with half of them each, side by side", halves, ""),
             ("one sweep, two processes", local, f"{local / halves:.3f} × of that"),
             ("again, all in the cache", again, f"{again / local:.1%} of that"),
         ]
-        equal = [sweeps.files("local") == same]
+        equal = [sweeps.files(turn) == same for turn in ("a", "b")]
         with cluster(sweeps.folder) as (address, begin):
             workers = [begin(), begin()]
             there(address, 2)

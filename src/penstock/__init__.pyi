@@ -19,8 +19,8 @@ from penstock.dsl.qr.kernel import FitKernel
 from penstock.estimator import Estimator
 from penstock.host.sources import open_table
 from penstock.models.target import Target
-from penstock.targets import target_named as target
 from penstock.sweeps.explore import explore
+from penstock.targets import target_named as target
 
 __all__ = [
     "Choices",

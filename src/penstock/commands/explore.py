@@ -12,6 +12,8 @@ from penstock.options import Count, Once, Pair
 from penstock.state import State
 
 if TYPE_CHECKING:
+    from penstock.outcome import Outcome
+    from penstock.report.rows import Part
     from penstock.sweeps.grid import Sweep
 
 __all__ = ["COMMANDS"]
@@ -26,10 +28,10 @@ def _explore(state: State, **values: Any) -> int:
     """
     rest = state.begin("model", values)
     from penstock.output import check_folder, write_folder
-    from penstock.report.html import page
     from penstock.sweeps import results
     from penstock.sweeps.confirm import confirmed
     from penstock.sweeps.explore import computed
+    from penstock.sweeps.points import code_of
 
     state.record.command, out = "explore", rest["out"]
     pareto = results.checked((rest["pareto"] or "seconds,lut").split(","))
@@ -52,9 +54,16 @@ def _explore(state: State, **values: Any) -> int:
     if out is not None:
         said: dict[str, Any] = {"kernel": state.asked.kernel, "engine": sweep.task.engine}
         said |= {"pareto": list(pareto), "confirmed": held}
-        write_folder(out, results.files(table, said, lambda: page(state.record, shown)))
+        code = code_of(*sweep.task.modules)
+        write_folder(out, results.files(table, said, lambda: _page(state.record, shown), code))
     results.check_any(found)
     return 3 if any(each["differs"] for each in held) else 0
+
+
+def _page(outcome: Outcome, parts: list[Part]) -> str:
+    from penstock.report.html import page  # not loaded where the cache has the page
+
+    return page(outcome, parts)
 
 
 def _sweep(state: State, pairs: tuple[tuple[str, str], ...]) -> Sweep:
