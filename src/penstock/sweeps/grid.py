@@ -118,7 +118,7 @@ def made(
         if name in fixed or (name == "memory" and task.given.memory is not None):
             raise bad(f"{name} is swept, and fixed as well", "leave one of them out", place)
         swept[name] = tuple(_different(_values(name, values, options[name]), place))
-    parts = [target_named(part) for part in _different(targets, "--target")]
+    parts = _different([target_named(part) for part in targets], "--target")
     names = [form and str(getattr(form, "name", form)) for form in _different(formats, "--format")]
     _limited(len(parts) * len(names) * prod(map(len, swept.values())))
     whole, points = task.digest(), []
