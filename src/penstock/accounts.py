@@ -14,17 +14,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from penstock.models.energy import Carbon, Embodied, Energy, embodied, energy
+from penstock.models.feasible import fullest
 from penstock.models.feed import Decoded, Seconds, run_seconds
 from penstock.models.link.kinds import Link
 from penstock.models.memory import Dram, Memory
 from penstock.models.memory.dram.energy import loaded, picojoules
 from penstock.models.verdict import WORTH, Verdict, verdict
+from penstock.targets import link_named, link_of
 
 if TYPE_CHECKING:
+    from penstock.engines.base import Design
     from penstock.host.peers import Measured
     from penstock.host.sources import Table
 
-__all__ = ["Account", "Machine", "Moved", "account", "decoded"]
+__all__ = ["Account", "Machine", "Moved", "account", "decoded", "machine_of"]
 
 #: bytes of pages that our decoder is timed on
 _SAMPLE = 8 << 20
@@ -42,6 +45,27 @@ class Machine:
     power_source: str = ""
     share: float = 1.0
     made: Embodied | None = None
+
+
+def machine_of(design: Design, link: str | None = None) -> Machine:
+    """Return what a design's target says of itself; `link`: in place of its own. Raises KernelError (E604)."""
+    target, power, part = design.target, design.target.power, design.target.part
+    made = embodied(
+        None if part is None else part.die_mm2,
+        None if part is None else part.node_nm,
+        dram=target.memory.kind.lower(),
+        dram_gb=target.memory.bytes / 1e9 if target.dram else 0.0,
+    )
+    return Machine(
+        target.clock.mhz,
+        target.clock.evidence,
+        link_of(target) if link is None else link_named(link, "--link"),
+        None if power is None else power.idle_w,
+        None if power is None else power.max_w,
+        "" if power is None else power.source,
+        min(1.0, fullest(design.resources, target)[1]),
+        made,
+    )
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,13 @@ __all__ = ["check_memory", "feasible"]
 _PLANS = 3
 
 
-def feasible(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> Design:
+def feasible(
+    engine: Engine, kernel: AnyKernel, part: Target, given: Given, *, search: bool = True
+) -> Design:
     """Return the design of a kernel, if its target holds it.
 
     The design's target has the clock that so full a part may have. Where that is slower for it, the kernel has the warning W605.
+    `search`: look for what does fit, for the hint.
 
     Raises KernelError (E601) where the design does not fit, with what does; otherwise as `Engine.compile`.
     """
@@ -40,7 +43,7 @@ def feasible(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> D
             slower = replace(part, clock=clock)
             design = _judged(engine, kernel, slower, given)
     except KernelError as problem:
-        if problem.diagnostic.code != "E601":
+        if problem.diagnostic.code != "E601" or not search:
             raise
         found = problem.diagnostic
         hint = "; ".join([found.hint, *_alternatives(engine, kernel, part, given)])

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.options import Once
-from penstock.targets import link_named, link_of
+from penstock.targets import link_named
 
 if TYPE_CHECKING:
     from penstock.accounts import Account, Machine, Moved
     from penstock.commands.job import Job
-    from penstock.engines.base import Design, Workload
+    from penstock.engines.base import Workload
     from penstock.host.peers import Measured
     from penstock.report.rows import Facts
 
@@ -53,7 +53,7 @@ def COSTS() -> list[click.Parameter]:
 
 def costs(job: Job, rest: dict[str, Any]) -> None:
     """Put on record, and print, what the run on record costs; `rest`: the values of `COSTS`."""
-    from penstock.accounts import account
+    from penstock.accounts import account, machine_of
 
     outcome = job.state.record
     design, workload, model = outcome.design, outcome.workload, outcome.model
@@ -62,7 +62,7 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     moved = _moved(job, workload, rest["no_striders"])
     measured = _measured(job, rest["beside"])
     worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
-    machine = _machine(design, job.given.link)
+    machine = machine_of(design, job.given.link)
     found = account(
         outcome.cycles,
         machine,
@@ -75,33 +75,6 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     )
     outcome.account = found
     job.state.show((_facts(found, machine, rest["cpu_watts"]),))
-
-
-def _machine(design: Design, link: str | None) -> Machine:
-    """Return what the design's target says of itself; `link`: in place of its own."""
-    from penstock.accounts import Machine
-    from penstock.models.energy import embodied
-    from penstock.models.feasible import fullest
-
-    target, power = design.target, design.target.power
-    gb = target.memory.bytes / 1e9 if target.dram else 0.0
-    part = target.part
-    made = embodied(
-        getattr(part, "die_mm2", None),
-        getattr(part, "node_nm", None),
-        dram=target.memory.kind.lower(),
-        dram_gb=gb,
-    )
-    return Machine(
-        target.clock.mhz,
-        target.clock.evidence,
-        link_of(target) if link is None else link_named(link, "--link"),
-        None if power is None else power.idle_w,
-        None if power is None else power.max_w,
-        "" if power is None else power.source,
-        min(1.0, fullest(design.resources, target)[1]),
-        made,
-    )
 
 
 def _moved(job: Job, workload: Workload, without: bool) -> Moved:

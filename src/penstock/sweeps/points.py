@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.accounts import Moved, account, machine_of
 from penstock.cache import digest_of
 from penstock.discovery import engine_named
 from penstock.dsl.core.bind import bind
@@ -23,8 +25,9 @@ from penstock.dsl.core.builder import GraphBuilder
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines.base import Design, Given, Workload
 from penstock.failures import USER, failure
+from penstock.feasible import check_memory, feasible
 from penstock.host.sources import Table
-from penstock.models.target import Target
+from penstock.models.target import RESOURCES, Target
 
 if TYPE_CHECKING:
     from penstock.run import Run
@@ -36,30 +39,53 @@ FITS = "fits"
 FIGURES: dict[str, type] = {
     "plan": str,
     "clock_mhz": float,
+    "clock_evidence": str,
     "cycles": int,
     "bound": int,
     "bound_by": str,
+    "bound_machine": int,
+    "engine_seconds": float,
     "seconds": float,
-    **dict.fromkeys(("lut", "ff", "dsp", "bram"), int),
-    **dict.fromkeys(("lut_share", "ff_share", "dsp_share", "bram_share"), float),
+    "joules": float,
+    "kg_co2": float,
+    "cost": float,
+    **dict.fromkeys(RESOURCES, int),
+    **{f"{name}_share": float for name in RESOURCES},
 }
 
 
 def figures(design: Design, workload: Workload, run: Run) -> dict[str, Any]:
     """Return what a row says of a point that fits: plain data by the names of `FIGURES`."""
     part, need, bound = design.target, design.resources, run.bound
+    whole, cycles = run.bound_machine, run.cycles
+    paid = None
+    if cycles is not None:
+        moved = Moved(*workload.moved())
+        paid = account(cycles, machine_of(design), moved, design.memory, run.commands)
+    total = None if paid is None else float(paid.seconds.total)
     said = {
         "plan": json.dumps(plain(design.config())),
         "clock_mhz": part.clock_mhz,
-        "cycles": run.cycles,
+        "clock_evidence": part.clock.evidence,
+        "cycles": cycles,
         "bound": None if bound is None else bound.cycles,
         "bound_by": None if bound is None else bound.by,
-        "seconds": None if run.cycles is None else run.cycles / (part.clock_mhz * 1e6),
+        "bound_machine": None if whole is None else whole.cycles,
+        "engine_seconds": None if paid is None else float(paid.seconds.engine),
+        "seconds": total,
+        "joules": None if paid is None else paid.energy.joules,
+        "kg_co2": None if paid is None or paid.carbon is None else paid.carbon.kg,
+        "cost": _cost(part.price, total),
     }
-    for name in ("lut", "ff", "dsp", "bram"):
-        taken, have = getattr(need, name), getattr(part, name)
-        said |= {name: taken, f"{name}_share": taken / have if have else None}
+    for name, share in need.shares(part).items():
+        said |= {name: getattr(need, name), f"{name}_share": share if getattr(part, name) else None}
     return said
+
+
+def _cost(price: str, seconds: float | None) -> float | None:
+    """Return what a run costs, in the currency of a price by the hour; None where there is none."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) [A-Z]{3}/h", price)
+    return None if found is None or seconds is None else float(found[1]) * seconds / 3600
 
 
 @dataclass(frozen=True)
@@ -90,7 +116,7 @@ class Task:
     def design(self, point: Point, given: Given) -> Design:
         """Return the point's design. Raises KernelError, SourceError."""
         kernel = copy.copy(self.kernel)  # compiling leaves warnings on a kernel
-        return engine_named(self.engine).compile(kernel, point.target, given)
+        return feasible(engine_named(self.engine), kernel, point.target, given, search=False)
 
     def row(self, point: Point) -> dict[str, Any]:
         """Return what becomes of a point: `status`, and its figures where it fits. Never raises."""
@@ -99,9 +125,8 @@ class Task:
         given = self.at(point)
         try:
             design = self.design(point, given)
-            if short := design.resources.fits(design.target):
-                return {"status": f"refused: E601 it needs more {short.upper()} than there is"}
             workload = design.workload(given)
+            check_memory(design, workload, given)
             run = model(workload, design.memory)
             if run.errors:
                 return {"status": f"refused: {run.errors[0]}"}
