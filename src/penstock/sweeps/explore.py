@@ -102,6 +102,7 @@ def explore(
     rows: int | None = None,
     seed: int | None = None,
     memory: Any = None,
+    link: str | None = None,
     pareto: Sequence[str] = ("seconds", "lut"),
     jobs: int | None = None,
     dask: str | None = None,
@@ -112,7 +113,7 @@ def explore(
 
     Parameters: `target`, `format`: one or several, as `compile` takes them; `sweep`: by the name of
     an option of the engine its values, as a list, a range or a text such as "1..16"; `table`: as
-    `compile` takes it, or `rows`: so many assumed; `memory`, `options`: the same at all points, as
+    `compile` takes it, or `rows`: so many assumed; `memory`, `link`, `options`: the same at all points, as
     `compile` and `penstock model` take them; `pareto`: figures of which less is better: rows that no
     other betters have True in the column `pareto`; `jobs`: processes, one a core unless given;
     `dask`: the address of a running scheduler, in place of them; `progress`: is called with how
@@ -132,7 +133,7 @@ def explore(
     if table is None and rows is None and not engine.data_optional:
         needs = f"explore needs {engine.needs(kernel)}"
         raise error("E904", needs, Span.whole("explore"), hint="give table=, or rows= so many")
-    given = Given(None, table, rows, seed, None, memory, own)
+    given = Given(None, table, rows, seed, memory=memory, link=link, options=own)
     if table is not None:
         given = replace(given, data=engine.open(table, given))
     asked = made(

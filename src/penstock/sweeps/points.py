@@ -54,14 +54,16 @@ FIGURES: dict[str, type] = {
 }
 
 
-def figures(design: Design, workload: Workload, run: Run) -> dict[str, Any]:
-    """Return what a row says of a point that fits: plain data by the names of `FIGURES`."""
+def figures(
+    design: Design, workload: Workload, run: Run, link: str | None = None
+) -> dict[str, Any]:
+    """Return what a row says of a point that fits: plain data by the names of `FIGURES`; `link`: in place of the target's."""
     part, need, bound = design.target, design.resources, run.bound
     whole, cycles = run.bound_machine, run.cycles
     paid = None
     if cycles is not None:
         moved = Moved(*workload.moved())
-        paid = account(cycles, machine_of(design), moved, design.memory, run.commands)
+        paid = account(cycles, machine_of(design, link), moved, design.memory, run.commands)
     total = None if paid is None else float(paid.seconds.total)
     said = {
         "plan": json.dumps(plain(design.config())),
@@ -131,7 +133,7 @@ class Task:
             if run.errors:
                 return {"status": f"refused: {run.errors[0]}"}
             said = {"status": FITS, "format": design.format_name}
-            return said | figures(design, workload, run)
+            return said | figures(design, workload, run, given.link)
         except Exception as problem:
             found = failure(problem)
             code, message = found.errors[0]["code"], " ".join(found.errors[0]["message"].split())
@@ -157,7 +159,7 @@ class Task:
         else:
             graph = None
         which = table.digest if isinstance(table, Table) else [table, given.source]
-        data = plain([which, given.rows, given.seed], True)
+        data = plain([which, given.rows, given.seed, given.link], True)
         return digest([plain(kernel), plain(graph), data, code_of(*self.modules)])
 
     @property
