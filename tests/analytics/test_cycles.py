@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from penstock.models.numerics.formats import parse_format
 from penstock.models.strider.config import PortConfig
 from penstock.models.strider.costs import END, NULL, TUPLE, Costs
 from penstock.models.strider.cycles import PortModel
+from penstock.targets import target_named
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -296,7 +298,9 @@ def test_large(target: str) -> None:
             Column("x", "float4[]", not_null=True, length=54),
         ),
     )
-    design = compile(load_kernel(EXAMPLES / "logistic.py"), target, schema)
+    part = target_named(target)
+    part = replace(part, memory=replace(part.memory, bytes=1 << 40))
+    design = compile(load_kernel(EXAMPLES / "logistic.py"), part, schema)
     run = design.run(assume(schema, 100_000_000), "model", epochs=1000)
     assert run.counters["tuples"] == 100_000_000 * 1000
     assert run.seconds < 5
