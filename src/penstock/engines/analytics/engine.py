@@ -48,6 +48,12 @@ class AnalyticsEngine(Engine):
     errors = (PageError,)
     names: ClassVar[Mapping[str, str]] = {"Choices": "penstock.dsl.analytics.plan:Choices"}
 
+    @property
+    def papers(self) -> Mapping[str, Any]:
+        from .dana import parts
+
+        return {"dana": parts}
+
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from penstock.models.pim.system import (
     HONEST,
@@ -19,7 +18,8 @@ from penstock.models.pim.system import (
 from penstock.models.pim.system.neupims import device_bytes, latency
 from penstock.models.pim.system.operators import Category
 from penstock.models.pim.system.rounds import Design
-from penstock.report.rows import Chart, Column, Facts, Grid, Part
+from penstock.report.papers import geomean, plain
+from penstock.report.rows import Chart, Facts, Grid, Part
 
 __all__ = ["parts"]
 
@@ -65,12 +65,6 @@ def _ratio(ours: float, theirs: float) -> str:
     return f"{ours / theirs:.3f}"
 
 
-def _grid(title: str, names: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> Grid:
-    columns = [Column(names[0], whole=True)]
-    columns += [Column(name, right=True) for name in names[1:]]
-    return Grid(tuple(columns), tuple(tuple(row) for row in rows), title, note)
-
-
 def _beside(
     title: str,
     first: str,
@@ -82,13 +76,13 @@ def _beside(
     beside the paper's; then the ratio, and what is honest."""
     heads = [head for name in names for head in (name, "paper")]
     beside = [[row, *(f"{x:.2f}" for o, t, _ in cells for x in (o, t))] for row, cells in rows]
-    yield _grid(title, [first, *heads], beside, note)
+    yield plain(title, [first, *heads], beside, note)
     held = [
         [row, *(text for o, t, fair in cells for text in (_ratio(o, t), f"{fair:.2f}"))]
         for row, cells in rows
     ]
     heads = [head for name in names for head in (f"{name} ratio", "honest")]
-    yield _grid(title.replace(":", ", ratios:", 1), [first, *heads], held)
+    yield plain(title.replace(":", ", ratios:", 1), [first, *heads], held)
 
 
 def _served(
@@ -182,7 +176,7 @@ def _figure5() -> Iterator[Part]:
             marks[title].append(their)
     heads = ["model, units", "ours", "paper", "ratio", "honest"]
     name = f"Figure 5: state updates a second, batch {_BATCH}, A100 = 1"
-    yield _grid(name, heads, rows)
+    yield plain(name, heads, rows)
     data = {"groups": list(published.UPDATE_SPEEDUP), "series": series, "marks": marks}
     yield Chart(
         "bars", "Figure 5", {**data, "unit": "state updates a second, GPU = 1", "line": 1.0}
@@ -220,7 +214,7 @@ def _figure13() -> Iterator[Part]:
     heads = ["model, system", "state", "att.", "disc", "conv", "GEMM", "comm", "rest", "all"]
     title = f"Figure 13: latency of a token, batch {_BATCH}, in % of the plain GPU's"
     note = f"Columns: {', '.join(map(str, Category))}, and their sum."
-    yield _grid(title, heads, rows, note)
+    yield plain(title, heads, rows, note)
     theirs = {
         Category.STATE_UPDATE: published.UPDATE_LATENCY,
         Category.ATTENTION: published.ATTENTION_LATENCY,
@@ -229,13 +223,13 @@ def _figure13() -> Iterator[Part]:
     ours: dict[str, list[float]] = {}
     marks: dict[str, list[float]] = {}
     for (category, name), values in gains.items():
-        mean = math.exp(sum(map(math.log, values)) / len(values))
+        mean = geomean(values)
         their = theirs[category][name != "GPU"]
         means.append([f"{category}, beside {name}", f"{mean:.1f}", f"{their}", _ratio(mean, their)])
         ours.setdefault(f"beside {name}", []).append(mean)
         marks.setdefault(f"beside {name}", []).append(their)
     title = "Figure 13: Pimba's latency, times better (mean of all batches)"
-    yield _grid(title, ["operator", "ours", "paper", "ratio"], means)
+    yield plain(title, ["operator", "ours", "paper", "ratio"], means)
     for what, bars in (("all", wholes), *((str(c), shares[c]) for c in drawn)):
         data = {
             "groups": list(bars),
@@ -297,8 +291,8 @@ def _figure15() -> Iterator[Part]:
         "matrix products and leaves state updates to the GPU."
     )
     where = f"of {model}, batch {_BATCH}, 8 devices"
-    yield _grid(f"Figure 15: milliseconds of a token {where}", heads, rows, note)
-    yield _grid(f"Figure 15: GiB of a device {where}", heads, sizes)
+    yield plain(f"Figure 15: milliseconds of a token {where}", heads, rows, note)
+    yield plain(f"Figure 15: GiB of a device {where}", heads, sizes)
     data = {
         "groups": [str(token) for token in published.NEUPIMS_TOKENS],
         "series": ours,
@@ -325,9 +319,9 @@ def _ours() -> Iterator[Part]:
     note = "Two halves keep tCCD_S between bank groups; four groups take COMP as local to its bank."
     title = f"Our schedules of the same units, batch {_BATCH}, A100"
     heads = ["model, operator", "paper's: halves", "groups", "honest: halves", "groups"]
-    yield _grid(f"{title}: the operator's gain", heads, gained, note)
+    yield plain(f"{title}: the operator's gain", heads, gained, note)
     heads = ["model", "paper's: Pimba", "halves", "groups", "honest: Pimba", "halves", "groups"]
-    yield _grid(f"{title}: tokens a second, GPU = 1", heads, tokens)
+    yield plain(f"{title}: tokens a second, GPU = 1", heads, tokens)
 
 
 def _causes() -> Facts:
