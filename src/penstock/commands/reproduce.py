@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from inspect import signature
 from typing import Any
 
 import click
@@ -18,7 +19,12 @@ __all__ = ["COMMANDS"]
 
 @click.pass_obj
 def _reproduce(
-    state: State, paper: str | None, report: str | None, plots: str | None, json: str | None
+    state: State,
+    paper: str | None,
+    beside: str | None,
+    report: str | None,
+    plots: str | None,
+    json: str | None,
 ) -> None:
     """Print a paper's tables and figures beside ours, with the ratio and the cause where they
     differ. Without PAPER, list the papers.
@@ -42,11 +48,17 @@ def _reproduce(
         known = f"known are {', '.join(papers)}" if papers else "no engine has one yet"
         hint = (closest(paper.lower(), papers) or known) + absent()
         raise error("E905", f"no engine reproduces {paper!r}", Span.whole("PAPER"), hint=hint)
+    if beside and "cpu" not in signature(papers[paper]).parameters:
+        has = [name for name, made in papers.items() if "cpu" in signature(made).parameters]
+        hint = f"leave --beside out; {', '.join(has) or 'no paper'} has it"
+        raise error(
+            "E905", f"{paper} has no programs beside it", Span.whole("--beside"), hint=hint
+        )
     check_page(report, json)
     for path in (report, json):
         if path not in (None, "-"):
             check_file(path)
-    parts = list(papers[paper]())
+    parts = list(papers[paper](cpu=True) if beside else papers[paper]())
     names = _pictures(parts)
     if plots is not None:
         check_folder(plots, tuple(names))
@@ -94,6 +106,11 @@ COMMANDS = (
         callback=_reproduce,
         params=[
             click.Argument(("paper",), required=False, metavar="[PAPER]"),
+            Once(
+                ("--beside",),
+                type=click.Choice(["cpu"]),
+                help="Run other programs for the same work on this computer.",
+            ),
             Once(
                 ("--report",),
                 metavar="FILE.html",

@@ -60,7 +60,8 @@ class Engine(ABC):
 
     @property
     def papers(self) -> Mapping[str, Any]:
-        """For each paper a function without parameters that returns parts of a report."""
+        """For each paper a function that returns parts of a report; where it has a parameter `cpu`,
+        true asks for what this computer takes for the same work."""
         return {}
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:

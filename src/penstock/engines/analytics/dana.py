@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from penstock.accounts import decoded
 from penstock.api import assume, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
-from penstock.models.feed import Decoded, Seconds, resident
+from penstock.models.feed import Decoded, Seconds, run_seconds
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.link.kinds import parse_link
+from penstock.models.verdict import WORTH, verdict
 from penstock.report.papers import Cell, beside, chart, figures, geomean, number, plain, records
 from penstock.report.rows import Facts, Part
 from penstock.run import Run
 from penstock.targets import target_named
 
 from .design import AnalyticsDesign
+from .equal_loss import measured as measured_peers
+from .equal_loss import random_table
 
 __all__ = ["Epoch", "epoch", "measured", "parts", "tables", "workloads"]
 
@@ -27,6 +31,8 @@ _TARGET = "vu9p"
 #: bytes of a page; tuples of a batch, of rows with 1,000 features and more, and where threads are many: the only merge
 #: coefficient that the paper names
 _PAGE, _BATCH, _FEW, _MOST = 32_768, 64, 16, 2048
+#: beside CPUs: tuples of a batch, epochs; bytes of rows that the decoder is timed on
+_LOSS_BATCH, _PASSES, _SAMPLE = 256, 10, 8 << 20
 #: the paper names no link, and a disk of 256 GB without its rate: table 5 has S/E SVM read at 539 MB/s
 _LINK, _DISK = parse_link("xdma"), parse_link("gbps=4.312")
 _KERNELS = {
@@ -90,7 +96,7 @@ class Epoch:
         decoded = None
         if rows_per_s is not None:
             decoded = Decoded(self.rows, int(rows_per_s), self.rows * 4 * (self.features + 1))
-        return resident(
+        return run_seconds(
             self.run.cycles,
             self.design.target.clock_mhz,
             self.pages * self.design.plan.page_size,
@@ -375,12 +381,64 @@ def tables(only: Sequence[str] = ()) -> Iterator[Part]:
     yield _marked()
 
 
-def measured(only: Sequence[str] = ()) -> Iterator[Part]:
-    """Return what is measured on this machine."""
-    yield from ()
+def _striders(chosen: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """Return the gain of Striders: without, this machine's decoder takes tuples out of pages."""
+
+    def ours(w: Mapping[str, Any], made: Epoch) -> tuple[float, str]:
+        few = min(w["rows"], _SAMPLE // (4 * w["features"]))
+        table = random_table(made.design.plan.schema, w["features"], few, w["kernel"])
+        rate = float(decoded(table, 0).rows_per_s)
+        without = made.seconds(rows_per_s=rate)
+        ratio = float(without.total / made.seconds().total)
+        return ratio, f"{number(rate / 1e6)} M rows/s decoded here; without, {without.binds} binds"
+
+    cells = _cells(chosen, lambda w: w["warm"] / w["plain"], ours)
+    note = "Warm, without Striders ÷ with. Printed: simulated, tuples sent one at a time; 4.6 on average."
+    yield beside("Figure 11: what Striders gain", "workload", cells, note)
+    yield chart("Figure 11, Striders", {"gain": cells}, "time without ÷ time with")
 
 
-def parts() -> Iterator[Part]:
-    """Return the report."""
+def _equal_loss(chosen: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """Return CPUs' time for `_PASSES` epochs beside ours on the paper's part and on a card of today."""
+    for w in chosen:
+        if w["kernel"] not in _KERNELS or w["group"] != "public":
+            continue
+        loaded = from_text(text(w["kernel"], _LOSS_BATCH), f"{w['kernel']}.psk")
+        layout = schema(w["kernel"], w["features"])
+        table = random_table(layout, w["features"], w["rows"], w["kernel"])
+        graph = loaded.trace({"d": w["features"]})
+        peers = list(measured_peers(graph, w["kernel"], table, w["features"], _LOSS_BATCH, _PASSES))
+        rows = [
+            [
+                f"{m.name}, {m.threads} thread{'s' * (m.threads > 1)}",
+                f"{m.seconds * 1e3:.2f}" + ", scaled by rows" * (m.rows_run < m.rows),
+                "our updates" if m.reached is None else "yes" if m.reached else "no",
+            ]
+            for m in peers
+        ]
+        said = []
+        for name, worth in ((_TARGET, WORTH), ("u55c", 10.0)):
+            design = compile(loaded, name, layout)
+            run = design.run(assume(layout, w["rows"]), "model", epochs=_PASSES)
+            assert isinstance(design, AnalyticsDesign)
+            took = Epoch(design, run, len(table.pages), w["rows"], w["features"]).seconds()
+            rows.append([f"ours, {name}", f"{float(took.total) * 1e3:.2f}", "yes"])
+            streams = ", ".join(f"{k} {float(v) * 1e3:.3g} ms" for k, v in took.streams.items())
+            judged = verdict(took, [m.beside() for m in peers], worth).text
+            said.append(f"{name}: {streams}; {worth:g} × asked: {judged}")
+        title = f"{w['name']}, {_PASSES} epochs, warm: ms beside CPUs, to our loss"
+        yield plain(title, ["what", "ms", "loss reached"], rows, ". ".join(said) + ".")
+
+
+def measured(only: Sequence[str] = (), cpu: bool = False) -> Iterator[Part]:
+    """Return what is measured on this machine; `cpu`: other programs for the same work as well."""
+    chosen = workloads(only)
+    yield from _striders(chosen)
+    if cpu:
+        yield from _equal_loss(chosen)
+
+
+def parts(cpu: bool = False) -> Iterator[Part]:
+    """Return the report; `cpu`: with what this computer takes for the same work."""
     yield from tables()
-    yield from measured()
+    yield from measured(cpu=cpu)

@@ -65,6 +65,12 @@ class MappingEngine(Engine):
     def commands(self) -> Sequence[click.Command]:
         return COMMANDS
 
+    @property
+    def papers(self) -> Mapping[str, Any]:
+        from .bolt import parts
+
+        return {"bolt": parts}
+
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         check_options(set(request.own), request.data is not None)
         if request.format is not None:

@@ -38,6 +38,12 @@ class FitEngine(Engine):
     arguments = frozenset({"load"})
     errors = (PageError, FitError, ColumnsError)
 
+    @property
+    def papers(self) -> Mapping[str, Any]:
+        from .sia import parts
+
+        return {"sia": parts}
+
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
         keys = _over_keys(kernel)
         if keys and request.own.get("dims"):
