@@ -12,16 +12,14 @@ from common import Options, Section
 from page import differences, names, rewrite
 
 MODULES = (
-    "shapes",
+    "reproduce",
     "formats",
-    "u55c",
     "accuracy",
     "simulation",
     "model_speed",
     "explore",
     "verilog_time",
     "postgres_read",
-    "peers",
     "qr_refit",
     "fit_cpu",
     "index",

@@ -51,9 +51,7 @@ def _reproduce(
     if beside and "cpu" not in signature(papers[paper]).parameters:
         has = [name for name, made in papers.items() if "cpu" in signature(made).parameters]
         hint = f"leave --beside out; {', '.join(has) or 'no paper'} has it"
-        raise error(
-            "E905", f"{paper} has no programs beside it", Span.whole("--beside"), hint=hint
-        )
+        raise error("E905", f"{paper} has no programs beside it", Span.whole("--beside"), hint=hint)
     check_page(report, json)
     for path in (report, json):
         if path not in (None, "-"):

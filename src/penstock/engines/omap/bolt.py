@@ -20,7 +20,7 @@ from penstock.report.rows import Facts, Part
 
 from .design import MapDesign
 
-__all__ = ["Served", "parts", "served", "shown"]
+__all__ = ["Served", "parts", "peers", "served"]
 
 _TARGET, _KEY = "u55c", 0x3C4F1A2B5E6D70819203A4B5C6D7E8F9
 _SIZES = (10, 16, 18, 20, 22, 24)
@@ -28,7 +28,7 @@ _SIZES = (10, 16, 18, 20, 22, 24)
 _FILL = 0.8
 
 
-def shown(config: OmapConfig, count: int) -> list[Public]:
+def _shown(config: OmapConfig, count: int) -> list[Public]:
     """Return what so many operations show, whatever their keys are: pairs of bins, as drawn."""
     found = []
     for _, pair, blocks in islice(PairSource(config, _KEY), count):
@@ -66,7 +66,7 @@ def served(design: MapDesign, count: int = 1000) -> Served:
     """Return how a map serves, by the cycle model."""
     config, clock = design.plan, design.target.clock_mhz * 1e6
     card, link = design.messages(design.memory), design.link
-    operations = shown(config, count)
+    operations = _shown(config, count)
     at = {"requests_at": config.host_bytes, "responses_at": config.host_bytes + (1 << 30)}
     cycles = run(config, operations, link, messages=card, **at).total
     limits = bound(config, operations, link)
@@ -186,8 +186,11 @@ def _headlines() -> Iterator[Part]:
     yield beside("Initialization, × over earlier maps", "baseline", [*best, *loads], note)
 
 
-def _peers(scan: Mapping[int, float] | None = None) -> Iterator[Part]:
-    """Return other maps beside ours; `scan`: µs of the scan in C by log2 of the items."""
+def peers(
+    scan: Mapping[int, float] | None = None, wide_scan: float | None = None
+) -> Iterator[Part]:
+    """Return other maps beside ours; `scan`: µs of the scan in C by log2 of the items, and with 256
+    bytes."""
     heads = [f"2^{k}" for k in _SIZES]
     ours = {k: _map(1 << k) for k in _SIZES}
     wide = _map(1 << 20, 256)
@@ -198,7 +201,8 @@ def _peers(scan: Mapping[int, float] | None = None) -> Iterator[Part]:
         ]
         rows.append([f"Penstock, {name}", "cycle model", *map(number, values)])
     if scan:
-        rows.append(["scan in C", "this machine, now", *(number(scan.get(k)) for k in _SIZES), "–"])
+        values = [*(scan.get(k) for k in _SIZES), wide_scan]
+        rows.append(["scan in C", "this machine, now", *map(number, values)])
     for row in records(figures(__package__, "bolt")["peers"]):
         values = [row[str(k)] for k in _SIZES] + [row["wide"]]
         rows.append([row["name"], row["where"], *(number(v if v > 0 else None) for v in values)])
@@ -217,4 +221,4 @@ def parts() -> Iterator[Part]:
     yield _machine()
     yield from _rows()
     yield from _headlines()
-    yield from _peers()
+    yield from peers()
