@@ -6,7 +6,7 @@ import pytest
 
 from penstock.engines.omap import bolt
 from penstock.models.omap.config import OmapConfig
-from penstock.report.papers import figures, records
+from penstock.report.papers import figures, records, taken
 from penstock.report.rows import Grid
 
 DATA = figures("penstock.engines.omap", "bolt")
@@ -44,5 +44,5 @@ def test_rows() -> None:
 def test_served() -> None:
     found = bolt._map(1 << 12)
     assert isinstance(found, bolt.Served) and isinstance(found.design.plan, OmapConfig)
-    assert found.full < found.half < found.fetched and found.share[0] <= 0.8
+    assert found.full < found.half < found.fetched and taken(found.design)[0] <= 0.8
     assert found.single == pytest.approx(found.fetched, rel=0.1)

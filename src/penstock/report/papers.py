@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .rows import Chart, Column, Grid
 
-__all__ = ["Cell", "beside", "chart", "figures", "geomean", "number", "plain", "records"]
+if TYPE_CHECKING:
+    from penstock.engines.design import Design
+
+__all__ = [
+    "Cell",
+    "beside",
+    "chart",
+    "figures",
+    "geomean",
+    "number",
+    "plain",
+    "records",
+    "taken",
+]
 
 
 @dataclass(frozen=True)
@@ -83,3 +96,10 @@ def chart(title: str, cells: Mapping[str, Sequence[Cell]], unit: str, note: str 
         "unit": unit,
     }
     return Chart("bars", title, data, note or "Bars: ours. Strokes: the paper's.")
+
+
+def taken(design: Design) -> tuple[float, str]:
+    """Return the largest share of its part that a design takes, and of what."""
+    part = design.target
+    needs = asdict(design.resources).items()
+    return max((need / getattr(part, name), name.upper()) for name, need in needs if need)

@@ -15,7 +15,7 @@ from penstock.dsl.omap.kernel import bytes as bytes_
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import Public, bound, run
 from penstock.models.omap.pairs import PairSource
-from penstock.report.papers import Cell, beside, chart, figures, number, plain, records
+from penstock.report.papers import Cell, beside, chart, figures, number, plain, records, taken
 from penstock.report.rows import Facts, Part
 
 from .design import MapDesign
@@ -52,15 +52,6 @@ class Served:
     link: float
     binds: str
 
-    @property
-    def share(self) -> tuple[float, str]:
-        """The largest share of the part that is taken, and of what."""
-        need, part = self.design.resources, self.design.target
-        return max(
-            (getattr(need, name) / getattr(part, name), name.upper())
-            for name in ("lut", "ff", "bram")
-        )
-
 
 def served(design: MapDesign, count: int = 1000) -> Served:
     """Return how a map serves, by the cycle model."""
@@ -77,8 +68,8 @@ def served(design: MapDesign, count: int = 1000) -> Served:
     )
     few = operations[:200]
     single = run(config, few, link, interval=round(2 * fetched), messages=link, **at).latency
-    seconds = (each / clock for each in (cycles / count, half, fetched, single))
-    return Served(design, *seconds, limits.link / cycles, limits.by)
+    full, half, fetched, single = (x / clock for x in (cycles / count, half, fetched, single))
+    return Served(design, full, half, fetched, single, limits.link / cycles, limits.by)
 
 
 @cache
@@ -94,8 +85,7 @@ def _map(items: int, value: int = 8, **options: Any) -> Served | str:
             why = problem.diagnostic.message
             continue
         assert isinstance(design, MapDesign)
-        found = Served(design, *(0.0,) * 5, "")
-        made.append((found.share, channels, design))
+        made.append((taken(design), channels, design))
     made.sort(key=lambda entry: entry[:2])
     if not made:
         return why
@@ -142,7 +132,7 @@ def _rows() -> Iterator[Part]:
         )
         cause = f"{found.design.plan.window} in flight; {found.binds} binds"
         full.append(Cell(row["name"], row["us"], found.full * 1e6, cause))
-        (share, name), plan = found.share, found.design.plan
+        (share, name), plan = taken(found.design), found.design.plan
         plans.append(
             [
                 row["name"],
@@ -211,9 +201,8 @@ def peers(
         "thread, and slower than its 15 shards; a scan is faster than any map below some 2^15 items."
     )
     yield plain("µs an operation of other maps", ["map", "where", *heads, "256 B"], rows, note)
-    missing = [f"2^{k}: {x}" for k, x in ours.items() if isinstance(x, str)]
-    if missing:
-        yield Facts.of(*(tuple(m.split(": ", 1)) for m in missing), title="No plan")  # type: ignore[misc]
+    if missing := [(f"2^{k}", x) for k, x in ours.items() if isinstance(x, str)]:
+        yield Facts.of(*missing, title="No plan")
 
 
 def parts() -> Iterator[Part]:

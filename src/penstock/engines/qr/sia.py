@@ -11,8 +11,18 @@ from penstock.api import compile
 from penstock.dsl.core.load import from_text
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.layout import Size
-from penstock.models.target import Target
-from penstock.report.papers import Cell, beside, chart, figures, geomean, number, plain, records
+from penstock.models.target import Clock, Target
+from penstock.report.papers import (
+    Cell,
+    beside,
+    chart,
+    figures,
+    geomean,
+    number,
+    plain,
+    records,
+    taken,
+)
 from penstock.report.rows import Facts, Part
 from penstock.targets import target_named
 
@@ -41,11 +51,14 @@ def _part() -> Target:
     """Return the machine: HARP's Arria 10 GX 1150, by the synthesis rules of the nearest family."""
     return replace(
         target_named("vu9p"),
+        name="arria-10-gx-1150",
         lut=427_200,
         ff=1_708_800,
         dsp=1518,
         bram=2713,
         bram_bits=20_480,
+        uram=0,
+        clock=Clock(mhz=200, source="no placement"),
     )
 
 
@@ -68,10 +81,7 @@ def _engine(columns: int) -> tuple[int, float]:
 
 
 def _machine() -> Facts:
-    need, part = _design().resources_on(_part()), _part()
-    shares = (
-        f"{getattr(need, n) / getattr(part, n):.0%} {n.upper()}" for n in ("lut", "dsp", "bram")
-    )
+    share, name = taken(_design())
     return Facts.of(
         (
             "source",
@@ -79,14 +89,14 @@ def _machine() -> Facts:
         ),
         (
             "machine",
-            "Arria 10 GX 1150 of Intel's HARP (inferred: the code names HARP); 150 MHz and 9.6 GB/s are "
+            "Arria 10 GX 1150 of Intel's HARP (inferred: the code names HARP); 200 MHz and 12.8 GB/s are "
             "assumed, and counts are by AMD's rules, a LUT for an ALM",
         ),
-        ("our plan", f"{_design().text()}; {', '.join(shares)}"),
+        ("our plan", f"{_design().text()}; {share:.0%} of the {name}"),
         (
             "model",
             "16 threads, one trainer, sustained: the slower of them counts; a refit of 500 keys for 50 new ones. "
-            "Locks, memory bandwidth and the way to the engine are not in it",
+            "The engine's port is the link to the host's memory; locks and the call's latency are not in it",
         ),
         (
             "times",
