@@ -42,6 +42,16 @@ def test_print() -> None:
     assert "Figure 1" in out and "nobody" in out
 
 
+def test_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {"plain": lambda: iter(PARTS), "asked": lambda cpu=False: iter(PARTS[: 1 + 2 * cpu])}
+    monkeypatch.setattr(
+        penstock.discovery, "engines", lambda: {"toy": SimpleNamespace(papers=made)}
+    )
+    assert "asked has it" in told("reproduce plain --beside cpu", 1)
+    assert "Figure 1" in told("reproduce asked --beside cpu")
+    assert "Figure 1" not in told("reproduce asked")
+
+
 def test_keep(capsys: pytest.CaptureFixture[str]) -> None:
     files = ["--plots", "plots", "--report", "r.html", "--json", "r.json"]
     assert run(["reproduce", "somebody", *files]) == 0
@@ -73,5 +83,7 @@ def test_mistakes(arguments: list[str], message: str) -> None:
 
 
 def test_bars() -> None:
+    drawn, _ = bars(**BARS, log=True)
+    assert drawn.axes[0].get_yscale() == "log" and drawn.axes[0].get_ylim()[0] == 0.25
     with pytest.raises(ValueError, match="'a' has 1 numbers for 2 groups"):
         bars(groups=["x", "y"], series={"a": [1.0]})

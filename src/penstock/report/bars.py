@@ -25,12 +25,13 @@ def bars(
     unit: str = "",
     mark: str = "published",
     line: float | None = None,
+    log: bool = False,
 ) -> tuple[Figure, str]:
     """Draw a group of bars for each name, a bar of it for each series.
 
     Parameters: `series`: by name a number for each group, None where there is none; `marks`: the same,
     drawn as a stroke across the bar of the same series; `unit`: of all numbers; `mark`: what the
-    strokes are; `line`: a number to draw a line at.
+    strokes are; `line`: a number to draw a line at; `log`: the scale is logarithmic.
 
     Raises ValueError for a series that has not as many numbers as there are groups.
     """
@@ -41,16 +42,17 @@ def bars(
     slanted = max(map(len, groups), default=0) * len(groups) > 72
     bottom = _BOTTOM + _SLANTED * slanted
     height = _TOP + _AXES + bottom
+    left = _LEFT + 14 * log  # its numbers are longer
     chart = figure(height)
     axes = chart.add_axes(
         (
-            _LEFT / WIDTH,
+            left / WIDTH,
             bottom / height,
-            (WIDTH - _LEFT - _RIGHT) / WIDTH,
+            (WIDTH - left - _RIGHT) / WIDTH,
             _AXES / height,
         )
     )
-    width, x = 0.8 / max(1, len(series)), float(_LEFT)
+    width, x = 0.8 / max(1, len(series)), float(left)
     for n, (name, values) in enumerate(series.items()):
         colour = COLOURS[n % len(COLOURS)]
         for group, value in enumerate(values):
@@ -75,7 +77,13 @@ def bars(
         for label in axes.get_xticklabels():
             label.set(rotation=35, ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.6, len(groups) - 0.4)
-    axes.set_ylim(bottom=0)
+    if log:
+        drawn = [v for values in (*series.values(), *marks.values()) for v in values if v]
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_ylim(bottom=min(drawn, default=1) / 2)
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_ylabel(unit)
     axes.grid(True, axis="y", color=GRID, linewidth=0.7)
     return chart, ""

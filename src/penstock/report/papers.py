@@ -85,17 +85,20 @@ def beside(title: str, first: str, cells: Iterable[Cell], note: str = "") -> Gri
     return Grid((Column(first, whole=True), *right, Column("cause")), tuple(rows), title, note)
 
 
-def chart(title: str, cells: Mapping[str, Sequence[Cell]], unit: str, note: str = "") -> Chart:
+def chart(
+    title: str, cells: Mapping[str, Sequence[Cell]], unit: str, *, log: bool = False
+) -> Chart:
     """Return bars of our numbers, with strokes where the paper's are, of one or more series of
-    cells with the same names."""
+    cells with the same names; `log`: on a logarithmic scale."""
     groups = [cell.name for cell in next(iter(cells.values()))]
     data = {
         "groups": groups,
         "series": {name: [cell.ours for cell in each] for name, each in cells.items()},
         "marks": {name: [cell.printed for cell in each] for name, each in cells.items()},
         "unit": unit,
+        "log": log,
     }
-    return Chart("bars", title, data, note or "Bars: ours. Strokes: the paper's.")
+    return Chart("bars", title, data, "Bars: ours. Strokes: the paper's.")
 
 
 def taken(design: Design) -> tuple[float, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,9 +18,11 @@ from penstock.models.heap.writer import write_heap
 from .in_c import InC
 from .peers import peers
 
-__all__ = ["measured", "random_table", "rows_of"]
+__all__ = ["PAGES", "measured", "random_table", "rows_of"]
 
 _Rows = NDArray[np.float32]
+#: at the end of the names of peers that begin at a table's pages, as we do
+PAGES = ", from pages"
 
 
 def random_table(schema: Schema, features: int, rows: int, kernel: str) -> Table:
@@ -37,23 +40,23 @@ def rows_of(table: Table, features: int) -> _Rows:
     """Return features and label of each row, as a Strider takes them from the schema alone: tuples of
     one size lie from the end of a page downwards. Nothing is checked."""
     size = (24 + 8 + 24 + 4 * features + 7) // 8 * 8  # header, id and y, array's header, elements
-    page, parts = table.schema.page_size, []
+    page, words = table.schema.page_size, table.pages.view("<i4")
+    kept = {column.name: column.type for column in table.schema.columns}
+    label = "<f4" if kept["y"] == "float4" else "<i4"
     lowers = np.ascontiguousarray(table.pages[:, 12:14]).view("<u2")[:, 0]
-    label = next(c for c in table.schema.columns if c.name == "y").type
-    for lower in sorted(set(lowers.tolist()), reverse=True):
-        pages = np.ascontiguousarray(table.pages[lowers == lower])
-        count = (lower - 24) // 4
-        tuples = np.lib.stride_tricks.as_strided(
-            pages[:, page - size :], (len(pages), count, size), (page, -size, 1)
-        )
-        words = np.ascontiguousarray(tuples[:, :, 28 : 56 + 4 * features]).reshape(
-            -1, 28 + 4 * features
-        )
-        found = np.empty((len(words), features + 1), dtype=np.float32)
-        found[:, :features] = words[:, 28:].view("<f4")
-        found[:, features] = words[:, :4].copy().view("<i4" if label == "int4" else "<f4")[:, 0]
-        parts.append(found)
-    return np.concatenate(parts)
+    changes = np.flatnonzero(np.diff(lowers, prepend=-1)).tolist()
+    counts, at = (lowers.astype(np.int64) - 24) // 4, 0
+    found = np.empty((int(counts.sum()), features + 1), dtype=np.float32)
+    for first, end in itertools.pairwise([*changes, len(lowers)]):  # pages of as many tuples
+        shape = (end - first, int(counts[first]))
+        out = found[at : at + shape[0] * shape[1]].reshape(*shape, -1)
+        block = words[first:end]
+        for place, kind, count, to in ((28, label, 1, features), (56, "<f4", features, 0)):
+            part = block.view(kind)[:, (page - size + place) // 4 :]
+            tuples = np.lib.stride_tricks.as_strided(part, (*shape, count), (page, -size, 4))
+            out[:, :, to : to + count] = tuples
+        at += shape[0] * shape[1]
+    return found
 
 
 def _loss(kernel: str, rows: _Rows, w: NDArray[Any]) -> float:
@@ -106,28 +109,24 @@ def measured(
     compiled = InC(graph)
     goal = _loss(kernel, rows, compiled.run(rows, epochs).models["w"]) * (1 + 1e-3)
 
-    def judged(name: str, run: Callable[[_Rows, int], Any], pages: bool) -> Peer:
-        def timed(made: Any, count: int, threads: int) -> Any:
-            if pages:  # no more of them than hold so many rows
-                few = -(-len(table.pages) * count // len(rows))
-                made = rows_of(Table(table.schema, table.pages[:few]), features)
-            return run(made[:count], threads)
+    def from_pages(name: str, train: Callable[[_Rows, int], Any]) -> Peer:
+        def timed(made: Table, count: int, threads: int) -> Any:
+            few = -(-len(made.pages) * count // len(rows))  # pages that hold so many rows
+            part = rows_of(Table(made.schema, made.pages[:few]), features)
+            return train(part[:count], threads)
 
-        def loss(result: Any) -> float:
-            return _loss(kernel, rows, result)
-
-        return Peer(name, len(rows), lambda: rows, timed, loss)
+        return Peer(
+            f"{name}{PAGES}", len(rows), lambda: table, timed, lambda w: _loss(kernel, rows, w)
+        )
 
     def in_c(part: _Rows, threads: int) -> Any:
         return compiled.run(part, epochs, threads).models["w"]
 
-    def in_numpy(part: _Rows, threads: int) -> Any:
-        return _batches(kernel, part, batch, epochs)
-
     found = peers(graph, {"x": rows[:, :-1], "y": rows[:, -1]}, epochs)[0]
-    found += [judged("C, raw pages", in_c, True), judged("NumPy, raw pages", in_numpy, True)]
+    found.append(from_pages("C", in_c))
+    found.append(from_pages("NumPy", lambda part, _: _batches(kernel, part, batch, epochs)))
     if kernel != "svm":
         name = "closed form" if kernel == "linear" else "IRLS"
-        found.append(judged(name, lambda part, threads: _exact(kernel, part, goal), False))
+        found.append(from_pages(name, lambda part, _: _exact(kernel, part, goal)))
     for peer in found:
         yield from measure(peer, ours=goal)

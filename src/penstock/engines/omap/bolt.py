@@ -144,7 +144,9 @@ def _rows() -> Iterator[Part]:
     note = "8 items a bin, as published. Not reproduced: its map without obliviousness, all in HBM (2.63 µs)."
     yield beside("Artifact: µs an operation, one in flight", "map", single, note)
     yield beside("Artifact: µs between results, many in flight", "map", full)
-    yield chart("Artifact's rows", {"one in flight": single, "between results": full}, "µs")
+    yield chart(
+        "Artifact's rows", {"one in flight": single, "between results": full}, "µs", log=True
+    )
     yield plain("Our plans", ["map", "window", "openers, sealers", "part"], plans)
 
 
