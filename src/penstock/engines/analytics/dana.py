@@ -134,13 +134,15 @@ def epoch(
     if kernel not in _STEPS:
         return str(_data()["notes"]["later"])
     part, memory = target_named(_TARGET), None
-    batch = _MOST if threads else _BATCH if features < 1000 else _FEW
+    wide = features >= 1000
+    batch = _MOST if threads else _FEW if wide else _BATCH
     if bandwidth > 1:
         part = replace(part, ports=part.ports * round(bandwidth))
     elif bandwidth < 1:
         memory = f"latency={part.latency},bytes={round(part.bytes_per_cycle * bandwidth)}"
     try:
-        choices = Choices(threads=threads)
+        # with two Striders the cycle model sees sooner that a million pages are alike
+        choices = Choices(threads=threads, walkers=2 if wide else None)
         return _trained(kernel, batch, features, rows, part, 1, memory=memory, choices=choices)
     except KernelError as problem:
         said = problem.diagnostic.message
