@@ -141,8 +141,9 @@ def epoch(
     elif bandwidth < 1:
         memory = f"latency={part.latency},bytes={round(part.bytes_per_cycle * bandwidth)}"
     try:
-        # with two Striders the cycle model sees sooner that a million pages are alike
-        choices = Choices(threads=threads, walkers=2 if wide else None)
+        # of two threads and Striders a port the cycle model sees soon that a million pages are alike
+        two = (2 * part.ports, 2) if wide and not threads else (threads, None)
+        choices = Choices(threads=two[0], walkers=two[1])
         return _trained(kernel, batch, features, rows, part, 1, memory=memory, choices=choices)
     except KernelError as problem:
         said = problem.diagnostic.message
