@@ -26,19 +26,16 @@ def test_figures() -> None:
 
 
 def test_rows() -> None:
-    """No cell has a time of a plan that does not fit; what does not fit says what it needs."""
+    """Every row has a plan within 80 % of the part."""
     grids = {part.title: part for part in bolt._rows() if isinstance(part, Grid)}
     for title in (
         "Artifact: µs an operation, one in flight",
         "Artifact: µs between results, many in flight",
     ):
-        for _, printed, ours, ratio, cause in grids[title].rows:
-            if ours == "–":
-                assert "needs" in cause
-            else:
-                assert float(ours) / float(printed) == pytest.approx(float(ratio), rel=0.02)
+        for _, printed, ours, ratio, _ in grids[title].rows:
+            assert float(ours) / float(printed) == pytest.approx(float(ratio), rel=0.02)
     for *_, part in grids["Our plans"].rows:
-        assert int(part.partition("%")[0]) <= 100
+        assert int(part.partition("%")[0]) <= 80
 
 
 def test_served() -> None:

@@ -24,8 +24,6 @@ __all__ = ["Served", "parts", "peers", "served"]
 
 _TARGET, _KEY = "u55c", 0x3C4F1A2B5E6D70819203A4B5C6D7E8F9
 _SIZES = (10, 16, 18, 20, 22, 24)
-#: share of the part up to which a plan is taken where another one does
-_FILL = 0.8
 
 
 def _shown(config: OmapConfig, count: int) -> list[Public]:
@@ -74,27 +72,14 @@ def served(design: MapDesign, count: int = 1000) -> Served:
 
 @cache
 def _map(items: int, value: int = 8, **options: Any) -> Served | str:
-    """Return the fastest map whose plan is within 80 % of the part, else the smallest; or why there
-    is none."""
+    """Return how the planner's map serves, or why there is none."""
     kernel = ObliviousMap(value=bytes_(value), capacity=items, name="bolt")
-    made, why = [], ""
-    for channels in (1, 2, 4):
-        try:
-            design = compile(kernel, _TARGET, channels=channels, **options)
-        except KernelError as problem:
-            why = problem.diagnostic.message
-            continue
-        assert isinstance(design, MapDesign)
-        made.append((taken(design), channels, design))
-    made.sort(key=lambda entry: entry[:2])
-    if not made:
-        return why
-    (share, name), _, small = made[0]
-    if share > 1:
-        need, has = (getattr(x, name.lower()) for x in (small.resources, small.target))
-        return f"no plan yet: it needs {need:,} {name}, the part has {has:,}"
-    fits = [design for (share, _), _, design in made if share <= _FILL] or [small]
-    return min((served(design) for design in fits), key=lambda found: found.full)
+    try:
+        design = compile(kernel, _TARGET, **options)
+    except KernelError as problem:
+        return problem.diagnostic.message
+    assert isinstance(design, MapDesign)
+    return served(design)
 
 
 def _machine() -> Facts:
