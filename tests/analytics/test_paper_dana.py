@@ -11,7 +11,8 @@ import pytest
 from penstock.dsl.analytics import interp
 from penstock.dsl.core.load import from_text
 from penstock.engines.analytics import dana, equal_loss
-from penstock.report.papers import Cell, beside, figures, geomean, number, records, taken
+from penstock.models.feasible import fullest
+from penstock.report.papers import Cell, beside, figures, geomean, number, records
 from penstock.report.rows import Chart, Grid
 
 DATA = figures("penstock.engines.analytics", "dana")
@@ -100,7 +101,10 @@ def test_quick_report() -> None:
     ]
     assert (slow, fast) == ("0.250", "3.98")  # 4 × is no width that a port does not have
     made = dana.epoch("linear", 384, 53_500)
-    assert isinstance(made, dana.Epoch) and taken(made.design)[0] <= 0.8
+    assert (
+        isinstance(made, dana.Epoch)
+        and fullest(made.design.resources, made.design.target)[1] <= 0.8
+    )
     warm, cold = made.seconds(), made.seconds(disk=True)
     assert warm.total > warm.engine + warm.link and cold.total > warm.total and cold.binds == "disk"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.engines.omap import bolt
+from penstock.models.feasible import fullest
 from penstock.models.omap.config import OmapConfig
-from penstock.report.papers import figures, records, taken
+from penstock.report.papers import figures, records
 from penstock.report.rows import Grid
 
 DATA = figures("penstock.engines.omap", "bolt")
@@ -41,5 +42,8 @@ def test_rows() -> None:
 def test_served() -> None:
     found = bolt._map(1 << 12)
     assert isinstance(found, bolt.Served) and isinstance(found.design.plan, OmapConfig)
-    assert found.full < found.half < found.fetched and taken(found.design)[0] <= 0.8
+    assert (
+        found.full < found.half < found.fetched
+        and fullest(found.design.resources, found.design.target)[1] <= 0.8
+    )
     assert found.single == pytest.approx(found.fetched, rel=0.1)

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from penstock.engines.qr import sia
-from penstock.report.papers import figures, taken
+from penstock.models.feasible import fullest
+from penstock.report.papers import figures
 from testbench.command_line import told
 
 
@@ -51,7 +52,7 @@ def test_throughput(fit: float, new: float, beside: bool) -> None:
 def test_report() -> None:
     out = told("reproduce sia")
     assert all(words in out for words in ("inferred", "not found", "2.60", "3.40"))
-    assert taken(sia._design())[0] <= 0.8
+    assert fullest(sia._design().resources, sia._design().target)[1] <= 0.8
     data = figures("penstock.engines.qr", "sia")
     assert data["index"]["operation"] == pytest.approx(
         1 / 710e3, rel=1e-3

@@ -5,27 +5,14 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .rows import Chart, Column, Grid
 
-if TYPE_CHECKING:
-    from penstock.engines.design import Design
-
-__all__ = [
-    "Cell",
-    "beside",
-    "chart",
-    "figures",
-    "geomean",
-    "number",
-    "plain",
-    "records",
-    "taken",
-]
+__all__ = ["Cell", "beside", "chart", "figures", "geomean", "number", "plain", "records"]
 
 
 @dataclass(frozen=True)
@@ -99,10 +86,3 @@ def chart(
         "log": log,
     }
     return Chart("bars", title, data, "Bars: ours. Strokes: the paper's.")
-
-
-def taken(design: Design) -> tuple[float, str]:
-    """Return the largest share of its part that a design takes, and of what."""
-    part = design.target
-    needs = asdict(design.resources).items()
-    return max((need / getattr(part, name), name.upper()) for name, need in needs if need)

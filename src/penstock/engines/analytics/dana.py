@@ -12,6 +12,7 @@ from penstock.api import assume, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
+from penstock.models.feasible import fullest
 from penstock.models.feed import Decoded, Seconds, run_seconds
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.link.kinds import parse_link
@@ -26,11 +27,10 @@ from penstock.report.papers import (
     number,
     plain,
     records,
-    taken,
 )
 from penstock.report.rows import Facts, Part
 from penstock.run import Run
-from penstock.targets import target_named
+from penstock.targets import link_of, target_named
 
 from .design import AnalyticsDesign
 from .equal_loss import PAGES, random_table
@@ -44,7 +44,7 @@ _TARGET = "vu9p"
 _PAGE, _BATCH, _FEW, _MOST = 32_768, 64, 16, 2048
 #: beside CPUs: tuples of a batch, epochs; bytes of rows that the decoder is timed on
 _LOSS_BATCH, _PASSES, _SAMPLE = 256, 10, 8 << 20
-_LINK, _DISK = parse_link("xdma"), parse_link("gbps=4.312")
+_DISK = parse_link("gbps=4.312")
 _STEPS = {
     "logistic": "(sigmoid(sum(w * x)) - y)",
     "svm": "where(y * sum(w * x) < 1, -y, 0)",
@@ -94,10 +94,18 @@ class Epoch:
             self.design.target.clock_mhz,
             self.pages * self.design.plan.page_size,
             4 * self.features,
-            link=_LINK,
+            link=link_of(self.design.target),
             disk=_DISK if disk else None,
             decoded=None if rows_per_s is None else Decoded(self.rows, int(rows_per_s), values),
         )
+
+    @property
+    def part(self) -> str:
+        """How full the part is, and the clock where that makes it slower."""
+        name, share = fullest(self.design.resources, self.design.target)
+        mhz = self.design.target.clock_mhz
+        slower = f", {mhz:g} MHz" if mhz < target_named(self.design.target.name).clock_mhz else ""
+        return f"{share:.0%} {name.upper()}{slower}"
 
     @property
     def engine(self) -> float:
@@ -192,9 +200,9 @@ def _table3(chosen: Sequence[_Work]) -> Part:
 def _plans(chosen: Sequence[_Work]) -> Part:
     rows = []
     for name, (_, made) in _made(chosen).items():
-        plan, bound, (share, what) = made.design.plan, made.run.bound, taken(made.design)
+        plan, bound, part = made.design.plan, made.run.bound, made.part
         assert bound is not None and made.run.cycles is not None
-        cells = (f"{plan.threads} × {plan.lanes}", f"{share:.0%} {what}", f"{made.run.cycles:,}")
+        cells = (f"{plan.threads} × {plan.lanes}", part, f"{made.run.cycles:,}")
         rows.append([name, *cells, bound.by, f"{made.run.cycles / bound.cycles:.3f}"])
     heads = ["workload", "threads × lanes", "part", "cycles", "binds", "÷ bound"]
     return plain("Our plans on the paper's part", heads, rows)
@@ -261,9 +269,9 @@ def _threads(chosen: Sequence[_Work]) -> Iterator[Part]:
                 made, ours = _of(w, threads=int(count)), None
                 cause = made if isinstance(made, str) else ""
                 if isinstance(made, Epoch) and isinstance(first, Epoch) and made.run.bound:
-                    ours, (share, what) = first.engine / made.engine, taken(made.design)
+                    ours = first.engine / made.engine
                     lanes = f"{made.design.plan.lanes} lanes each"
-                    cause = f"{lanes}, {share:.0%} {what}; {made.run.bound.by} binds"
+                    cause = f"{lanes}, {made.part}; {made.run.bound.by} binds"
                 cells.append(Cell(count, printed if printed > 0 else None, ours, cause))
             title = f"Figure 12: × over one thread, {name}"
             yield beside(title, "threads", cells, _data()["notes"]["figure 12"])

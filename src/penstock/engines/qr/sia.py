@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.api import compile
 from penstock.dsl.core.load import from_text
+from penstock.models.feasible import fullest
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.layout import Size
 from penstock.models.target import Clock, Target
@@ -21,7 +22,6 @@ from penstock.report.papers import (
     number,
     plain,
     records,
-    taken,
 )
 from penstock.report.rows import Facts, Part
 from penstock.targets import target_named
@@ -81,7 +81,7 @@ def _engine(columns: int) -> tuple[int, float]:
 
 
 def _machine() -> Facts:
-    share, name = taken(_design())
+    name, share = fullest(_design().resources, _design().target)
     return Facts.of(
         (
             "source",
@@ -92,7 +92,7 @@ def _machine() -> Facts:
             "Arria 10 GX 1150 of Intel's HARP (inferred: the code names HARP); 200 MHz and 12.8 GB/s are "
             "assumed, and counts are by AMD's rules, a LUT for an ALM",
         ),
-        ("our plan", f"{_design().text()}; {share:.0%} of the {name}"),
+        ("our plan", f"{_design().text()}; {share:.0%} of the {name.upper()}"),
         (
             "model",
             "16 threads, one trainer, sustained: the slower of them counts; a refit of 500 keys for 50 new ones. "
