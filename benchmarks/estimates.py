@@ -207,9 +207,9 @@ def packed(hardware: Callable[[], tuple], board: Target, keep: Path, said: dict)
             [
                 board.device.tool.replace("12k", "25k"),
                 "--package",
-                board.package,
+                board.pins.package,
                 "--speed",
-                board.speed,
+                board.pins.speed,
                 "--lpf",
                 "penstock.lpf",
                 "--json",

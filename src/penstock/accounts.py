@@ -19,11 +19,12 @@ from penstock.models.feed import Decoded, Seconds, run_seconds
 from penstock.models.link.kinds import Link
 from penstock.models.memory import Dram, Memory
 from penstock.models.memory.dram.energy import loaded, picojoules
+from penstock.models.resources import Resources
+from penstock.models.target import Target
 from penstock.models.verdict import WORTH, Verdict, verdict
 from penstock.targets import link_named, link_of
 
 if TYPE_CHECKING:
-    from penstock.engines.base import Design
     from penstock.host.peers import Measured
     from penstock.host.sources import Table
 
@@ -47,9 +48,9 @@ class Machine:
     made: Embodied | None = None
 
 
-def machine_of(design: Design, link: str | None = None) -> Machine:
-    """Return what a design's target says of itself; `link`: in place of its own. Raises KernelError (E604)."""
-    target, power, part = design.target, design.target.power, design.target.part
+def machine_of(target: Target, need: Resources, link: str | None = None) -> Machine:
+    """Return what a target says of itself with a design that takes `need`; `link`: in place of its own. Raises KernelError (E604)."""
+    power, part = target.power, target.part
     made = embodied(
         None if part is None else part.die_mm2,
         None if part is None else part.node_nm,
@@ -63,7 +64,7 @@ def machine_of(design: Design, link: str | None = None) -> Machine:
         None if power is None else power.idle_w,
         None if power is None else power.max_w,
         "" if power is None else power.source,
-        min(1.0, fullest(design.resources, target)[1]),
+        min(1.0, fullest(need, target)[1]),
         made,
     )
 

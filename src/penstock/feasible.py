@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from penstock.boards.catalogue import targets
 from penstock.boards.clocks import REACH, chosen_clock
-from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, error
 from penstock.models.feasible import derated, fullest
 from penstock.models.resources import AIM, FILL
 from penstock.models.target import ASSUMED, Clock, Target
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
-    from penstock.engines.base import Design, Engine, Given, Workload
+    from penstock.engines.base import Design, Engine, Given
 
-__all__ = ["check_memory", "feasible"]
+__all__ = ["feasible"]
 
 #: times that a slower clock may ask for another plan
 _PLANS = 3
@@ -126,34 +126,3 @@ def _fits(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> bool
     except (KernelError, SourceError):
         return False
     return True
-
-
-def check_memory(design: Design, workload: Workload, given: Given | None = None) -> None:
-    """Raise KernelError (E610) where the target's memory does not hold a run: its pages, images and results.
-
-    `given`: what `workload` was made of, if rows can be assumed in place of the data.
-    """
-    have, need = design.target.memory.bytes, workload.device_bytes()
-    if not have or need <= have:
-        return
-    what = (
-        f"a run of {design.name} takes {need:,} bytes of memory; {design.target.name} has {have:,}"
-    )
-    few = 0
-    if given is not None and workload.rows:
-        few = _most_rows(design, given, workload.rows, have)
-    hint = f"{few:,} rows like these fit" if few else "choose a target with more memory"
-    raise error("E610", what, Span.whole("--target"), hint=hint)
-
-
-def _most_rows(design: Design, given: Given, rows: int, have: int) -> int:
-    """Return how many assumed rows the memory holds, fewer than `rows`."""
-    low, high = 0, rows
-    while high - low > 1:
-        middle = (low + high) // 2
-        assumed = replace(given, data=None, source=None, rows=middle)
-        if design.workload(assumed).device_bytes() <= have:
-            low = middle
-        else:
-            high = middle
-    return low

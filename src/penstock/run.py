@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engines.workload import Bound, Given, Workload
 from penstock.errors import no_option, not_one_of
-from penstock.feasible import check_memory
 from penstock.hooks import Shown
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
@@ -335,16 +334,15 @@ def run(
 ) -> Run:
     """Run a design on data, see `Design.run`."""
     _known(backend)
-    timing = None if memory is None else timing_of(memory, design.target)
+    wide = max((port.data_bytes for port in design.bus_ports), default=0)
+    timing = None if memory is None else timing_of(memory, design.target, wide)
     machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
     check_options(backend, machine)
     if unknown := next((name for name in options if name not in design.arguments), None):
         known = {*_METERED, *_OF_MACHINES, *design.arguments}
         raise no_option(f"a run of {design.name}", unknown, known)
     given = design.opened(Given(data, data, options=options))
-    workload = design.workload(given)
-    if backend != "golden":
-        check_memory(design, workload, given)
+    workload = design.workload(given) if backend == "golden" else design.held(given)
     if backend in ("golden", "model"):
         machine = {}
     done = carry_out(design, workload, backend, timing, **machine)

@@ -49,9 +49,9 @@ def _described(file: str | Path, known: Mapping[str, Target]) -> Target:
     return found[0]
 
 
-def timing_of(memory: str | Memory | None, part: Target) -> Memory:
-    """Return the timing of a part's memory ports, its own where none is given. Raises KernelError
-    (E604)."""
+def timing_of(memory: str | Memory | None, part: Target, bus_bytes: int = 0) -> Memory:
+    """Return the timing of a part's memory ports, its own where none is given; `bus_bytes`: of a port,
+    where a plan has wider ones. Raises KernelError (E604)."""
     if memory is None:
         memory = part.timing
     if memory == "dram":
@@ -73,7 +73,7 @@ def timing_of(memory: str | Memory | None, part: Target) -> Memory:
         ) from None
     if not isinstance(timing, FixedLatency):
         return timing
-    if timing.bytes_per_cycle > part.bus_bytes:
+    if timing.bytes_per_cycle > max(part.bus_bytes, bus_bytes):
         wider = [
             name for name, other in targets().items() if other.bus_bytes >= timing.bytes_per_cycle
         ]

@@ -62,34 +62,14 @@ def _plan(
 
 #: board, kernel, format, label, d, page size, threads, lanes, and what nextpnr-ecp5 counted of the device that `penstock build` made of it
 PLACED = [
-    (
-        "ulx3s-12f",
-        "logistic.py",
-        "fixed:8,8",
-        "float4",
-        4,
-        8192,
-        1,
-        1,
-        Resources(6_209, 2_825, 4, 21),
-    ),
-    (
-        "ulx3s-25f",
-        "logistic.py",
-        "fixed:8,8",
-        "float4",
-        4,
-        8192,
-        1,
-        1,
-        Resources(6_568, 3_100, 4, 29),
-    ),
     ("ecp5-evn", "linear.py", "fixed:8,8", "bool", 16, 1024, 2, 2, Resources(9_517, 4_641, 7, 69)),
 ]
 
 
 @pytest.mark.parametrize("case", PLACED, ids=lambda case: f"{case[0]}-{case[1]}")
-def test_as_placed(case: tuple[str, str, str, str, int, int, int, int, Resources]) -> None:
+def test_as_placed(
+    case: tuple[str, str, str, str, int, int, int, int, Resources],
+) -> None:
     name, kernel, number, label, d, page_size, threads, lanes, placed = case
     schema = Schema(
         "t", (Column("x", "float4[]", length=d), Column("y", label)), page_size=page_size

@@ -177,7 +177,7 @@ def test_diagnostics(
     [
         (
             'ps.Input["d"], y: ps.Output["k"], w: ps.Model["k", "d"]',
-            "--dim d=40 --dim k=40",
+            "--dim d=4000 --dim k=4000",
             "the largest d and k that fit are about ",
         ),
         (

@@ -146,6 +146,8 @@ def test_json_keys(capsys: pytest.CaptureFixture[str]) -> None:
         "design",
         "table",
         "cycles",
+        "seconds",
+        "energy",
         "resources",
         "counters",
         "errors",

@@ -92,8 +92,8 @@ def test_options() -> None:
     """Names and refusals of the option."""
     part = target_named("small")
     assert str(timing_of("hbm2", part)) == "hbm2-2000,ratio=1/20"
-    assert str(timing_of("SDR-166", target_named("ulx3s-85f"))) == "sdr-166,ratio=9/25"
-    assert str(timing_of("dram", target_named("ulx3s-85f"))) == "sdr-60,ratio=1/1,transit=13"
+    assert str(timing_of("SDR-166", target_named("ulx3s-85f-sdram"))) == "sdr-166,ratio=9/25"
+    assert str(timing_of("dram", target_named("ulx3s-85f-sdram"))) == "sdr-60,ratio=1/1,transit=13"
     assert timing_of("dram", target_named("u55c")).latency == 60
     for memory, message in {
         "dram": "small has no DRAM of its own",

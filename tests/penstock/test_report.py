@@ -435,7 +435,7 @@ def test_other_processes_draw_the_same() -> None:
 def test_unknown_kind() -> None:
     with pytest.raises(ValueError, match="no kind of chart 'pie': it is one of bars, gantt"):
         draw(Chart("pie", "t"))
-    assert sorted(KINDS) == ["bars", "gantt", "path", "resources", "roofline", "shares"]
+    assert sorted(KINDS) == ["bars", "gantt", "path", "resources", "roofline", "scatter", "shares"]
 
 
 def test_matplotlib_is_left_as_it_was() -> None:

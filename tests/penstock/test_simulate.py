@@ -42,6 +42,8 @@ def test_all_agree(capsys: pytest.CaptureFixture[str]) -> None:
         "result",
         "memory",
         "simulation",
+        "seconds",
+        "energy",
         "resources",
         "counters",
         "errors",

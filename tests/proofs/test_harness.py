@@ -151,7 +151,7 @@ def test_a_drawn_defect_is_judged() -> None:
     found = mutants(file, (ROOT / file).read_text(), connections)
     wanted = {
         "(self.i.valid | self.i.ready)": "caught",
-        "(self.depth * width < _DISTRIBUTED_BITS)": "MISSED",
+        "(self.depth * width < DISTRIBUTED_BITS)": "MISSED",
     }
     # the same behaviour, in a block RAM or not: a matter of size
     assert {m.text: judged(m)["end"] for m in found if m.text in wanted} == wanted

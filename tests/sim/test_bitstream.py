@@ -103,7 +103,7 @@ def test_the_tools_of_ecp5(tmp_path: Path) -> None:
     """From netlist to bitstream: there is no way back to Verilog here, so what was placed is counted."""
     board = boards()["ulx3s-12f"]
     made = sources(Lookup([7 * k % 251 for k in range(512)]), board)
-    mhz = board.oscillator_mhz
+    mhz = board.pins.oscillator_mhz
     (result,) = place(board, tmp_path, synthesise(board, made, tmp_path), mhz, [1], 1)
     # part name, in the bitstream's comments
     assert b"LFE5U-12F" in result.bitstream and len(result.bitstream) > 100_000

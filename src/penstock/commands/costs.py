@@ -62,7 +62,7 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     moved = _moved(job, workload, rest["no_striders"])
     measured = _measured(job, rest["beside"])
     worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
-    machine = machine_of(design, job.given.link)
+    machine = machine_of(design.target, design.resources, job.given.link)
     found = account(
         outcome.cycles,
         machine,

@@ -20,7 +20,6 @@ def _model(state: State, **values: Any) -> int:
     rest = state.begin("model", values)
     from penstock.commands.job import Job
     from penstock.dsl.core.diagnostics import Span, error
-    from penstock.feasible import check_memory
     from penstock.run import golden, model
 
     job = Job.begin(state, "model")
@@ -37,8 +36,7 @@ def _model(state: State, **values: Any) -> int:
     job = job.opened()
     design = job.compile()
     job.warn()
-    outcome.workload = workload = design.workload(job.given)
-    check_memory(design, workload, job.given)
+    outcome.workload = workload = design.held(job.given)
     if workload.results_with_model:
         outcome.golden = golden(workload)
     with state.steps.step(f"cycles of {workload.rows or 0:,} rows"):

@@ -76,7 +76,6 @@ def _simulate(state: State, **values: Any) -> int:
     """Run the hardware in simulation and compare it with the golden model and the cycle model."""
     rest = state.begin("simulate", values)
     from penstock.commands.job import Job
-    from penstock.feasible import check_memory
     from penstock.run import golden, model
 
     how = _How(rest["backend"] or "rtl", rest["family"], rest["device"], rest["waves"])
@@ -86,9 +85,8 @@ def _simulate(state: State, **values: Any) -> int:
     job = job.opened()
     design = _compiled(job, how)
     job.warn()
-    outcome.workload = workload = design.workload(job.given)
-    if how.backend != "golden":
-        check_memory(design, workload, job.given)
+    made = design.workload if how.backend == "golden" else design.held
+    outcome.workload = workload = made(job.given)
     with steps.step("golden run"):
         outcome.golden = golden(workload)
     timing = _timing(design, how)

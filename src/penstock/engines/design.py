@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock import hooks
+from penstock.capacity import check_memory
 from penstock.errors import no_option, not_one_of
 from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
@@ -105,6 +106,16 @@ class Design(hooks.Shown, ABC):
     @abstractmethod
     def workload(self, given: Given) -> Workload:
         """Return the run on what was given. Raises SourceError, KernelError, Conflict."""
+
+    def held(self, given: Given) -> Workload:
+        """Return `workload`, if the target's memory holds it. Raises KernelError (E610)."""
+        work = self.workload(given)
+
+        def assumed(rows: int) -> Workload:
+            return self.workload(replace(given, data=None, source=None, rows=rows))
+
+        check_memory(self.name, self.target, work, assumed)
+        return work
 
     def opened(self, given: Given) -> Given:
         """Return what `run` was given, a text as the engine opens it. Designs whose workloads open

@@ -25,7 +25,7 @@ from penstock.dsl.core.builder import GraphBuilder
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines.base import Design, Given, Workload
 from penstock.failures import USER, failure
-from penstock.feasible import check_memory, feasible
+from penstock.feasible import feasible
 from penstock.host.sources import Table
 from penstock.models.target import RESOURCES, Target
 
@@ -63,7 +63,7 @@ def figures(
     paid = None
     if cycles is not None:
         moved = Moved(*workload.moved())
-        paid = account(cycles, machine_of(design, link), moved, design.memory, run.commands)
+        paid = account(cycles, machine_of(part, need, link), moved, design.memory, run.commands)
     total = None if paid is None else float(paid.seconds.total)
     said = {
         "plan": json.dumps(plain(design.config())),
@@ -127,8 +127,7 @@ class Task:
         given = self.at(point)
         try:
             design = self.design(point, given)
-            workload = design.workload(given)
-            check_memory(design, workload, given)
+            workload = design.held(given)
             run = model(workload, design.memory)
             if run.errors:
                 return {"status": f"refused: {run.errors[0]}"}

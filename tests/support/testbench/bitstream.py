@@ -85,7 +85,7 @@ def device_verilog(bitstream: bytes, constraints: str, board: Target) -> str:
     top = [
         "module penstock(input clk, input rst, input rx, output tx, output busy);",
         "    assign busy = 1'b0;",
-        f"    chip chip(.{pin(board.clock)}(clk), .{pin(board.uart, 'rx')}(rx), .{pin(board.uart, 'tx')}(tx));",
+        f"    chip chip(.{pin(board.pins.clock)}(clk), .{pin(board.pins.uart, 'rx')}(rx), .{pin(board.pins.uart, 'tx')}(tx));",
         "endmodule",
     ]
     return "\n".join([LINT, *top, _verilog(bitstream, constraints), cell_models("ice40")])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -28,6 +28,12 @@ Floats = NDArray[np.float64]
 _SIZES = (1, 2, 3, 5, 8, 17, 33, 70)
 #: an operation's last places, of any library of functions
 _EPS, _STEPS, _TINY = 2.0**-52, 4, 2.0**-1022
+
+
+def _roomy() -> ps.Target:
+    """A part that holds any number of banks."""
+    plenty = dict.fromkeys(("lut", "ff", "dsp", "bram"), 1 << 24)
+    return replace(ps.target("small"), name="test-roomy", **plenty)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Written:
         if path is not None:
             path.write_text(self.python)
             kernel = load_kernel(str(path))
-        return ps.compile(kernel, dims=dict(self.sizes), target="small", **self.options)
+        return ps.compile(kernel, dims=dict(self.sizes), target=_roomy(), **self.options)
 
     @property
     def arrays(self) -> dict[str, Floats]:

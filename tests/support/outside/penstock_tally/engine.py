@@ -74,7 +74,7 @@ class TallyDesign(Design):
         return Spec.memories(memory)
 
     def resources_on(self, part: Any) -> Resources:
-        return Resources(900, 900, 4, 0)
+        return Resources(900, 900, 4 if part.dsp else 0, 0)
 
     def config(self) -> dict[str, Any]:
         return {"gain": self.gain}

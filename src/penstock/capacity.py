@@ -1,0 +1,33 @@
+"""Whether a target's memory holds a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.engines.workload import Workload
+from penstock.models.target import Target
+
+__all__ = ["check_memory"]
+
+
+def check_memory(
+    name: str, target: Target, workload: Workload, assumed: Callable[[int], Workload]
+) -> None:
+    """Raise KernelError (E610) where the target's memory does not hold a run: its pages, images and results.
+
+    `name`: of the kernel; `assumed`: the run on so many assumed rows.
+    """
+    have, need = target.memory.bytes, workload.device_bytes()
+    if not have or need <= have:
+        return
+    low, high = 0, workload.rows or 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if assumed(middle).device_bytes() <= have:
+            low = middle
+        else:
+            high = middle
+    what = f"a run of {name} takes {need:,} bytes of memory; {target.name} has {have:,}"
+    hint = f"{low:,} rows like these fit" if low else "choose a target with more memory"
+    raise error("E610", what, Span.whole("--target"), hint=hint)
