@@ -49,7 +49,7 @@ KERNELS = [
     (256, {"d": 10}),
     (0, {"d": 30}),
 ]
-PARTS = [("vu9p", None), ("u55c", "dram"), ("ulx3s-85f", "dram"), ("icebreaker", None)]
+PARTS = [("vu9p", None), ("u55c", "dram"), ("ulx3s-85f-sdram", "dram"), ("icebreaker", None)]
 
 
 @seed(8)

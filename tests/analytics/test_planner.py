@@ -12,7 +12,7 @@ from testbench.sweep import judged, linear, modelled
 @pytest.mark.parametrize(
     ("dims", "merge", "part"),
     [
-        (2, 16, "ulx3s-85f"),
+        (2, 16, "ulx3s-85f-sdram"),
         (40, 4, "vu9p"),
         pytest.param(100, 256, "vu9p", marks=pytest.mark.long),
         pytest.param(1000, 16, "u55c", marks=pytest.mark.long),

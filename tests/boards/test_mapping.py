@@ -25,7 +25,7 @@ from penstock.models.mapping import (
     ultra_shapes,
 )
 from penstock.models.numerics.formats import parse_format
-from penstock.models.target import TARGETS
+from penstock.targets import target_named
 
 WIDTHS, DEPTHS = (
     (1, 2, 3, 5, 8, 10, 16, 18, 20, 24, 32, 36, 48, 64),
@@ -271,15 +271,15 @@ def test_blocks_of_an_ultrascale_part(tmp_path: Path) -> None:
 
 def test_the_deepest_memories_become_ultraram() -> None:
     """As long as that lowers the larger share, of those alone that have one reader, and with a part that has some."""
-    part = TARGETS["u55c"]
+    part = target_named("u55c")
     deep, wide = Storage(20, 1 << 20), Storage(256, 8192)
     some = [(1, deep), (2, wide), (1, Storage(64, 4096, 2)), (1, Storage(64, 4097, granules=0))]
     assert ultra_shapes(some, part) == {(1 << 20, 20)}  # with the others its share were larger
     assert memory_blocks(some, part)[1] == 86
     styles = ram_styles(some, part)
     assert styles[8192, 256] == styles[4096, 64] == "block"  # not where synthesis would have them
-    assert ultra_shapes(some, TARGETS["ulx3s-85f"]) == frozenset()
-    assert ram_styles(some, TARGETS["ulx3s-85f"]) == {}
+    assert ultra_shapes(some, target_named("ulx3s-85f")) == frozenset()
+    assert ram_styles(some, target_named("ulx3s-85f")) == {}
     # all of them are more than there are: the rest stays in block RAM
     many = [(20, Storage(70 + k, 4096 * 8 - k)) for k in range(20)]
 

@@ -12,7 +12,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.models.analytics.job import bound
 from penstock.models.memory import parse_memory
-from penstock.models.target import target
+from penstock.targets import target_named as target
 
 __all__ = ["Judged", "forced", "judged", "linear", "modelled"]
 
@@ -52,7 +52,7 @@ def modelled(design: Design, rows: int) -> Any:
 
 def forced(design: Design) -> Iterator[Choices]:
     """Yield options that fix all that a user can of a plan."""
-    plan, part = design.plan, target(design.part)
+    plan, part = design.plan, target(design.target.name)
     longest = max(b.cols for b in plan.buffers)
     powers = [1 << k for k in range(9)]
     widths = {n for n in (*powers[:7], -(-longest // 2), -(-longest // 3), longest) if n <= 64}
