@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 
+import penstock as ps
 from penstock.api import compile
 from penstock.host.sources import open_table
 

@@ -24,7 +24,7 @@ MOST = settings(deadline=None, database=None, suppress_health_check=list(HealthC
 
 
 @seed(5)
-@settings(MOST, max_examples=6)
+@settings(MOST, max_examples=12)
 @given(cases((*FIXED, *FLOATS)))
 def test_drawn_kernels(case: Case) -> None:
     table, found = case.table(), {}
@@ -53,7 +53,7 @@ PARTS = [("vu9p", None), ("u55c", "dram"), ("ulx3s-85f-sdram", "dram"), ("icebre
 
 
 @seed(8)
-@settings(MOST, max_examples=5)
+@settings(MOST, max_examples=20)
 @given(
     st.sampled_from(KERNELS),
     st.sampled_from(PARTS),
@@ -85,8 +85,9 @@ def test_forced_plans(kernel: tuple, part: tuple, forced: list[Choices], rows: i
             continue
         run = modelled(design, rows)
         assert run.bound_machine.cycles <= run.bound.cycles <= run.cycles
-        found.add(run.bound_machine)
-    assert len(found) <= 1
+        # of a fuller part the clock is slower, and its DRAM takes fewer of its cycles
+        found.add((design.target.clock_mhz, run.bound_machine))
+    assert len(found) == len({mhz for mhz, _ in found})
 
 
 @pytest.mark.parametrize(
