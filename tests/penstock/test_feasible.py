@@ -112,7 +112,7 @@ KERNELS: dict[str, tuple[list[str], list[list[str]]]] = {
     "map": ([], [["--channels", "2"], ["--window", "256"], ["--cores", "64"]]),
 }
 #: what a user may ask for that there is not, whatever the part holds
-OTHERWISE = {"E471", "E464", "E605", "E701", "E604", "E606", "E505"}
+OTHERWISE = {"E454", "E471", "E464", "E605", "E701", "E604", "E606", "E505"}
 
 
 def drawn(draw: random.Random, folder: Path) -> list[str]:
@@ -122,10 +122,11 @@ def drawn(draw: random.Random, folder: Path) -> list[str]:
     words = ["model", f"{EXAMPLES}/{name}", "-q", "--json", str(folder / "r.json")]
     if name == "map":
         capacity, size = 1 << draw.randint(10, 24), 1 << draw.randint(3, 10)
-        (folder / "m.psk").write_text(
-            f"map m(key: u64, value: bytes[{size}], capacity: {capacity})\n"
+        (folder / "m.py").write_text(
+            "import penstock as ps\n"
+            f"m = ps.ObliviousMap(value=ps.bytes({size}), capacity={capacity}, name='m')\n"
         )
-        words[1] = str(folder / "m.psk")
+        words[1] = str(folder / "m.py")
         words += ["--ops", "20"]
     elif name not in ("rank_model.py:slots", "mamba2.py"):
         names = load_kernel(EXAMPLES / name).dim_names
