@@ -17,8 +17,6 @@ from penstock.models.target import Target
 
 __all__ = ["from_json", "link_named", "link_of", "target_named", "timing_of"]
 
-targets()  # packages that are left out are warned of here
-
 
 def target_named(name: str | Path | Target) -> Target:
     """Return the target of that name, the one that a TOML file describes, or the one that is given.
@@ -108,3 +106,6 @@ def link_of(target: Target) -> Link | None:
     if link.latency_us is not None:
         given["latency"] = Fraction(str(link.latency_us)) / 10**6
     return KINDS[link.kind](**given)
+
+
+targets()  # packages that are left out are warned of here; they may ask for `target_named`

@@ -22,6 +22,7 @@ from penstock.cli import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.output import as_json
 from testbench.command_line import told
+from testbench.outside import commands, record
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LAB = """
@@ -247,3 +248,83 @@ def test_a_design_carries_its_target(
     )  # fmt: skip
     wanted = f"pynq-z9 9 EUR/h {design.resources.lut} {mine.digest}"
     assert done.stdout.strip() == wanted
+
+
+#: what a package offers: a file, a record, several; and what is wrong with others
+OFFERED = """
+from dataclasses import replace
+import penstock as ps
+HERE = __file__.rpartition("/")[0]
+lab, bad, gone = (f"{HERE}/{name}.toml" for name in ("lab", "bad", "gone"))
+one = replace(ps.target("small"), name="lab-one", lut=40_000)
+several = [replace(one, name="lab-two"), replace(one, name="lab-three", price="2 USD/h")]
+taken, number = replace(one, name="u55c"), 7
+"""
+LEFT = {
+    "bad": "/bad.toml: target.clock.mhz: expected `float`, got `str`",
+    "gone": "/gone.toml: there is no such file",
+    "taken": "there is a target u55c already",
+    "number": "'int' object is not iterable",
+    "missing": "AttributeError: module 'lab_targets' has no attribute 'missing'",
+}
+
+
+def test_a_package_of_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They pass all that Penstock's own do, a design of theirs also where the package is not; what is broken is named with its reason."""
+    site, mine = tmp_path / "site", "lab-vu9p,lab-two,lab-three"
+    names = ("lab", "one", "several", *LEFT)
+    record(site, "lab", {"targets": {name: f"lab_targets:{name}" for name in names}})
+    (site / "lab_targets.py").write_text(OFFERED)
+    (site / "lab.toml").write_text(LAB)
+    (site / "bad.toml").write_text(LAB.replace("mhz = 250", 'mhz = "fast"'))
+    monkeypatch.chdir(tmp_path)
+    kernel = [str(EXAMPLES / "linear.psk"), "--dim", "d=2"]
+    with commands({"PYTHONPATH": str(site)}) as penstock:
+        code, out, err = penstock("targets")
+        assert code == 0 and {"lab-one", *mine.split(",")} <= {*out.replace("│", " ").split()}
+        said = [line for line in err.splitlines() if line.startswith("warning: the installed ")]
+        assert len(said) == len(LEFT)
+        for line in said:
+            name = line.split("set of targets ")[1].split()[0]
+            assert "is left out: " in line and LEFT[name] in line
+        words = ["explore", *kernel, "--rows", "99", "--target", mine, "--jobs", "1", "-q"]
+        assert penstock(*words, "--out", "points")[0] == 0
+        rows = json.loads(Path("points/points.json").read_text())["points"]
+        assert {row["target"] for row in rows} == {*mine.split(",")}
+        for row in rows:
+            words = ["model", *kernel, "--rows", "99", "--target", row["target"], "--json", "r"]
+            assert penstock(*words)[0] == 0
+            found = json.loads(Path("r").read_text())
+            assert (row["cycles"], row["seconds"]) == (
+                found["cycles"]["model"],
+                found["seconds"]["total"],
+            )
+        words = ["compile", *kernel, "--target", "lab-three", "--out", "d", "-q"]
+        assert penstock(*words)[0] == 0
+    assert "error[E602]" in told("targets lab-three", 1)
+    design = ps.load("d")
+    assert (design.target.name, design.target.price) == ("lab-three", "2 USD/h")
+    assert design.run("random:rows=9,seed=1", "model").cycles
+
+
+def test_one_name_with_two_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that is kept of the one is taken for the other."""
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
+    made: dict[str, Any] = {"dims": {"d": 2}, "format": "fixed:8,8"}
+    one = ps.target("small")
+    for change in ({"clock": replace(one.clock, mhz=7)}, {"lut": 20_000}, {"price": "3 EUR/h"}):
+        rows = [
+            ps.explore(EXAMPLES / "linear.psk", part, rows=9, jobs=1, **made).to_pylist()[0]
+            for part in (one, replace(one, **change), one)
+        ]
+        assert rows[0] == rows[2] and rows[0]["key"] != rows[1]["key"], change
+        figures = [(row["engine_seconds"], row["lut_share"], row["cost"]) for row in rows]
+        assert figures[0] != figures[1], change
+    with pytest.raises(KernelError, match="small stands twice"):
+        ps.explore(EXAMPLES / "linear.psk", [one, replace(one, lut=9)], rows=9, **made)
+    # what the record decides of the hardware is in the name of what is kept
+    compiled, _ = ENGINES["analytics"]
+    changes = {"bus_bytes": 16, "bytes_per_cycle": 16}, {"lean": True}, {"latency": 31}
+    pairs = [(compiled(one), compiled(replace(one, **change))) for change in changes]
+    assert [a.digest == b.digest for a, b in pairs] == [False, False, True]
+    assert [a.verilog == b.verilog for a, b in pairs] == [False, False, True]

@@ -189,7 +189,7 @@ class AnalyticsEngine(Engine):
         for chosen in dict.fromkeys([*((name,) for name in asked), tuple(asked)]):
             low, high = 0, min(max(asked[name] for name in chosen) - smaller, _LARGEST)
             while low < high:
-                middle = (low + high + 1) // 2
+                middle = (low + high + 1) // 2 if low else 1  # most often, not even that fits
                 sizes = {name: min(asked[name], middle) for name in chosen}
                 tried = {**dict.fromkeys(kernel.dim_names, 1), **dims, **sizes}
                 if self._plans(kernel, part, given, tried):

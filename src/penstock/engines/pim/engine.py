@@ -113,14 +113,15 @@ class PimEngine(Engine):
         """Raise KernelError (E601) for a device that a part does not hold."""
         from penstock.models.pim.resources import resources_of
 
-        need = resources_of(device, part)
+        need, least = resources_of(device, part), replace(device, groups=1, banks=2, sets=1)
         if short := need.fits(part):
+            smaller = device.pairs > 1 and resources_of(least, part).fits(part) is None
             raise error(
                 "E601",
                 f"recurrence {kernel.name!r} does not fit on {part.name}: its device needs "
                 f"{getattr(need, short):,} {short.upper()}, the part has {getattr(part, short):,}",
                 kernel.name_span,
-                hint="write --banks 2" if device.pairs > 1 else "this is the smallest device",
+                hint="write --banks 2" if smaller else "no number of banks (--banks) fits",
                 source=kernel.source,
             )
 

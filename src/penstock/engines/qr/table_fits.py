@@ -194,6 +194,8 @@ class AssumedFits(_Fits):
         super().__init__(graph, plan, asked)
         self.table = table
         self.name, self.rows, self.pages = plan.walk.schema.table, table.rows, table.pages
+        if table.rows > c.ROWS_MAX:  # said before anything is said of memory
+            _steps(table.rows, asked.of(table.rows, self._columns.n), "--rows")
 
     def golden(self) -> Result:
         raise ValueError("assumed rows have no values")
