@@ -33,7 +33,10 @@ class Sweeps:
         first, last = span or (1, self.threads)
         words = [*KERNEL, "--target", TARGETS, "--format", FORMATS, "--sweep", WALKERS]
         words += ["--sweep", f"threads={first}..{last}", "--out", f"{name}-files", "-q", *more]
-        variables = os.environ | {"PENSTOCK_CACHE": str(self.folder / name)}
+        # modules are compiled once, as where Penstock is installed
+        own = {"PENSTOCK_CACHE": name, "PYTHONPYCACHEPREFIX": "bytecode"}
+        variables = os.environ | {key: str(self.folder / at) for key, at in own.items()}
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
         command = [sys.executable, "-m", "penstock", *words]
         return subprocess.Popen(command, cwd=self.folder, env=variables)
 

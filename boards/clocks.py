@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from ..models.numerics.formats import Format
 from ..models.target import Target
 from .flow import LARGE
-from .top import SDRAM_MHZ
 
-__all__ = ["MARGIN", "REACH", "chosen_clock"]
+__all__ = ["MARGIN", "REACH", "SDRAM_MHZ", "chosen_clock"]
 
+#: clocks at which what an SDRAM gives meets the device's edge, see `top.BoardTop`
+SDRAM_MHZ = (40.0, 100.0)
 #: share of what placements have reached: seeds and plans differ by as much
 MARGIN = 0.8
 #: MHz by (family, speed grade): formats of up to 16 bits in fixed point, wider fixed point, floats; whatever is `flow.LARGE`

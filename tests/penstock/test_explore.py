@@ -251,6 +251,17 @@ def test_only_what_is_missing_is_computed(
     assert explored(SWEEP) == rows and sorted(given) == sorted([lost, damaged])
 
 
+def test_no_hardware_is_loaded_for_what_the_cache_has() -> None:
+    """A third of the time of a sweep that is there already was Amaranth's."""
+    explored(SMALL)
+    text = f"from penstock.cli import run; code = run({[*SMALL.split(), '-q']})"
+    script = (
+        f"import sys; {text}; print(code, *{{'amaranth', 'jinja2', 'pandas'}} & {{*sys.modules}})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0", done
+
+
 #: a kernel whose function ends each worker's process, or waits, when it is traced there
 DEADLY = """import os, signal, time
 from pathlib import Path
