@@ -1,6 +1,7 @@
 """The planner beside a full sweep of forced options, beside the machine's bound, and beside an earlier planner.
 
-python benchmarks/planner.py               # 10 sizes × 2 merges × 3 targets against a sweep of all forced options: an hour
+python benchmarks/planner.py               # 10 sizes × 2 merges × 3 targets against a sweep of all forced options: half an hour
+python benchmarks/planner.py --keep rows   # the same, in parts: what is in the file is not computed again
 python benchmarks/planner.py --dram        # DAnA's shapes under DRAM timing against the machine's bound
 python benchmarks/planner.py --against 20074e0     # seconds of planning, both in one run
 """
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -31,29 +33,33 @@ TARGETS = ("ulx3s-85f", "vu9p", "u55c")
 ROWS = 20_000
 
 
-def swept(sizes: tuple[int, ...]) -> str:
-    rows, worst = [], 0.0
-    for size in sizes:
-        for merge in MERGES:
-            for target in TARGETS:
-                begin = perf_counter()
-                found = judged(linear(merge), target, ROWS, dims={"d": size})
-                worst = max(worst, found.ratio)
-                rows.append(
-                    (
-                        size,
-                        merge,
-                        target,
-                        f"{found.cycles:,}",
-                        f"{found.best:,}",
-                        f"{found.ratio:.3f}",
-                        f"{found.cycles / found.machine:.3f}",
-                        found.plans,
-                    )
-                )
-                print(*rows[-1], f"{perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+def swept(sizes: tuple[int, ...], kept: Path | None) -> str:
+    """`kept`: a file of rows, one a line, that are there already; others are added."""
+    rows = (
+        [json.loads(line) for line in kept.read_text().splitlines()]
+        if kept and kept.exists()
+        else []
+    )
+    for size, merge, target in product(sizes, MERGES, TARGETS):
+        if any(row[:3] == [size, merge, target] for row in rows):
+            continue
+        begin = perf_counter()
+        found = judged(linear(merge), target, ROWS, dims={"d": size})
+        machine = found.cycles / found.machine
+        rows.append(
+            [size, merge, target, found.cycles, found.best, found.ratio, machine, found.plans]
+        )
+        print(*rows[-1], f"{perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        if kept:
+            with kept.open("a") as file:
+                print(json.dumps(rows[-1]), file=file)
     header = "d", "merge", "target", "cycles", "best of the sweep", "ratio", "÷ machine's", "plans"
-    return markdown(header, rows) + f"\n\nAt most {worst:.3f} × the best plan that fits."
+    shown = [
+        (*shape, f"{cycles:,}", f"{best:,}", f"{ratio:.3f}", f"{machine:.3f}", plans)
+        for *shape, cycles, best, ratio, machine, plans in rows
+    ]
+    worst = max(row[5] for row in rows)
+    return markdown(header, shown) + f"\n\nAt most {worst:.3f} × the best plan that fits."
 
 
 def dram() -> str:
@@ -119,6 +125,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="three sizes of the sweep")
+    parser.add_argument(
+        "--keep", metavar="FILE", type=Path, help="rows of the sweep, to go on from"
+    )
     parser.add_argument("--dram", action="store_true")
     parser.add_argument("--against", metavar="REVISION")
     parser.add_argument("--seconds", action="store_true", help=argparse.SUPPRESS)
@@ -128,7 +137,7 @@ def main() -> None:
     elif given.against:
         print(against(given.against))
     else:
-        print(dram() if given.dram else swept(SIZES[1::4] if given.quick else SIZES))
+        print(dram() if given.dram else swept(SIZES[1::4] if given.quick else SIZES, given.keep))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Placement:
         self.uses, self.interval = uses, interval
         self.starts: dict[int, int] = {}
         self.units: dict[int, tuple[int, ...]] = {}  # which one of each class
-        self.ends: dict[tuple, dict[int, int]] = {}  # of each unit, whose last use ends when
+        self.times: dict[tuple, dict[int, tuple[int, int]]] = {}  # of each unit, whose use is when
         classes = dict.fromkeys(use[0] for mine in uses.values() for use in mine)
         self.tables = {
             key: [Table(interval if key[3] == "group" else 0) for _ in range(count.get(key, 1))]
@@ -86,21 +86,23 @@ class Placement:
         self.starts[number], self.units[number] = best
         for (key, late, beats), unit in zip(uses, best[1], strict=True):
             self.tables[key][unit].take(best[0] + late, beats)
-            self.ends.setdefault((key, unit), {})[number] = best[0] + late + beats
+            begin = best[0] + late
+            self.times.setdefault((key, unit), {})[number] = begin, begin + beats
         return True
 
-    def held(self, number: int, batch: int) -> int:
-        """Return when an operation may start at the earliest so that `batch` later its units have done all else."""
+    def span(self, number: int) -> int:
+        """Return the longest time from first to last use of a unit that an operation is on."""
         found = 0
-        for (key, late, _), unit in zip(self.uses[number], self.units[number], strict=True):
-            found = max(found, max(self.ends[key, unit].values()) - batch - late)
+        for (key, _, _), unit in zip(self.uses[number], self.units[number], strict=True):
+            begins, ends = zip(*self.times[key, unit].values(), strict=True)
+            found = max(found, max(ends) - min(begins))
         return found
 
     def remove(self, number: int) -> None:
         start = self.starts.pop(number)
         for (key, late, beats), unit in zip(self.uses[number], self.units.pop(number), strict=True):
             self.tables[key][unit].leave(start + late, beats)
-            del self.ends[key, unit][number]
+            del self.times[key, unit][number]
 
     def _start(self, uses: Sequence[Use], units: Sequence[int], low: int) -> int | None:
         key, _, beats = uses[0]

@@ -146,7 +146,7 @@ class _Planner:
         }
         longest = max(cols, default=1)
         useful = max(1, min(longest, 64, 4 * target.bus_bytes // maker.fmt.container))
-        widths = {1, 2, 4, 8, 16, 32, 64} | {-(-longest // beats) for beats in (1, 2, 3, 4)}
+        widths = {1, 2, 4, 8, 16, 32, 64} | {-(-n // beats) for n in cols for beats in (1, 2, 3, 4)}
         lanes_tried = [chosen.lanes] if chosen.lanes else sorted(n for n in widths if n <= useful)
         for threads in [chosen.threads] if chosen.threads else _powers(most):
             # several ports share a batch evenly; as many of them are used as threads and batch allow

@@ -77,7 +77,9 @@ def least_batch(
     """Return the least `Schedule.batch` with as many units of each kind and the same interval, or what it is at least."""
     ops, interval, ilp = program.ops, schedule.interval, _Ilp()
     placed = [n for n, op in enumerate(ops) if op.region != "epoch"]
-    horizon = 4 * schedule.batch + 4 * interval
+    horizon = (
+        schedule.batch
+    )  # there is a schedule with this distance, and everything starts within it
     start = {n: ilp.variable(0, horizon, False) for n in placed}
     writes = {n: write_times(ops[n], program.buffers, fmt, program.lanes, threads) for n in placed}
     reads = {
@@ -152,8 +154,9 @@ def _place(
     have = Counter((u.fn, u.lanes > 1, u.home, u.region) for u in units)
     for key, uses in _uses(program, fmt, list(start)).items():
         count = have[key]
-        for n, _, _ in uses:
+        for n, _, beats in uses:
             ilp.row([(1, 0), (-1, start[n])], 1)
+            ilp.row([(1, 0)], beats)  # what is done once a batch is done before the next one
         if count >= len(uses):
             continue
         on = {}

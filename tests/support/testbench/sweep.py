@@ -64,22 +64,32 @@ def forced(design: Design) -> Iterator[Choices]:
 
 
 def judged(kernel: Any, name: str, rows: int, **given: Any) -> Judged:
-    """Hold the planner's plan of a kernel for a target against a sweep. Plans are passed over whose own bound is above the best so far."""
+    """Hold the planner's plan of a kernel for a target against a sweep. What is passed over cannot be better: plans whose own bound is above the best so far,
+    options with which the beats of a group alone take longer, and further Striders where the part does not even hold fewer."""
     design = compile(kernel, name, **given)
     run, fill = modelled(design, rows), Choices().fill
-    pages = assume(design.plan.schema, rows).pages
+    pages, batch = assume(design.plan.schema, rows).pages, design.plan.merge_count or rows
     best, chosen, plans = run.cycles, Choices(), 0
     memory = parse_memory(str(design.memory))
+    batches = -(-rows // batch)
+    longest = max(b.cols for b in design.plan.buffers if b.kind == "input")
+    full: set[tuple[Any, ...]] = set()
     for choices in forced(design):
+        assert choices.threads and choices.lanes
+        groups = batches * -(-batch // choices.threads)
+        options = choices.lanes, choices.threads, choices.ports
+        if options in full or (groups - batches) * -(-longest // choices.lanes) > best:
+            continue
         try:
             other = compile(kernel, name, **given, choices=choices)
         except KernelError:
+            full.add(options)
             continue
         plan, plans = other.plan, plans + 1
-        batches = -(-rows // (plan.merge_count or rows))
-        groups = batches * -(-(plan.merge_count or rows) // plan.threads)
-        least = bound(plan, pages, groups - batches, batches - 1, memory, 1).cycles
-        if least > best or max(other.resources.shares(other.target).values()) > fill:
+        if max(other.resources.shares(other.target).values()) > fill:
+            full.add(options)
+            continue
+        if bound(plan, pages, groups - batches, batches - 1, memory, 1).cycles > best:
             continue
         cycles = modelled(other, rows).cycles
         if cycles < best:

@@ -1,0 +1,117 @@
+"""How far apart operations start, in a batch and from one batch to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from .lower import Program
+from .times import Times
+
+__all__ = ["Distance", "Distances"]
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """`later` starts `step` cycles behind `first` at least; or, where `turns`, its next turn in the next batch does."""
+
+    later: int
+    first: int
+    step: int
+    turns: bool = False
+
+    def least(self, batch: int) -> int:
+        """Return what the starts of one batch are apart at least."""
+        return self.step - batch if self.turns else self.step
+
+
+class Distances:
+    """Of all operations but those after an epoch. `behind` and `ahead`: those of each operation, with it as the later and as the first one."""
+
+    def __init__(self, program: Program, times: Times) -> None:
+        self.program, self.times = program, times
+        self.numbers = [n for n, op in enumerate(program.ops) if op.region != "epoch"]
+        self.all = [*self._steps(), *self._turns()]
+        self.behind: dict[int, list[Distance]] = {n: [] for n in self.numbers}
+        self.ahead: dict[int, list[Distance]] = {n: [] for n in self.numbers}
+        for distance in self.all:
+            self.behind[distance.later].append(distance)
+            self.ahead[distance.first].append(distance)
+
+    def _steps(self) -> Iterator[Distance]:
+        """Yield what lies in a batch: values are there, and a new model overwrites nothing that is still to be read."""
+        times, models = self.times, set(self.program.models)
+        for n in self.numbers:
+            op = self.program.ops[n]
+            for buffer in {o.buffer for o in op.operands} & times.writer.keys():
+                step = times.behind(times.writer[buffer], n, buffer)
+                if step is not None:
+                    yield Distance(n, times.writer[buffer], step)
+            if op.dest not in models:
+                continue
+            for (reader, buffer), (_, last) in times.reads.items():
+                if buffer == op.dest and reader != n and reader in self._once_or_more:
+                    used = last >= 0
+                    yield Distance(n, reader, int((last - times.writes[n][0])[used].max()))
+
+    def _turns(self) -> Iterator[Distance]:
+        """Yield what lies between batches: a model's writing before its reading, a reading before the next writing."""
+        ops, times = self.program.ops, self.times
+        for n in self.numbers:
+            op = ops[n]
+            if op.region != "batch":
+                continue
+            if self.program.buffers[op.dest].kind == "model":
+                for reader, buffer in times.reads:
+                    # a batch operation's next turn may come just as soon
+                    if buffer == op.dest and reader in self._once_or_more:
+                        step = times.behind(n, reader, buffer) or 0
+                        yield Distance(reader, n, step, turns=True)
+            for buffer in {o.buffer for o in op.operands} & times.writer.keys():
+                source = times.writer[buffer]
+                last = times.reads[n, buffer][1]
+                used, first = last >= 0, times.writes[source][0]
+                yield Distance(source, n, int((last[used] + 1 - first[used]).max()), turns=True)
+
+    @cached_property
+    def _once_or_more(self) -> set[int]:
+        return set(self.numbers)
+
+    @cached_property
+    def spare(self) -> dict[int, int]:
+        """By operation, how much later than a batch it may start: it has started, and an input's slot is free, when the next one begins."""
+        found = {}
+        for n in self.numbers:
+            op = self.program.ops[n]
+            ends = [
+                int(self.times.reads[n, o.buffer][1].max())
+                for o in op.operands
+                if self.program.buffers[o.buffer].kind == "input"
+            ]
+            found[n] = -1 - max(ends, default=0) if op.region == "group" else -1
+        return found
+
+    def batch(self, starts: Mapping[int, int]) -> int:
+        """Return what the distance from batch to batch must be at least."""
+        return max(
+            (starts[d.first] + d.step - starts[d.later] for d in self.all if d.turns), default=0
+        )
+
+    def windows(self, batch: int) -> dict[int, tuple[int, int]] | None:
+        """Return between which starts operations lie with units without number; None where there is no such distance from batch to batch."""
+        lows = dict.fromkeys(self.numbers, 0)
+        highs = {n: batch + self.spare[n] for n in self.numbers}
+        for _ in range(len(self.numbers) + 1):
+            moved = False
+            for d in self.all:
+                least = d.least(batch)
+                if lows[d.first] + least > lows[d.later]:
+                    lows[d.later], moved = lows[d.first] + least, True
+                if highs[d.later] - least < highs[d.first]:
+                    highs[d.first], moved = highs[d.later] - least, True
+            if any(lows[n] > highs[n] for n in self.numbers):
+                return None
+            if not moved:
+                return {n: (lows[n], highs[n]) for n in self.numbers}
+        return None
