@@ -141,24 +141,37 @@ class _Planner:
         maker = self.maker
         chosen, batch, target = maker.choices, maker.graph.merge_count, maker.target
         most = min(batch or MOST_THREADS, MOST_THREADS)
-        cols = {cols for _, cols in maker.shapes.values()} | {
-            (1, 1, *v.shape)[-1] for v in maker.graph.of_kind("model")
-        }
-        longest = max(cols, default=1)
-        useful = max(1, min(longest, 64, 4 * target.bus_bytes // maker.fmt.container))
-        widths = {1, 2, 4, 8, 16, 32, 64} | {-(-n // beats) for n in cols for beats in (1, 2, 3, 4)}
-        lanes_tried = [chosen.lanes] if chosen.lanes else sorted(n for n in widths if n <= useful)
         for threads in [chosen.threads] if chosen.threads else _powers(most):
-            # several ports share a batch evenly; as many of them are used as threads and batch allow
+            # several ports share a batch evenly; as many of them are used as threads and batch allow, or as the bound asks for
             possible = [
                 n
                 for n in _powers(target.ports)
                 if threads % n == 0 and (n == 1 or batch % threads == 0)
             ]
-            for ports in [chosen.ports] if chosen.ports else possible[-1:]:
+            enough = [n for n in possible if maker.bus_cycles <= n * self._least]
+            for ports in [chosen.ports] if chosen.ports else {*enough[:1], possible[-1]}:
                 if ports in possible:
-                    for lanes in lanes_tried:
+                    for lanes in self._lanes[0]:
                         yield lanes, threads, ports
+
+    @cached_property
+    def _lanes(self) -> tuple[list[int], list[int]]:
+        """The lanes that are tried, and those in between, each the fewest for its beats of the longest rows."""
+        maker, target = self.maker, self.maker.target
+        if maker.choices.lanes:
+            return [maker.choices.lanes], [maker.choices.lanes]
+        cols = {cols for _, cols in maker.shapes.values()} | {
+            (1, 1, *v.shape)[-1] for v in maker.graph.of_kind("model")
+        }
+        longest = max(cols, default=1)
+        useful = max(1, min(longest, 64, 4 * target.bus_bytes // maker.fmt.container))
+        coarse = {*_powers(64)} | {-(-n // beats) for n in cols for beats in (1, 2, 3, 4)}
+        fine = {
+            -(-longest // -(-longest // n))
+            for n in (k * m // 4 for m in _powers(64) for k in (4, 5, 6, 7))
+            if n
+        }
+        return sorted(n for n in coarse if n <= useful), sorted(n for n in fine if n <= useful)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
         """Return candidates, but for those that are hopelessly slow beside one that fits."""
@@ -260,11 +273,13 @@ class _Planner:
                 yield replace(point, walkers=point.walkers + 1)
             yield replace(point, slots=2 * point.slots)
             yield replace(point, pages=2 * point.pages)
+        for lanes in reversed(self._lanes[1]):
+            if point.lanes < 2 * lanes <= 4 * point.lanes and lanes != point.lanes:
+                for interval in {point.interval, max(1, point.interval // 4)}:
+                    yield replace(point, lanes=lanes, interval=interval, more=())
         for lanes, threads, ports in self._space():
-            wider = threads == point.threads and point.lanes < lanes <= 2 * point.lanes
-            deeper = lanes == point.lanes and threads == 2 * point.threads
-            if wider or deeper:
-                yield replace(point, lanes=lanes, threads=threads, ports=ports, more=())
+            if lanes == point.lanes and threads == 2 * point.threads:
+                yield replace(point, threads=threads, ports=ports, more=())
 
     def _impossible(self) -> Exception:
         threads, ports, batch = (

@@ -10,12 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..bound import Terms
+from ..bound import Machine, Terms
 from ..memory import Memory, Reader, Writer
+from ..target import Target
 from .back import BackSchedule
 from .ciphers import Pace
-from .config import BLOCK, OmapConfig
-from .front_schedule import FrontSchedule
+from .config import BLOCK, KEY_BYTES, OmapConfig
+from .front_schedule import LEAST, FrontSchedule
 from .golden import Step
 from .pairs import AHEAD
 from .snapshot import PIECE, piece_bytes
@@ -31,6 +32,7 @@ __all__ = [
     "bound",
     "cleared",
     "dumped",
+    "machine_bound",
     "opened",
     "public",
     "run",
@@ -50,6 +52,10 @@ PARTS = (
     "merged and answered",
     "response sealed and written",
 )
+
+
+#: bytes of the widest port
+_WIDEST = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +375,7 @@ class Bound(Terms):
     sealing: int
     responding: int
     arrivals: int
+    messages: int
 
 
 def bound(
@@ -390,4 +397,17 @@ def bound(
         pages * each // config.sealers,
         count * message // config.responders,
         max(count - 1, 0) * interval,
+        count * config.message_beats,
     )
+
+
+def machine_bound(
+    part: Target, value_bytes: int, count: int, memory: Memory, interval: int = 0
+) -> Machine:
+    """Return what no map of such values on this part beats; `interval`: from one arrival to the next.
+
+    recurrence: one operation after another in the front, as they arrive. link: keys and values of the requests over a port of the greatest width. What HBM and
+    pages take follows from options, which is why it is no part of this.
+    """
+    words = count * (KEY_BYTES + value_bytes) // _WIDEST
+    return Machine.of(part, memory, 0, (), max(count - 1, 0) * max(LEAST, interval), words)

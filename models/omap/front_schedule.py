@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .config import OmapConfig
 
-__all__ = ["FrontSchedule"]
+__all__ = ["LEAST", "FrontSchedule"]
 
 #: the cycle in which the key's hash is there, and the first command to a bucket is given
 HASHED = 5
@@ -19,6 +19,8 @@ HASHED = 5
 _WORD = 3
 #: frames that are freed a cycle, at most
 _RINGS = 4
+#: from an operation to the next one, whatever the configuration: the records of one beat each
+LEAST = 7
 #: from a write's command to the cycle in which its answer is counted, beside HBM's own latency
 _ANSWER = 4
 

@@ -18,9 +18,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bound import Machine
+from ..memory import Memory
 from ..numerics.floating import float16
 from ..numerics.lfsr import seed_words
 from ..numerics.mx import BIAS, FAMILY, LARGEST
+from ..target import Target
 from .config import COLUMNS, PimConfig
 from .device import Device, Step, registers_of
 from .program import Program, program
@@ -106,6 +109,25 @@ class Layout:
     def rounds(self) -> int:
         """Rounds of each set, without loads and stores."""
         return self.tokens * self.rows
+
+    def machine_bound(self, part: Target, memory: Memory) -> Machine:
+        """Return what no device beats on this part. Of `config` only the format counts.
+
+        memory: the state, and each token's operands. products: of each number of the state one, in an update three. recurrence: token after token.
+        """
+        update = self.mode == "update"
+        size, factor = (1, 7) if self.config.format == "mx8" else (2, 11)
+        numbers = self.items * self.head * self.columns
+        vectors = self.head if self.mode != "attend" else self.columns
+        read = numbers + self.tokens * self.items * vectors
+        products = self.tokens * numbers * (3 if update else 1)
+        return Machine.of(
+            part,
+            memory,
+            size * read // part.bus_bytes,
+            [(products, [(factor, factor)])],
+            self.tokens,
+        )
 
     def _bytes(self, values: Floats) -> Bytes:
         if self.config.format == "mx8":

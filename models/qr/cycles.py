@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ..bound import Terms
-from ..memory.timing import Memory
+from ..bound import Machine, Terms
+from ..memory.timing import FixedLatency, Memory
+from ..target import Target
 from .config import FitPlan
 from .job import Method
 from .layout import Places, place
@@ -14,7 +15,7 @@ from .machine import run as run_machine
 from .schedule import ADD, DIV, MUL, VECTORING, dot_latency
 from .work import Work
 
-__all__ = ["Bound", "Cycles", "Work", "bound", "run"]
+__all__ = ["Bound", "Cycles", "Work", "bound", "machine_bound", "run", "widest"]
 
 
 @dataclass
@@ -89,16 +90,7 @@ def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
     )
     read = sum(sum(work.read(config)) for work in works)
     written = sum(work.written(config) for work in works)
-    chains = []
-    for work in works:
-        kept = sum(work.keep)
-        pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
-        chains.append(
-            3 * memory.quickest
-            + interval * sum(work.read(config))
-            + kept * (pivot + 2 * (MUL + ADD))
-            + dot_latency(config.n_max)
-        )
+    chains = [_chain(config, work, memory) + interval * sum(work.read(config)) for work in works]
     if config.method is Method.GIVENS:
         foldings = [work.folding() for work in works]
         solver = max(
@@ -112,3 +104,39 @@ def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
     return Bound(
         memory.least(read, written, config.bus_bytes), sums, solver, dot, max(chains, default=0)
     )
+
+
+def _chain(config: FitPlan, work: Work, memory: Memory) -> int:
+    """Return a job's way through memory and units without number, but for its words."""
+    pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
+    return (
+        3 * memory.quickest + sum(work.keep) * (pivot + 2 * (MUL + ADD)) + dot_latency(config.n_max)
+    )
+
+
+def machine_bound(config: FitPlan, part: Target, works: Sequence[Work], memory: Memory) -> Machine:
+    """Return what no engine for the fit on this part beats. Of `config` only the kernel's method and columns count.
+
+    memory: the bytes of rows that come and go, all rows in a first fit. products: theirs with themselves in method `gram`. recurrence: the longest job's chain.
+    """
+    rows, n = 0, 0
+    for work in works:
+        size, n = work.size, work.size.columns
+        rows += size.rows if size.full else size.inserted + size.removed
+    triangle = n * (n + 1) // 2 * (config.method is Method.GRAM)
+    wide, timing = widest(part, memory)
+    return Machine.of(
+        wide,
+        timing,
+        rows * (n - 1) // wide.bus_bytes,
+        [(rows * triangle, [(8, 8)])],
+        max((_chain(config, work, memory) for work in works), default=0),
+    )
+
+
+def widest(part: Target, memory: Memory) -> tuple[Target, Memory]:
+    """Return a part and its memory as the widest port sees them: block RAM on the part is as wide as a plan likes, up to four times the target's port."""
+    if not part.shared or not isinstance(memory, FixedLatency):
+        return part, memory
+    wide = replace(part, bus_bytes=min(4 * part.bus_bytes, 128))
+    return wide, FixedLatency(memory.latency, wide.bus_bytes)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..bound import Machine
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
-from .cycles import Bound
+from ..target import Target
+from .cycles import Bound, widest
 from .schedule import ADD, CONVERT, DIV, MUL, STEP
 from .solver import Solver
-from .table_config import AHEAD, Segment, TableFitPlan
+from .table_config import AHEAD, UNIT_BYTES, Segment, TableFitPlan
 
-__all__ = ["bound", "run", "words_read"]
+__all__ = ["bound", "machine_bound", "run", "words_read"]
 
 #: cycles from a number's choice to where it is in a word, and where its conversion begins
 GATHER, CHOOSE = 3, 2
@@ -57,14 +59,32 @@ def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: Memory) -> 
     pages and answer, and in the solver from each column's pivot to the next one, and both solves.
     """
     rows = sum(segment.rows for segment in segments)
-    chain = 3 * memory.quickest + engine.columns.n * (DIV + 2 * MUL + ADD + 2 * (MUL + ADD))
     return Bound(
         memory.least(words_read(engine, segments), engine.answer_words, engine.bus_bytes),
         rows * engine.columns.row_cycles,
         0,
         0,
-        chain,
+        _chain(engine, memory),
     )
+
+
+def _chain(engine: TableFitPlan, memory: Memory) -> int:
+    return 3 * memory.quickest + engine.columns.n * (DIV + 2 * MUL + ADD + 2 * (MUL + ADD))
+
+
+def machine_bound(
+    engine: TableFitPlan, part: Target, segments: Sequence[Segment], memory: Memory
+) -> Machine:
+    """Return what no engine for the fit on this part beats. Of `engine` only the columns and the pages count.
+
+    memory: pages and sums. products: those of a row with itself, but for 1 × 1, of 18 bits. recurrence: as of `bound`.
+    """
+    columns, rows = engine.columns, sum(segment.rows for segment in segments)
+    read = sum(segment.pages for segment in segments) * engine.walk.schema.page_size
+    read += UNIT_BYTES * (columns.n + columns.products)
+    wide, timing = widest(part, memory)
+    products = [(rows * (columns.products - 1), [(18, 18)])]
+    return Machine.of(wide, timing, read // wide.bus_bytes, products, _chain(engine, memory))
 
 
 def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:

@@ -17,7 +17,7 @@ from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
 from penstock.models.omap.config import OmapConfig
-from penstock.models.omap.cycles import bound, public, run
+from penstock.models.omap.cycles import bound, machine_bound, public, run
 from penstock.models.omap.golden import Map, Overflow, Step
 from penstock.models.omap.messages import Keys, Request, Response, open_response
 from penstock.models.omap.resources import estimate
@@ -214,7 +214,9 @@ class Mapped(Workload):
         }
         moved = pages * plan.page_bytes + len(steps) * plan.message_bytes
         limits = bound(plan, shown, link, self.interval)
-        return Cycles(told.total, limits, counters, {"latency": told.parts}, moved, moved)
+        part, facts = self.design.target, {"latency": told.parts}
+        least = machine_bound(part, plan.value_bytes, len(steps), memory, self.interval)
+        return Cycles(told.total, limits, counters, facts, moved, moved, bound_machine=least)
 
     def memory_bytes(self) -> int:
         plan = self.design.plan

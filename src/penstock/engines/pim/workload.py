@@ -123,7 +123,8 @@ class Stepping(Workload):
         facts = {"dram_cycles": made.schedule.length, "rounds": max(map(len, starts))}
         counters = {"commands": len(made.waits), "stalled": cycles.stalled}
         read, written = made.words.nbytes, 32 * count
-        return Cycles(cycles.total, bound, counters, facts, read, written)
+        least = self.layout.machine_bound(self.design.target, memory)
+        return Cycles(cycles.total, bound, counters, facts, read, written, bound_machine=least)
 
     def memory_bytes(self) -> int:
         made, _ = self._run

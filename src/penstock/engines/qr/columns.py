@@ -134,11 +134,11 @@ class ColumnsDesign(AnyFit):
             known = ", ".join(map(repr, ON_SINGULAR))
             raise ValueError(f"on_singular must be one of {known}, not {on_singular!r}")
         if given.rows is not None:
-            return AssumedFits(self.graph, self.plan, assume(self.schema, given.rows), asked)
+            return AssumedFits(self, assume(self.schema, given.rows), asked)
         if isinstance(given.data, Assumed):
-            return AssumedFits(self.graph, self.plan, given.data, asked)
+            return AssumedFits(self, given.data, asked)
         table = table_on(given.data, given.source, self.plan.walk, (self.label,))
-        return TableFits(self.graph, self.plan, table, given.place, asked, on_singular, self.why)
+        return TableFits(self, table, given.place, asked, on_singular)
 
 
 def _schema_of(

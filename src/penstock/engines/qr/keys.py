@@ -13,11 +13,12 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.host.workloads import Changes, Refits, Round, TooMany
+from penstock.models.bound import Machine
 from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, float32
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.cycles import Bound, bound, run
+from penstock.models.qr.cycles import Bound, bound, machine_bound, run
 from penstock.models.qr.image import place_jobs, unpack_result
 from penstock.models.qr.job import Fit
 from penstock.models.qr.memo_image import pack_memo
@@ -146,11 +147,11 @@ class FitDesign(AnyFit):
         Raises SourceError, KernelError and Conflict for the keys.
         """
         if isinstance(given.data, Refits):
-            return Refitting(self.plan, given.data, "keys", given)
+            return Refitting(self, given.data, "keys", given)
         if given.data is not None:
             given = replace(given, data=open_source(given.data))
         return Refitting(
-            self.plan, *refits_of(self.graph, self.plan, self.key or self.graph.span, given), given
+            self, *refits_of(self.graph, self.plan, self.key or self.graph.span, given), given
         )
 
 
@@ -161,8 +162,8 @@ class Refitting(Workload):
     Parameters: `name`: of the keys, for reports; `given`: what the user gave.
     """
 
-    def __init__(self, plan: FitPlan, refits: Refits, name: str, given: Given) -> None:
-        self.plan, self.name, self.rows = plan, name, refits.rows
+    def __init__(self, design: FitDesign, refits: Refits, name: str, given: Given) -> None:
+        self.plan, self.part, self.name, self.rows = design.plan, design.target, name, refits.rows
         self.assumed = given.rows is not None and given.source is None
         self._refits, self._given = refits, given
 
@@ -182,16 +183,18 @@ class Refitting(Workload):
 
     def model(self, memory: Memory) -> Cycles:
         total = read = written = training = 0
-        least = Bound(0, 0, 0, 0, 0)
+        least, machine = Bound(0, 0, 0, 0, 0), Machine(0, 0, 0)
         for step in self.rounds:
             taken = run(self.plan, step.works, memory, ring=0)
             least += bound(self.plan, step.works, memory)
+            machine += machine_bound(self.plan, self.part, step.works, memory)
             total += taken.total
             read += taken.words_read
             written += taken.words_written
             training = training or taken.total
         bus, counters = self.plan.bus_bytes, self._counters() | {"training_cycles": training}
-        return Cycles(total, least, counters, {}, read * bus, written * bus)
+        moved = read * bus, written * bus
+        return Cycles(total, least, counters, {}, *moved, bound_machine=machine)
 
     def memory_bytes(self) -> int:
         return max(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.assumed import Assumed
 from penstock.dsl.core.diagnostics import Span, error
-from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure, hardware_failure
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
+from penstock.models.bound import Machine
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
@@ -24,8 +24,8 @@ from penstock.models.qr.arith import numbers
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.errors import ColumnsError
 from penstock.models.qr.job import Integers
-from penstock.models.qr.table_config import Segment, TableFitPlan
-from penstock.models.qr.table_cycles import bound, run, words_read
+from penstock.models.qr.table_config import Segment
+from penstock.models.qr.table_cycles import bound, machine_bound, run, words_read
 from penstock.models.qr.table_memory import (
     memory_for,
     pack_totals,
@@ -44,6 +44,9 @@ from penstock.tables import table_failure
 from .changes import Asked
 from .ranges import Values, values_of
 from .solution import Solution, solved
+
+if TYPE_CHECKING:
+    from .columns import ColumnsDesign
 
 __all__ = ["AssumedFits", "TableFits"]
 
@@ -98,8 +101,13 @@ def _steps(rows: int, changes: Changes, where: str) -> tuple[list[_Step], dict[s
 class _Fits(Workload):
     """Fits over the rows of pages."""
 
-    def __init__(self, graph: FitGraph, plan: TableFitPlan, asked: Asked) -> None:
-        self.graph, self.plan, self.asked = graph, plan, asked
+    def __init__(self, design: ColumnsDesign, asked: Asked) -> None:
+        self.graph, self.plan, self.part, self.asked = (
+            design.graph,
+            design.plan,
+            design.target,
+            asked,
+        )
 
     @property
     def _columns(self) -> c.Columns:
@@ -165,16 +173,17 @@ class _Fits(Workload):
     ) -> Cycles:
         plan, where, cycles = self.plan, RowPages(costs), []
         at, latest = places(plan), 0
-        words, least = 0, Bound(0, 0, 0, 0, 0)
+        words, least, machine = 0, Bound(0, 0, 0, 0, 0), Machine(0, 0, 0)
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
-            nonlocal words, least, latest
+            nonlocal words, least, machine, latest
             segments = [self._segment(where, span, at.pages) for span in (step.come, step.go)]
             totals, answer = at.answers[latest], at.answers[1 - latest]
             cycles.append(run(plan, segments, memory, totals=totals, answer=answer))
             latest = 1 - latest
             alone = [segment for segment, _ in segments]
             least += bound(plan, alone, memory)
+            machine += machine_bound(plan, self.part, alone, memory)
             words += words_read(plan, alone)
             return before if rows is None else self._summed(before, rows, step)
 
@@ -182,7 +191,8 @@ class _Fits(Workload):
         more = {"training_cycles": cycles[0], "recentred": len(cycles) - counters["jobs"]}
         written = plan.answer_words * plan.bus_bytes * len(cycles)
         read = words * plan.bus_bytes
-        return Cycles(sum(cycles), least, {**counters, **more}, {}, read, written)
+        counters = {**counters, **more}
+        return Cycles(sum(cycles), least, counters, {}, read, written, bound_machine=machine)
 
 
 class AssumedFits(_Fits):
@@ -190,10 +200,10 @@ class AssumedFits(_Fits):
 
     assumed = True
 
-    def __init__(self, graph: FitGraph, plan: TableFitPlan, table: Assumed, asked: Asked) -> None:
-        super().__init__(graph, plan, asked)
+    def __init__(self, design: ColumnsDesign, table: Assumed, asked: Asked) -> None:
+        super().__init__(design, asked)
         self.table = table
-        self.name, self.rows, self.pages = plan.walk.schema.table, table.rows, table.pages
+        self.name, self.rows, self.pages = design.schema.table, table.rows, table.pages
         if table.rows > c.ROWS_MAX:  # said before anything is said of memory
             _steps(table.rows, asked.of(table.rows, self._columns.n), "--rows")
 
@@ -216,23 +226,22 @@ class TableFits(_Fits):
     "error", or a value that the format or the sums do not hold is the run's error.
 
     Parameters: `source`: the text that the table was opened from; `on_singular`: what is done where
-    the rows do not determine all weights, one of `options.ON_SINGULAR`; `why`: what set the format.
+    the rows do not determine all weights, one of `options.ON_SINGULAR`.
     """
 
     results_with_model = True
 
     def __init__(
         self,
-        graph: FitGraph,
-        plan: TableFitPlan,
+        design: ColumnsDesign,
         table: Table,
         source: str | None,
         asked: Asked,
         on_singular: str,
-        why: str,
     ) -> None:
-        super().__init__(graph, plan, asked)
-        self.table, self.source, self.on_singular, self.why = table, source, on_singular, why
+        super().__init__(design, asked)
+        self.table, self.source, self.on_singular = table, source, on_singular
+        self.why = design.why
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
         self._solutions: dict[bytes, Solution] = {}
 
