@@ -33,12 +33,12 @@ def clipped(a: int, b: int) -> int:
         b = b - 1
     return a + b
 '''
-TESTS = """from penstock.dsl.toy.lower import clipped
-
-def test_sum():
+TESTS = """def test_sum():  # the first to import the module: executes its lines
+    from penstock.dsl.toy.lower import clipped
     assert clipped(1, 2) == 3
 
 def test_limit():
+    from penstock.dsl.toy.lower import clipped
     assert clipped(9, 0) == 3
 """
 

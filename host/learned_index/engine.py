@@ -93,13 +93,6 @@ class EngineBackend(Closing):
         """Bytes that the simulated engine has read and written; a device does not count them."""
         return self._read, self._written
 
-    def where(self, memo: Memo) -> tuple[int, int] | None:
-        """Address and size of a memo in the engine's memory; None where it is not there."""
-        if id(memo) not in self._resident:
-            return None
-        at, block, size = self._resident[id(memo)]
-        return at, size - (at - block)
-
     def __call__(self, jobs: Sequence[Job]) -> list[Fit | HardwareError]:
         results = self._submit(jobs, 0)
         self.jobs += len(jobs)

@@ -225,9 +225,8 @@ def _array_type(name: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[A
             if values.dtype.itemsize <= 4
             else ("float8[]", values.astype("<f8"))
         )
-    numbers = values.astype(np.int64) if values.dtype.kind == "b" else values
     for kind, dtype in (("float4[]", "<f4"), ("float8[]", "<f8")):
-        converted = numbers.astype(dtype)
+        converted = values.astype(dtype)
         bound = 2.0 ** (24 if dtype == "<f4" else 53)
         if not converted.size or np.abs(converted.astype(np.float64)).max() <= bound:
             return kind, converted

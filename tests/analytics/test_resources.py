@@ -54,7 +54,7 @@ def _plan(
         known,
         schema,
         number,
-        dims={"d": d},
+        dims={"d": d, "h": 2} if kernel == "mlp.py" else {"d": d},
         bindings=bindings,
         choices=Choices(**choices),
     )
@@ -96,13 +96,20 @@ def test_what_fits_is_planned() -> None:
 
 
 @pytest.mark.parametrize(
-    "board,number,d,short",
-    [("hx8k-evn", "float32", 4, "BRAM"), ("ulx3s-12f", "float32", 2_000, "BRAM")],
+    "board,kernel,d,short,models",
+    [
+        ("hx8k-evn", "logistic.py", 4, "BRAM", "w[4]"),
+        ("ulx3s-12f", "logistic.py", 2_000, "BRAM", "w[2000]"),
+        ("hx8k-evn", "mlp.py", 4, "BRAM", "A[2, 4], a[2], v[2]"),
+    ],
 )
-def test_what_does_not_fit_is_refused(board: str, number: str, d: int, short: str) -> None:
+def test_what_does_not_fit_is_refused(
+    board: str, kernel: str, d: int, short: str, models: str
+) -> None:
     with pytest.raises(KernelError) as refused:
-        _plan(board, number, d, threads=1)
+        _plan(board, "float32", d, kernel=kernel, threads=1)
     diagnostic = refused.value.diagnostic
+    assert f"models {models} in float32: a smaller dimension" in (diagnostic.hint or "")
     assert (
         diagnostic.code == "E601"
         and f"does not fit on {board}: the smallest engine found needs" in diagnostic.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import sys
 import threading
 import time
@@ -32,6 +33,21 @@ BUILD = [
     LOGISTIC,
     *"--board ulx3s-25f --dim d=4 --format fixed:8,8 --clock 50 --out out -q".split(),
 ]
+
+
+def test_carries_that_begin_a_chain_are_left_open(tmp_path: Path) -> None:
+    """Those of CCU2s alone that are tied to 0, by a constant or by a cell that gives it."""
+    inputs = {"0": ["0"], "low": [7], "chained": [8], "other": ["0"], "none": None}
+    cells: dict[str, Any] = {"VLO": {"type": "VLO", "connections": {"Z": [7]}}}
+    for name, net in inputs.items():
+        kind = "OTHER" if name == "other" else "CCU2"
+        cells[name] = {"type": kind, "connections": {} if net is None else {"CIN": net}}
+    (netlist := tmp_path / "n.json").write_text(
+        json.dumps({"modules": {flow.NAME: {"cells": cells}}})
+    )
+    flow._open_carries(netlist)
+    found = json.loads(netlist.read_text())["modules"][flow.NAME]["cells"]
+    assert {k for k, cell in found.items() if "CIN" in cell["connections"]} == {"chained", "other"}
 
 
 def _synthesised(

@@ -410,3 +410,5 @@ def test_errors_and_links_of_other_versions() -> None:
     for identity in (Identity(8, SIZE, 1, maximum=0), Identity(256, SIZE, 1)):
         with pytest.raises(FrameError, match="make no sense"):
             Identity.decode(identity.encode())
+    with pytest.raises(FrameError, match=r"an identity has 16 bytes$"):
+        Identity.decode(bytes(15))

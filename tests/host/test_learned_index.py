@@ -14,6 +14,7 @@ import pytest
 from sortedcontainers import SortedDict
 
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer, TrainingError, golden
+from penstock.host.learned_index.root import Root
 from penstock.host.learned_index.views import OrderedSet
 from penstock.models.errors import HardwareError
 from penstock.models.qr.config import FitPlan
@@ -409,3 +410,22 @@ def test_small_things() -> None:
     )
     with pytest.raises(TypeError):
         index | 5  # type: ignore[operator]
+
+
+class _Counted(bytes):
+    """A key that counts with how many others a search compares it."""
+
+    compared = 0
+
+    def __lt__(self, other: bytes) -> bool:
+        _Counted.compared += 1
+        return super().__lt__(other)
+
+
+def test_models_of_the_root_narrow_its_search() -> None:
+    """All four of them: a search of all pivots takes twelve comparisons."""
+    steps = np.repeat([1, 50, 3, 200], 1024)
+    pivots = [int(at).to_bytes(3) for at in np.cumsum(steps)]
+    root = Root(pivots, Trainer(CONFIGS["gram"]))
+    assert [root.find(_Counted(key)) for key in pivots] == [*range(4096)]
+    assert _Counted.compared < 7 * 4096

@@ -238,9 +238,8 @@ def test_a_damaged_memo_fails_a_job_and_nothing_else(
         index[key] = 2
     doomed = next(iter(index._pending))
     assert doomed.model is not None
-    where = engine.where(doomed.model.fit.memo)
-    assert where is not None
-    engine._machine.write(where[0] + at, engine._machine.read(where[0] + at, 1) ^ 1)
+    at += engine._resident[id(doomed.model.fit.memo)][0]
+    engine._machine.write(at, engine._machine.read(at, 1) ^ 1)
     before = [group.model for group in index._groups]
     with pytest.raises(TrainingError) as caught:
         index.retrain()

@@ -4,6 +4,7 @@ import random
 from itertools import pairwise
 from math import log2
 
+import numpy as np
 import pytest
 
 from penstock.models.memory import FixedLatency
@@ -14,7 +15,7 @@ from penstock.models.omap.golden import Item, Map, Overflow
 from penstock.models.omap.load import batches, load, load_requests, shown, sweeps
 from penstock.models.omap.messages import Operation, Request, Status
 from penstock.models.omap.planner import plan
-from penstock.models.omap.tails import two_choice_tail
+from penstock.models.omap.tails import BUDGET, gauss_distance, two_choice_tail
 from penstock.models.omap.traffic import page_traffic
 from testbench.omap import KEYS, config
 
@@ -89,6 +90,14 @@ def test_loads_of_more_records_than_frames_come_in_batches():
     items = _items(3000, 4)
     device.load(items)
     assert dict(device.map.items()) == dict(items)
+    # 2,000 items by two choices each, in 200 maps: so many stay in HBM's bins, but for the budget
+    draw, loads, copies = np.random.default_rng(5), np.zeros((200, shape.bins), int), np.arange(200)
+    for _ in range(2000):
+        one, two = draw.integers(shape.bins, size=(2, 200))
+        loads[copies, np.where(loads[copies, two] < loads[copies, one], two, one)] += 1
+    held = loads[:, : shape.hbm_bins].sum(axis=1)
+    kept = shape.frames - 1 - batches(shape, 3000, 2000)[0]
+    assert kept > held.mean() + gauss_distance(BUDGET) * held.std()
     with pytest.raises(ValueError):
         batches(config(frames=3, hbm_bins=15), 40, 20)
 

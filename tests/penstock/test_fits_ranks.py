@@ -9,6 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
+from penstock.dsl.qr.plan import Load
 from penstock.models.qr.job import Bounds, Label, Sums
 from testbench.command_line import told
 
@@ -35,6 +36,8 @@ def test_the_surfaces_example_has_hardware() -> None:
         Bounds.WIDENED,
     )
     assert config.built and config.blocks == 128
+    for rows, blocks in ((1, 16), (159, 16), (160, 32), (10**6, 256)):
+        assert ps.compile(written(3), "vu9p", load=Load(rows=rows)).plan.blocks == blocks
 
 
 @pytest.mark.long

@@ -52,7 +52,7 @@ def test_fresh_factor_meets_what_the_schedule_says():
     rows = keys(np.random.default_rng(1), 64, 31)
     job = Job(0, Window(0, 31), np.full(31, 128, dtype=np.uint8), rows)
     fit = refit(job, FOLD)
-    assert isinstance(fit, Fit)
+    assert isinstance(fit, Fit) and not Size.of(job).records  # nothing came before
     work = Work.of(job, fit, FOLD)
     assert work.met == FRESH == Work.plain(Size(32, 64, full=True), True).met
     assert run(FOLD, [work], MEMORY).total > 2000

@@ -219,6 +219,14 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
             id="nothing_left",
         ),
         pytest.param(
+            ("b:text",),
+            {},
+            {},
+            "error[E617]: the input x has no column: the table t has no array column of that name\n"
+            f"{PLACE_X}hint: say which with --bind x=COLUMN; it has no numeric column",
+            id="no_numbers",
+        ),
+        pytest.param(
             ("x:float4[]", "y:float4"),
             {},
             {},

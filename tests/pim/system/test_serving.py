@@ -164,6 +164,13 @@ def test_reproduce(capsys, monkeypatch):
         assert f"Figure {figure}" in titles
     checked = 0
     for part in parts:
+        for row in part.get("rows", []) if "GEMM" in part.get("columns", []) else ():
+            cells = dict(zip(part["columns"], row, strict=True))
+            whole = [cells.pop(name) for name in ("model, system", "all")][1]
+            assert list(cells) == ["state", "att.", "disc", "conv", "GEMM", "comm", "rest"]
+            assert sum(map(float, cells.values())) == pytest.approx(float(whole), abs=0.4)
+        if "columns" in part and part["title"].startswith(("Figure 5", "Figure 13: Pimba")):
+            assert part["columns"][1:4] == ["ours", "paper", "ratio"]
         for n, name in enumerate(part.get("columns", [])):
             if name.endswith("ratio") and "Figure 15" not in part["title"]:
                 checked += len(part["rows"])

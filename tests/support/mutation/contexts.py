@@ -44,12 +44,14 @@ class Contexts:
         """Return the tests of some lines, fastest first, and how they were found.
 
         New lines have the tests of the function around them; lines that are executed while modules
-        are imported, or tests are collected, those of the whole module.
+        are imported, be it by one test, or tests are collected, those of the whole module.
         """
         lines, old = self._lines(module), self._old(module, source)
         statement, function = _around(source, begin, end)
+        if not function:
+            return self.ordered(set().union(*lines.values())), "module"
         ranges = [("line", range(begin, end + 1)), ("statement", statement)]
-        if function and not all(number in old for number in statement):
+        if not all(number in old for number in statement):
             ranges.append(("function", function))
         for name, numbers in ranges:
             found = set().union(*(lines.get(old.get(n, 0), set()) for n in numbers))
@@ -88,6 +90,10 @@ def _around(source: str, begin: int, end: int) -> tuple[range, range | None]:
         body = getattr(node, "body", None)
         last = max(body[0].lineno - 1, node.lineno) if body else node.end_lineno or 0
         statement = range(node.lineno, last + 1)
-        if isinstance(node, ast.FunctionDef) and body and begin >= body[0].lineno:
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and body
+            and begin >= body[0].lineno
+        ):
             function = range(body[0].lineno, (node.end_lineno or 0) + 1)
     return statement, function
