@@ -163,7 +163,7 @@ def full_rank(
             row, weight = u[k].copy(), d[k]
             u[k, k + 1 :] = 0
             d[k] = 0
-            if weight > 0 and k + 1 < len(d):
+            if weight > 0:
                 met[k] = fold(d, u, row[None], weight=weight, first=k + 1)[0]
     return d, u, keep, met
 

@@ -41,3 +41,12 @@ def test_waves(kind):
         assert np.array_equal(codes(d), codes(other_d)) and np.array_equal(
             u.view(np.uint32), other_u.view(np.uint32)
         )
+
+
+def test_dropped_rows_meet_the_columns_behind():
+    """Unless they weigh nothing; the last one has none behind."""
+    d, u = np.float32([4, 0, 3, 2]), np.triu(np.ones((4, 4), dtype=np.float32))
+    squares = np.array([1, 1, 1 << 30, 1 << 30])
+    left, rows, keep, met = factor.full_rank(d, u, squares)
+    assert keep.tolist() == [True, False, False, False] and met == [None, None, 1, 0]
+    assert left.tolist() == [4, 0, 0, 0] and (rows == np.vstack([u[0], np.eye(4)[1:]])).all()
