@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import penstock as ps
 from penstock.api import Design, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.host.sources import Table
@@ -170,29 +169,3 @@ def test_errors() -> None:
     pages[3, 19] = 9
     run = design.run(Table(data.schema, pages), "rtl")
     assert [(e.code, e.block, e.line) for e in run.errors] == [(PageError.PAGE_VERSION, 3, 0)]
-
-
-@ps.kernel(epochs=3, init={"a": 1.0, "b": 2.0, "c": 3.0})
-def rotate(x: ps.Input["d"], y: ps.Output, a: ps.Model, b: ps.Model, c: ps.Model):
-    return b, c, a
-
-
-@ps.kernel(epochs=2, init={"a": 0.5})
-def barter(x: ps.Input["d"], y: ps.Output, a: ps.Model["d"], b: ps.Model["d"], s: ps.Model):
-    return b + 0.1 * ps.merge(x * y, 3), a - 0.05, -(-1.0 * s) + -ps.merge(y, 3)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "choices"),
-    [(rotate, Choices(lanes=1, threads=1)), (barter, Choices(lanes=2, threads=4))],
-)
-def test_batches_that_follow_at_once(kernel: Any, choices: Choices) -> None:
-    """Short batches, after which the next one's batch operations begin as early as they may; slow memory that the boot image delays."""
-    data = table(37, 4, 6)
-    design = compile(kernel, PORTS, data, "fixed:8,8", choices=replace(choices, ports=1))
-    check(
-        design,
-        data,
-        memories=(FixedLatency(20, 8), FixedLatency(3, 1), FixedLatency(1, 1)),
-        stalls=False,
-    )

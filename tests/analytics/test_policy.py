@@ -188,26 +188,6 @@ def test_results_that_leave_the_range() -> None:
     assert "results of the arithmetic" in golden._repr_html_() or counted
 
 
-def test_mean_of_a_short_batch() -> None:
-    """171 rows in batches of 16: model averaging as float64 has it, the last batch of 11 rows
-    included. `sweep` holds means of short batches on the hardware against golden."""
-    rng = np.random.default_rng(171)
-    x = rng.normal(size=(171, 4)).astype(np.float32)
-    y = (x @ [1.0, -2.0, 3.0, 0.5]).astype(np.float32)
-    table = Table.from_columns({"x": x, "y": y}, "t")
-    text = (
-        "kernel averaged(x: input[d], y: output, w: model[d])\n"
-        " w <- mean(w - 0.25 * (sum(w * x) - y) * x, 16)"
-    )
-    design = compile(_written(text), "small", table)
-    golden = design.run(table, "golden")
-    w = np.zeros(4)
-    for begin in range(0, 171, 16):
-        each = zip(x[begin : begin + 16].astype(float), y[begin : begin + 16], strict=True)
-        w = np.mean([w - 0.25 * (w @ row - label) * row for row, label in each], axis=0)
-    assert np.allclose(golden.result["w"], w, rtol=1e-5, atol=0)
-
-
 @pytest.mark.parametrize(
     ("text", "format", "options", "code", "message"),
     [

@@ -136,21 +136,6 @@ def test_missing_attributes_take_the_default() -> None:
     assert got["x"].tolist() == [[1, 2], [1, 2], [1, 2], [5, 6]]
 
 
-def test_line_pointers() -> None:
-    slots = ["unused", "row", "dead", "redirect", "row", "dead_stored", "redirect", "row"]
-    page = write_pruned(SCHEMA, COLUMNS, slots=slots)[0]
-    words = [p.split_line_pointer(int(word)) for word in page[24 : 24 + 32].view("<u4")]
-    assert [flags for _, flags, _ in words] == [0, 1, 3, 2, 1, 3, 2, 1]
-    assert words[3] == (5, p.LP_REDIRECT, 0) and words[6] == (8, p.LP_REDIRECT, 0)
-    assert words[2] == (0, p.LP_DEAD, 0) and words[5][2] == words[4][2]
-    flags = page[:24].view(p.PAGE_HEADER)["pd_flags"][0]
-    assert flags == p.PD_HAS_FREE_LINES  # a dead line pointer: not all visible
-    target = page[words[4][0] :][:23].view(p.TUPLE_HEADER)[0]
-    assert target["t_infomask2"] & p.HEAP_ONLY_TUPLE and target["t_ctid_line"] == 5
-    kinds = random_slots(2000, 4, dead=0.2, unused=0.1, redirect=0.1)
-    assert kinds.count("row") == 2000 and set(kinds) == {"row", "dead", "unused", "redirect"}
-
-
 @pytest.mark.parametrize("size", p.PAGE_SIZES)
 def test_a_row_may_fill_a_page(size: int) -> None:
     schema = Schema("t", (Column("x", "float4[]"),), size)

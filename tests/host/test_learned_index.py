@@ -140,16 +140,6 @@ def test_bulk_load(keys: Sequence[bytes]) -> None:
     )
 
 
-@pytest.mark.parametrize("keys", [[b""], [b"user%d" % n for n in range(4)]])
-def test_first_keys_of_an_empty_index(keys: list[bytes]) -> None:
-    """Widened bounds begin without a row, and rows come that shift one another."""
-    index = small("slots")
-    for key in keys:
-        index[key] = 1
-    index.retrain(every=True)
-    found(index)
-
-
 @pytest.mark.parametrize("deferred", [False, True])
 def test_a_group_that_loses_all_its_keys(deferred: bool) -> None:
     """Widened bounds stay wide when the rows go; the groups that are fitted together with an empty one are fitted all the same."""

@@ -189,10 +189,6 @@ class Givens(Machine):
     kind = "givens"
 
 
-class Widened(Machine):
-    kind = "slots"
-
-
 class InSlots(Machine):
     kind = "slots"
 
@@ -209,8 +205,8 @@ _SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 _FEWER = settings(_SETTINGS, max_examples=30)
-TestGram, TestGivens, TestWidened, TestInSlots, TestInBlocks = (
-    each.TestCase for each in (Machine, Givens, Widened, InSlots, InBlocks)
+TestGram, TestGivens, TestInSlots, TestInBlocks = (
+    each.TestCase for each in (Machine, Givens, InSlots, InBlocks)
 )
 TestGram.settings = _SETTINGS
-TestGivens.settings = TestWidened.settings = TestInSlots.settings = TestInBlocks.settings = _FEWER
+TestGivens.settings = TestInSlots.settings = TestInBlocks.settings = _FEWER

@@ -11,7 +11,6 @@ from amaranth.sim import Simulator
 
 from penstock.hdl.memory import AXI4, Arbiter, BlockRam, BurstReader, BurstWriter, Spram
 from penstock.models.memory import Reader, Writer, block_ram, spram
-from testbench.pysim import simulate
 
 SIZE = 8192
 
@@ -165,110 +164,6 @@ def test_timing_is_the_models(seed, kind):
         assert taken == model_reads(timing, bus_bytes, commands, holds)
 
     bench.run(work)
-
-
-@pytest.mark.parametrize("kind", ["block RAM", "SPRAM"])
-@pytest.mark.parametrize("seed", range(4))
-def test_managers_in_turn(seed, kind):
-    """Three managers read and write their own parts at the same time; everyone gets what is his."""
-    rng = np.random.default_rng([9, seed])
-    bench = Bench(8, 3, kind)
-    done = []
-
-    def manager(k):
-        content = rng.integers(0, 256, 1024, dtype=np.uint8)
-        sizes = [int(n) * 8 for n in rng.integers(1, 20, 6)]
-        waits = rng.integers(0, 40, 6).tolist()
-
-        async def work(ctx):
-            for size, wait in zip(sizes, waits, strict=True):
-                await ctx.tick().repeat(wait + 1)
-                place = 2048 * k + int(wait) * 8
-                await store(ctx, bench.writers[k], 8, place, content[:size])
-                _, words = await fetch(
-                    ctx,
-                    bench.readers[k],
-                    [(place, size // 8)],
-                    [int(w % 3) for w in range(size // 8)],
-                )
-                assert b"".join(w.to_bytes(8, "little") for w in words) == content[:size].tobytes()
-            done.append(k)
-
-        return work
-
-    bench.run(*(manager(k) for k in range(3)))
-    assert sorted(done) == [0, 1, 2]
-
-
-@pytest.mark.parametrize(("kind", "size"), [(BlockRam, 4096), (Spram, 8 << 14), (Spram, 8 << 15)])
-def test_outside_and_strobes(kind, size):
-    """Beats beyond the end answer SLVERR and change nothing; strobes choose bytes; BREADY and RREADY may be late."""
-    port = AXI4(data_bytes=8)
-    dut = kind(port, size)
-
-    async def write(ctx, address, words, strobes):
-        bus = dut.bus
-        ctx.set(bus.awaddr, address)
-        ctx.set(bus.awlen, len(words) - 1)
-        ctx.set(bus.awvalid, 1)
-        await ctx.tick().until(bus.awready)
-        ctx.set(bus.awvalid, 0)
-        for k, word in enumerate(words):
-            ctx.set(bus.wdata, word)
-            ctx.set(bus.wstrb, strobes)
-            ctx.set(bus.wlast, k == len(words) - 1)
-            ctx.set(bus.wvalid, 1)
-            await ctx.tick().until(bus.wready)
-        ctx.set(bus.wvalid, 0)
-
-    async def answers(ctx, count):
-        found = []
-        for _ in range(count):
-            ctx.set(dut.bus.bready, 1)
-            (response,) = await ctx.tick().sample(dut.bus.bresp).until(dut.bus.bvalid)
-            found.append(response)
-            ctx.set(dut.bus.bready, 0)
-            await ctx.tick().repeat(3)
-        return found
-
-    async def read(ctx, address, count):
-        bus = dut.bus
-        ctx.set(bus.araddr, address)
-        ctx.set(bus.arlen, count - 1)
-        ctx.set(bus.arvalid, 1)
-        await ctx.tick().until(bus.arready)
-        ctx.set(bus.arvalid, 0)
-        found = []
-        for k in range(count):
-            for _ in range(k % 3):
-                await ctx.tick()
-            ctx.set(bus.rready, 1)
-            data, response, last = (
-                await ctx.tick().sample(bus.rdata, bus.rresp, bus.rlast).until(bus.rvalid)
-            )
-            found.append((data, response))
-            assert last == (k == count - 1)
-            ctx.set(bus.rready, 0)
-        return found
-
-    async def bench(ctx):
-        waiting = 4 if kind is BlockRam else 1  # as many as answers can wait
-        await write(ctx, 0, [0] * 3, 0xFF)
-        assert await answers(ctx, 1) == [0]
-        for k in range(4):
-            await write(ctx, 0 if k == 2 else 5 * size, [0x1111 * (k + 1)] * 2, 0xFF)
-            if k % waiting == waiting - 1:
-                assert await answers(ctx, waiting) == [2, 2, 0, 2][k + 1 - waiting : k + 1]
-        await write(ctx, 8, [0xAABBCCDD_EEFF0011], 0b1010_0001)
-        assert await answers(ctx, 1) == [0]
-        assert await read(ctx, 0, 3) == [(0x3333, 0), (0xAA00CC00_00003311, 0), (0, 0)]
-        assert [r for _, r in await read(ctx, 1 << 39, 2)] == [2, 2]
-        await write(ctx, size - 16, [5, 6], 0xFF)
-        assert await answers(ctx, 1) == [0]
-        assert [d for d, _ in await read(ctx, size - 16, 2)] == [5, 6]
-        assert [d for d, _ in await read(ctx, 0, 1)] == [0x3333]
-
-    simulate(dut, bench)
 
 
 def test_sizes_are_checked():

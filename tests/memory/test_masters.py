@@ -104,26 +104,6 @@ def test_reader(seed, stalls):
     assert taken == model_taken
 
 
-def test_reader_error():
-    dut = BurstReader(bus_bytes=8)
-    memory = AxiMemory(dut.bus, np.zeros(64, np.uint8), FixedLatency(3, 8))
-    seen = []
-
-    async def bench(ctx):
-        ctx.set(dut.i.payload, {"address": 48, "beats": 4})
-        ctx.set(dut.i.valid, 1)
-        ctx.set(dut.o.ready, 1)
-        await ctx.tick()
-        ctx.set(dut.i.valid, 0)
-        while len(seen) < 4:
-            _, _, valid, error = await ctx.tick().sample(dut.o.valid, dut.error)
-            if valid:
-                seen.append(error)
-
-    simulate(dut, bench, background=(memory.reads,))
-    assert seen == [0, 0, 1, 1]
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_writer(seed):
     rng = np.random.default_rng(seed)

@@ -211,15 +211,6 @@ def test_binary_operations_against_an_independent_implementation(format, op):
     check_against_twin(format, op, *mixed_codes(format, 1_000_000, 2, seed=2))
 
 
-@pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "sqrt"])
-def test_float32_by_native_arithmetic_equals_rounding_from_float64(op):
-    operands = mixed_codes(float32, 1_000_000, 2, seed=3)[: ARITHMETIC[op]]
-    with np.errstate(all="ignore"):
-        assert np.array_equal(
-            float32.op(op, *operands), float32.encode(UFUNCS[op](*map(float32.decode, operands)))
-        )
-
-
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 def test_encode_decode(format):
     codes = mixed_codes(format, 20_000, 1, seed=4)[0]

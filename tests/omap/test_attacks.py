@@ -17,7 +17,7 @@ from penstock.models.memory import FixedLatency
 from penstock.models.omap.device import Device, Stopped
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map
-from penstock.models.omap.messages import Keys, Operation, Request, Status
+from penstock.models.omap.messages import Keys, Operation, Request
 from penstock.models.omap.snapshot import PIECE, restore, seal_image, take
 from penstock.sim.machine import Hung
 from penstock.sim.native import RegisterError
@@ -172,22 +172,6 @@ def test_three_hundred_damaged_pages(small):
     assert _attacks(small, 320) >= 300
 
 
-def test_no_plaintext_is_in_the_hosts_memory(small):
-    """No key and no value, in either order of bytes: in pages, requests, responses."""
-    shape_, library = small
-    draw = random.Random(7)
-    keys = [draw.getrandbits(64) for _ in range(30)]
-    made = [Request(Operation.PUT, key, draw.randbytes(8)) for key in keys]
-    made += [Request(Operation.GET, draw.choice(keys), bytes(8)) for _ in range(60)]
-    secret = {request.value for request in made if any(request.value)}
-    secret |= {key.to_bytes(8, order) for key in keys for order in ("little", "big")}
-    with Board(shape_, library, _HOST, _HBM, most=100) as board:
-        for part in range(0, 90, 30):
-            assert board.run(made[part : part + 30]).error is None
-            memory = board.host.tobytes()
-            assert not any(word in memory for word in secret)
-
-
 def _cut_power(small, cuts):
     """Cut the power in so many cycles of the runs between one snapshot and the next; return them."""
     shape_, library = small
@@ -225,24 +209,6 @@ def test_power_cut_at_any_cycle(small):
 @pytest.mark.long
 def test_power_cut_at_a_hundred_cycles(small):
     assert len(set(_cut_power(small, 100))) >= 90
-
-
-def test_what_cannot_be_done_is_answered_and_the_map_goes_on(small):
-    shape_, library = small
-    keys = range(shape_.capacity)
-    made = [Request(Operation.PUT, key, bytes([key] * 8)) for key in keys]
-    made += [
-        Request(Operation.PUT, 999, b"too many"),
-        Request(77, 1, bytes(8)),
-        Request(Operation.GET, 999, bytes(8)),
-        Request(Operation.GET, 1, bytes(8)),
-    ]
-    with Board(shape_, library, _HOST, _HBM, most=100) as board:
-        assert board.run(made).error is None
-        full, unknown, missing, found = board.responses(len(made))[shape_.capacity :]
-    assert (full.status, unknown.status) == (Status.FULL, Status.UNKNOWN)
-    assert missing.status == Status.MISSING
-    assert (found.status, found.value) == (Status.FOUND, bytes([1] * 8))
 
 
 def _first_blocks(board, made):

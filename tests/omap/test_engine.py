@@ -204,17 +204,6 @@ def test_stalls_change_no_result(small):
         assert board.responses(len(made)) == [step.response for step in steps]
 
 
-def test_a_map_lives_through_many_runs(small):
-    shape, library = small
-    made = requests(shape, 120, seed=4)
-    steps = list(Map(shape, KEYS).run(made))
-    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
-        for first in range(0, 120, 40):
-            assert board.run(made[first : first + 40]).error is None
-            expected = [step.response for step in steps[first : first + 40]]
-            assert board.responses(40, first) == expected
-
-
 def test_cycles_tell_nothing_of_keys_and_operations(small):
     """Requests that open the same pages take the same cycles: misses open what their number says."""
     shape, library = small

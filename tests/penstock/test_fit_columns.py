@@ -10,12 +10,9 @@ import pytest
 
 import penstock as ps
 from penstock.cli import run
-from penstock.engines.base import Given
-from penstock.engines.qr.columns import ColumnsDesign
 from penstock.host.device import DeviceError, DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
-from penstock.models.errors import HardwareError
 from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment
@@ -26,13 +23,11 @@ from penstock.models.qr.table_memory import (
     registers,
     unpack_answer,
 )
-from penstock.models.strider.errors import PageError
 from penstock.models.strider.table import walk_table
 from penstock.outcome import differences
 from testbench.command_line import done, reported, told
 
 DIABETES = Path(__file__).parents[2] / "examples" / "data" / "diabetes"
-SOURCE = f"heap:{DIABETES}.heap,{DIABETES}.json"
 
 
 @pytest.fixture(autouse=True)
@@ -46,28 +41,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "y,a,b\n" + "".join(f"{n % 7 - 2 * (n % 5) + 0.5},{n % 7},{n % 5}\n" for n in range(200))
     )
     Path("n.csv").write_text("y,a,b\n1,2,3\n0,,4\n1,5,6\n2,3,3\n")
-
-
-def test_closed_form_of_a_real_table() -> None:
-    design = ps.compile("f.psk", "vu9p", SOURCE, "fixed:5,12")
-    assert (
-        isinstance(design, ColumnsDesign)
-        and design.plan.columns.n == 11
-        and design.plan.columns.row_cycles == 1
-    )
-    table = ps.open_table(SOURCE)
-    whole = design.run(table, changes=Changes(1, 0)).result
-    values = table.columns()
-    a, b = np.column_stack([np.ones(442), values["x"]]), np.asarray(values["y"], dtype=float)
-    best = np.linalg.lstsq(a, b, rcond=None)[0]
-    assert whole is not None
-    found = np.concatenate([whole["bias"], whole["weights"]])
-    assert np.abs(a @ found - a @ best).max() < 1e-3
-    # rows that came later, one by one or at once, give nearly the same (the offsets are those of the first rows)
-    later = design.run(table, changes=Changes(1, 10, 20)).result
-    assert (
-        later is not None and np.abs(a[:, 1:] @ (later["weights"] - whole["weights"])).max() < 1e-3
-    )
 
 
 @pytest.mark.parametrize("name", [pytest.param("f", marks=pytest.mark.long), "anew"])
@@ -181,27 +154,6 @@ def test_means_that_wander(backend: str) -> None:
     assert model.counters["recentred"] == 1 and (backend == "golden" or made.cycles == model.cycles)
 
 
-def test_values_that_do_not_fit() -> None:
-    """Those whose nearest number of the format lies beyond its ends; halves go to the even one."""
-    fit = [7.9375, 7.96, -8.0, -8.03125]
-    for value in (7.96875, 8.0, -8.04, np.inf, -np.inf, np.nan, 1e300):
-        a = np.array([*fit, value])
-        table = Table.from_columns({"a": a, "y": np.zeros(len(a))})
-        made = ps.compile("f.psk", "kcu105", table, "fixed:4,4").run(table, changes=Changes(1, 0))
-        code = PageError.VALUE_NAN if np.isnan(value) else PageError.VALUE_OVERFLOW
-        assert made.errors == (HardwareError(code, 0, 5, 1),)
-
-
-def test_values_that_do_not_fit_are_counted() -> None:
-    """Those whose nearest number of the format lies beyond its ends; halves go to the even one."""
-    a = np.array([7.9375, 7.96, 7.96875, 8.0, -8.0, -8.03125, -8.04, -8.1, np.inf, -np.inf, 1e300])
-    table = Table.from_columns({"a": a, "y": np.arange(len(a)) / 4})
-    design = ps.compile("f.psk", "kcu105", table, "fixed:4,4", on_overflow="saturate")
-    made = design.run(table, changes=Changes(1, 0))
-    # 7.96875, 8; -8.04, -8.1; infinities; 1e300
-    assert made.counters["saturated_inputs"] == 1 + 1 + 2 + 2 + 1
-
-
 def test_recentred_sums_are_those_of_the_rows() -> None:
     source = np.random.default_rng(8)
     rows = source.integers(-(1 << 16), 1 << 16, (300, 4))
@@ -218,23 +170,6 @@ def test_recentred_sums_are_those_of_the_rows() -> None:
         c.add_rows(c.Totals(rows[0] * 0 + 999, 0, totals.sums * 0), rows)
     ) and not c.needs_recentring(moved)
     assert not c.needs_recentring(c.initial_totals(rows[:0]))
-
-
-def test_another_design_is_not_taken_for_this_one() -> None:
-    table = ps.open_table("t.csv")
-    # the device is the one of test_a_device_is_opened_and_keeps_its_sums, built once
-    design, other = (
-        ps.compile("f.psk", "ulx3s-85f", table),
-        ps.compile("f.psk", "ulx3s-85f", table, "fixed:5,12"),
-    )
-    needed = design.workload(Given(table, options={"changes": Changes(1, 0)})).memory_bytes()
-    with (
-        design.device_in_simulation(needed) as device,
-        pytest.raises(
-            DeviceError, match=f"runs design {design.identity:08x}, not {other.identity:08x}"
-        ),
-    ):
-        other.run(table, "board", device=device, changes=Changes(1, 0))
 
 
 def test_a_bad_row_is_named() -> None:
@@ -308,16 +243,6 @@ def test_a_format_that_is_asked_for_is_no_default() -> None:
     for wrong in ("float32", float32):
         with pytest.raises(ps.KernelError, match="values are fixed point, not float32"):
             ps.compile("f.psk", table="t.csv", format=wrong)
-
-
-def test_every_fit_anew_takes_longer() -> None:
-    Path("g.psk").write_text(
-        "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y, incremental=False)\n"
-    )
-    again, anew = (ps.compile(name, "vu9p", SOURCE) for name in ("f.psk", "g.psk"))
-    table, changes = ps.open_table(SOURCE), Changes(1, 10, 5, 5)
-    a, b = again.run(table, "model", changes=changes), anew.run(table, "model", changes=changes)
-    assert a.bytes_read < b.bytes_read and a.cycles <= b.cycles
 
 
 MESSAGES = [

@@ -41,17 +41,6 @@ def test_the_surfaces_example_has_hardware() -> None:
 
 
 @pytest.mark.long
-def test_in_amaranths_simulator() -> None:
-    line = f"simulate {written(3)} --target small --data random:rows=40 --groups 2 --refits 2 --new 3 --gone 1 --backend pysim -q --json r.json"
-    assert run(line.split()) == 0
-    report = json.loads(Path("r.json").read_text())
-    assert (
-        report["bit_exact"] is True
-        and report["cycles"]["rtl"] == report["cycles"]["model"] > report["cycles"]["bound"]
-    )
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("bounds", ["widened", "rescan"])
 def test_hardware_equals_golden_and_model(bounds: str) -> None:
     Path("f.psk").write_text(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,6 @@ import penstock as ps
 from penstock.errors import Conflict
 from penstock.host.sources import SourceError
 from penstock.outcome import differences
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @ps.recurrence
@@ -39,23 +35,6 @@ def exact(data, state=0.0):
         state = d[..., None] * state + k[..., None] * v[..., None, :]
         out.append(np.einsum("bhk,bhkv->bhv", q, state))
     return np.array(out), state
-
-
-@pytest.mark.parametrize(
-    "rounding", ["nearest", pytest.param("stochastic", marks=pytest.mark.long)]
-)
-def test_a_recurrence_on_the_hardware(rounding):
-    data = arrays(np.random.default_rng(1), heads=3)
-    # of nearest rounding, it is the device of tests/pim/test_matrix.py, compiled once
-    design = ps.compile(plain, table=data, target="small", banks=2, rounding=rounding)
-    assert design.device.rows == 4
-    golden, model, rtl = (design.run(data, backend=b) for b in ("golden", "model", "rtl"))
-    assert differences(golden, rtl) == [] and model.cycles == rtl.cycles
-    y, state = exact(data)
-    assert golden.result["y"].shape == y.shape
-    assert np.abs(golden.result["y"] - y).max() < 0.15 * np.abs(y).max()
-    assert np.abs(golden.result["S"] - state).max() < 0.1 * np.abs(state).max()
-    assert rtl.counters["saturated"] == golden.counters["saturated"] == 0
 
 
 @ps.recurrence

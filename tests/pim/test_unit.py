@@ -39,16 +39,6 @@ def test_an_update_is_within_half_a_place():
         assert (error <= place * (0.5 + 1 / 16)).all()
 
 
-def test_nothing_is_lost_where_nothing_is_added():
-    """Scores: d = 1, k = 0, v = 0 leave every state as it is."""
-    rng, unit = np.random.default_rng(2), MxUnit()
-    state = mx(rng.normal(size=(300, 32)) * np.exp(rng.normal(size=(300, 1)) * 15))
-    zero = np.broadcast_to(unit.zero, state.shape)
-    element = unit.element(zero, np.zeros(300, dtype=np.int64))
-    new, _ = unit.update(state, np.broadcast_to(unit.one, state.shape), zero, element, None)
-    assert (new == state).all()
-
-
 def test_stochastic_updates_have_no_bias():
     unit, rng = MxUnit(), np.random.default_rng(3)
     shape = (20000, 32)
@@ -79,16 +69,6 @@ def test_output_and_results():
     assert (error <= top / 32).all()
     # the rounding is that of the format
     assert np.mean(number(out) == MX8.quantise(value)) > 0.999
-
-
-def test_attend():
-    rng, unit = np.random.default_rng(5), MxUnit()
-    values, scores = mx(rng.normal(size=(20, 64, 32))), mx(rng.uniform(size=(20, 32)))
-    column = np.broadcast_to(np.repeat(np.arange(32), 2), (20, 64))
-    element = unit.element(np.broadcast_to(scores[:, None], (20, 64, 32)), column)
-    out, _ = unit.attend(values, element)
-    exact = (number(values) * np.repeat(number(scores), 2, axis=-1)[..., None]).sum(axis=1)
-    assert np.abs(number(out[:, 0]) - exact).max() < np.abs(exact).max() / 40
 
 
 def test_saturation_and_underflow_are_known():

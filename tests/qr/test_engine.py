@@ -17,7 +17,7 @@ from penstock.models.qr.cycles import Work
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
-from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums
+from penstock.models.qr.job import Bounds, Fit, Label, Method, Sums
 from penstock.models.qr.layout import change_words
 from penstock.sim.native import Session
 from testbench.qr import build, simulate
@@ -220,30 +220,6 @@ def test_stopped_halfway(engine, memory):
             ends.add(memory.tobytes())
             assert report.error is None
     assert len(cycles) == len(ends) == 1
-
-
-def test_sequence_of_refits(engine):
-    """What the hardware gives goes into its next run: memos as it wrote them."""
-    config, library = engine
-    source = np.random.default_rng(4)
-    groups = [Group(config, keys(source, 40, 4), number, density=0.6) for number in range(3)]
-    jobs: list[Job] = [group.full() for group in groups]
-    for _ in range(6):
-        simulated = simulate(config, library, jobs, memory=FixedLatency(10, 32))
-        following = []
-        for group, job, result in zip(groups, jobs, simulated.results, strict=True):
-            golden = refit(job, config)
-            assert isinstance(result, Fit) and isinstance(golden, Fit)
-            assert (result.weights == golden.weights).all() and (
-                result.err_min,
-                result.err_max,
-            ) == (golden.err_min, golden.err_max)
-            group.take(result)
-            live = np.flatnonzero(group.live)
-            following.append(
-                group.batch(keys(source, 5, 4), np.sort(source.choice(live, 3, replace=False)))
-            )
-        jobs = following
 
 
 def test_more_rows_go_than_the_memo_has(engine):

@@ -61,39 +61,6 @@ def batches(
         yield group.full() if np.count_nonzero(~group.live) > share * len(group.rows) else job
 
 
-@pytest.mark.parametrize("target", list(Label))
-@pytest.mark.parametrize("method", METHODS)
-def test_incremental_equals_scan_and_widened_holds(method, target):
-    source = np.random.default_rng(11)
-    config = FitPlan(
-        n_max=16,
-        method=method,
-        target=target,
-        sums=Sums.INCREMENTAL,
-        bounds=Bounds.WIDENED,
-        blocks=64 * (target is Label.RANK),
-    )
-    group = Group(config, keys(source, 400, 8, 36))
-    kinds = set()
-    for job in batches(source, group, 60, 8, 36, 12, limit=250):
-        fit = done(refit(job, config))
-        holds(fit, job)
-        exact(job, fit)
-        kinds.add(fit.rescanned)
-        scans = replace(config, sums=Sums.SCAN, bounds=Bounds.RESCAN, blocks=0)
-        memo = job.memo and replace(job.memo, blocks=None, moved=None, anchor=None)
-        scan = refit(replace(job, memo=memo), scans)
-        if scans.needs_live and not job.alive.all():
-            assert isinstance(scan, HardwareError) and scan.code is FitError.QR_DESCRIPTOR
-        else:
-            assert np.array_equal(done(scan).weights, fit.weights) and np.array_equal(
-                scan.memo.right_hand_side, fit.memo.right_hand_side
-            )
-        group.take(fit)
-    # with tombstones, which `givens` keeps, ranks in blocks always take a pass
-    assert kinds == ({True} if method is Method.GIVENS and target is Label.RANK else {True, False})
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_odd_columns(method):
     """Constant, collinear and all-equal columns get no weight; the fit stays that of least squares."""
@@ -140,55 +107,6 @@ def test_collinear_arriving_late(method):
         job = group.batch(rows(10), np.zeros(0, dtype=np.int64))
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("bounds", list(Bounds))
-def test_empty_and_deletes(method, bounds):
-    source = np.random.default_rng(4)
-    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL, bounds=bounds, blocks=16)
-    group = Group(config, keys(source, 50, 5, 30))
-    first = done(refit(group.full(), config))
-    group.take(first)
-    nothing = np.zeros((0, 5), dtype=np.uint8)
-    job = group.batch(nothing, np.zeros(0, dtype=np.int64))  # empty delta
-    again = done(refit(job, config))
-    assert np.array_equal(again.weights, first.weights) and again.memo.epoch == 1
-    group.take(again)
-    job = group.batch(nothing, np.arange(0, 50, 3))  # deletes only
-    fit = done(refit(job, config))
-    holds(fit, job)
-    exact(job, fit)
-    group.take(fit)
-    job = group.batch(nothing, np.flatnonzero(group.live))  # all of them
-    fit = done(refit(job, config))
-    exact(job, fit)
-    if method is Method.GRAM:
-        assert len(job.rows) == 0 and not fit.mask.any() and not numbers(fit.weights).any()
-    group.take(fit)
-    job = group.batch(keys(source, 20, 5, 30), np.zeros(0, dtype=np.int64))
-    fit = done(refit(job, config))
-    holds(fit, job)
-    exact(job, fit)
-    assert (
-        done(refit(Job(0, Window(0, 5), np.zeros(5, dtype=np.uint8), nothing), config)).err_min == 1
-    )
-
-
-def test_windows_shift():
-    """A memo belongs to its window and offsets: another one is refused, a full job makes a new one."""
-    source = np.random.default_rng(6)
-    config = FitPlan(n_max=8, sums=Sums.INCREMENTAL)
-    group = Group(config, keys(source, 60, 5, 30))
-    group.take(done(refit(group.full(), config)))
-    job = group.batch(keys(source, 3, 5, 30), np.zeros(0, dtype=np.int64))
-    other = replace(job, window=Window(1, 5))
-    assert refit(other, config, 7) == HardwareError(FitError.QR_WINDOW, 7)
-    assert refit(replace(job, offsets=job.offsets + 1), config) == HardwareError(
-        FitError.QR_WINDOW, 0
-    )
-    fit = done(refit(replace(other, memo=None), config))
-    assert fit.memo.window == Window(1, 5) and fit.memo.epoch == 0
-
-
 def test_errors():
     source = np.random.default_rng(2)
     config = FitPlan(n_max=8, sums=Sums.INCREMENTAL)
@@ -210,6 +128,9 @@ def test_errors():
     assert code(replace(full, rows=full.rows[::-1])) == FitError.QR_ORDER
     assert code(replace(full, labels=np.arange(60))) == FitError.QR_DESCRIPTOR
     assert code(replace(job, epoch=5)) == FitError.QR_MEMO
+    # a memo belongs to its window and offsets
+    for other in ({"window": Window(1, 5)}, {"offsets": job.offsets + 1}):
+        assert code(replace(job, **other)) == FitError.QR_WINDOW
     assert code(replace(job, inserted=job.inserted[:2])) == FitError.QR_MEMO
     assert code(replace(job, inserted=job.inserted[::-1])) == FitError.QR_ORDER
     assert code(replace(job, inserted=job.inserted + 1000)) == FitError.QR_DESCRIPTOR

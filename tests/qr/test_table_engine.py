@@ -252,35 +252,6 @@ def test_random_engines(seed: int) -> None:
     check(engine, build(engine), table, range(30))
 
 
-def test_refits_follow_each_other_without_drift() -> None:
-    """Twelve refits on the hardware, each from the answer of the one before: the sums and weights of a fit of the rows that are left."""
-    features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
-    table = Table(features, features, fmt, rows, on_null=on_null)
-    engine = TableFitPlan(
-        c.Columns(features + 1, fmt, lanes), table.walk, bus, walkers, buffers, slots
-    )
-    library, places = build(engine), RowPages(analyse(engine.port, engine.walk, table.pages))
-    totals, begin, end = c.initial_totals(table.rows), 0, 0
-    for come, go in [(30, 0), *[(4, 2)] * 12]:
-        segments = []
-        for first, last in ((end, end + come), (begin, begin + go)):
-            page, skip, costs = places.span(first, last)
-            segments.append(
-                Segment(
-                    PAGES + page * table.schema.page_size, costs.pages, skip, last - first, page
-                )
-                if last > first
-                else NOTHING
-            )
-        begin, end = begin + go, end + come
-        found = fit_pages(engine, library, table.pages, totals, segments)
-        totals, weights, mask = unpack_answer(found.answer, engine)
-        whole = c.add_rows(c.initial_totals(table.rows), table.rows[begin:end])
-        fit = c.solve(whole, table.format)
-        assert (totals.sums == whole.sums).all() and totals.rows == end - begin
-        assert (weights == fit.weights).all() and (mask == fit.mask).all()
-
-
 def test_pages_behind_the_last_row() -> None:
     """More pages than the rows lie in: those behind the last row are not walked, and none of their words is taken for those that go."""
     features, fmt, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]

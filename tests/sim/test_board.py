@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.cli import run
 from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
@@ -37,7 +35,7 @@ from penstock.models.shell import IDENTITY, VERSION, RegisterMap
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
 from penstock.sim.native import BuildError
 from penstock.sim.serial import SerialServer
-from testbench.command_line import done, reported, told
+from testbench.command_line import reported, told
 from testbench.link_cases import Faulty, Words
 from testbench.toy import CopyEngine, copy_cycles
 
@@ -367,105 +365,3 @@ def test_memories_that_are_not_simulated() -> None:
         BuildError, match=r"^a device in simulation has at most 2 MB of block RAM, not 33 MB$"
     ):
         generate(None, None, memory_bytes=(32 << 20) + 1)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("board,rows", [("ulx3s-25f", 120), ("tang-nano-9k", 60)])
-def test_a_board_trains_what_was_built_for_it(
-    board: str,
-    rows: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`penstock build`'s folder is the design that `simulate --target BOARD --backend board` means, whether the table is random or a file; the tools
-    of place and route do nothing here, and the device in simulation stands for the board. tests/penstock/test_fits.py has it for a fit on every run."""
-    from penstock.boards import build as building
-    from penstock.boards.build import Build
-    from penstock.boards.catalogue import boards
-    from penstock.models.resources import Resources
-
-    monkeypatch.chdir(tmp_path)
-    Path("k.py").write_text(KERNEL)
-    rng = np.random.default_rng(5)
-    np.savez(
-        "t.npz", x=rng.normal(size=(rows, 4)).astype("f4"), y=rng.normal(size=rows).astype("f4")
-    )
-    bitstream = Build(
-        board,
-        40.0,
-        47.0,
-        "",
-        "",
-        1,
-        Resources(1, 1, 1, 1),
-        ((1, 47.0, 1.0),),
-        1.0,
-        {},
-        {},
-        "0",
-        {"penstock.bit": b""},
-    )
-    monkeypatch.setattr(building, "elaborate", lambda *a, **k: None)
-    monkeypatch.setattr(building, "build", lambda *a, **k: bitstream)
-    options = ("k.py", "--dim", "d=4", "--format", "fixed:8,8")
-    done(["build", *options, "--board", board, "--out", "out", "-q"])
-    done(["build", *options, "--board", board, "--out", "other", "--data", "t.npz", "-q"])
-
-    with ps.open("sim:out") as device:
-        design = ps.load("out")
-        assert (
-            device.identity.memory_bytes == boards()[board].memory.bytes
-            and device.design == design.identity
-        )
-        table = ps.open_table(f"random:rows={rows}", design.plan.schema, design.labels)
-        trained, expected = design.run(table, "board", device=device), design.run(table)
-        assert (
-            trained.result is not None
-            and expected.result is not None
-            and np.array_equal(trained.result["w"], expected.result["w"])
-        )
-        device.start({"epochs": 1 << 20})  # a run that somebody left
-        again = design.run(table, "board", device=device)
-        assert (
-            again.result is not None
-            and np.array_equal(again.result["w"], expected.result["w"])
-            and again.cycles == trained.cycles
-        )
-
-    for folder, data in (("out", f"random:rows={rows}"), ("other", "t.npz")):
-        line = [
-            "simulate",
-            *options,
-            "--target",
-            board,
-            "--data",
-            data,
-            "--backend",
-            "board",
-            "--device",
-            f"sim:{folder}",
-            "--json",
-            "r.json",
-            "-q",
-        ]
-        assert run(line) == 0, capsys.readouterr().err
-        report = json.loads(Path("r.json").read_text())
-        assert (
-            report["bit_exact"] is True and report["cycles"]["rtl"] == report["cycles"]["model"] > 0
-        )
-    said = told(
-        [
-            "simulate",
-            *options,
-            "--target",
-            board,
-            *"--data random:rows=9 --epochs 3 --backend board --device sim:out -q".split(),
-        ],
-        1,
-    )
-    assert (
-        "error[E831]" in said
-        and "the design in out is" in said
-        and "hint: the board must run the design of the same kernel" in said
-    )

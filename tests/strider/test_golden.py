@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.heap.writer import write_heap
 from penstock.models.numerics.convert import from_pg
@@ -18,8 +17,8 @@ from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.machine import Machine
 from penstock.models.strider.program import generate, port_config
-from penstock.models.strider.table import classify, walk_table
-from testbench.strider_cases import corrupt, random_case, regular_case
+from penstock.models.strider.table import walk_table
+from testbench.strider_cases import corrupt, random_case
 
 DATA = Path(__file__).parents[1] / "heap" / "data"
 FLOAT = parse_format("float32")
@@ -78,22 +77,6 @@ def test_server_pages(path, on_null):
     assert error is None
     assert counts.sum() == len(codes)
     assert np.array_equal(codes, codes_of(walk, {n: archive[f"value_{n}"] for n in names})[~null])
-
-
-@pytest.mark.parametrize("array", [True, False])
-@pytest.mark.parametrize("short", [True, False])
-@pytest.mark.parametrize("features", [1, 26, 54])
-def test_regular_table_against_reader(array, short, features):
-    case = regular_case(200, features=features, lanes=8, format=FLOAT, array=array, short=short)
-    codes, _, skipped, error = walk_table(case.pages, case.walk)
-    rows = read_heap(case.walk.schema, case.pages)
-    x = rows["x"] if array else np.stack([rows[f"x{k}"] for k in range(features)], axis=1)
-    at = case.walk.layout.field("x").position
-    assert error is None and skipped == RowCounts() and len(codes) == 200
-    assert np.array_equal(
-        codes[:, at : at + features], from_pg("float4", np.ascontiguousarray(x).view("<u4"), FLOAT)
-    )
-    assert classify(case.walk, case.pages).pages.all()
 
 
 def drawn_table(rng, rows):
@@ -181,30 +164,6 @@ def test_table_is_pages_one_by_one(seed):
         assert np.array_equal(codes, np.array(tuples).reshape(-1, case.walk.positions))
         assert (table_skipped, table_error) == (skipped, error)
         assert table_counts.tolist() == counts + [0] * (len(pages) - len(counts))
-
-
-def test_every_byte_flipped():
-    """No flipped byte makes the Strider read outside the page (`PageBytes` would say so) or fail otherwise; many are noticed."""
-    case = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024)
-    good, _, none = walk_page(case.pages[0], case.walk)
-    assert none is None and len(good) == 3
-    noticed = set()
-    for at in range(1024):
-        for flip in (0xFF, 1 << at % 8):
-            page = case.pages[0].copy()
-            page[at] ^= flip
-            _, _, error = walk_page(page, case.walk)
-            noticed.add(error.code.name if error else "")
-    assert noticed >= {
-        "",
-        "PAGE_VERSION",
-        "PAGE_BOUNDS",
-        "LINE_BOUNDS",
-        "LINE_FLAGS",
-        "TUPLE_HEADER",
-        "TUPLE_NATTS",
-        "ARRAY_SHAPE",
-    }
 
 
 def corruptions(count, seed):

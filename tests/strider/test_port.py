@@ -1,22 +1,16 @@
 """`AccessPort` in Verilator: codes as the golden Strider has them, cycles as the model has them."""
 
 import dataclasses
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from penstock.hdl.strider.pipeline import StriderPipeline
-from penstock.models.heap.schema import Schema
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.numerics.formats import parse_format
-from penstock.models.strider.config import PortConfig, WalkConfig
+from penstock.models.strider.config import PortConfig
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.isa import FIXED_TYPES, Instruction
-from penstock.models.strider.layout import Source, TupleLayout, place
 from penstock.models.strider.program import generate
-from testbench import strider_bench
 from testbench.strider_bench import check_port, run_port
 from testbench.strider_cases import corrupt, random_case, regular_case
 
@@ -135,35 +129,6 @@ def test_behind_the_reader_long(config):
     sweep(config, range(100, 160), 1, system=True)
 
 
-def check_flips(step):
-    walk = dataclasses.replace(
-        regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).walk
-    )
-    walk = dataclasses.replace(walk, layout=dataclasses.replace(walk.layout, beats=NARROW.beats))
-    good = regular_case(3, features=5, lanes=4, format=FLOAT, page_size=1024).pages
-    ends = set()
-    for at in range(0, 1024, step):
-        pages = good.copy()
-        pages[0, at] ^= 0xFF if at % 2 else 1 << at // 2 % 8
-        out = check_port(NARROW, walk, pages)
-        ends.add(out.error.code.name if out.error else "")
-    return ends
-
-
-def test_flipped_bytes():
-    assert len(check_flips(11)) >= 4
-
-
-@pytest.mark.long
-def test_every_byte_flipped():
-    assert len(check_flips(1)) >= 8
-
-
-@pytest.mark.long
-def test_random_corruption_long():
-    assert len(sweep(NARROW, range(500, 550), 20)) >= 11
-
-
 @pytest.mark.parametrize(
     "at, code, line",
     [(0, PageError.PROGRAM, 0), (1, PageError.PROGRAM, 0), (3, PageError.PROGRAM, 1)],
@@ -202,42 +167,3 @@ def test_pace(features, array, short):
     """At most four cycles a tuple on top of its bus words, the page's own costs included; five where an array's header may be short."""
     cycles, words = pace(features, array, short)
     assert cycles <= words + 4 + short
-
-
-@pytest.mark.long
-def test_a_broken_check_is_seen(monkeypatch):
-    """The comparison has teeth: a Strider that does not check the length of tuples fails it."""
-    strider_bench._build.cache_clear()
-
-    def unmeasured(self, m, tag, address, reach):
-        m.d.comb += [self.decoder.left.eq(1 << 15), self.decoder.spare.eq(1 << 15)]
-
-    monkeypatch.setattr(StriderPipeline, "_measure", unmeasured)
-    with pytest.raises(AssertionError):
-        sweep(NARROW, range(40), 20)
-    strider_bench._build.cache_clear()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("on_null", ["error", "skip"])
-def test_server_pages(on_null):
-    """Pages of a real server through the hardware: all columns that tell the same length in each row."""
-    config = PortConfig(8192, 8, 4, 110, FLOAT, FIXED_TYPES, slots=3, program_depth=256)
-    paths = sorted((Path(__file__).parents[1] / "heap" / "data").glob("*.npz"))
-    assert paths
-    for path in paths:
-        archive = np.load(path)
-        schema = Schema.from_json(json.loads(str(archive["schema"])))
-        columns = {
-            c.name: i
-            for i, c in enumerate(schema.columns)
-            if c.is_numeric and (c.length or not c.is_array) and (c.length or 1) < 400
-        }
-        _, fields = place(
-            {name: (1, schema.columns[i].length or 1) for name, i in columns.items()}, config.lanes
-        )
-        sources = tuple(Source(columns[f.name], 0, f.cols, f.position) for f in fields)
-        walk = WalkConfig(
-            schema, TupleLayout(config.lanes, config.beats, fields, sources, on_null), FLOAT
-        )
-        check_port(config, walk, archive["pages"])

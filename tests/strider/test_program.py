@@ -53,43 +53,6 @@ def test_array_header_goes_ahead_of_a_run():
     ]
 
 
-def test_all_kinds():
-    columns = [
-        {"name": "s", "type": "text"},
-        {"name": "a", "type": "int2", "missing": 3},
-        {"name": "b", "type": "int4", "dropped": True},
-        {"name": "x", "type": "float8[]", "length": 2, "missing": [1, -2]},
-        {"name": "c", "type": "bool"},
-    ]
-    assert text(
-        columns,
-        [(1, 0, 1, 4), (1, 0, 1, 9), (3, 1, 1, 0), (4, 0, 1, 5)],
-        on_null="skip",
-        visibility="all",
-    ) == [
-        "readB 8196, 5, a5, all",
-        "bentr 9",
-        "var int4, a0",
-        "run int2, P+0, 1, @1.0, a0, keep",
-        "run int2, P+0, 1, @2.1, a0",
-        "cln int4, P+0, 1, a0",
-        "arr float8, P+0, 2, a3",
-        "run float8, A+8, 1, @0.0, a0",
-        "run bool, P+0, 1, @1.1, a0, bexit",
-        "extrBi a0",
-        "var int4, a0, test",
-        "att int2, 1, @1.0, a1, use, missing, skip, keep",
-        "att int2, 1, @2.1, a1, use, missing, skip",
-        "ins 0x40400000, @1.0, a1",
-        "ins 0x40400000, @2.1, a1",
-        "att int4, 1, @0.0, a2",
-        "arr float8, P+0, 2, a3, test, missing, skip",
-        "run float8, A+8, 1, @0.0, a3, test",
-        "ins 0xc0000000, @0.0, a3",
-        "att bool, 1, @1.1, a4, use, skip, bexit",
-    ]
-
-
 def test_stepping_over_any_fixed_length():
     """A length that is a multiple of the alignment takes one instruction, another one two; neighbours of one simple kind share one."""
     columns = [

@@ -107,12 +107,6 @@ def test_what_nothing_needs_is_left_out() -> None:
     assert str(kernel.warnings[0].span) == "<kernel>:1:23"
 
 
-def test_without_merge_every_tuple_updates() -> None:
-    graph = trace("kernel f(x: input[d], w: model[d])\n w <- w - x", d=2)
-    assert graph.merge_count == 1
-    assert graph.nodes[graph.returns[0]].region is Region.TUPLE
-
-
 def test_arrays_and_numpy_numbers_from_python() -> None:
     @ps.kernel
     def f(x: ps.Input["d"], w: ps.Model["d"]):
@@ -185,14 +179,6 @@ def test_locals_change_in_place_by_every_operator() -> None:
         return m + v
 
     assert ops(f.trace(d=2)) == ["add", "sub", "mul", "div", "mul", "matmul", "add"]
-
-
-def test_an_output_alone_is_enough_to_read() -> None:
-    assert ops(trace("kernel mean(y: output, m: model)\n m <- m + 0.1 * (y - m)")) == [
-        "sub",
-        "mul",
-        "add",
-    ]
 
 
 def test_closures_helpers_and_loops_are_traced() -> None:
