@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import Self
 
-from .mapping import multiplier_blocks
+from .mapping import Factors, multiplier_blocks
 from .memory.timing import Memory
 from .resources import SCALE
 from .target import Target
@@ -55,17 +55,19 @@ class Machine(Terms):
         part: Target,
         memory: Memory,
         words: int,
-        products: Iterable[tuple[int, Sequence[tuple[int, int]]]] = (),
+        products: Iterable[tuple[int, Sequence[Factors]]] = (),
         recurrence: int = 0,
         link: int = 0,
     ) -> Self:
-        """Return the bound of a run that reads so many bus words; `products`: how many there are of some with these widths of factors."""
+        """Return the bound of a run that reads so many bus words; `products`: how many there are of some with these factors."""
         blocks = luts = 0.0
         for count, factors in products:
             needed = multiplier_blocks(factors, part.family) if part.dsp else 0
             blocks += count * needed
             if not needed:
-                luts += count * sum(a * b for a, b in factors) * _ROW * SCALE.get(part.family, 1.0)
+                luts += (
+                    count * sum(a * b for a, b, _ in factors) * _ROW * SCALE.get(part.family, 1.0)
+                )
         return cls(
             memory.least(words // part.ports, 0, part.bus_bytes),
             int(max(blocks / max(part.dsp, 1), luts / part.lut)),

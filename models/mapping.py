@@ -16,6 +16,7 @@ from .target import Capacity
 
 __all__ = [
     "DISTRIBUTED_BITS",
+    "Factors",
     "Mapped",
     "Storage",
     "map_storage",
@@ -136,10 +137,11 @@ _RAMS: dict[str, tuple[_Ram, ...]] = {
         *_amd_blocks(257, 15, 2),
     ),
 }
+#: widths of both factors of a product, signed ones where either is, and whether both are unsigned
+Factors = tuple[int, int, bool]
 #: (widest factors, narrowest factors) of the multipliers, the widest first
 _MULTIPLIERS: dict[str, tuple[tuple[tuple[int, int], tuple[int, int]], ...]] = {
     "ecp5": (((18, 18), (2, 2)),),
-    "amd": (((27, 18), (2, 2)),),
     "nexus": (
         ((36, 36), (22, 22)),
         ((36, 18), (22, 10)),
@@ -260,13 +262,22 @@ def ram_styles(memories: Iterable[tuple[int, Storage]], part: Capacity) -> dict[
     }
 
 
-def multiplier_blocks(factors: Iterable[tuple[int, int]], family: str) -> int:
-    """Return the multiplier blocks of products of factors with these widths (bits, each with its own signedness)."""
-    return sum(_blocks(max(a, b), min(a, b), family) for a, b in factors)
+def multiplier_blocks(factors: Iterable[Factors], family: str) -> int:
+    """Return the multiplier blocks that products take."""
+    rule = _dsp48 if family == "amd" else _blocks
+    return sum(rule(max(a, b), min(a, b), bare, family) for a, b, bare in factors)
 
 
 @lru_cache(maxsize=4096)
-def _blocks(a: int, b: int, family: str) -> int:
+def _dsp48(a: int, b: int, bare: bool, family: str) -> int:
+    """Return the blocks of an UltraScale+ part, 27 × 18 bits and signed: what is wider is cut into pieces of 17 bits, from below, and what is left over."""
+    if b < 2 or a + b < 9:
+        return 0
+    return (1 + -(-max(a + bare - 27, 0) // 17)) * (1 + -(-max(b + bare - 18, 0) // 17))
+
+
+@lru_cache(maxsize=4096)
+def _blocks(a: int, b: int, bare: bool, family: str) -> int:
     rules = _MULTIPLIERS.get(family, _MULTIPLIERS["ecp5"])
     for (wide, narrow), (least_a, least_b) in rules:
         if (

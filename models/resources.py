@@ -19,11 +19,8 @@ __all__ = [
     "SHELL",
     "Resources",
     "device_memories",
-    "memory_blocks",
 ]
 
-#: memories of at most this many words are expected in LUTs
-SHALLOW = 32
 #: how full of logic a part may become and still be routed
 FILL = 0.97
 #: how full of anything a plan makes a part, where there is another one that fits
@@ -59,17 +56,6 @@ class Resources:
         return next(
             (name for name in _ORDER if shares[name] > min(fill, MOST.get(name, 1.0))), None
         )
-
-
-def memory_blocks(width: int, depth: int, readers: int, part: Capacity) -> tuple[int, int]:
-    """Return (block RAMs, LUTs) of a memory with one write port and `readers` read ports, each a copy."""
-    if depth <= 1:
-        return 0, 0
-    if depth <= SHALLOW:
-        return 0, readers * width * -(-depth // 16)
-    word = 36 if part.bram_bits <= 18 * 1024 else 72
-    rows = part.bram_bits // word
-    return readers * -(-width // word) * -(-depth // rows), 0
 
 
 def device_memories(bus_bytes: int, memory_bytes: int) -> Iterator[tuple[int, Storage]]:

@@ -105,7 +105,7 @@ def _datapath(plan: AnalyticsPlan, target: Target, home: str) -> dict[str, float
         not target.dsp
     ):  # multipliers made of adders: a look-up table with carry for each bit of each row
         units += sum(
-            unit.live // share * sum(a * b for a, b in storages.products(unit.fn, fmt))
+            unit.live // share * sum(a * b for a, b, _ in storages.products(unit.fn, fmt))
             for unit in here
         )
     operands = reductions = 0

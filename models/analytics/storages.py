@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..mapping import Storage
+from ..mapping import Factors, Storage
 from ..numerics.formats import Fixed, Float, Format
 from ..numerics.functions import FUNCTIONS, pipeline
 from ..numerics.latency import slices
@@ -110,8 +110,8 @@ def _tree(leaves: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def products(fn: str, fmt: Format) -> tuple[tuple[int, int], ...]:
-    """Return the widths of the factors of each product that a unit is written with (constants with more than one bit set included)."""
+def products(fn: str, fmt: Format) -> tuple[Factors, ...]:
+    """Return the factors of each product that a unit is written with (constants with more than one bit set included)."""
     if fn == "mac":
         fn = "mul"
     if fn == "mul":
@@ -121,7 +121,8 @@ def products(fn: str, fmt: Format) -> tuple[tuple[int, int], ...]:
         size = -(-bits // slices(bits))
         parts = [min(size, bits - low) for low in range(0, bits, size)]
         return tuple(
-            (bits, part + (signed and low < len(parts) - 1)) for low, part in enumerate(parts)
+            (bits, part + (signed and low < len(parts) - 1), not signed)
+            for low, part in enumerate(parts)
         )
     if fn not in FUNCTIONS:
         assert isinstance(fmt, Fixed | Float)
@@ -133,10 +134,10 @@ def products(fn: str, fmt: Format) -> tuple[tuple[int, int], ...]:
     )
 
 
-def _factors(a: Wire, b: Wire) -> tuple[int, int]:
-    """Return both widths; of a signed and an unsigned factor the latter becomes signed."""
-    mixed = (a.lo < 0) != (b.lo < 0)
-    return a.width + (mixed and a.lo >= 0), b.width + (mixed and b.lo >= 0)
+def _factors(a: Wire, b: Wire) -> Factors:
+    """Of a signed and an unsigned factor the latter becomes signed."""
+    signed = a.lo < 0 or b.lo < 0
+    return a.width + (signed and a.lo >= 0), b.width + (signed and b.lo >= 0), not signed
 
 
 def _trivial(factor: Wire) -> bool:

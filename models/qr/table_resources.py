@@ -116,7 +116,9 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
         for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div"))
     )
     constant = columns.slots == 1  # one lane counts rows, a product of constants
-    dsp = (columns.gram_lanes - constant) * multiplier_blocks([(_FACTOR, _FACTOR)], family) + floats
+    dsp = (columns.gram_lanes - constant) * multiplier_blocks(
+        [(_FACTOR, _FACTOR, False)], family
+    ) + floats
     return Resources(
         round(SCALE.get(family, 1.0) * lut),
         round(flops(engine, target)),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib.memory import Memory
 
 from penstock.boards.flow import FLOWS
@@ -196,30 +196,30 @@ def _cells(text: str, folder: Path, synth: str = "synth_ecp5") -> dict[str, int]
     return json.loads((folder / "stat.json").read_text())["modules"]["\\top"]["num_cells_by_type"]
 
 
-def test_products(tmp_path: Path) -> None:
-    """Multiplier blocks of an ECP5 for products of every width that formats have."""
+#: widths of both factors, and whether they are signed
+PRODUCTS = {
+    "ecp5": "8 8 0, 18 18 1, 19 10 1, 20 11 1, 24 12 0, 24 13 1, 32 17 1, 3 1 0, 36 20 0",
+    # 4 4 1 and 8 1 0 are look-up tables; a factor of 27 or 18 bits needs one more where it has no sign
+    "amd": "4 4 1, 8 1 0, 5 4 1, 27 18 1, 28 18 1, 27 19 1, 26 17 0, 27 17 0, 26 18 0, 44 18 1, "
+    "45 19 1, 44 44 0, 24 12 0",
+}
+
+
+@pytest.mark.parametrize("family", PRODUCTS)
+def test_products(family: str, tmp_path: Path) -> None:
+    """Multiplier blocks for products of every width that formats have, and of those beside which the rule changes."""
     m, ports, expected = Module(), [], 0
-    for number, (a, b, is_signed) in enumerate(
-        [
-            (8, 8, False),
-            (18, 18, True),
-            (19, 10, True),
-            (20, 11, True),
-            (24, 12, False),
-            (24, 13, True),
-            (32, 17, True),
-            (3, 1, False),
-            (36, 20, False),
-        ]
-    ):
-        shape = (lambda width: signed(width)) if is_signed else (lambda width: width)
+    for number, text in enumerate(PRODUCTS[family].split(", ")):
+        a, b, is_signed = map(int, text.split())
+        shape = signed if is_signed else unsigned
         factors = [Signal(shape(width), name=f"f{number}_{k}") for k, width in enumerate((a, b))]
         product = Signal(shape(a + b), name=f"product{number}")
         m.d.comb += product.eq(factors[0] * factors[1])
         ports += [*factors, product]
-        expected += multiplier_blocks([(a, b)], "ecp5")
+        expected += multiplier_blocks([(a, b, not is_signed)], family)
     text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
-    assert _cells(text, tmp_path)["MULT18X18D"] == expected
+    cells = _cells(text, tmp_path, SYNTH[family])
+    assert cells["DSP48E2" if family == "amd" else "MULT18X18D"] == expected
 
 
 @pytest.mark.parametrize(

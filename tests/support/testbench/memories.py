@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -14,7 +16,7 @@ from penstock.hdl.modules import directed_ports
 from penstock.hdl.shell.shell import Shell
 from penstock.models.mapping import Storage
 
-__all__ = ["memories_of", "memories_of_rtlil"]
+__all__ = ["filled", "memories_of", "memories_of_rtlil"]
 
 _MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end", re.MULTILINE | re.DOTALL)
 _MEMORY = re.compile(
@@ -22,6 +24,26 @@ _MEMORY = re.compile(
 )
 _CELL = re.compile(r"^  cell (\S+) \S+\n(.*?)^  end", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"^    (?:parameter|connect)(?: signed)? \\(\S+) (.*)$", re.MULTILINE)
+_EMPTY = re.compile(
+    r"^  reg (?:\[(\d+):0\] )?\S+ +\[(\d+):0\];\n  initial begin\n(?:    .+ = \d+'h0+;\n)+  end\n",
+    re.MULTILINE,
+)
+
+
+def filled(verilog: str, memories: Iterable[tuple[int, Storage]]) -> str:
+    """Return Verilog in which those of the memories that may become UltraRAM, which has no initial content, begin with random words."""
+    rng = random.Random(1)
+    shapes = {
+        (m.depth, m.width) for _, m in memories if m.clocked and m.granules and m.readers == 1
+    }
+
+    def draw(found: re.Match[str]) -> str:
+        width = int(found[1] or 0) + 1
+        if (int(found[2]) + 1, width) not in shapes:
+            return found[0]
+        return re.sub(r"'h0+;", lambda _: f"'h{rng.getrandbits(width):x};", found[0])
+
+    return _EMPTY.sub(draw, verilog)
 
 
 def memories_of(design: Any) -> Counter[Storage]:

@@ -23,10 +23,12 @@ from penstock.models.omap.messages import (
 )
 from penstock.models.omap.shell import PORTS, key_registers, port_bytes
 from penstock.models.omap.snapshot import PIECE, piece_bytes
+from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec, build
 from penstock.sim.native.machine import NativeMachine
+from testbench.memories import filled
 
 __all__ = ["KEYS", "Board", "Mirror", "compile_map", "config", "hbm_ports", "requests"]
 
@@ -108,7 +110,7 @@ def compile_map(config: OmapConfig) -> Library:
         PortSpec(f"m{k}_axi", size, True, True, space)
         for k, (size, space) in enumerate(zip(port_bytes(config), PORTS.values(), strict=True))
     ]
-    verilog = to_verilog(Shell(engine, engine.register_map))
+    verilog = filled(to_verilog(Shell(engine, engine.register_map)), memories(config))
     return build(verilog, ports=ports, register_map=engine.register_map)
 
 

@@ -18,11 +18,13 @@ from penstock.models.numerics.mx import FAMILY
 from penstock.models.pim.config import COLUMNS, PimConfig
 from penstock.models.pim.device import Device, Step, registers_of
 from penstock.models.pim.program import BUS, Program, cycles_of, program, register_map
+from penstock.models.pim.resources import memories
 from penstock.models.pim.rounds import Round
 from penstock.sim.machine import PAGE, round_up
 from penstock.sim.native import Library, PortSpec
 from penstock.sim.native import build as build_native
 from penstock.sim.native.machine import NativeMachine
+from testbench.memories import filled
 
 MX8 = FAMILY["mx8"]
 
@@ -30,7 +32,7 @@ MX8 = FAMILY["mx8"]
 def build(config: PimConfig) -> Library:
     """Compile a device for simulation."""
     library = ModuleLibrary()
-    verilog = shelled(PimEngine(config, 0, library), library)
+    verilog = filled(shelled(PimEngine(config, 0, library), library), memories(config))
     return build_native(
         verilog, ports=(PortSpec("m0_axi", BUS, True, True),), register_map=register_map(0)
     )

@@ -23,14 +23,17 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import Placed, place_jobs, unpack_result
 from penstock.models.qr.job import Fit, Job
 from penstock.models.qr.shell import register_map as key_registers
+from penstock.models.qr.storages import memories as key_memories
 from penstock.models.qr.table_config import Segment, TableFitPlan
 from penstock.models.qr.table_config import register_map as table_registers
 from penstock.models.qr.table_memory import Places, pack_totals, registers
+from penstock.models.qr.table_resources import memories as table_memories
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec
 from penstock.sim.native import build as build_native
 from penstock.sim.native.machine import NativeMachine
 from penstock.sim.python import PythonMachine
+from testbench.memories import filled
 
 __all__ = [
     "SIMULATED",
@@ -83,7 +86,8 @@ def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
         return to_verilog(Shell(kind(plan, library), registers), library=library)
 
     text = kept(f"{plan!r} {generator('penstock.engines.qr')}", verilog)
-    return build_native(text, ports=ports(plan), register_map=registers, **options)
+    held = key_memories(plan) if isinstance(plan, FitPlan) else table_memories(plan)
+    return build_native(filled(text, held), ports=ports(plan), register_map=registers, **options)
 
 
 def python_machine(plan: FitPlan, memory: FixedLatency) -> PythonMachine:

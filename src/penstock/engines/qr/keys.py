@@ -15,6 +15,7 @@ from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.host.workloads import Changes, Refits, Round, TooMany
 from penstock.models.bound import Machine
 from penstock.models.errors import HardwareCode, HardwareError
+from penstock.models.mapping import Storage
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, float32
 from penstock.models.qr.config import FitPlan
@@ -24,6 +25,7 @@ from penstock.models.qr.job import Fit
 from penstock.models.qr.memo_image import pack_memo
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.shell import register_map
+from penstock.models.qr.storages import memories
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
@@ -76,6 +78,9 @@ class FitDesign(AnyFit):
 
     def resources_on(self, part: Target) -> Resources:
         return estimate(self.plan, part)
+
+    def storages(self) -> Iterable[tuple[int, Storage]]:
+        return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
         return self.plan.to_json() | {

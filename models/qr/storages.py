@@ -1,0 +1,98 @@
+"""The memories that an engine for fits over keys is written with, as data: those with clocked reads, which may become blocks.
+
+Smaller queues are LUT RAM, and counted with the logic beside them, as is a lane's memory of sums, which is read and written in one cycle.
+`tests/qr/test_resources.py` holds the list against the hardware's netlist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..mapping import DISTRIBUTED_BITS, Storage
+from .blocks import LISTED
+from .config import FitPlan
+from .job import Bounds, Method
+from .layout import ENTRY_BYTES, Size, factor_words, held_words, shift_words
+from .ranks import MOVE_BITS, TREND_BITS
+from .requests import AHEAD
+from .rotations import RING
+from .schedule import CONVERT
+
+__all__ = ["memories"]
+
+#: bits of a descriptor; of what a job's end must know of it, of its memo's head without the offsets, of its records, of a segment's errors
+_DESCRIPTOR, _KEPT, _HEAD, _REPORT, _ERRORS = 512, 289, 40, 33, 96
+#: bits of the trend of a job's blocks, with the least and the most that differs from it
+_TREND = TREND_BITS + 2 + 2 * (MOVE_BITS + TREND_BITS + 4)
+#: bits of a column's sums: with the label, alone
+_LABELLED, _ALONE = 64, 34
+#: room for a column's rows that wait, a power of two
+_PLACES = 4
+
+
+def memories(config: FitPlan) -> Iterator[tuple[int, Storage]]:
+    """Yield (copies, memory)."""
+    bus, jobs = 8 * config.bus_bytes, config.jobs
+    givens = config.method is Method.GIVENS
+    queues = [(_DESCRIPTOR + _bits(jobs) + _bits(config.solvers), AHEAD), (bus, held_words(config))]
+    if givens:
+        queues.append((bus + 2, 2))
+    else:
+        queues.append((32 * (config.bus_bytes // ENTRY_BYTES), 2 * CONVERT))
+        if config.blocks:
+            queues.append((bus, LISTED))
+    for width, depth in queues:
+        if width * depth > DISTRIBUTED_BITS:
+            yield 1, Storage(width, depth, transparent=True)
+    for copies, width in _of_jobs(config):
+        yield copies, Storage(width, jobs)
+    yield 1, Storage(bus, jobs * (held_words(config) - shift_words(config)))
+    yield from _rotations(config) if givens else _solver(config)
+
+
+def _bits(count: int) -> int:
+    return max((count - 1).bit_length(), 1)
+
+
+def _of_jobs(config: FitPlan) -> Iterator[tuple[int, int]]:
+    """Yield (copies, width) of what is kept of each job until its turn has come."""
+    n, offsets = config.n_max, 8 * (config.n_max - 1)
+    yield 1, _KEPT
+    yield 1, _HEAD + offsets
+    yield 1, _REPORT
+    yield config.solvers, 33 * n  # weights and which there are
+    if config.blocks:
+        yield 1, _TREND
+    if config.bounds is Bounds.WIDENED:
+        yield 1, 32 * n
+        yield 1, 2 * offsets
+        yield 1, _ERRORS
+
+
+def _solver(config: FitPlan) -> Iterator[tuple[int, Storage]]:
+    """Yield those of a solver of sums: rows and limits, the right side's and the pivots."""
+    n, solvers = config.n_max, config.solvers
+    rows = config.contexts << n.bit_length()
+    yield solvers * (n + 1), Storage(32, rows, apart=True)
+    yield solvers * 2 * n, Storage(32, config.contexts, apart=True)
+
+
+def _rotations(config: FitPlan) -> Iterator[tuple[int, Storage]]:
+    """Yield those of a solver by rotations."""
+    n, lanes, contexts = config.n_max, config.lanes, config.contexts
+    groups, units = -(-(n - 1) // lanes), config.vectors * lanes
+    own = -(-n // config.vectors) * contexts * groups
+    yield units, Storage(32, own)
+    yield units, Storage(32, _PLACES * own)
+    yield lanes, Storage(32, contexts * n * groups, 2)
+    yield lanes, Storage(32, contexts * groups)
+    yield 2 * lanes, Storage(32, max(contexts * -(-n // lanes), 2))
+    yield 1, Storage(9 * (n - 1), RING * contexts)
+    yield 1, Storage(32, _PLACES * n * contexts, transparent=True)
+    yield 1, Storage(32, _PLACES * n * contexts)
+    yield 3, Storage(32, n * contexts)
+    yield 1, Storage(32, contexts)
+    yield 1, Storage(_LABELLED, n)
+    yield 1, Storage(_ALONE, n)
+    depth = config.jobs * factor_words(Size(n, 0), config)
+    yield 1, Storage(8 * config.bus_bytes, depth)
