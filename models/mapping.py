@@ -18,6 +18,7 @@ __all__ = [
     "DISTRIBUTED_BITS",
     "Factors",
     "Mapped",
+    "Shape",
     "Storage",
     "map_storage",
     "memory_blocks",
@@ -48,6 +49,10 @@ class Storage:
     clocked: bool = True
     transparent: bool = False
     apart: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        return self.depth, self.width
 
 
 @dataclass(frozen=True)
@@ -221,7 +226,7 @@ def ultra_shapes(memories: Iterable[tuple[int, Storage]], part: Capacity) -> fro
         return frozenset()
     groups: dict[Shape, list[tuple[int, Storage]]] = {}
     for copies, memory in memories:
-        groups.setdefault((memory.depth, memory.width), []).append((copies, memory))
+        groups.setdefault(memory.shape, []).append((copies, memory))
     halves, huge, candidates = 0, 0, []
     for shape, group in groups.items():
         saved = sum(copies * map_storage(memory, part.family).blocks for copies, memory in group)
@@ -245,7 +250,7 @@ def memory_blocks(memories: Iterable[tuple[int, Storage]], part: Capacity) -> tu
     shapes = ultra_shapes(memories, part)
     blocks = huge = 0
     for copies, memory in memories:
-        found = map_storage(memory, part.family, (memory.depth, memory.width) in shapes)
+        found = map_storage(memory, part.family, memory.shape in shapes)
         blocks, huge = blocks + copies * found.blocks, huge + copies * found.ultra
     return -(-blocks // 2) if part.family == "amd" else blocks, huge
 
@@ -257,7 +262,7 @@ def ram_styles(memories: Iterable[tuple[int, Storage]], part: Capacity) -> dict[
     return {
         shape: "ultra" if shape in shapes else "block"
         for _, memory in memories
-        if (shape := (memory.depth, memory.width)) in shapes
+        if (shape := memory.shape) in shapes
         or (part.uram and map_storage(memory, part.family, None).ultra)
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks
+from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..numerics.latency import Cost, cost
 from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
 from ..strider import resources as strider
@@ -75,9 +75,10 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
 
 def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]:
     """Return how many of each kind of thing there are in one of each part: `COEFFICIENTS` has what one takes."""
+    ultra = ultra_shapes(storages.memories(plan), target) if target.uram else ()
     found: dict[str, dict[str, float]] = {
         "shell": {"shell": 1, "wide": int(not plan.lean)},
-        "port": strider.features(plan.port, target.family),
+        "port": strider.features(plan.port, target.family, ultra),
         "core": _core(plan, target),
         "thread": _thread(plan, target),
     }

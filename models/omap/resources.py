@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..mapping import map_storage, memory_blocks
+from ..mapping import map_storage, memory_blocks, ultra_shapes
 from ..resources import SCALE, Resources
 from ..target import Target
 from .back import BackSchedule
@@ -50,7 +50,10 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     ff += back.items * config.frame_bits + 6_000
     ff += kept + 4 * front.kept_records * config.bin_bits + front.end
     held = list(memories(config))
-    mapped = [(copies, memory, map_storage(memory, part.family)) for copies, memory in held]
+    ultra = ultra_shapes(held, part)
+    mapped = [
+        (c, memory, map_storage(memory, part.family, memory.shape in ultra)) for c, memory in held
+    ]
     stored = sum(
         copies * (4 * found.cells + _CHOICE * (found.banks - 1) * memory.width)
         for copies, memory, found in mapped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks
+from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..numerics.formats import float32
 from ..numerics.latency import convert_cost, cost
 from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
@@ -105,10 +105,10 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
     parts.
     """
     columns, family = engine.columns, target.family
-    striders = strider.features(engine.port, family)
+    held = memories(engine)
+    striders = strider.features(engine.port, family, ultra_shapes(held, target))
     lut = sum(strider.COEFFICIENTS[name] * count for name, count in striders.items())
     lut += sum(COEFFICIENTS[name] * count for name, count in features(engine, target).items())
-    held = memories(engine)
     if target.shared is not None:
         held += device_memories(engine.bus_bytes, target.shared)
     floats = sum(

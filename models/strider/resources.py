@@ -7,9 +7,9 @@ The hardware has its memories in `hdl.strider.pages`, `.tuples` and `.pipeline`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from ..mapping import Storage, map_storage
+from ..mapping import Shape, Storage, map_storage
 from ..numerics.latency import convert_cost
 from .config import PortConfig
 from .isa import Op as Step
@@ -48,8 +48,8 @@ def memories(port: PortConfig) -> Iterator[tuple[int, Storage]]:
         yield port.striders, Storage(port.fixed.width, len(port.fixed.words), granules=0)
 
 
-def features(port: PortConfig, family: str) -> dict[str, float]:
-    """Return how many of each kind of thing there are in a port: `COEFFICIENTS` has what one takes."""
+def features(port: PortConfig, family: str, ultra: Collection[Shape] = ()) -> dict[str, float]:
+    """Return how many of each kind of thing there are in a port: `COEFFICIENTS` has what one takes; `ultra`: memories in UltraRAM."""
     striders = port.striders
     steps = (
         {instruction.op for instruction in port.fixed.instructions}
@@ -59,7 +59,10 @@ def features(port: PortConfig, family: str) -> dict[str, float]:
     # a Strider has a shifter as wide as the bus (the fitted ones had buses of 8 bytes), and a converter for each element of a window
     windows = 8 * max(0, port.bus_bytes * (port.bus_bytes.bit_length() - 1) - 24)
     converters = max(port.elements(name) for name in port.types)
-    mapped = [(copies, memory, map_storage(memory, family)) for copies, memory in memories(port)]
+    mapped = [
+        (copies, memory, map_storage(memory, family, memory.shape in ultra))
+        for copies, memory in memories(port)
+    ]
     arrays = (
         striders * (Step.ARR in steps) * (2.75 if port.bus_bytes < 8 else 1)
     )  # on a narrow bus a header comes in several words

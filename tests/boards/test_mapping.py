@@ -26,6 +26,7 @@ from penstock.models.mapping import (
 )
 from penstock.models.numerics.formats import parse_format
 from penstock.targets import target_named
+from testbench import ultrascale
 
 WIDTHS, DEPTHS = (
     (1, 2, 3, 5, 8, 10, 16, 18, 20, 24, 32, 36, 48, 64),
@@ -92,9 +93,7 @@ def _add(m: Module, ports: list[Signal], name: str, what: Storage, rng: random.R
 
 
 #: UltraScale+ has no open placer; its synthesis is the judge alone
-SYNTH = {name: flow.synth for name, flow in FLOWS.items()} | {
-    "amd": "synth_xilinx -family xcup -uram -noiopad"
-}
+SYNTH = {name: flow.synth for name, flow in FLOWS.items()} | {"amd": ultrascale.SYNTH}
 FAMILIES = ("ecp5", "ice40", "nexus", "gowin", "amd")
 
 
@@ -183,10 +182,6 @@ def test_blocks(tmp_path: Path) -> None:
     )
 
 
-#: look-up tables of AMD's LUT RAM
-LUT_RAM = {"RAM32M16": 8, "RAM64M8": 8, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8}
-
-
 def _cells(text: str, folder: Path, synth: str = "synth_ecp5") -> dict[str, int]:
     (folder / "top.il").write_text(text)
     script = (
@@ -263,10 +258,18 @@ def test_blocks_of_an_ultrascale_part(tmp_path: Path) -> None:
     text = with_styles(rtlil.convert(m, name="top", ports=ports, emit_src=False), styles)
     cells = _cells(text, tmp_path, SYNTH["amd"])
     mapped = [map_storage(w, "amd", styles.get((w.depth, w.width)) == "ultra") for w in memories]
-    luts = sum(cells.get(name, 0) * each for name, each in LUT_RAM.items())
+    luts = sum(cells.get(name, 0) * each for name, each in ultrascale.LUT_RAM.items())
     assert cells["RAMB18E2"] + 2 * cells["RAMB36E2"] == sum(found.blocks for found in mapped)
     assert cells["URAM288"] == sum(found.ultra for found in mapped) == 4 + 2 + 1
     assert luts == 4 * sum(found.cells for found in mapped)
+
+
+@pytest.mark.parametrize("name", ultrascale.SMALL)
+def test_blocks_of_a_whole_design(name: str, tmp_path: Path) -> None:
+    """Nine more, and look-up tables: `benchmarks/ultrascale.py`."""
+    design = ultrascale.DESIGNS[name]()
+    need, found = design.resources, ultrascale.synthesised(design, tmp_path, mapped=False)
+    assert (need.dsp, need.bram, need.uram) == (found.dsp, found.bram, found.uram)
 
 
 def test_the_deepest_memories_become_ultraram() -> None:

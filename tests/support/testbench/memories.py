@@ -16,7 +16,7 @@ from penstock.hdl.modules import directed_ports
 from penstock.hdl.shell.shell import Shell
 from penstock.models.mapping import Storage
 
-__all__ = ["filled", "memories_of", "memories_of_rtlil"]
+__all__ = ["emptied", "filled", "memories_of", "memories_of_rtlil"]
 
 _MODULE = re.compile(r"^module \\(\S+)\n(.*?)^end", re.MULTILINE | re.DOTALL)
 _MEMORY = re.compile(
@@ -33,9 +33,7 @@ _EMPTY = re.compile(
 def filled(verilog: str, memories: Iterable[tuple[int, Storage]]) -> str:
     """Return Verilog in which those of the memories that may become UltraRAM, which has no initial content, begin with random words."""
     rng = random.Random(1)
-    shapes = {
-        (m.depth, m.width) for _, m in memories if m.clocked and m.granules and m.readers == 1
-    }
+    shapes = {m.shape for _, m in memories if m.clocked and m.granules and m.readers == 1}
 
     def draw(found: re.Match[str]) -> str:
         width = int(found[1] or 0) + 1
@@ -44,6 +42,11 @@ def filled(verilog: str, memories: Iterable[tuple[int, Storage]]) -> str:
         return re.sub(r"'h0+;", lambda _: f"'h{rng.getrandbits(width):x};", found[0])
 
     return _EMPTY.sub(draw, verilog)
+
+
+def emptied(verilog: str) -> str:
+    """Return Verilog in which memories that begin with zeros have no initial content."""
+    return _EMPTY.sub(lambda found: found[0].partition("\n")[0] + "\n", verilog)
 
 
 def memories_of(design: Any) -> Counter[Storage]:

@@ -1,0 +1,105 @@
+"""Small designs of the engines for `u55c`, and what Yosys makes of them for UltraScale+."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import penstock as ps
+from penstock import Choices
+from penstock.api import Design, compile
+from penstock.assumed import fitted
+from penstock.boards.tools import run_tool
+from penstock.dsl.core.load import from_text, load_kernel
+from penstock.models.heap.schema import Column, Schema
+from penstock.models.qr.config import FitPlan
+from penstock.models.qr.job import Label, Method
+from penstock.models.resources import Resources
+from testbench.memories import emptied
+
+__all__ = ["DESIGNS", "LUT_RAM", "SMALL", "SYNTH", "synthesised"]
+
+SYNTH = "synth_xilinx -family xcup -uram -noiopad"
+#: look-up tables of AMD's LUT RAM
+LUT_RAM = {"RAM32M16": 8, "RAM64M8": 8, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8}
+#: of any cell that is none itself
+_LUTS = {**LUT_RAM, "SRL16E": 1, "SRLC32E": 1}
+_EXAMPLES = Path(__file__).parents[3] / "examples"
+_FIT = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
+_KEYS = "fit f(key: key)\n  model <- least_squares(window(key, 3), target=slot(key))\n"
+
+
+def _analytics(name: str, number: str, d: int, page: int = 8192, lanes: int = 1) -> Design:
+    columns = (Column("x", "float4[]", length=d), Column("y", "float4"))
+    schema = fitted(Schema("t", columns, page_size=page))
+    forced = Choices(ports=1, threads=1, lanes=lanes, walkers=1)
+    kernel = load_kernel(_EXAMPLES / f"{name}.py")
+    return compile(kernel, "u55c", schema, number, dims={"d": d}, choices=forced)
+
+
+def _columns(count: int, number: str, page: int = 8192) -> Design:
+    columns = [Column(f"x{k}", "float4", not_null=True) for k in range(count)]
+    table = Schema("t", (*columns, Column("y", "float4")), page_size=page)
+    bindings = {"x": [column.name for column in columns]}
+    made = from_text(_FIT, "f.psk")
+    return compile(made, "u55c", table, number, bindings=bindings, dims={"d": count})
+
+
+def _keys(**options: Any) -> Design:
+    sizes = {"n_max": 4, "bus_bytes": 32, "jobs": 4, "contexts": 2, "gram_lanes": 12, "lanes": 4}
+    plan = FitPlan(**{**sizes, **options})
+    return replace(compile(from_text(_KEYS, "k.psk"), "u55c"), plan=plan)
+
+
+def _steps(number: str, rows: int) -> Design:
+    sizes = {"k": 64, "v": 64}
+    kernel = load_kernel(_EXAMPLES / "retnet.py")
+    made = compile(kernel, "u55c", None, number, dims=sizes, heads=1, banks=2)
+    return replace(made, device=replace(made.device, rows=rows))
+
+
+def _map(capacity: int) -> Design:
+    made = ps.ObliviousMap(value=ps.bytes(8), capacity=capacity, name="m")
+    design = compile(made, "u55c", channels=1, cores=2, rounds=1, window=2)
+    fewer = {"responders": 1, "request_openers": 1, "generators": 1}
+    return replace(design, plan=replace(design.plan, **fewer))
+
+
+DESIGNS: dict[str, Callable[[], Design]] = {
+    "logistic, 4": lambda: _analytics("logistic", "fixed:8,8", 4),
+    "svm, 8": lambda: _analytics("svm", "fixed:8,24", 8),
+    "linear, 64": lambda: _analytics("linear", "bfloat16", 64, 32768),
+    "linear, 16": lambda: _analytics("linear", "float32", 16, lanes=2),
+    "2 columns": lambda: _columns(2, "fixed:8,8"),
+    "4 columns": lambda: _columns(4, "fixed:5,12", 32768),
+    "keys, sums": lambda: _keys(),
+    "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS, lanes=2),
+    "retnet, float16": lambda: _steps("float16", 256),
+    "retnet, mx8": lambda: _steps("mx8", 4),
+    "map of 2^10": lambda: _map(1 << 10),
+    "map of 2^16": lambda: _map(1 << 16),
+}
+#: those that tests synthesise
+SMALL = ("logistic, 4", "svm, 8", "linear, 64")
+
+
+def synthesised(design: Design, folder: Path, *, mapped: bool = True) -> Resources:
+    """Return what a design takes by Yosys; unless `mapped`, which takes three times as long, nothing but its blocks.
+
+    Yosys takes a time that grows with the square of a memory's initial content: zeros are left out.
+    """
+    (folder / "design.v").write_text(emptied(design.verilog))
+    steps = "" if mapped else " -run begin:map_ffram"
+    script = f"read_verilog design.v; {SYNTH} -flatten -top penstock{steps}"
+    run_tool("yosys", ["-q", "-p", f"{script}; tee -q -o stat.json stat -json"], folder)
+    stat = json.loads((folder / "stat.json").read_text())
+    cells = stat["modules"]["\\penstock"]["num_cells_by_type"]
+    luts = sum(n * (_LUTS.get(c, 0) + bool(re.fullmatch(r"LUT\d", c))) for c, n in cells.items())
+    halves = cells.get("RAMB18E2", 0) + 2 * cells.get("RAMB36E2", 0)
+    flops = sum(n for c, n in cells.items() if c.startswith("FD"))
+    dsp, uram = cells.get("DSP48E2", 0), cells.get("URAM288", 0)
+    return Resources(luts if mapped else 0, flops if mapped else 0, dsp, -(-halves // 2), uram)
