@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ..dialect import Function, Signature, owner
@@ -85,8 +86,9 @@ def bind_arguments(
     keywords: Mapping[str, Any],
     span: Span,
     source: str | None = None,
+    gone: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the arguments by name, defaults filled in. Raises KernelError (E203)."""
+    """Return the arguments by name, defaults filled in; `gone`: hints for those that there were. Raises KernelError (E203)."""
     name, signature = called.name, called.signature
     parameters = [*signature.required, *signature.optional]
     usage = f"usage: {signature.usage}"
@@ -100,7 +102,7 @@ def bind_arguments(
     values = dict(zip(parameters, args, strict=False))
     for key, value in keywords.items():
         if key not in parameters:
-            raise wrong(f"{name} has no argument {key}")
+            raise wrong(f"{name} has no argument {key}", gone.get(key, usage))
         if key in values:
             raise wrong(f"{name} gets its argument {key} twice")
         values[key] = value
@@ -117,7 +119,7 @@ def call(
     if name not in builder.functions:
         raise unknown_function(builder, name, span)
     called = builder.functions[name]
-    a = bind_arguments(called, args, keywords, span, builder.source)
+    a = bind_arguments(called, args, keywords, span, builder.source, builder.dialect.gone)
     return called.apply(builder.source if called.literal else builder, span, **a)
 
 

@@ -204,7 +204,8 @@ def decorator(dialect: Dialect) -> Callable[..., Any]:
                     "E453", f"{dialect.one} has no {name}", caller_span(), hint=dialect.no_statement
                 )
             message = f"{dialect.keyword} has no argument {name}"
-            raise error("E203", message, caller_span(), hint=f"usage: {dialect.usage}")
+            hint = dialect.gone.get(name, f"usage: {dialect.usage}")
+            raise error("E203", message, caller_span(), hint=hint)
         if function is not None:
             return _make(dialect, function, options)
         return lambda decorated: _make(dialect, decorated, options)

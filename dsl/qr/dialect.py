@@ -6,20 +6,19 @@ from pathlib import Path
 
 from ..dialect import Dialect
 from .front import PythonFit, TextFit
-from .functions import FUNCTIONS, KINDS, USAGE
+from .functions import FUNCTIONS, GONE, KINDS, USAGE
 from .kernel import FitKernel
 
 __all__ = ["DIALECT"]
 
 
-def _options(*, method: str = "gram", incremental: bool = True, bounds: str | None = None) -> None:
+def _options(*, method: str = "gram", incremental: bool | None = None) -> None:
     """Make a fit kernel of a function: `@fit` or `@fit(method="gram", incremental=True)`.
 
     Parameters
     ----------
     method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
-    incremental: whether refits read the changed rows alone, not all of them.
-    bounds: of the errors: "widened" from refit to refit, or by a "rescan" of all rows.
+    incremental: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
 
     Raises
     ------
@@ -45,6 +44,7 @@ DIALECT = Dialect(
     no_kind="a fit kernel's parameters are a key, or inputs and an output: leave {name} out; the weights are what it returns",
     no_statement="it is solved at once, from where it stands: leave it out",
     no_condition="a fit kernel says what is fitted, the same for every key: leave the condition out",
+    gone=GONE,
     pages=Path(__file__).with_name("pages"),
     groups={"E45": "Fit kernels"},
 )

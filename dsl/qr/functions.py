@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...models.qr.job import Bounds, Method
+from ...models.qr.job import Method
 from ..core.builder import GraphBuilder, Operand, Ref
 from ..core.constants import kind_of
 from ..core.diagnostics import Span
@@ -18,6 +18,7 @@ from ..dialect import Function, function
 
 __all__ = [
     "FUNCTIONS",
+    "GONE",
     "KINDS",
     "LONGEST",
     "MOST_COLUMNS",
@@ -31,7 +32,18 @@ KINDS = ("key", "input", "output")
 #: most columns of a model, the bias among them, and so the most bytes of a window
 MOST_COLUMNS = 64
 LONGEST = MOST_COLUMNS - 1
-USAGE = 'least_squares(window(key, 32), target=rank(key), method="gram", incremental=True)'
+USAGE = 'least_squares(window(key, 32), target=rank(key), method="gram")'
+_KINDS = (
+    "with target=slot(key) a refit reads the changed keys alone and widens the bounds of its errors, "
+    "with target=rank(key) it reads all keys"
+)
+#: options that there were, and what to write instead
+GONE = {
+    "bounds": f"leave bounds out, they follow from the target: {_KINDS}",
+    "sums": f"leave sums out, they follow from the target: {_KINDS}",
+    "blocks": "leave blocks out, and write target=slot(key): its refits read the changed keys alone",
+    "vectors": "leave vectors out: the planner chooses them for the target (--target, --board)",
+}
 
 
 class FitBuilder(GraphBuilder):
@@ -105,13 +117,12 @@ def least_squares(
     *,
     method: str | None = None,
     incremental: bool | None = None,
-    bounds: str | None = None,
 ) -> Ref:
     """The linear model of the features that comes nearest to the target: what a fit kernel returns.
 
     `method`: "gram" (exact integer sums; unless given) or "givens" (a triangular factor). `incremental`: refits read the
-    changed rows alone (unless given); False: each reads all rows. `bounds`: of the errors, "widened" by a proven amount from
-    refit to refit, or by a "rescan" of all rows.
+    changed rows alone (unless given); False: each reads all rows. Over keys it follows from the target: True with slots,
+    False with ranks.
     """
     what = builder.op(features)
     if what not in ("window", "input"):
@@ -139,7 +150,7 @@ def least_squares(
             span,
             hint=hint,
         )
-    given = {"method": method, "incremental": incremental, "bounds": bounds}
+    given = {"method": method, "incremental": incremental}
     attrs = {
         name: checked_option(builder, name, value, span)
         for name, value in given.items()
@@ -181,12 +192,11 @@ def checked_option(builder: FitBuilder | AnyKernel, name: str, value: Any, span:
                 "E458", f"incremental must be True or False, not {kind_of(value)}", span, hint=hint
             )
         return bool(value)
-    kinds: type[Method] | type[Bounds] = Method if name == "method" else Bounds
-    names = [kind.value for kind in kinds]
+    names = [kind.value for kind in Method]
     if not isinstance(value, str) or value not in names:
         hint = closest(value, names) if isinstance(value, str) else ""
         known = " and ".join(f'"{known}"' for known in names)
         raise builder.error(
             "E458", f"{name} cannot be {kind_of(value)}", span, hint=hint or f"known are {known}"
         )
-    return kinds(value)
+    return Method(value)

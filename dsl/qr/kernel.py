@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...models.qr.job import Bounds, Label, Method
+from ...models.qr.job import Label, Method
 from ..core.builder import Operand
 from ..core.diagnostics import Diagnostic, Span
 from ..core.dims import Dim
@@ -38,7 +38,6 @@ class FitGraph:
     target: Label | None
     method: Method
     incremental: bool
-    bounds: Bounds
     span: Span
     source: str = ""
 
@@ -97,23 +96,11 @@ class FitKernel(AnyKernel):
             else first.attrs["name"]
         )
         given = self._options(node.attrs, node.span)
-        if "bounds" in given and first.op != "window":
-            span = self.options["bounds"].span if "bounds" in self.options else node.span
-            raise self.error(
-                "E458",
-                "a fit over columns has no bounds: they are those of a key's place",
-                span,
-                hint="leave bounds out",
-            )
-        incremental = given.get("incremental", True)
-        bounds = given.get("bounds", Bounds.WIDENED if incremental else Bounds.RESCAN)
-        if bounds is Bounds.WIDENED and not incremental:
-            raise self.error(
-                "E458",
-                "bounds cannot be widened where every fit begins anew",
-                node.span,
-                hint='leave bounds out, or incremental=False: "widened" bounds go on from those of the last fit',
-            )
+        keys, incremental = first.op == "window", second.op != "rank"
+        if given.get("incremental", incremental) is not incremental:
+            if keys:
+                self._contrary(second.op, node.span)
+            incremental = False
         columns = 1 + first.attrs["bytes"] if first.op == "window" else 1 + self._width(first.shape)
         if columns > MOST_COLUMNS:
             raise self.error(
@@ -122,7 +109,6 @@ class FitKernel(AnyKernel):
                 first.span,
                 hint="bind fewer columns to it",
             )
-        keys = first.op == "window"
         return FitGraph(
             self.name,
             own,
@@ -131,9 +117,19 @@ class FitKernel(AnyKernel):
             Label(second.op) if keys else None,
             given.get("method", Method.GRAM),
             incremental,
-            bounds,
             node.span,
             self.source or "",
+        )
+
+    def _contrary(self, target: str, span: Span) -> None:
+        """Raise KernelError (E458) for `incremental` that is not what the target of keys has."""
+        said = self.options["incremental"].span if "incremental" in self.options else span
+        other, read = ("slot", "all keys") if target == "rank" else ("rank", "changed keys alone")
+        raise self.error(
+            "E458",
+            f"refits of {target}s read {read}",
+            said,
+            hint=f"leave incremental out, or write target={other}(key)",
         )
 
     def _width(self, shape: Sequence[int]) -> int:

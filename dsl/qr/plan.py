@@ -17,10 +17,10 @@ from ...models.memory.timing import FixedLatency, Memory
 from ...models.qr import rotations
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
-from ...models.qr.job import Bounds, Label, Method, Sums
-from ...models.qr.layout import ENTRY_BYTES, Size, record_words, row_stride, row_words
+from ...models.qr.job import Method
+from ...models.qr.layout import ENTRY_BYTES, Size, change_words, row_stride, row_words
 from ...models.qr.resources import estimate
-from ...models.qr.schedule import widen_turns
+from ...models.qr.schedule import WIDEN_TURNS
 from ...models.qr.solver import alone
 from ...models.resources import FILL, MOST, Resources
 from ...models.target import Target
@@ -35,8 +35,6 @@ Plan = TypeVar("Plan")
 TOLERANCE = 1.03
 #: how full of logic a part may become and still be placed and routed within an hour or two; fuller ones are for what is no smaller
 ROOM = 0.75
-#: rows of a block that moves together, about; fewest and most blocks
-BLOCK, BLOCKS = 10, (16, 256)
 #: most groups interleaved in one solver
 MOST_CONTEXTS = 16
 #: how much wider than the target's a port to memory on the part may be, up to so many bytes
@@ -46,7 +44,7 @@ LEAST = 8
 #: from a job's last sum to the next one's first, words aside: it is looked at, its records are on their way
 BETWEEN = 12
 #: cycles of the dot unit in which bounds are widened
-WIDENING = len(widen_turns())
+WIDENING = len(WIDEN_TURNS)
 #: of several vector units of `givens`, which wait for each other: cycles, of those of the busiest one
 TOGETHER = 1.1
 _DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -65,28 +63,15 @@ class Load:
 
     def work(self, config: FitPlan) -> Work:
         """Such a refit, with the passes over all rows that the engine makes."""
-        slots, changes = config.target is Label.SLOT, self.new + self.gone
-        columns, span = config.n_max, 2 * self.rows if slots else self.rows
-        # at half density a new row finds its gap taken the more often, the more others come; of a block in which a change lies a quarter moves by itself
-        # (what runs of docs/benchmarks.md need)
-        moved = 0
-        if slots:
+        span, moved = self.rows, 0
+        if config.incremental:
+            # at half density a new row finds its gap taken the more often, the more others come (what runs of docs/benchmarks.md need)
+            span = 2 * self.rows
             moved = min(self.new, self.new // 8 + 6 * self.new**2 // max(self.rows, 1))
-        elif config.blocks:
-            moved = min(changes * self.rows // (4 * config.blocks), self.rows - self.new)
         size = Size(
-            columns, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span
+            config.n_max, self.rows, inserted=self.new, removed=self.gone, moved=moved, span=span
         )
-        return Work.plain(size, config.bounds is Bounds.RESCAN)
-
-    def passes(self, config: FitPlan) -> float:
-        """The share of refits behind whose widened bounds a pass over all rows is made."""
-        # none in slots; of dense ranks one in 4 at 50 new rows of 500, one in 20 at 50 of 5,000 (docs/benchmarks.md), the window at twice that of the pass
-        return (
-            min(1.0, 1.25 * ((self.new + self.gone) / max(self.rows, 1)) ** 0.7)
-            if config.blocks
-            else 0.0
-        )
+        return Work.plain(size, not config.incremental)
 
 
 def lower(
@@ -113,7 +98,7 @@ def lower(
     for bus, timing in ports.items():
         if row_stride(graph.columns - 1) > bus:
             continue
-        for config in _candidates(_base(graph, bus, load), part, load):
+        for config in _candidates(_base(graph, bus), part, load):
             need = estimate(config, part)
             if need.fits(part) is None:
                 good.append((cost(config, load, timing), need, config))
@@ -167,33 +152,21 @@ def cost(config: FitPlan, load: Load, memory: Memory) -> float:
     work = load.work(config)
     interval = memory.interval(config.bus_bytes)
     read = sum(work.read(config))
-    passes = load.passes(config)
-    sums = float(work.sums_cycles(config))
-    bounds = passes * -(-work.size.places // config.row_units)
-    if config.bounds is Bounds.WIDENED:
-        sums += WIDENING + bounds  # changes wait while bounds have the dot unit
+    sums, passes = float(work.sums_cycles(config)), 0
+    if config.incremental:
+        sums += WIDENING  # changes wait while bounds have the dot unit
+    else:
+        # words of the pass for c and of that for the bounds come through one port, and each waits for its taker
+        passes = 2 * row_words(work.size, config)
+        together = min(config.row_units, config.bus_bytes // row_stride(config.n_max - 1))
+        sums += -(-work.size.places // together)
     if config.method is Method.GIVENS:
         solver = _rotations(config.lanes, config.vectors, work)
     else:
         solver = _slots(config, work) / config.solvers
-        if not config.blocks:
-            # a job's changes come while they are added up, its other words between two jobs' changes
-            sums += BETWEEN + interval * (
-                read
-                - record_words(work.size, config)
-                - (row_words(work.size, config) if _reads_rows(config, work) else 0)
-            )
-    return max(
-        interval * max(read + passes * row_words(work.size, config), work.written(config)),
-        sums,
-        work.dot_cycles(config) + bounds,
-        solver,
-    )
-
-
-def _reads_rows(config: FitPlan, work: Work) -> bool:
-    """Whether c is made by a pass over all rows."""
-    return config.sums is Sums.SCAN or work.size.full
+        # a job's changes come while they are added up, its other words between two jobs' changes
+        sums += BETWEEN + interval * (read - change_words(work.size, config) - passes)
+    return max(interval * max(read, work.written(config)), sums, work.dot_cycles(config), solver)
 
 
 @lru_cache(maxsize=1024)
@@ -214,18 +187,12 @@ def _slots(config: FitPlan, work: Work) -> int:
     return _slots_of(FitPlan(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
 
 
-def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = None) -> FitPlan:
-    n, blocks = max(4, columns or graph.columns), 0
+def _base(graph: FitGraph, bus_bytes: int, columns: int | None = None) -> FitPlan:
     assert graph.target is not None
-    if graph.target is Label.RANK and graph.incremental:
-        blocks = min(max(1 << (load.rows // BLOCK).bit_length(), BLOCKS[0]), BLOCKS[1])
     return FitPlan(
-        n_max=n,
+        n_max=max(4, columns or graph.columns),
         method=graph.method,
         target=graph.target,
-        sums=Sums.INCREMENTAL if graph.incremental else Sums.SCAN,
-        bounds=graph.bounds,
-        blocks=blocks,
         bus_bytes=bus_bytes,
         gram_lanes=1,
         lanes=1,
@@ -236,7 +203,6 @@ def _base(graph: FitGraph, bus_bytes: int, load: Load, columns: int | None = Non
 
 def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
     n, triangle = base.n_max, base.n_max * (base.n_max + 1) // 2
-    passes = base.bounds is Bounds.RESCAN or base.sums is Sums.SCAN or load.passes(base) > 0
     entries = base.bus_bytes // ENTRY_BYTES
     # a lane for every entry, or as many as come in whole bus words
     sums = sorted(
@@ -247,7 +213,7 @@ def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
             if (whole := -(-triangle // d // entries) * entries) < triangle
         }
     )
-    for row_units in (1, 2, 4, 8) if passes else (1, 2):
+    for row_units in (1, 2) if base.incremental else (1, 2, 4, 8):
         # the solver of `gram` takes a row a cycle
         for width in (
             sorted({-(-n // d) for d in _DIVISORS}) if base.method is Method.GIVENS else (n,)
@@ -302,7 +268,7 @@ def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resour
     needs = [
         estimate(c, part)
         for bus in widths
-        for c in _candidates(_base(graph, bus, load, columns), part, load)
+        for c in _candidates(_base(graph, bus, columns), part, load)
     ]
     return min(
         needs,

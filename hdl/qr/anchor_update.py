@@ -5,7 +5,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.ranks import MOVE_BITS
 from ...models.qr.schedule import dot_latency
 from ..arith.pipeline import Pipeline
 from ..index import index_range
@@ -17,8 +16,7 @@ errors_shape = data.StructLayout({"err_min": 32, "err_max": 32, "least": 32})
 
 
 class AnchorUpdate(wiring.Component):
-    """Includes new and moved rows in the segment of an anchor that has one segment. Never stalls; golden: `models.qr.bounds.update_anchor` (target `slot`),
-    `update_rank_anchor` (with blocks).
+    """Includes new and moved rows in an anchor's segment. Never stalls; golden: `models.qr.bounds.update_anchor`.
 
     A job's box is there in the cycle of its `end`, its errors `late` = dot_latency(n_max) - 1 cycles later; rows of the next job may follow at once.
 
@@ -31,8 +29,7 @@ class AnchorUpdate(wiring.Component):
     -------
     begin : In(1), job : In, w : In(ArrayLayout(32, n_max)), box : In({low, high})
         A job's changes come from the next cycle on: its number, its anchor's weights and box.
-    valid : In(1), row : In(row_shape(n_max)), moved : In(signed(MOVE_BITS))
-        A row, and what its block has moved.
+    valid : In(1), row : In(row_shape(n_max))
     end : In(1)
         After the job's last row.
     dot_w, dot_x : Out, guess : In(31)
@@ -57,7 +54,6 @@ class AnchorUpdate(wiring.Component):
                 "box": In(self.box_shape),
                 "valid": In(1),
                 "row": In(row_shape(n)),
-                "moved": In(signed(MOVE_BITS)),
                 "end": In(1),
                 "dot_w": Out(data.ArrayLayout(32, n)),
                 "dot_x": Out(data.ArrayLayout(signed(9), n)),
@@ -103,8 +99,7 @@ class AnchorUpdate(wiring.Component):
         m.d.comb += [self.dot_w.eq(w), self.dot_x.eq(self.row.a)]
         use = pipe.delay(self.valid & self.row.use, late, name="use")
         label = pipe.delay(self.row.label, late, name="label")
-        moved = pipe.delay(self.moved, late, name="moved").as_signed() if self.config.blocks else 0
-        s = pipe.rank(use=use, error=(label - self.guess - moved)[:32], guess=self.guess)
+        s = pipe.rank(use=use, error=(label - self.guess)[:32], guess=self.guess)
         # the job's rows follow its `begin`, its `end` follows its rows
         begin = pipe.delay(self.begin, late + 1, name="begin")
         end = pipe.delay(self.end, late + 1, name="end")

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
-from ...models.qr.job import Bounds as Kind
 from ...models.qr.job import Label
 from ...models.qr.schedule import dot_latency, widen_latency
 from ..index import index_range
@@ -17,22 +16,18 @@ from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
 from .row_requests import pass_shape
 from .rows import Rows
-from .shift import trend_shape
 from .widen import Widen
 
 __all__ = ["Bounds", "outcome_shape", "solved_shape"]
 
 
 def solved_shape(n_max):
-    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its
-    records; `trend`: of its blocks.
-    """
+    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its records."""
     return data.StructLayout(
         {
             "kept": slot_shape(),
             "head": head_kept_shape(n_max),
             "report": data.StructLayout({"live": signed(25), "code": 8}),
-            "trend": trend_shape,
             "mask": n_max,
             "weights": data.ArrayLayout(32, n_max),
             "anchor": anchor_shape(n_max),
@@ -59,7 +54,7 @@ def outcome_shape(n_max):
 
 
 class Bounds(wiring.Component):
-    """Takes jobs one after the other, of method `gram`; widened bounds of target `slot` or with blocks, one segment.
+    """Takes jobs one after the other; bounds of target `slot` are widened.
 
     Golden: `models.qr.golden.refit` from the weights on. A job that is there in cycle t is looked at in t + 1 and offered in t + 2 after an error or where
     there are no places, else widen_latency + 1 cycles later, unless that calls for a pass. A pass asks for its rows in the next cycle, and is offered
@@ -94,7 +89,7 @@ class Bounds(wiring.Component):
             "uses": Out(1),
         }
         super().__init__(
-            (lent if config.bounds is Kind.WIDENED else {})
+            (lent if config.incremental else {})
             | {
                 "ready_next": In(1),
                 "i": In(solved_shape(n)),
@@ -107,12 +102,12 @@ class Bounds(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self.widens = self.config.bounds is Kind.WIDENED
+        self.widens = self.config.incremental
         m.submodules.reader = self.reader = Rows(self.config)
         m.submodules.sweep = self.sweep = Pass(self.config, self.parts)
         self.latency, self.widening = (
             dot_latency(self.config.n_max),
-            widen_latency(self.config.n_max, self.config.blocks > 0),
+            widen_latency(self.config.n_max),
         )
         self.left = Signal(index_range(max(self.latency, self.widening) + 1))
         self.disorder = Signal()
@@ -171,10 +166,6 @@ class Bounds(wiring.Component):
         # more went than the memo had
         with m.Elif((self.i.report.code == 0) & ((live < 0) | (live > self.i.kept.rows))):
             m.d.comb += self.lost.eq(FitError.QR_MEMO.value)
-        with m.Elif(
-            (self.i.report.code == 0) & (live != self.i.kept.rows) & Const(self.config.needs_live)
-        ):  # a tombstone, which c would lack
-            m.d.comb += self.lost.eq(FitError.QR_DESCRIPTOR.value)
         with m.Else():
             m.d.comb += self.lost.eq(
                 Mux(
@@ -220,7 +211,6 @@ class Bounds(wiring.Component):
                 widen.offsets.eq(self.i.head.offsets),
                 widen.w.eq(self.i.weights),
                 widen.anchor.eq(self.i.anchor.weights),
-                widen.trend.eq(self.i.trend),
                 self.sweep.lent_w.as_value().eq(
                     Mux(widen.uses, widen.dot_w.as_value(), self.dot_w.as_value())
                 ),
@@ -232,10 +222,6 @@ class Bounds(wiring.Component):
                 self.uses.eq(self.reader.o.valid | widen.uses),
                 self.enough.eq(widen.valid & (width <= self.i.kept.limit)),
             ]
-            if self.config.blocks:
-                # tombstones: ranks are not what blocks say
-                with m.If(self.o.p.live != self.i.kept.rows):
-                    m.d.comb += self.enough.eq(0)
             with m.If(~self.rescanned):
                 m.d.comb += [
                     self.o.p.anchor.eq(self.i.anchor),

@@ -1,13 +1,10 @@
 """From a job's changes, or all its rows, and its memo's sums to new sums and weights."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
-from ...models.qr.blocks import LISTED
 from ...models.qr.config import FitPlan
-from ...models.qr.errors import FitError
-from ...models.qr.job import Sums
 from ...models.qr.layout import held_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
@@ -18,7 +15,6 @@ from .loader import Loader
 from .merge import Merge
 from .normal_equations import NormalEquationAccumulator
 from .records import Records, record_shape
-from .shift import Shift, trend_shape
 from .solver import Solver, solution_shape
 
 __all__ = ["COUNTS", "Core", "core_command_shape", "core_members"]
@@ -28,8 +24,8 @@ COUNTS = ("inserted", "buried", "removed", "moved")
 
 
 def core_command_shape(n_max, jobs, solvers):
-    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `span` places of rows come instead of changes, with sums
-    by `scan` they come behind them in any case), its number among those in flight, and its solver.
+    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `span` places of rows come instead of changes,
+    where c comes from passes they come behind them in any case), its number among those in flight, and its solver.
     """
     return data.StructLayout(
         {
@@ -62,7 +58,6 @@ def core_members(config: FitPlan) -> dict[str, wiring.Member]:
         "words_job": Out(number),
         "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
         "report_valid": Out(1),
-        "trend": Out(trend_shape),
     }
     for k in range(config.solvers):
         members |= {f"o{k}": Out(solution_shape(n, jobs)), f"o{k}_valid": Out(1)}
@@ -90,15 +85,15 @@ class Core(wiring.Component):
     bits, rows : In(stream.Signature(8 * bus_bytes))
         Words of full jobs' rows, as `Rows` takes them.
     memo : In(stream.Signature(8 * bus_bytes))
-        Words of the memos' sums, job by job (frames, moves and sums of blocks, c, AᵀA); as many as the largest job has may come before they are wanted.
+        Words of the memos' sums, job by job (c, AᵀA); as many as the largest job has may come before they are wanted.
     hold : In(1)
         No change is taken in this cycle: what follows the records has no time for one.
     record : Out(record_shape(n_max)), record_valid : Out(1), record_job : Out
         What the sums take in this cycle, a job's `end` too.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
-        Words of these parts of the new memos; those of blocks are always taken.
-    report : Out({job, live, code}), trend : Out(trend_shape), report_valid : Out(1)
-        Before a job's first word of c: by how much its live rows change, and `models.errors.ErrorCode`; of blocks what `Shift` says. For one cycle.
+        Words of these parts of the new memos.
+    report : Out({job, live, code}), report_valid : Out(1)
+        Before a job's first word of c: by how much its live rows change, and `models.errors.ErrorCode`. For one cycle.
     o0, o1, … : Out(solution_shape(n_max, jobs)), o0_valid, … : Out(1)
         Weights from each solver, for one cycle; later jobs may come before earlier ones.
     """
@@ -132,7 +127,7 @@ class Core(wiring.Component):
             Signal(self.command.p.offsets.shape(), reset_less=True),
             Signal(range(self.config.n_max + 1), reset_less=True),
         )
-        self.scans = self.config.sums is Sums.SCAN
+        self.scans = not self.config.incremental
         m.submodules.waiting = self.waiting = Queue(
             data.StructLayout(
                 {
@@ -172,21 +167,15 @@ class Core(wiring.Component):
 
     def _inputs(self, m):
         """Words of changes, bits and rows."""
-        listed = self.changes
-        if self.config.blocks:
-            # words come faster than their records are added up: the sums behind them need not wait
-            m.submodules.listed = lists = Queue(8 * self.config.bus_bytes, LISTED)
-            m.d.comb += passed_on(self.changes, lists.i)
-            listed = lists.o
         for inner, outer in (
-            (self.records.i, listed),
+            (self.records.i, self.changes),
             (self.full_scan.bits, self.bits),
             (self.full_scan.words, self.rows),
         ):
             m.d.comb += passed_on(outer, inner)
 
     def _add_up(self, m):
-        """Records go to the accumulator. With sums by `scan` the rows come behind the changes, whose end is passed over."""
+        """Records go to the accumulator. Where c comes from a pass the rows come behind the changes, whose end is passed over."""
         passed, wrong = Signal(), Signal(8)
         m.d.comb += passed.eq(
             self.scans & self.records.o.valid & self.records.o.p.end & ~self.places
@@ -236,58 +225,27 @@ class Core(wiring.Component):
             self.accumulator.chunk.eq(self.merge.chunk),
             self.merge.entries.eq(self.accumulator.entries),
             *passed_on(self.memo, self.sums.i),
-            self.merge.i.payload.eq(self.sums.o.payload),
-            self.merge.i.valid.eq(self.sums.o.valid),
+            *passed_on(self.sums.o, self.merge.i),
+            self.merge.right_hand_side.eq(self.accumulator.right_hand_side),
+            self.report.code.eq(self.accumulator.done.p.code),
         ]
         last_taken, self.solver = Signal(), index(self.config.solvers, name="solver")
         m.d.comb += [
             last_taken.eq(self.merge.o.valid & self.merge.o.ready & self.merge.o.p.last),
             self.accumulator.done.ready.eq(last_taken),
+            begin.eq(
+                self.accumulator.done.valid
+                & ~merging
+                & self.merge.command.ready
+                & self.loader.command.ready
+            ),
         ]
-        free = self.merge.command.ready & self.loader.command.ready
-        code = self.accumulator.done.p.code
-        if self.config.blocks:
-            # words of blocks go before those of c
-            m.submodules.shift = self.shift = Shift(self.config)
-            staged = Signal()
-            m.d.comb += [
-                self.shift.record.eq(self.record),
-                self.shift.valid.eq(self.record_valid),
-                self.shift.freed.eq(last_taken),
-                self.shift.chunk.eq(self.merge.chunk),
-                self.shift.command.valid.eq(self.accumulator.done.valid & ~merging & ~staged),
-                self.shift.command.p.columns.eq(self.waiting.o.p.columns),
-                self.shift.command.p.fresh.eq(self.waiting.o.p.fresh),
-                self.shift.i.payload.eq(self.sums.o.payload),
-                self.shift.i.valid.eq(self.sums.o.valid),
-                self.sums.o.ready.eq(self.merge.i.ready | self.shift.i.ready),
-                self.trend.eq(self.shift.trend),
-                begin.eq(staged & self.shift.done & free),
-                self.report.code.eq(
-                    Mux(code != 0, code, self.shift.crowded * FitError.QR_ROWS.value)
-                ),
-                *(
-                    self.merge.right_hand_side[k].eq(
-                        self.accumulator.right_hand_side[k] + self.shift.right_hand_side[k]
-                    )
-                    for k in range(self.config.bus_bytes // 8)
-                ),
-            ]
-            with m.If(self.shift.command.valid & self.shift.command.ready):
-                m.d.sync += [staged.eq(1), self.words_job.eq(self.waiting.o.p.job)]
-            with m.If(begin):
-                m.d.sync += staged.eq(0)
-        else:
-            m.d.comb += [
-                begin.eq(self.accumulator.done.valid & ~merging & free),
-                self.sums.o.ready.eq(self.merge.i.ready),
-                self.report.code.eq(code),
-                self.merge.right_hand_side.eq(self.accumulator.right_hand_side),
-            ]
-            with m.If(begin):
-                m.d.sync += self.words_job.eq(self.waiting.o.p.job)
         with m.If(begin):
-            m.d.sync += [merging.eq(1), self.solver.eq(self.waiting.o.p.solver)]
+            m.d.sync += [
+                merging.eq(1),
+                self.solver.eq(self.waiting.o.p.solver),
+                self.words_job.eq(self.waiting.o.p.job),
+            ]
         with m.Elif(last_taken):
             m.d.sync += merging.eq(0)
 
@@ -300,9 +258,6 @@ class Core(wiring.Component):
             self.loader.i.valid.eq(self.merge.o.valid & self.words.ready),
             self.words.valid.eq(self.merge.o.valid & self.loader.i.ready),
         ]
-        if self.config.blocks:
-            with m.If(self.shift.o_valid):
-                m.d.comb += [self.words.valid.eq(1), self.words.p.eq(self.shift.o)]
         if self.config.solvers == 1:
             m.submodules.solver0 = unit = Solver(self.config, self.parts)
             connect(m, self.loader.o, unit.i)

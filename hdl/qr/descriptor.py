@@ -8,7 +8,7 @@ from ...models.errors import ErrorCode, HardwareCode
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import SPAN_MAX
 from ...models.qr.errors import FitError
-from ...models.qr.job import Bounds, Label, Method
+from ...models.qr.job import Label, Method
 from ...models.qr.memo_image import MAGIC
 from ...models.qr.normal_equations import ROWS_MAX
 
@@ -44,7 +44,7 @@ head_shape = data.StructLayout(
         "length": 8,
         "segments": 8,
         "prefix": 16,
-        "blocks": 16,
+        "zero": 16,
         "epoch": 32,
         "rows": 32,
         "live": 32,
@@ -106,14 +106,13 @@ class JobCheck(wiring.Component):
                 ),
             )
         )
-        segments = int(config.bounds is Bounds.WIDENED)
         strange = (
             (head.magic != MAGIC)
             | (head.method != method)
             | (head.target != target)
-            | (head.segments != segments)
+            | (head.segments != int(config.incremental))
         )
-        strange = strange | (head.blocks != config.blocks) | head.end.any()
+        strange = strange | head.zero.any() | head.end.any()
         stale = ~d.flags[0] & (
             (head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed)
         )

@@ -6,7 +6,6 @@ from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Bounds as Kind
 from ...models.qr.job import Method
 from ...models.qr.schedule import settling
 from ...models.qr.shell import ADDRESS_BITS, register_map
@@ -23,10 +22,8 @@ from .anchor_update import AnchorUpdate, errors_shape
 from .bounds import Bounds
 from .core import Core
 from .fetch import ROUTE_BITS, Fetch, slot_shape
-from .frames import Frames
 from .givens_core import GivensCore
 from .intake import Intake, head_kept_shape
-from .shift import trend_shape
 from .writeback import WriteBack
 
 __all__ = ["FitEngine"]
@@ -57,8 +54,7 @@ class FitEngine(wiring.Component):
     def __init__(self, config: FitPlan, library: Parts, *, design: int = 0):
         if not config.built:
             raise ValueError(
-                "there is hardware for sums and bounds by passes, and for sums incremental with one segment, target slot or blocks; method "
-                "gram with at least n_max lanes; a row in a bus word"
+                "there is hardware for method gram with at least n_max lanes and sums of whole bus words, and for a row in a bus word"
             )
         self.config, self.library, self.settling = config, library, settling(config.n_max)
         self.register_map = register_map(design)
@@ -178,12 +174,6 @@ class FitEngine(wiring.Component):
                 self._kept("of_records", reports, core.report_valid, core.report.job, report)[0]
             ),
         ]
-        if config.blocks:
-            m.d.comb += job.trend.as_value().eq(
-                self._kept("of_trend", trend_shape, core.report_valid, core.report.job, core.trend)[
-                    0
-                ]
-            )
         # a job's turn has come when it has been solved, or will never be
         over = Signal(config.jobs)
         solutions = []
@@ -225,7 +215,7 @@ class FitEngine(wiring.Component):
         if self.givens:
             with m.If(bounds.o.valid & bounds.o.ready):
                 m.d.sync += whole.bit_select(self.slot, 1).eq(0)
-        if config.bounds is Kind.WIDENED:
+        if config.incremental:
             self._anchors(job)
 
     def _anchors(self, job) -> None:
@@ -261,24 +251,6 @@ class FitEngine(wiring.Component):
             read.addr.eq(update.read),
             update.errors.eq(read.data),
         ]
-        if self.config.blocks:
-            m.submodules.frames = frames = Frames(self.config)
-            # the words may come while the job before goes on
-            bank, now, begins = Signal(), Signal(), Signal()
-            m.d.comb += begins.eq(intake.head_valid & (intake.head.code == 0))
-            with m.If(begins):
-                m.d.sync += bank.eq(~bank)
-            with m.If(update.begin):
-                m.d.sync += now.eq(bank)
-            m.d.comb += [
-                frames.start.eq(begins),
-                frames.into.eq(bank),
-                frames.of.eq(now),
-                frames.i.eq(intake.sums.payload),
-                frames.valid.eq(intake.shifts_valid),
-                frames.block.eq(record.block),
-                update.moved.eq(frames.moved[0]),
-            ]
         boxes, _ = self._kept(
             "followed_boxes", update.box_shape, update.box_valid, update.box_job, update.o_box
         )

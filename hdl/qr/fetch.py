@@ -5,16 +5,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Bounds, Method, Sums
+from ...models.qr.job import Method
 from ...models.qr.layout import (
     DESCRIPTOR_BYTES,
     Size,
     anchor_words,
     factor_words,
-    frame_words,
     head_words,
     read_sums,
-    shift_words,
     sums_words,
     words,
 )
@@ -87,8 +85,8 @@ class Fetch(wiring.Component):
     """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
 
     Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than
-    `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, factor, moves of
-    blocks, changes, rows where c is scanned, sums; or head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
+    `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, factor,
+    changes, rows where c comes from a pass, sums; or head and rows). A descriptor that is wrong is kept with its code, and nothing is read for it.
 
     Parameters
     ----------
@@ -151,10 +149,8 @@ class Fetch(wiring.Component):
             index(self.config.solvers, name="solver"),
         )
         self.sizes = [Size(max(n, 1), 0) for n in range(self.config.n_max + 1)]
-        self.scans = self.config.sums is Sums.SCAN  # then the memo's c is not read
-        self.anchored = self.config.bounds is Bounds.WIDENED
+        self.scans = not self.config.incremental  # then the memo's c is not read
         self.givens = self.config.method is Method.GIVENS
-        self.of_moves = shift_words(self.config)
 
         self._places(m)
         self._body_done(m)
@@ -244,7 +240,6 @@ class Fetch(wiring.Component):
         behind = [0] * len(self.sizes)
         for name, counts in (
             ("head", [head_words(size, self.config) for size in self.sizes]),
-            ("frames", [frame_words(self.config)] * len(self.sizes)),
             ("c", [sums_words(size, self.config)[0] if self.scans else 0 for size in self.sizes]),
             ("sums", [read_sums(size, self.config) for size in self.sizes]),
             ("factor", [factor_words(size, self.config) for size in self.sizes]),
@@ -261,10 +256,6 @@ class Fetch(wiring.Component):
                 1,
                 name=f"end_{name}",
             )
-        self.lists, self.of_frames = (
-            "FRAMES" if self.of_moves else "CHANGES",
-            frame_words(self.config),
-        )
         # units of 4 bytes; asked for three cycles after LOOK at the earliest, behind the head
         self.records = self.pipe.delay(
             sum((self.d[name] for name in COUNTS), 0)[:26], 1, name="records"
@@ -318,6 +309,7 @@ class Fetch(wiring.Component):
 
     def _head_states(self, m):
         """From a descriptor to the request of its head."""
+        behind = "FACTOR" if self.givens else "CHANGES"
         with m.State("LOOK"):
             with m.If(
                 self.came.o.valid
@@ -349,7 +341,7 @@ class Fetch(wiring.Component):
                 with m.Elif(self.full):
                     m.next = "PLACES"
                 with m.Else():
-                    m.next = "ANCHOR" if self.anchored else "FACTOR" if self.givens else self.lists
+                    m.next = "ANCHOR" if not self.scans else behind
         with m.State("PLACES"):
             m.d.comb += self.requests.i.valid.eq(1)
             m.next = "ROWS"
@@ -374,29 +366,20 @@ class Fetch(wiring.Component):
         with m.State("ANCHOR"):
             m.d.comb += _asked(self.own, 1, self.end["factor"], self.of["anchor"], Route.ANCHOR)
             with m.If(self.own.ready):
-                m.next = "FACTOR" if self.givens else self.lists
+                m.next = "FACTOR" if self.givens else "CHANGES"
         if self.givens:
             with m.State("FACTOR"):
                 m.d.comb += _asked(self.own, 1, self.end["sums"], self.of["factor"], Route.FACTOR)
                 with m.If(self.own.ready):
-                    m.next = self.lists
+                    m.next = "CHANGES"
 
     def _change_states(self, m):
-        """Moves, changes and sums."""
-        if self.of_moves:
-            with m.State("FRAMES"):
-                m.d.comb += _asked(self.own, 1, self.end["head"], self.of_frames, Route.SHIFTS)
-                with m.If(self.own.ready):
-                    m.next = "SHIFTS"
-            with m.State("SHIFTS"):
-                m.d.comb += _asked(self.own, 1, self.d.changes, self.of_moves, Route.SHIFTS)
-                with m.If(self.own.ready):
-                    m.next = "CHANGES"
+        """Changes and sums."""
         with m.State("CHANGES"):
             m.d.comb += _asked(
                 self.own,
                 self.records != 0,
-                self.d.changes + self.of_moves * self.bus,
+                self.d.changes,
                 self.of_changes,
                 Route.CHANGES,
             )

@@ -18,8 +18,6 @@ class FullScan(wiring.Component):
     """A pass over all rows, a place a cycle; then an item with `end`, whose `code` is QR_ORDER where rows were out of order. Each row adds
     its label times itself to c, in a full job it comes as well. Label `slot`: a place without a live row changes nothing.
 
-    With blocks (`models.qr.ranks`) it is in a block of its place: blocks of equal size, the last ones with fewer rows or none.
-
     Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after the
     command. Golden: `models.qr.normal_equations.sum_all_rows`.
 
@@ -93,23 +91,7 @@ class FullScan(wiring.Component):
             ]
 
     def _end(self, m):
-        """Which block a place is in, and the end of the pass."""
-        if self.config.blocks > 1:
-            bits = (self.config.blocks - 1).bit_length()
-            size = Signal(32, reset_less=True)
-            place = Signal(32, reset_less=True)
-            block = Signal(bits)
-            m.d.comb += self.record.block.eq(block)
-            with m.If(self.rows.o.valid & self.rows.o.ready):
-                m.d.sync += place.eq(place + 1)
-                with m.If(place + 1 == size):
-                    m.d.sync += [place.eq(0), block.eq(block + 1)]
-            with m.If(self.command.valid & self.command.ready):
-                m.d.sync += [
-                    size.eq((self.command.p.span + (self.config.blocks - 1)) >> bits),
-                    place.eq(0),
-                    block.eq(0),
-                ]
+        """The end of the pass."""
         with m.If(self.rows.o.valid & self.rows.o.ready):
             m.d.sync += [self.ends.eq(self.rows.o.p.last), self.wrong.eq(self.rows.o.p.disorder)]
         with m.If(self.ends & self.o.ready):

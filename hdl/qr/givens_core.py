@@ -5,8 +5,6 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.errors import FitError
-from ...models.qr.job import Sums
 from ...models.qr.layout import held_words
 from ..modules import Parts, Submodules
 from ..stream.passing import passed_on
@@ -18,7 +16,6 @@ from .gearbox import Gearbox
 from .givens import Givens
 from .givens_issue import start_shape
 from .records import Records, record_shape
-from .shift import Shift
 from .totals import Refresh, Totals
 
 __all__ = ["GivensCore"]
@@ -37,15 +34,15 @@ class GivensCore(wiring.Component):
 
     Members
     -------
-    command, changes, bits, rows, hold, record, record_valid, record_job, report, trend, report_valid, o0, o0_valid
+    command, changes, bits, rows, hold, record, record_valid, record_job, report, report_valid, o0, o0_valid
         As of `Core`.
     load : In(stream.Signature(8 * bus_bytes))
         Words of the memos' factors, job by job.
     memo : In(stream.Signature(8 * bus_bytes))
-        Words of the memos' frames, moves and sums of blocks, of c (not with sums by `scan`), then of column sums and sums of squares, job by job; as many as
+        Words of the memos' c (not where it comes from a pass), then of column sums and sums of squares, job by job; as many as
         the largest job has may come before they are wanted.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
-        Words of these parts of the new memos (`gram`: not of blocks or c); those of blocks are always taken.
+        Words of these parts of the new memos (`gram`: not of c).
     factor : Out(stream.Signature(factor_shape(config)))
         Words of the new factors, one job's behind the other's, in the order in which they are done.
     """
@@ -92,7 +89,7 @@ class GivensCore(wiring.Component):
         self.places = Signal()
         self.offsets = Signal.like(self.command.p.offsets)
         self.begins = Signal()
-        self.scans = self.config.sums is Sums.SCAN
+        self.scans = not self.config.incremental
         room = self.waiting.i.ready & self.starts.i.ready & self.factors.i.ready
         m.d.comb += [
             self.begins.eq(self.command.valid & self.command.ready),
@@ -137,7 +134,7 @@ class GivensCore(wiring.Component):
         offered = Signal()
         folded = Signal()
         self.taken = Signal()
-        # with sums by `scan` the rows come behind the changes, whose end is passed over
+        # where c comes from a pass the rows come behind the changes, whose end is passed over
         passed, wrong = Signal(), Signal(8)
         m.d.comb += [
             passed.eq(self.scans & self.records.o.valid & self.records.o.p.end & ~self.places),
@@ -216,59 +213,14 @@ class GivensCore(wiring.Component):
             last.eq(self.refresh.o.valid & self.refresh.o.ready & self.refresh.o.p.last),
             self.totals.done.ready.eq(last),
             *passed_on(self.refresh.side, self.solver.side),
+            begin.eq(self.totals.done.valid & ~merging & self.refresh.command.ready),
+            self.report.code.eq(self.totals.done.p.code),
+            self.refresh.value.eq(self.totals.value),
             self.o0.eq(self.solver.o),
             self.o0_valid.eq(self.solver.o_valid),
             *passed_on(self.solver.factor, self.factor),
         ]
-        starting, code = self.words_job.eq(self.waiting.o.p.job), self.totals.done.p.code
-        if self.config.blocks:
-            # words of blocks go before those of c
-            m.submodules.shift = shift = Shift(self.config)
-            staged, width = Signal(), self.config.bus_bytes // 8
-            sides = shift.right_hand_side
-            grows = (
-                Array([sides[k] for k in range(width)])[
-                    self.refresh.column[: (width - 1).bit_length()]
-                ]
-                if width > 1
-                else sides[0]
-            )
-            m.d.comb += [
-                shift.record.eq(self.taken_record),
-                shift.valid.eq(self.taken),
-                shift.freed.eq(last),
-                shift.chunk.eq(self.refresh.following >> (width - 1).bit_length()),
-                shift.command.valid.eq(self.totals.done.valid & ~merging & ~staged),
-                shift.command.p.columns.eq(self.waiting.o.p.columns),
-                shift.command.p.fresh.eq(self.waiting.o.p.fresh),
-                shift.i.payload.eq(self.sums.o.payload),
-                shift.i.valid.eq(self.sums.o.valid),
-                self.sums.o.ready.eq(self.refresh.i.ready | shift.i.ready),
-                self.trend.eq(shift.trend),
-                begin.eq(staged & shift.done & self.refresh.command.ready),
-                self.report.code.eq(Mux(code != 0, code, shift.crowded * FitError.QR_ROWS.value)),
-                self.refresh.value.eq(self.totals.value + Mux(self.refresh.part == 0, grows, 0)),
-            ]
-            with m.If(shift.o_valid):
-                m.d.comb += [
-                    self.words.valid.eq(1),
-                    self.words.p.data.eq(shift.o),
-                    self.words.p.gram.eq(0),
-                    self.words.p.last.eq(0),
-                ]
-            with m.If(shift.command.valid & shift.command.ready):
-                m.d.sync += [staged.eq(1), starting]
-            with m.If(begin):
-                m.d.sync += staged.eq(0)
-        else:
-            m.d.comb += [
-                begin.eq(self.totals.done.valid & ~merging & self.refresh.command.ready),
-                self.report.code.eq(code),
-                self.refresh.value.eq(self.totals.value),
-            ]
-            with m.If(begin):
-                m.d.sync += starting
         with m.If(begin):
-            m.d.sync += merging.eq(1)
+            m.d.sync += [merging.eq(1), self.words_job.eq(self.waiting.o.p.job)]
         with m.Elif(last):
             m.d.sync += merging.eq(0)

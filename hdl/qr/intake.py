@@ -5,7 +5,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Bounds
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
 from ...models.qr.requests import Route
 from ..index import index, index_range
@@ -58,8 +57,6 @@ class Intake(wiring.Component):
         The job that `head` and `anchor` are of.
     command : Out(stream.Signature(core_command_shape(n_max, jobs, solvers)))
     changes, sums, bits, rows, pass_bits, pass_rows, factor : Out(stream.Signature(8 * bus_bytes))
-    shifts_valid : Out(1)
-        What `sums` gives is of what blocks move.
     """
 
     def __init__(self, config: FitPlan):
@@ -80,7 +77,6 @@ class Intake(wiring.Component):
                 "anchor_valid": Out(1),
                 "anchor": Out(anchor_shape(n)),
                 "slot": Out(index_range(config.jobs)),
-                "shifts_valid": Out(1),
                 "command": Out(
                     stream.Signature(core_command_shape(n, config.jobs, config.solvers))
                 ),
@@ -109,7 +105,7 @@ class Intake(wiring.Component):
         m = Module()
         config, self.n = self.config, self.config.n_max
         m.submodules.check = self.check = JobCheck(config)
-        self.anchored = config.bounds is Bounds.WIDENED
+        self.anchored = config.incremental
         self.taken, self.route = Signal(), self.i.p.route
         self.of_head, of_anchor = self.route == Route.HEAD, self.route == Route.ANCHOR
         self.pending, self.bad = Signal(), Signal()
@@ -188,13 +184,6 @@ class Intake(wiring.Component):
                         self.streams[name].valid.eq(self.i.valid),
                         self.i.ready.eq(self.streams[name].ready),
                     ]
-            with m.Case(Route.SHIFTS):
-                # whoever follows the changes takes them as well
-                m.d.comb += [
-                    self.sums.valid.eq(self.i.valid & in_body & ~self.bad),
-                    self.i.ready.eq(in_body & (self.sums.ready | self.bad)),
-                    self.shifts_valid.eq(self.sums.valid & self.sums.ready),
-                ]
             for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
                 with m.Case(name):
                     m.d.comb += [

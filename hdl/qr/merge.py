@@ -5,7 +5,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Sums
 from ...models.qr.layout import ENTRY_BYTES
 from .normal_equations import entries_shape, right_hand_side_shape
 
@@ -31,7 +30,7 @@ class Merge(wiring.Component):
     command : In(stream.Signature({columns, fresh}))
         A job whose sums the `NormalEquationAccumulator` offers. `fresh`: there is no memo, and no words come.
     i : In(stream.Signature(8 * bus_bytes))
-        Words of c (with sums `incremental`), then of AᵀA.
+        Words of c (not where it comes from a pass), then of AᵀA.
     chunk : Out, right_hand_side : In, entries : In
         To the `NormalEquationAccumulator`'s ports of these names.
     o : Out(stream.Signature({data, gram, last}))
@@ -102,7 +101,7 @@ class Merge(wiring.Component):
                 == Mux(self.gram, self.words[1][self.columns], self.words[0][self.columns])
             ),
             self.advance.eq(~self.o.valid | self.o.ready),
-            anew.eq(self.fresh | (~self.gram if self.config.sums is Sums.SCAN else 0)),
+            anew.eq(self.fresh | (0 if self.config.incremental else ~self.gram)),
             self.i.ready.eq(self.active & ~anew & self.advance),
             take.eq(self.active & (anew | self.i.valid) & self.advance),
             self.command.ready.eq(~self.active),

@@ -6,8 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
-from ...models.qr.image import BLOCK
-from ...models.qr.job import Label, Sums
 from ..stream.passing import passed_on
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
@@ -22,9 +20,8 @@ def record_shape(n_max):
     """One change, as the sums and the bounds take it.
 
     `value`, `sign`: what c and AᵀA grow by: value · a and sign · a aᵀ. `live`: the change of the number of live rows. `label`, `came`: the row's label now, and
-    whether it is an inserted or moved live row (which the bounds look at). `block`: its block (`models.qr.ranks`). `a`:
-    1, bytes minus offsets, 0 above the model's columns. `row`: the bytes, 0 above the window. `end`: no change, but the end of
-    the job's; `code` then says what was wrong with them.
+    whether it is an inserted or moved live row (which the bounds look at). `a`: 1, bytes minus offsets,
+    0 above the model's columns. `row`: the bytes, 0 above the window. `end`: no change, but the end of the job's; `code` then says what was wrong with them.
     """
     return data.StructLayout(
         {
@@ -33,7 +30,6 @@ def record_shape(n_max):
             "live": signed(2),
             "label": 31,
             "came": 1,
-            "block": 8,
             "a": data.ArrayLayout(signed(9), n_max),
             "row": data.ArrayLayout(8, n_max - 1),
             "end": 1,
@@ -43,8 +39,8 @@ def record_shape(n_max):
 
 
 class Records(wiring.Component):
-    """Changes of jobs, as `models.qr.image.pack_changes` lays them out; golden: `models.qr.image.unpack_changes`. Of target `rank` with sums by
-    `scan` no change adds to c, which a pass over all rows gives, and labels are not looked at; with blocks equal labels may follow each other (tombstones).
+    """Changes of jobs, as `models.qr.image.pack_changes` lays them out; golden: `models.qr.image.unpack_changes`. Of target `rank`
+    no change adds to c, which a pass over all rows gives, and labels are not looked at.
 
     A record is offered 2 cycles after the word that completes it was accepted; one a cycle, as long as records are no larger than a bus word. A job
     of k changes occupies it k + 3 cycles.
@@ -140,8 +136,7 @@ class Records(wiring.Component):
     def _record(self, m):
         """What the record says."""
         self.record = self.out.i.p
-        blocks = self.config.blocks > 0
-        self.new, old = self.cutter.o.p.data[: BLOCK if blocks else 31], self.cutter.o.p.data[32:63]
+        self.new, old = self.cutter.o.p.data[:31], self.cutter.o.p.data[32:63]
         self.new_live, old_live = self.cutter.o.p.data[31], self.cutter.o.p.data[63]
         self.row = [
             Mux(index < self.length, self.cutter.o.p.data[64 + 8 * index : 72 + 8 * index], 0)
@@ -156,17 +151,11 @@ class Records(wiring.Component):
             self.record.a[0].eq(~self.end),
             self.record.came.eq((self.kind["inserted"] | self.kind["moved"]) & self.new_live),
         ]
-        if blocks:
-            m.d.comb += self.record.block.eq(self.cutter.o.p.data[BLOCK:31])
         for index in range(self.config.n_max - 1):
             m.d.comb += self.record.row[index].eq(self.row[index])
             with m.If((index < self.length) & ~self.end):
                 m.d.comb += self.record.a[1 + index].eq(self.row[index] - self.offsets[index])
-        self.slots = self.config.target is Label.SLOT
-        self.labelled = self.slots or blocks
-        # else c comes from a pass over all rows
-        counts = self.labelled and self.config.sums is not Sums.SCAN
-        old_label = old.as_signed() if blocks else old
+        counts = self.config.incremental  # else c comes from a pass over all rows
         with m.If(self.kind["inserted"]):
             m.d.comb += [
                 self.record.value.eq(self.new if counts else 0),
@@ -177,12 +166,12 @@ class Records(wiring.Component):
             m.d.comb += self.record.live.eq(-1)
         with m.Elif(self.kind["removed"]):
             m.d.comb += [
-                self.record.value.eq(-old_label if counts else 0),
+                self.record.value.eq(-old if counts else 0),
                 self.record.sign.eq(-1),
                 self.record.live.eq(Mux(old_live, -1, 0)),
             ]
         with m.Elif(self.kind["moved"]):
-            m.d.comb += self.record.value.eq(self.new.as_unsigned() - old_label if counts else 0)
+            m.d.comb += self.record.value.eq(self.new - old if counts else 0)
 
     def _order(self, m):
         """The order within a list, and the error where it is wrong."""
@@ -198,11 +187,11 @@ class Records(wiring.Component):
         found = Signal(8)
         m.d.comb += [
             labels_wrong.eq(
-                self.labelled
+                self.config.incremental
                 & ~self.end
                 & ~self.kind["removed"]
                 & ~first
-                & ((self.new < last_label) | (self.slots & (self.new == last_label)))
+                & (self.new <= last_label)
             ),
             rows_wrong.eq(self.kind["inserted"] & ~first & (number < last_row)),
         ]

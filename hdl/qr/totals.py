@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Sums
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.pipeline import Pipeline
 from ..arith.unit import unit
@@ -118,11 +117,9 @@ class Refresh(wiring.Component):
     command : In(stream.Signature({columns, fresh}))
         A job whose sums the `Totals` offer. `fresh`: there is no memo, and no words come.
     i : In(stream.Signature(8 * bus_bytes))
-        Words of c (with sums by `scan` there are none: c is what the `Totals` have), then of the column sums with the sums of squares behind them.
+        Words of c (where it comes from a pass there are none: it is what the `Totals` have), then of the column sums with the sums of squares behind them.
     part, column : Out, value : In
         To the `Totals`.
-    following : Out
-        The column of the next cycle.
     o : Out(stream.Signature({data, gram, last}))
         New words (`gram`: not of c). When the last one is taken the `Totals` may be freed.
     side : Out(stream.Signature(side_column_shape()))
@@ -139,7 +136,6 @@ class Refresh(wiring.Component):
                 "i": In(stream.Signature(bus)),
                 "part": Out(2),
                 "column": Out(range(n)),
-                "following": Out(range(n)),
                 "value": In(signed(_WIDE)),
                 "o": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
                 "side": Out(stream.Signature(side_column_shape())),
@@ -191,7 +187,7 @@ class Refresh(wiring.Component):
         none = Signal()
         self.sent, taken = Signal(), self.side.valid & self.side.ready
         m.d.comb += [
-            none.eq(self.fresh | ((self.config.sums is Sums.SCAN) & (self.part == 0))),
+            none.eq(self.fresh | ((not self.config.incremental) & (self.part == 0))),
             self.take.eq(
                 self.active
                 & (none | (self.cutter.o.valid & ~self.cutter.o.p.end))
@@ -204,9 +200,6 @@ class Refresh(wiring.Component):
             self.sent.eq(self.take & (self.part == 2)),
         ]
         m.d.sync += under_way.eq(under_way + self.sent - taken)
-        m.d.comb += self.following.eq(self.column)
-        with m.If(self.take):
-            m.d.comb += self.following.eq(Mux(self.last, 0, self.column + 1))
         self.new, word = Signal(signed(_WIDE)), Signal(8 * self.config.bus_bytes)
         m.d.comb += self.new.eq(Mux(none, 0, self.cutter.o.p.data.as_signed()) + self.value)
         filled = word | (self.new.as_unsigned() << (place * _WIDE))
@@ -220,7 +213,7 @@ class Refresh(wiring.Component):
             m.d.sync += [
                 word.eq(Mux(whole, 0, filled)),
                 place.eq(Mux(whole, 0, place + 1)),
-                self.column.eq(self.following),
+                self.column.eq(Mux(self.last, 0, self.column + 1)),
                 self.part.eq(self.part + self.last),
             ]
             with m.If(self.last & (self.part == 2)):
@@ -230,7 +223,7 @@ class Refresh(wiring.Component):
                 self.active.eq(1),
                 self.fresh.eq(self.command.p.fresh),
                 self.columns.eq(self.command.p.columns),
-                self.asked.eq(self.config.sums is Sums.SCAN),
+                self.asked.eq(not self.config.incremental),
                 self.part.eq(0),
                 self.column.eq(0),
                 place.eq(0),

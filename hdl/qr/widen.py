@@ -8,25 +8,21 @@ from amaranth.utils import exact_log2
 from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
 from ...models.qr.config import FitPlan
-from ...models.qr.ranks import TREND_BITS
 from ...models.qr.schedule import ADD, FLOOR, MUL, WIDEN_SHARED, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
 from ..arith.unit import unit
 from ..modules import Parts, Submodules
 from .dot import segment_shape
 from .numbers import Floor
-from .shift import trend_shape
 
 __all__ = ["Widen"]
 
 
 class Widen(wiring.Component):
-    """Bounds for all rows of a segment of labels that have not shifted (target `slot`), or that follow a trend (with blocks), by the three sums of Claim 2 in
-    docs/qr.md.
+    """Bounds for all rows of a segment of labels, by the three sums of Claim 2 in docs/qr.md.
 
-    Golden: `models.qr.bounds.widen_bounds`, one segment, or `widen_rank_bounds`. The bounds are there
-    `models.qr.schedule.widen_latency(n_max, blocks > 0)` cycles
-    after `start`. WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.
+    Golden: `models.qr.bounds.widen_bounds`. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`.
+    WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.
 
     Members
     -------
@@ -36,8 +32,6 @@ class Widen(wiring.Component):
         Of the model.
     segment : In(segment_shape(n_max))
         With its box of bytes.
-    trend : In(trend_shape)
-        Of blocks.
     offsets : In(ArrayLayout(8, n_max - 1))
     w, anchor : In(ArrayLayout(32, n_max))
         Weights, new and those of the pass; +0 beyond the model's columns.
@@ -46,7 +40,7 @@ class Widen(wiring.Component):
     valid : Out(1)
         They may be used: no score reaches 2**30.
     dot_w, dot_x : Out, uses : Out(1), score : In(32)
-        A `Dot` unit, which is theirs while `uses` is high: in the cycles of `models.qr.schedule.widen_turns`.
+        A `Dot` unit, which is theirs while `uses` is high: in the cycles `models.qr.schedule.WIDEN_TURNS`.
     """
 
     def __init__(self, config: FitPlan, parts: Parts | None = None):
@@ -58,7 +52,6 @@ class Widen(wiring.Component):
                 "start": In(1),
                 "columns": In(range(n + 1)),
                 "segment": In(segment_shape(n)),
-                "trend": In(trend_shape),
                 "offsets": In(data.ArrayLayout(8, n - 1)),
                 "w": In(weights),
                 "anchor": In(weights),
@@ -110,19 +103,14 @@ class Widen(wiring.Component):
         fall = below["o"].as_signed()
         rise = Mux((least + floor >= 0) | (ceiling > 0), ceiling, 0)
         drop = Mux((least > 0) | (fall < 0), fall, 0)
-        lowest, highest = self.segment.err_min, self.segment.err_max
-        if self.config.blocks:
-            lowest, highest = self._followed(m)
-            rise, drop = Mux(ceiling > 0, ceiling, 0), Mux(fall < 0, fall, 0)
         with m.If(ready):
             empty = self.segment.err_min == EMPTY
             m.d.sync += [
-                self.err_min.eq(Mux(empty, 1, lowest - rise)),
-                self.err_max.eq(Mux(empty, 0, highest - drop)),
+                self.err_min.eq(Mux(empty, 1, self.segment.err_min - rise)),
+                self.err_max.eq(Mux(empty, 0, self.segment.err_max - drop)),
                 self.valid.eq(fits | empty),
             ]
-        takes = 1 + ADD + (MUL if self.config.blocks else 0) + len(begun) + wait
-        said = widen_latency(n, self.config.blocks > 0)
+        takes, said = 1 + ADD + len(begun) + wait, widen_latency(n)
         if takes != said:
             raise RuntimeError(f"widening takes {takes} cycles, the schedule says {said}")
         return m
@@ -135,20 +123,16 @@ class Widen(wiring.Component):
         """
         n = self.config.n_max
         shared = WIDEN_SHARED
-        blocks = self.config.blocks > 0
         turn = Signal(range(2 * shared + 1))
         column = turn[: exact_log2(shared)]
         with m.If(turn == 2 * shared):
             m.d.sync += turn.eq(0)
         with m.Elif(self.start | (turn != 0)):
             m.d.sync += turn.eq(turn + 1)
-        begun = [pipe.delay(self.start, 1 + ADD + (MUL if blocks else 0), name="begun")]
+        begun = [pipe.delay(self.start, 1 + ADD, name="begun")]
         for k in range(1, 2 * shared + 3):
             begun.append(pipe.delay(begun[-1], 1, name=f"begun{k}_"))
-        terms, growth = (
-            Signal(data.ArrayLayout(32, n), reset_less=True),
-            self._growth(m) if blocks else None,
-        )
+        terms = Signal(data.ArrayLayout(32, n), reset_less=True)
         for number, first in enumerate(range(0, n, shared)):
             count = min(shared, n - first)
             new, old = (
@@ -162,17 +146,6 @@ class Widen(wiring.Component):
                 for name, of in (("new", self.w), ("old", self.anchor))
             )
             sizes = pipe.delay(turn >= shared, 1, name=f"sizes{number}_")
-            if blocks:
-                old = self.parts.instance(
-                    m,
-                    f"scaled{number}",
-                    "mul_float32",
-                    lambda: unit("mul", float32),
-                    a=old,
-                    b=growth,
-                )["o"]
-                new = pipe.delay(new, MUL, name=f"with{number}_")
-                sizes = pipe.delay(sizes, MUL, name=f"too{number}_")
             term = self.parts.instance(
                 m,
                 f"sum{number}",
@@ -213,42 +186,6 @@ class Widen(wiring.Component):
             )
             most = Mux(size_low > size_high, size_low, size_high)
             m.d.sync += x_there[k].eq(Mux(size, most, Mux(rises ^ down, high, low))[:9].as_signed())
-
-    def _growth(self, m):
-        """1 + trend in float32: exact, as it is from 1/2 to less than 2."""
-        scale, code = Signal(TREND_BITS + 1, name="scale"), Signal(32, name="growth")
-        m.d.comb += scale.eq((1 << TREND_BITS) + self.trend.trend)
-        bits = float32.fraction_bits
-        with m.If(scale[TREND_BITS]):
-            m.d.comb += code.eq(
-                Cat(Const(0, bits - TREND_BITS), scale[:TREND_BITS], Const(float32.bias, 8))
-            )
-        with m.Else():
-            m.d.comb += code.eq(
-                Cat(
-                    Const(0, bits - TREND_BITS + 1),
-                    scale[: TREND_BITS - 1],
-                    Const(float32.bias - 1, 8),
-                )
-            )
-        return code
-
-    def _followed(self, m):
-        """The segment's errors, grown with the trend, and the rest of the blocks' moves, rounded outwards."""
-        scale = Signal(signed(TREND_BITS + 2))
-        least = Signal(signed(52), reset_less=True)
-        most = Signal(signed(52), reset_less=True)
-        m.d.comb += scale.eq((1 << TREND_BITS) + self.trend.trend)
-        m.d.sync += [
-            least.eq((self.segment.err_min - 1) * scale),
-            most.eq(self.segment.err_max * scale),
-        ]
-        lowest, highest = Signal(signed(35), reset_less=True), Signal(signed(35), reset_less=True)
-        m.d.sync += [
-            lowest.eq(((least + self.trend.low) >> TREND_BITS) + 1),
-            highest.eq(-((-(most + self.trend.high)) >> TREND_BITS)),
-        ]
-        return lowest, highest
 
 
 def _scaled(code: Value) -> Value:

@@ -9,14 +9,12 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Bounds, Label, Method
+from ...models.qr.job import Label, Method
 from ...models.qr.layout import (
     HEAD_BYTES,
     SEGMENT_BYTES,
     Size,
-    block_words,
     factor_words,
-    frame_words,
     head_words,
     memo_words,
     result_words,
@@ -90,15 +88,11 @@ class WriteBack(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self.anchored = self.config.bounds is Bounds.WIDENED
+        self.anchored = self.config.incremental
         self.givens = self.config.method is Method.GIVENS
         self.shift = self.config.bus_bytes.bit_length() - 1
         self.sizes = [Size(max(k, 1), 0) for k in range(self.config.n_max + 1)]
-        self.of_sums = lambda size: (
-            frame_words(self.config)
-            + block_words(size, self.config)
-            + sum(sums_words(size, self.config))
-        )
+        self.of_sums = lambda size: sum(sums_words(size, self.config))
         self._store(m)
         self._job(m)
 
@@ -111,14 +105,7 @@ class WriteBack(wiring.Component):
                 with m.Case(name):
                     m.d.comb += self.o.payload.eq(self._pick(value, self.place1))
             with m.Case(Part.SUMS):
-                # after a pass blocks have not moved yet
-                m.d.comb += self.o.payload.eq(
-                    Mux(
-                        self.job.rescanned & (self.place1 < frame_words(self.config)),
-                        0,
-                        self.get.data,
-                    )
-                )
+                m.d.comb += self.o.payload.eq(self.get.data)
             if self.givens:
                 with m.Case(Part.FACTOR):
                     m.d.comb += self.o.payload.eq(factor)
@@ -284,7 +271,6 @@ class WriteBack(wiring.Component):
         """The bytes of the parts that are not in a memory."""
         config, n = self.config, self.config.n_max
         kept, failed = job.kept, job.code != 0
-        segments = int(config.bounds is Bounds.WIDENED)
         some = lambda value: value & ~failed.replicate(len(value))
         mask = Signal(64)
         weights = Signal(32 * n)
@@ -301,9 +287,9 @@ class WriteBack(wiring.Component):
             Const(list(Method).index(config.method), 8),
             Const(list(Label).index(config.target), 8),
             kept.length,
-            Const(segments, 8),
+            Const(config.incremental, 8),
             kept.prefix,
-            Const(config.blocks, 16),
+            Const(0, 16),
             Mux(kept.full, 0, kept.epoch + 1)[:32],
             kept.rows,
             job.live,
@@ -333,9 +319,5 @@ class WriteBack(wiring.Component):
         return {
             Part.RESULT: result,
             Part.HEAD: head,
-            **(
-                {Part.WEIGHTS: old, Part.SEGMENT: segment}
-                if config.bounds is Bounds.WIDENED
-                else {}
-            ),
+            **({Part.WEIGHTS: old, Part.SEGMENT: segment} if config.incremental else {}),
         }

@@ -6,9 +6,9 @@ its fit or what was wrong with it: the golden model here, or simulated or real h
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import mul
 
 import numpy as np
@@ -16,8 +16,7 @@ import numpy as np
 from ...models.errors import HardwareError
 from ...models.qr.config import FitPlan
 from ...models.qr.golden import refit
-from ...models.qr.job import Fit, Job, Label, Method, Sums, Window
-from ...models.qr.ranks import crowded
+from ...models.qr.job import Fit, Job, Label, Method, Window
 from .slots import DENSITY, Slots
 from .windows import common, features
 
@@ -25,8 +24,8 @@ __all__ = ["Backend", "Change", "Model", "Trainer", "TrainingError", "golden"]
 
 #: jobs -> a fit or an error for each, in order
 Backend = Callable[[Sequence[Job]], Sequence[Fit | HardwareError]]
-#: gram: deletes are exact, and c follows the changes
-_CONFIG = FitPlan(n_max=64, method=Method.GRAM, sums=Sums.INCREMENTAL)
+#: deletes are exact
+_CONFIG = FitPlan(n_max=64, method=Method.GRAM)
 
 #: what seven roundings to float32 can add, as a part of the sum of |products|, twice over
 _ROUNDING = 2.0**-20
@@ -42,7 +41,6 @@ class Model:
     (a product and at most six levels of sums are rounded, each to 2**-24), that of `guess` by far less; truncated, the two are no more than
     floor(2**-20 · S) + 1 apart, and near, far are so much wider than low, high.
 
-    ghosts: rows that are in the memo though their keys are gone (method `givens`, which cannot take a row out), in order of keys.
     slots: of the array that was fitted, where positions are slots of an array with gaps (target `slot`); else None, and positions are places.
     """
 
@@ -54,15 +52,14 @@ class Model:
         "_weights",
         "far",
         "fit",
-        "ghosts",
         "high",
         "low",
         "near",
         "slots",
     )
 
-    def __init__(self, fit: Fit, ghosts: Sequence[bytes] = (), slots: Slots | None = None) -> None:
-        self.fit, self.ghosts, self.slots = fit, list(ghosts), slots
+    def __init__(self, fit: Fit, slots: Slots | None = None) -> None:
+        self.fit, self.slots = fit, slots
         self.low, self.high = int(fit.err_min), int(fit.err_max)
         self._begin = fit.memo.window.prefix
         self._end = fit.memo.window.prefix + fit.memo.window.length
@@ -132,13 +129,10 @@ class Trainer:
     """Has models fitted.
 
     Args:
-        config: the engine: method, sums, bounds and the greatest number of columns, which limits byte windows.
+        config: the engine: method, target and the greatest number of columns, which limits byte windows.
         backend: does the jobs; without one the golden model does.
-        ghosts: method `givens`, whose memo cannot give rows up: the share of tombstones among its rows beyond which a group is fitted from all of its keys. 0:
-            at once, so that weights are those of the live keys; more: fewer such fits, but weights that lean towards keys that are gone.
-        limit: bounds `widened`: the widest window that is published without a pass over all rows.
+        limit: target `slot`: the widest window that is published without a pass over all rows.
         longest: bytes of a window; as many as the engine takes, unless given.
-    Raises ValueError for a config of method `givens` with target `slot`, whose tombstones would keep their slots.
     """
 
     def __init__(
@@ -146,28 +140,17 @@ class Trainer:
         config: FitPlan = _CONFIG,
         backend: Backend | None = None,
         *,
-        ghosts: float = 0.0,
         limit: int = 256,
         longest: int | None = None,
     ) -> None:
-        if config.method is Method.GIVENS and config.target is Label.SLOT:
-            raise ValueError(
-                "a trainer has no slots with method givens, whose tombstones would keep theirs"
-            )
-        if not isinstance(ghosts, (int, float, np.number)) or not isinstance(
-            limit, (int, np.integer)
-        ):
-            raise TypeError(
-                f"a trainer's ghosts are a number and its limit is an integer, not {ghosts!r} and {limit!r}"
-            )
-        if not 0 <= ghosts <= 1 or limit < 0:
-            raise ValueError(
-                f"a trainer needs a share of ghosts between 0 and 1 and a limit of at least 0, not {ghosts} and {limit}"
-            )
+        if not isinstance(limit, (int, np.integer)):
+            raise TypeError(f"a trainer's limit is an integer, not {limit!r}")
+        if limit < 0:
+            raise ValueError(f"a trainer's limit is at least 0, not {limit}")
         self.config = config
         self.backend: Backend = backend if backend is not None else golden(config)
         self.longest = config.n_max - 1 if longest is None else longest
-        self.ghosts, self.limit = ghosts, limit
+        self.limit = int(limit)
         self.gaps = config.target is Label.SLOT
         self.full = 0  #: fits of all rows so far
         self.incremental = 0  #: fits from a memo so far
@@ -193,7 +176,7 @@ class Trainer:
             for number, ((keys, window), where) in enumerate(zip(parts, slots, strict=True))
         ]
         return [
-            Model(fit, slots=None if dense else where)
+            Model(fit, None if dense else where)
             for fit, where in zip(self._do(jobs), slots, strict=True)
         ]
 
@@ -201,29 +184,20 @@ class Trainer:
         return None if not self.gaps else Slots.dense(count) if dense else Slots.spread(count)
 
     def refit(self, changes: Sequence[Change]) -> list[Model]:
-        """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and not too many rows are
-        tombstones."""
+        """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and rows can be taken out if
+        any went (not with method `givens`)."""
         jobs: list[Job] = []
-        ghosts: list[list[bytes]] = []
         slots: list[Slots | None] = []
         for number, change in enumerate(changes):
             model, keys = change.model, change.keys
-            kept: list[bytes] = (
-                sorted(model.ghosts + change.removed) if self.config.method is Method.GIVENS else []
-            )
-            ends = [texts[at] for texts in (keys, kept, change.removed) if texts for at in (0, -1)]
-            usable = (
-                bool(ends)
-                and common(min(ends), max(ends)) >= model.window.prefix
-                and len(kept) <= self.ghosts * len(keys)
-            )
+            ends = [texts[at] for texts in (keys, change.removed) if texts for at in (0, -1)]
             found: tuple[Job, Slots | None] | None = None
-            if usable:
-                found = (
-                    self._in_slots(number, change)
-                    if self.gaps
-                    else self._again(number, change, kept)
-                )
+            if (
+                ends
+                and common(min(ends), max(ends)) >= model.window.prefix
+                and not (change.removed and self.config.method is Method.GIVENS)
+            ):
+                found = self._again(number, change)
             if found is None:
                 self.full += 1
                 inside = not keys or common(keys[0], keys[-1]) >= model.window.prefix
@@ -239,17 +213,26 @@ class Trainer:
                 )
             else:
                 self.incremental += 1
-            ghosts.append(kept if found[0].memo is not None else [])
             jobs.append(found[0])
             slots.append(found[1])
-        return [
-            Model(fit, left, where)
-            for fit, left, where in zip(self._do(jobs), ghosts, slots, strict=True)
-        ]
+        return [Model(fit, where) for fit, where in zip(self._do(jobs), slots, strict=True)]
 
-    def _in_slots(self, number: int, change: Change) -> tuple[Job, Slots | None] | None:
-        """The job of a change in an array with gaps; None where there are no more of them."""
+    def _again(self, number: int, change: Change) -> tuple[Job, Slots | None] | None:
+        """The job from the memo; None where an array with gaps has no more of them."""
         model, keys, memo = change.model, change.keys, change.model.fit.memo
+        job = Job(
+            number,
+            memo.window,
+            memo.offsets,
+            features(keys, memo.window),
+            inserted=np.array(change.added, dtype=np.int64),
+            removed=features(change.removed, memo.window),
+            removed_at=np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64),
+            memo=memo,
+            epoch=memo.epoch,
+        )
+        if not self.gaps:
+            return job, None
         new = set(change.added)
         stay = [key for at, key in enumerate(keys) if at not in new]
         assert model.slots is not None
@@ -258,66 +241,14 @@ class Trainer:
         if found is None:
             return None
         slots, moved, before = found
-        return Job(
-            number,
-            memo.window,
-            memo.offsets,
-            features(keys, memo.window),
+        return replace(
+            job,
             labels=slots.array(),
-            inserted=np.array(change.added, dtype=np.int64),
-            removed=features(change.removed, memo.window),
-            removed_at=np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64),
             removed_labels=model.slots.array()[gone],
             moved=np.array(moved, dtype=np.int64),
             moved_from=np.array(before, dtype=np.int64),
-            memo=memo,
-            epoch=memo.epoch,
             limit=int(self.limit / DENSITY),
         ), slots
-
-    def _again(
-        self, number: int, change: Change, kept: list[bytes]
-    ) -> tuple[Job, Slots | None] | None:
-        """The job from the memo; None where a block of rows would have too many."""
-        keys, memo = change.keys, change.model.fit.memo
-        if not kept:
-            rows = features(keys, memo.window)
-            at = np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64)
-            job = Job(
-                number,
-                memo.window,
-                memo.offsets,
-                rows,
-                inserted=np.array(change.added, dtype=np.int64),
-                removed=features(change.removed, memo.window),
-                removed_at=at,
-                memo=memo,
-                epoch=memo.epoch,
-                limit=self.limit,
-            )
-            return None if crowded(job, self.config) else (job, None)
-        # a tombstone lies before an equal live key; equal tombstones in their order
-        places = np.array([bisect_left(keys, key) for key in kept], dtype=np.int64) + np.arange(
-            len(kept)
-        )
-        live = np.ones(len(keys) + len(kept), dtype=bool)
-        live[places] = False
-        order = np.empty(len(live), dtype=object)
-        order[live], order[~live] = keys, kept
-        # the last of equal tombstones is the new one
-        fresh = [bisect_right(kept, key) - 1 for key in change.removed]
-        return Job(
-            number,
-            memo.window,
-            memo.offsets,
-            features(order.tolist(), memo.window),
-            live=live,
-            inserted=np.flatnonzero(live)[change.added],
-            buried=places[fresh],
-            memo=memo,
-            epoch=memo.epoch,
-            limit=self.limit,
-        ), None
 
 
 def _whole(number: int, keys: Sequence[bytes], window: Window, slots: Slots | None) -> Job:

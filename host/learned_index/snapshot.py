@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["MAGIC", "VERSION", "SnapshotError", "load", "save"]
 
 MAGIC = b"PSTKLIDX"
-VERSION = 2
+VERSION = 3
 _START = struct.Struct("<8sIQ")
 #: names in files: they stay where a class or a field is renamed
 _KINDS: dict[str, type] = {"Fit": Fit, "Memo": Memo, "Anchor": Anchor, "Window": Window}
@@ -191,7 +191,6 @@ def save(
                 "values": out.texts(values),
                 "dead": out(np.array(sorted(group.dead), dtype=np.int64)),
                 "longest": group.longest,
-                "ghosts": out.texts(group.model.ghosts),
                 "fit": out(group.model.fit),
                 "slots": None if slots is None else out(slots.array()),
                 "capacity": slots.capacity if slots else 0,
@@ -201,7 +200,6 @@ def save(
         {
             "layout": asdict(index.layout),
             "config": index.trainer.config.to_json(),
-            "ghosts": index.trainer.ghosts,
             "limit": index.trainer.limit,
             "deferred": index.deferred,
             "encoded": encode is not None,
@@ -287,22 +285,13 @@ def load(
         raise SnapshotError(f"{path} is damaged or cut short: its checksum is wrong")
     try:
         header = json.loads(data[_START.size : _START.size + length])
-        encoded, deferred, ghosts, limit = (
-            header[name] for name in ("encoded", "deferred", "ghosts", "limit")
-        )
-        if (
-            type(encoded) is not bool
-            or type(deferred) is not bool
-            or any(
-                type(number) not in (int, float) or not math.isfinite(number)
-                for number in (ghosts, limit)
-            )
-        ):
+        encoded, deferred, limit = (header[name] for name in ("encoded", "deferred", "limit"))
+        if type(encoded) is not bool or type(deferred) is not bool or type(limit) is not int:
             raise ValueError("a field of another type")
         config = FitPlan.from_json(header["config"])
         check_types(config)
         layout = Layout(**header["layout"])
-        own = Trainer(config, ghosts=ghosts, limit=limit)
+        own = Trainer(config, limit=limit)
         into = _In(memoryview(data)[_START.size + length : -32])
         groups = [
             _group(into, record, config, bytes if encoded else _decode)
@@ -353,7 +342,7 @@ def _group(
     capacity = record["capacity"]
     if type(longest) is not int or longest < 0 or type(capacity) is not int:
         raise ValueError("a group's number of another type")
-    ghosts, fit = into.texts(record["ghosts"]), into(record["fit"])
+    fit = into(record["fit"])
     slots = None if record["slots"] is None else into.array(record["slots"], np.int64)
     if not isinstance(fit, Fit):
         raise ValueError("a group without a fit")
@@ -363,7 +352,7 @@ def _group(
     group.dead = set(dead)
     group.waiting = waiting
     group.buffer = dict(zip(waiting, decoded[len(keys) :], strict=True))
-    group.model = Model(fit, ghosts, None if slots is None else Slots(slots.tolist(), capacity))
+    group.model = Model(fit, None if slots is None else Slots(slots.tolist(), capacity))
     return group
 
 

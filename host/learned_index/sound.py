@@ -12,7 +12,7 @@ import numpy as np
 
 from ...models.qr.bounds import EMPTY
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Bounds, Fit, Label, Memo, Method
+from ...models.qr.job import Fit, Label, Memo, Method
 from .group import Group
 from .model import Model
 from .windows import features
@@ -66,8 +66,7 @@ def check_fit(fit: Fit, config: FitPlan) -> None:
     for present, names in (
         (config.method is Method.GRAM, ("gram",)),
         (config.method is Method.GIVENS, ("d", "u")),
-        (config.bounds is Bounds.WIDENED, ("anchor",)),
-        (config.blocks > 0, ("blocks", "moved")),
+        (config.incremental, ("anchor",)),
     ):
         if any((getattr(memo, name) is not None) != present for name in names):
             raise ValueError("a memo of another engine")
@@ -80,8 +79,6 @@ def check_fit(fit: Fit, config: FitPlan) -> None:
         "gram": square,
         "d": (n,),
         "u": square,
-        "blocks": (config.blocks, n),
-        "moved": (config.blocks,),
     }
     arrays = [(getattr(memo, name), shape) for name, shape in shapes.items()] + [
         (fit.weights, (n,)),
@@ -110,10 +107,6 @@ def _check_sums(memo: Memo) -> None:
     counts = [memo.sums[0], memo.squares[0]]
     if memo.gram is not None:
         counts.append(memo.gram[0, 0])
-    if memo.blocks is not None:
-        counts.append(memo.blocks[:, 0].sum())
-        if memo.blocks[:, 0].min() < 0:
-            raise ValueError("a block of less than no rows")
     if any(int(count) != memo.rows for count in counts):
         raise ValueError("a memo that counts its rows differently")
 
@@ -152,7 +145,7 @@ def _check_model(model: Model, keys: list[bytes], config: FitPlan) -> None:
         raise ValueError("slots out of order")
     if slots is not None and not (slots.of[-1] if slots.of else -1) < slots.capacity <= 1 << 31:
         raise ValueError("slots beyond their array's end")
-    if memo.live != len(keys) or memo.rows != memo.live + len(model.ghosts):
+    if not memo.live == memo.rows == len(keys):
         raise ValueError("a memo of other rows")
     if not keys:
         return
@@ -170,14 +163,6 @@ def _check_anchor(memo: Memo, rows: np.ndarray, labels: np.ndarray) -> None:
     assert anchor is not None
     if anchor.start[0] != 0:
         raise ValueError("an anchor that does not start at label 0")
-    if memo.blocks is not None and memo.moved is not None:
-        # blocks hold tombstones too, but then nothing has moved since the last pass
-        labels = (
-            labels
-            - memo.moved[
-                np.searchsorted(np.cumsum(memo.blocks[:, 0]), np.arange(len(rows)), side="right")
-            ]
-        )
     guess = Fit(
         0, anchor.weights, np.ones(len(anchor.weights), dtype=bool), 0, 0, False, memo
     ).predict(rows)

@@ -5,6 +5,6 @@ for step in Refits.random(rows=8000, columns=33, changes=Changes()).play(config)
 ```
 """
 
-from .refits import Changes, Refits, Round, TooFew, TooMany
+from .refits import Changes, Refits, Round, TooFew
 
-__all__ = ["Changes", "Refits", "Round", "TooFew", "TooMany"]
+__all__ = ["Changes", "Refits", "Round", "TooFew"]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ...models.qr.config import FitPlan
 from ...models.qr.job import Fit, Job, Label, Memo, Method, Window
-from ...models.qr.ranks import crowded
 
 __all__ = ["Group", "keys", "mean_offsets"]
 
@@ -68,8 +67,7 @@ class Group:
         return Job(self.number, self.window, self.offsets, self.rows, self.live, self.slots)
 
     def batch(self, new: NDArray[np.uint8], doomed: NDArray[np.int64], limit: int = 1 << 30) -> Job:
-        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot or in its block, or where
-        the engine takes no tombstones: a full job."""
+        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot: a full job."""
         memo = self.memo
         keep = np.ones(len(self.rows), dtype=bool)
         tomb = self.config.method is Method.GIVENS
@@ -113,14 +111,8 @@ class Group:
             epoch=0 if memo is None else memo.epoch,
             limit=limit,
         )
-        if self.config.needs_live and not self.live.all():
-            return self.full()
         if old_slots is None or memo is None:
-            return (
-                job
-                if memo is not None and not (self.config.blocks and crowded(job, self.config))
-                else self.full()
-            )
+            return job if memo is not None else self.full()
         slots = np.full(len(order), -1, dtype=np.int64)
         slots[at[:kept]] = old_slots[keep]
         before = slots.copy()

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from ...models.errors import HardwareError
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
-from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Window
-from ...models.qr.ranks import BLOCK_ROWS
 from ..learned_index.windows import common_prefixes, features
 from .groups import Group, keys
 
-__all__ = ["Changes", "Refits", "Round", "TooFew", "TooMany"]
+__all__ = ["Changes", "Refits", "Round", "TooFew"]
 
 #: share of an array's slots that a full training fills
 DENSITY = 0.5
@@ -33,10 +31,6 @@ WIDER = 1.5
 
 class TooFew(ValueError):
     """There are not enough keys for the groups and rounds that are wanted, or for those that are to go."""
-
-
-class TooMany(ValueError):
-    """A group would have more rows than the engine's blocks hold."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +156,7 @@ class Refits:
         return cls(loaded, coming, changes, seed)
 
     def play(self, config: FitPlan) -> list[Round]:
-        """Return all rounds as the host and the golden model go through them: the trainings, then the refits. Raises TooMany."""
+        """Return all rounds as the host and the golden model go through them: the trainings, then the refits."""
         source = np.random.default_rng(self.seed)
         groups = [
             _Windowed(config, rows, number, window)
@@ -182,10 +176,6 @@ class Refits:
         out = Round()
         for number, (group, job) in enumerate(zip(groups, jobs, strict=True)):
             fit = refit(job, config, number)
-            if isinstance(fit, HardwareError) and fit.code is FitError.QR_ROWS and config.blocks:
-                raise TooMany(
-                    f"group {number} has {len(job.rows):,} rows; {config.blocks} blocks hold {config.blocks * BLOCK_ROWS:,}"
-                )
             if isinstance(fit, HardwareError):
                 raise ValueError(f"a job of the workload is not valid: {fit}")
             group.take(fit)

@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from .config import FitPlan
-from .layout import ENTRY_BYTES, Size, block_words, frame_words, shift_words
+from .layout import ENTRY_BYTES
 from .schedule import CONVERT, DIV, FLOOR
 
 __all__ = [
     "END",
-    "LISTED",
     "FullScan",
     "Gearbox",
     "Loader",
@@ -23,14 +22,11 @@ __all__ = [
     "NormalEquationAccumulator",
     "Records",
     "Rows",
-    "Shift",
     "Slice",
 ]
 
 #: an item that is no record but the end of the job's; a record is whether AᵀA takes it
 END = -1
-#: words of changes that may wait for their records to be added up (with blocks; else none)
-LISTED = 128
 Wake = Callable[[int], None]
 
 
@@ -230,34 +226,6 @@ class NormalEquationAccumulator:
                 self.wake(now + 3)
         if freed:
             self.full[self.reading], self.reading = False, 1 - self.reading
-
-
-class Shift:
-    """`hdl.qr.shift`. Words: how far blocks have moved, how far they move, then their sums (a job without a memo brings none)."""
-
-    def __init__(self) -> None:
-        self.active = self.fresh = self.done = False
-        self.left = self.settles = 0
-
-    def begin(self, config: FitPlan, size: Size) -> None:
-        self.active, self.fresh, self.done = True, size.full, False
-        shifts = 0 if size.full else shift_words(config)
-        self.left = frame_words(config) + shifts + block_words(size, config)
-
-    @property
-    def ready(self) -> bool:
-        return self.active and not self.fresh
-
-    def step(self, put: bool) -> bool:
-        moved = put or self.settles > 0 or (self.active and self.fresh)
-        if self.settles:
-            self.settles -= 1
-            self.done = not self.settles
-        if put or (self.active and self.fresh):
-            self.left -= 1
-            self.active = self.left > 0
-            self.settles = 0 if self.active else 4
-        return moved
 
 
 class Merge:

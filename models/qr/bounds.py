@@ -9,7 +9,6 @@ import numpy as np
 from ..numerics.formats import Codes
 from .arith import Numbers, add, mul, numbers, predict, sub, tree
 from .job import Anchor, Integers, Job, Rows
-from .ranks import TREND_BITS, Frames, shifts
 
 __all__ = [
     "EMPTY",
@@ -17,9 +16,7 @@ __all__ = [
     "SLACK_POWER",
     "pass_over",
     "update_anchor",
-    "update_rank_anchor",
     "widen_bounds",
-    "widen_rank_bounds",
 ]
 
 #: err_min of a segment without rows; its err_max is the negative
@@ -70,42 +67,6 @@ def update_anchor(anchor: Anchor, job: Job) -> Anchor:
     rows = job.rows[come]
     guesses = predict(anchor.weights, job.offsets, rows)
     return _include(anchor, rows, guesses, job.target_labels()[come] - guesses)
-
-
-def update_rank_anchor(anchor: Anchor, job: Job, frames: Frames) -> Anchor:
-    """Return the anchor after the changes of a job with blocks: rows that came, or moved by another number than their block, are included with
-    the errors of their virtual labels.
-    """
-    found = shifts(job)
-    come = np.concatenate([job.inserted, found.moved])
-    where = np.concatenate([found.inserted, found.where])
-    live = job.alive[come]
-    come, where = come[live], where[live]
-    guesses = predict(anchor.weights, job.offsets, job.rows[come])
-    errors = job.target_labels()[come] - frames.moved[where] - guesses
-    return _include(anchor, job.rows[come], guesses, errors)
-
-
-def widen_rank_bounds(
-    anchor: Anchor, weights: Codes, offsets: Rows, frames: Frames
-) -> tuple[int, int] | None:
-    """Return what `widen_bounds` does, of a group with blocks.
-
-    With g = 1 + trend, Δ = w - g · w_anchor, both rounded, and the other sums those of `widen_bounds` for g · w_anchor in place of
-    w_anchor: predictions lie between g times the old score (0 if that is less) plus min(0, floor(L)), and the same plus max(0, ceil(U)).
-    """
-    if anchor.err_min[0] == EMPTY:
-        return 1, 0
-    new, scale = numbers(weights), (1 << TREND_BITS) + frames.trend
-    old = mul(numbers(anchor.weights), np.float32(scale / (1 << TREND_BITS)))
-    size, upper, lower = _ends(new, old, anchor, offsets)
-    if not (size < _LARGE).all():
-        return None
-    rise, fall = max(int(np.ceil(upper)[0]), 0), min(int(np.floor(lower)[0]), 0)
-    err_min, err_max = int(anchor.err_min[0]), int(anchor.err_max[0])
-    return ((err_min - 1) * scale + frames.low >> TREND_BITS) + 1 - rise, -(
-        -(err_max * scale + frames.high) >> TREND_BITS
-    ) - fall
 
 
 def _ends(

@@ -9,9 +9,8 @@ from ..errors import HardwareCode
 from .arith import LABEL_MAX
 from .config import FitPlan
 from .errors import FitError
-from .job import Bounds, Job, Label, Method, Sums
+from .job import Job, Label, Method
 from .normal_equations import ROWS_MAX, target_of
-from .ranks import crowded
 
 __all__ = ["check", "descending", "disorder"]
 
@@ -43,8 +42,7 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
 
     sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
     them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW, QR_REMOVED), the order of the rows that are read
-    (QR_ORDER), blocks of too many rows (QR_ROWS; of a refit before its rows' order), tombstones where `FitPlan.needs_live`
-    (QR_DESCRIPTOR). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
+    (QR_ORDER). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
     """
     length, m = job.window.length, len(job.rows)
     if not 2 <= job.window.columns <= config.n_max:
@@ -66,16 +64,9 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
     code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
     if code is not None:
         return code
-    everything = job.memo is None or config.sums is Sums.SCAN or config.bounds is Bounds.RESCAN
     if descending(job.rows[job.inserted]) and job.memo is not None:
         return FitError.QR_ORDER
-    full = crowded(job, config)
-    if full and job.memo is not None:
-        return FitError.QR_ROWS
-    unseen = config.needs_live and not job.alive.all()
-    return (disorder(job, config) if everything else None) or (
-        FitError.QR_ROWS if full else FitError.QR_DESCRIPTOR if unseen else None
-    )
+    return disorder(job, config) if job.memo is None or not config.incremental else None
 
 
 def disorder(job: Job, config: FitPlan) -> HardwareCode | None:
@@ -132,8 +123,6 @@ def _memo(job: Job, config: FitPlan) -> HardwareCode | None:
     memo = job.memo
     assert memo is not None
     if memo.method is not config.method or memo.target is not config.target:
-        return FitError.QR_MEMO
-    if (0 if memo.blocks is None else len(memo.blocks)) != config.blocks:
         return FitError.QR_MEMO
     if memo.window != job.window or not np.array_equal(memo.offsets, job.offsets):
         return FitError.QR_WINDOW

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .job import ENTRY_BYTES, Bounds, Label, Method, Sums, row_stride
+from .job import ENTRY_BYTES, Label, Method, row_stride
 
 __all__ = ["FitPlan"]
 
@@ -18,10 +18,8 @@ class FitPlan:
     ----------
     n_max
         Most columns of a model, the bias included: 4 to 64.
-    method, target, sums, bounds
+    method, target
         See the enumerations; fixed when the engine is built.
-    blocks
-        Blocks of rows whose labels move together (`ranks`; target `rank`, sums `incremental`), a power of two up to 256; 0: none.
     bus_bytes
         Width of the memory port, at least that of a sum.
     gram_lanes
@@ -42,9 +40,6 @@ class FitPlan:
     n_max: int = 33
     method: Method = Method.GRAM
     target: Label = Label.RANK
-    sums: Sums = Sums.SCAN
-    bounds: Bounds = Bounds.RESCAN
-    blocks: int = 0
     bus_bytes: int = 64
     gram_lanes: int = 561
     row_units: int = 1
@@ -57,7 +52,6 @@ class FitPlan:
     def __post_init__(self) -> None:
         for name, low, high in (
             ("n_max", 4, 64),
-            ("blocks", 0, 256),
             ("bus_bytes", 8, 128),
             ("gram_lanes", 1, 2080),
             ("row_units", 1, 16),
@@ -75,27 +69,20 @@ class FitPlan:
             raise ValueError(
                 "method givens has one solver of several vector units, method gram several solvers of one vector unit"
             )
-        for name in ("blocks", "bus_bytes", "row_units"):
+        for name in ("bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
-        if self.blocks and not (self.target is Label.RANK and self.sums is Sums.INCREMENTAL):
-            raise ValueError("blocks are for target rank, sums incremental")
-        if self.bounds is Bounds.WIDENED and self.target is Label.RANK and not self.blocks:
-            raise ValueError("widened bounds are for target slot, or blocks")
 
     @property
-    def needs_live(self) -> bool:
-        """Whether c comes from a pass that does not tell tombstones from gaps: then no job may have any."""
-        return self.target is Label.SLOT and self.sums is Sums.SCAN
+    def incremental(self) -> bool:
+        """Whether a refit reads the memo and the changes alone: c goes on from the memo's, and bounds are widened by a proven amount (docs/qr.md). Else c and
+        bounds come from passes over all rows: of ranks those behind a change all move.
+        """
+        return self.target is Label.SLOT
 
     @property
     def built(self) -> bool:
         """Whether there is hardware for it, `hdl.qr.engine`, whose cycles are then exact."""
-        slots = self.target is Label.SLOT
-        passes = self.sums is Sums.SCAN and self.bounds is Bounds.RESCAN
-        changes = self.sums is Sums.INCREMENTAL and (slots or self.blocks > 0)
-        if not (passes or changes):
-            return False
         if self.bus_bytes < row_stride(self.n_max - 1):
             return False
         # a word of sums takes as many of the triangle's lanes as it has entries
@@ -110,20 +97,9 @@ class FitPlan:
         return self.to_json()
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "segments": 1}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> FitPlan:
-        """The plan of `to_json`. Raises ValueError for one of an older version that there is no hardware for."""
-        data = dict(data)
-        if data.pop("segments", 1) != 1:
-            raise ValueError("an anchor has one segment")
-        return cls(
-            **{
-                **data,
-                "method": Method(data["method"]),
-                "target": Label(data["target"]),
-                "sums": Sums(data["sums"]),
-                "bounds": Bounds(data["bounds"]),
-            }
-        )
+        """The plan of `to_json`. Raises TypeError for one of an older version."""
+        return cls(**{**data, "method": Method(data["method"]), "target": Label(data["target"])})

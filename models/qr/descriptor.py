@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..errors import ErrorCode, HardwareCode
 from .config import FitPlan
 from .errors import FitError
-from .job import Bounds, Label, Method
+from .job import Label, Method
 from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
 from .memo_image import MAGIC
 from .normal_equations import ROWS_MAX
@@ -75,19 +75,18 @@ def check_head(head: bytes, d: Descriptor, config: FitPlan) -> HardwareCode:
     """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
     engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
-    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = struct.unpack(
+    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = struct.unpack(
         "<IBBBBHHIIIQ", head[:HEAD_BYTES]
     )
-    segmented = int(config.bounds is Bounds.WIDENED)
     expected = (
         MAGIC,
         _METHODS.index(config.method),
         _LABELS.index(config.target),
-        segmented,
-        config.blocks,
+        int(config.incremental),
+        0,
         0,
     )
-    if (magic, method, target, segments, blocks, end) != expected or live > rows:
+    if (magic, method, target, segments, zero, end) != expected or live > rows:
         return FitError.QR_MEMO
     if (prefix, length) != (d.prefix, d.length):
         return FitError.QR_WINDOW

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .blocks import END, FullScan, Gearbox, Records, Shift
+from .blocks import END, FullScan, Gearbox, Records
 from .config import FitPlan
-from .job import Sums
 from .layout import held_words, row_stride
 from .requests import Route
 from .rotations import Rotations
@@ -51,7 +50,7 @@ class Refresh:
     """`hdl.qr.totals.Refresh`: one sum after the other, then columns of right sides."""
 
     def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
-        self.scans, self.wake = config.sums is Sums.SCAN, wake
+        self.scans, self.wake = not config.incremental, wake
         self.cutter = Gearbox(config.bus_bytes // 8, 1)
         self.active = self.fresh = False
         self.columns = self.part = self.column = self.asked = 0
@@ -124,13 +123,12 @@ class GivensCoreStage:
         self.solver = Rotations(config, run.wake)
         self.cutter = Gearbox(config.bus_bytes // 4, config.n_max)
         self.busy = self.places = self.merging = False
-        self.scans = config.sums is Sums.SCAN
+        self.scans = not config.incremental
         self.waiting: deque[int] = deque()  # jobs whose sums are to come, whose start, whose factor
         self.starts: deque[int] = deque()
         self.factors: deque[int] = deque()
         self.bits = self.put = False
         self.held, self.room = 0, held_words(config)  # words of sums in their queue
-        self.shift, self.staged = Shift(), False
         self.half: set[int] = set()  # jobs whose weights are there, or whose new factor is
 
     def look(self, now: int) -> None:
@@ -152,7 +150,6 @@ class GivensCoreStage:
         ways = {
             Route.CHANGES: self.records.cutter.ready,
             Route.SUMS: self.held < self.room,
-            Route.SHIFTS: self.held < self.room,
             Route.FACTOR: self.cutter.ready,
             Route.BITS: self.bits,
             Route.ROWS: self.put,
@@ -173,28 +170,13 @@ class GivensCoreStage:
             and (not folded or self.solver.row_ready(item == END))
         )
         self.run.times.sums += taken and item != END
-        free = not self.refresh.active
-        stages = (
-            self.config.blocks > 0 and self.totals.full and not self.merging and not self.staged
-        )
-        begins = free and (
-            self.staged and self.shift.done
-            if self.config.blocks
-            else self.totals.full and not self.merging
-        )
-        shifted = self.held > 0 and self.shift.ready
+        begins = not self.refresh.active and self.totals.full and not self.merging
         moved = self._solve(now, fed == Route.FACTOR, item == END if taken and folded else None)
 
         # sums
         last = self.refresh.ends == now
-        self.held -= shifted
-        moved |= self.shift.step(shifted)
-        if stages:
-            size, self.staged, moved = self.run.works[self.waiting[0]].size, True, True
-            self.shift.begin(self.config, size)
         if begins:
-            job, self.staged = self.waiting.popleft(), False
-            size = self.run.works[job].size
+            size = self.run.works[self.waiting.popleft()].size
             self.refresh.begin(size.columns, size.full)
             self.merging = moved = True
         if last:
@@ -212,7 +194,7 @@ class GivensCoreStage:
         if not self.places:
             moved |= self.records.step(fed == Route.CHANGES, taken or passed)
         self.places |= passed
-        self.held += fed in (Route.SUMS, Route.SHIFTS)
+        self.held += fed == Route.SUMS
         if given is not None:
             self._begin(given)
         return moved or taken or holds or given is not None

@@ -13,9 +13,8 @@ from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
 from .check import check, disorder
 from .config import FitPlan
-from .job import Bounds, Fit, Integers, Job, Memo, Method, Sums
+from .job import Fit, Job, Memo, Method
 from .normal_equations import Exact, design, sum_all_rows, target_of, update_sums
-from .ranks import Frames, block_sums, frames
 
 __all__ = ["factors", "folds", "refit", "right_side"]
 
@@ -71,12 +70,6 @@ def folds(job: Job) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     )
 
 
-def _moved(config: FitPlan, framed: Frames | None, rescanned: bool) -> Integers | None:
-    if not config.blocks:
-        return None
-    return np.zeros(config.blocks, dtype=np.int64) if rescanned or framed is None else framed.moved
-
-
 def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     """Refit one group.
 
@@ -100,7 +93,7 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     exact = (
         sum_all_rows(job, config.method is Method.GRAM)
         if memo is None
-        else update_sums(job, memo, config.sums is Sums.SCAN)
+        else update_sums(job, memo, scan=not config.incremental)
     )
     c, middle = right_side(exact)
     d, u, keep, kept_d, kept_u = factors(job, config, exact)
@@ -109,16 +102,10 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         solution[0] = add(solution[0], middle)
     weights = codes(solution)
 
-    anchor, found, framed = None, None, None
-    sums = block_sums(job, config)
-    if config.bounds is Bounds.WIDENED and memo is not None and memo.anchor is not None:
-        if sums is None:
-            anchor = bounds.update_anchor(memo.anchor, job)
-            found = bounds.widen_bounds(anchor, weights, job.offsets)
-        elif exact.live == exact.rows:
-            framed = frames(job, sums)
-            anchor = bounds.update_rank_anchor(memo.anchor, job, framed)
-            found = bounds.widen_rank_bounds(anchor, weights, job.offsets, framed)
+    anchor, found = None, None
+    if config.incremental and memo is not None and memo.anchor is not None:
+        anchor = bounds.update_anchor(memo.anchor, job)
+        found = bounds.widen_bounds(anchor, weights, job.offsets)
         if found is not None and found[1] - found[0] > job.limit:
             found = None
     rescanned = found is None
@@ -143,8 +130,6 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         exact.gram,
         kept_d,
         kept_u,
-        anchor if config.bounds is Bounds.WIDENED else None,
-        sums,
-        _moved(config, framed, rescanned),
+        anchor if config.incremental else None,
     )
     return Fit(job.group, weights, keep, low, high, rescanned, new)

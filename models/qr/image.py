@@ -27,8 +27,6 @@ from .layout import (
     row_stride,
 )
 from .memo_image import LABELS, METHODS, pack_head, pack_memo, padded, unpack_memo
-from .normal_equations import old_ranks
-from .ranks import block_sums, frames, shifts
 
 __all__ = [
     "LIVE",
@@ -47,8 +45,6 @@ __all__ = [
 
 #: bit of a record's labels: the row was or is live
 LIVE = 1 << 31
-#: first bit of a row's block, in its new label
-BLOCK = 23
 
 
 def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
@@ -81,54 +77,30 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
 
 
 def pack_changes(job: Job, config: FitPlan) -> bytes:
-    """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none; bit 31: live), the row, padded to 4.
-
-    With blocks: before them the numbers by which each block's labels move (2 bytes, signed) and the trend (4 bytes, signed); old labels are those after that
-    (31 bits, signed), and bits 23 to 30 of new labels are the row's block.
+    """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none, as of ranks; bit 31: live), the row,
+    padded to 4.
     """
     labels, alive = job.target_labels(), job.alive
-    moved, first = job.moved, b""
-    blocks = [np.zeros(len(rows), dtype=np.int64) for rows in (job.inserted, job.gone, job.moved)]
-    if job.memo is not None and job.memo.blocks is not None:
-        found = shifts(job)
-        moved, before, gone = found.moved, found.before, found.gone
-        blocks = [found.inserted, found.removed, found.where]
-        sums = block_sums(job, config)
-        trend = (
-            frames(job, sums).trend if sums is not None and len(sums) == len(found.blocks) else 0
-        )
-        first = padded(
-            found.blocks.astype("<i2").tobytes() + trend.to_bytes(4, "little", signed=True),
-            config.bus_bytes,
-        )
-    elif job.labels is None:
-        before, gone = old_ranks(job)
-    else:
+    before, gone = np.zeros_like(labels), np.zeros(len(job.gone), dtype=np.int64)
+    if job.labels is not None:
         before, gone = labels.copy(), job.removed_labels
         before[job.moved] = job.moved_from
-    records: list[tuple[int, int, bytes]] = []
 
-    def now(i: int, block: int = 0) -> int:
-        return int(labels[i]) | block << BLOCK | (LIVE if alive[i] else 0)
+    def marked(label: np.integer, live: np.bool_ | bool) -> int:
+        return int(label) | (LIVE if live else 0)
 
-    def then(label: int, live: bool) -> int:
-        return int(label) & LIVE - 1 | (LIVE if live else 0)
-
-    records += [
-        (now(i, int(block)), 0, job.rows[i].tobytes())
-        for i, block in zip(job.inserted, blocks[0], strict=True)
+    rows = [(marked(labels[i], alive[i]), 0, job.rows[i]) for i in job.inserted]
+    rows += [
+        (marked(labels[i], alive[i]), marked(before[i], True), job.rows[i]) for i in job.buried
     ]
-    records += [(now(i), then(before[i], True), job.rows[i].tobytes()) for i in job.buried]
-    records += [
-        (int(block) << BLOCK, then(b, live), row.tobytes())
-        for row, b, live, block in zip(job.gone, gone, job.gone_live, blocks[1], strict=True)
+    rows += [
+        (0, marked(*old), row) for *old, row in zip(gone, job.gone_live, job.gone, strict=True)
     ]
-    records += [
-        (now(i, int(block)), then(before[i], alive[i]), job.rows[i].tobytes())
-        for i, block in zip(moved, blocks[2], strict=True)
+    rows += [
+        (marked(labels[i], alive[i]), marked(before[i], alive[i]), job.rows[i]) for i in job.moved
     ]
-    return first + padded(
-        b"".join(padded(struct.pack("<II", new, old) + row, 4) for new, old, row in records),
+    return padded(
+        b"".join(padded(struct.pack("<II", new, old) + row.tobytes(), 4) for new, old, row in rows),
         config.bus_bytes,
     )
 
@@ -137,7 +109,7 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
 class Record:
     """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ, the live rows by `live`.
 
-    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at; `block`: the row's.
+    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at.
     """
 
     value: int
@@ -146,11 +118,10 @@ class Record:
     label: int
     came: bool
     row: bytes
-    block: int = 0
 
 
-def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record]:
-    """The records of a job of this size with target `slot`, or with `blocks` (then of target `rank`), from the first of them on."""
+def unpack_changes(data: bytes, size: Size) -> list[Record]:
+    """The records of a job of this size with target `slot`."""
     length = size.columns - 1
     records = []
     kinds = [size.inserted, size.buried, size.removed, size.moved]
@@ -161,9 +132,6 @@ def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record
         before = old & ~LIVE
         new_live = bool(new & LIVE)
         old_live = bool(old & LIVE)
-        block = label >> BLOCK if blocks else 0
-        if blocks:
-            label, before = label & (1 << BLOCK) - 1, before - (LIVE if before >= LIVE >> 1 else 0)
         value, sign, live = [
             (label, 1, int(new_live)),
             (0, 0, -1),
@@ -178,7 +146,6 @@ def unpack_changes(data: bytes, size: Size, blocks: bool = False) -> list[Record
                 label,
                 kind in (0, 3) and new_live,
                 data[number * step + 8 : number * step + 8 + length],
-                block,
             )
         )
     return records

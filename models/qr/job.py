@@ -19,13 +19,11 @@ from .arith import predict
 __all__ = [
     "ENTRY_BYTES",
     "Anchor",
-    "Bounds",
     "Fit",
     "Job",
     "Label",
     "Memo",
     "Method",
-    "Sums",
     "Window",
     "empty_rows",
     "row_stride",
@@ -47,20 +45,6 @@ class Label(StrEnum):
 
     RANK = "rank"
     SLOT = "slot"
-
-
-class Sums(StrEnum):
-    """How c = Aᵀb comes about: by a pass over all rows, or from the memo's c and the changes."""
-
-    SCAN = "scan"
-    INCREMENTAL = "incremental"
-
-
-class Bounds(StrEnum):
-    """How the error bounds come about: by a pass over all rows, or widened by a proven amount (docs/qr.md)."""
-
-    RESCAN = "rescan"
-    WIDENED = "widened"
 
 
 @dataclass(frozen=True)
@@ -148,11 +132,7 @@ class Memo:
     d, u
         float32 codes (n,) and (n, n): AᵀA = uᵀ diag(d) u, u with a unit diagonal (method `givens`), else None.
     anchor
-        What widened bounds start from; None with `rescan`.
-    blocks
-        int64 (blocks, n): exact sums of the rows of each block, its count first (`ranks`); None: the engine has none.
-    moved
-        int64 (blocks,): by how much each block's labels have moved since the last pass.
+        What widened bounds start from (target `slot`), else None.
     """
 
     method: Method
@@ -169,8 +149,6 @@ class Memo:
     d: Codes | None = None
     u: Codes | None = None
     anchor: Anchor | None = None
-    blocks: Integers | None = None
-    moved: Integers | None = None
 
 
 @dataclass(frozen=True)
@@ -209,7 +187,7 @@ class Job:
     memo, epoch
         The last fit's memo and the epoch that the host believes it has.
     limit
-        Widened bounds: the widest err_max - err_min that is published without a pass over all rows; -1: make the pass.
+        Target `slot`: the widest err_max - err_min that is published without a pass over all rows; -1: make the pass.
     """
 
     group: int

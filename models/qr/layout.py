@@ -3,15 +3,11 @@
 Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
 * descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
-* memo: head (32 bytes: magic, method, target, columns, prefix, blocks, epoch, rows, live; then the offsets); what blocks have moved, 2 bytes each;
-  sums of blocks, in numbers of `BLOCK_BITS` bits:
-  each in bus words of its own, or `blocks_together` of them in one, each in the place of `n_max` numbers; c, 8 bytes a column; `givens`:
-  sums and squares, 8 bytes a
-  column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `widened`: anchor weights, then segments of
+* memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; `givens`: sums and squares, 8 bytes
+  a column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `slot`: anchor weights, then a segment of
   start, err_min, err_max, shift_min, shift_max, least (4 bytes each), low and high.
-* changes: of each block by how much its labels move (2 bytes), and their trend (4 bytes); on a new bus word: inserted, buried, removed, moved, in this order; a
-  record is label, old label (4 bytes each), bytes of the row, padded to 4.
-* rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`), or one a place of a leaf (`suffix`); behind them one bit
+* changes: inserted, buried, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
+* rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`); behind them one bit
   a place: whether a live row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
 * result: 32 bytes (group, code, rescanned, err_min, err_max, mask), weights of 4 bytes.
 """
@@ -22,8 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .config import FitPlan
-from .job import ENTRY_BYTES, Bounds, Job, Method, Sums, row_stride
-from .ranks import BLOCK_BITS, shifts
+from .job import ENTRY_BYTES, Job, Method, row_stride
 
 __all__ = [
     "DESCRIPTOR_BYTES",
@@ -33,22 +28,17 @@ __all__ = [
     "Places",
     "Size",
     "anchor_words",
-    "block_words",
-    "blocks_together",
     "change_words",
     "factor_words",
-    "frame_words",
     "head_words",
     "held_words",
     "memo_words",
     "pass_requests",
     "place",
     "read_sums",
-    "record_words",
     "result_words",
     "row_stride",
     "row_words",
-    "shift_words",
     "sums_words",
     "words",
 ]
@@ -76,14 +66,13 @@ class Size:
         span = 0 if job.labels is None or not len(job.labels) else int(job.labels.max()) + 1
         if job.memo is None:
             return cls(job.window.columns, len(job.rows), full=True, span=span)
-        moved = job.moved if job.memo.blocks is None else shifts(job).moved
         return cls(
             job.window.columns,
             len(job.rows),
             len(job.inserted),
             len(job.buried),
             len(job.gone),
-            len(moved),
+            len(job.moved),
             span=span,
         )
 
@@ -128,42 +117,14 @@ def factor_words(size: Size, config: FitPlan) -> int:
 
 
 def held_words(config: FitPlan) -> int:
-    """Words of sums, of blocks too, that the largest job has: so many may come before they are wanted."""
-    largest = Size(config.n_max, 0)
-    of_blocks = frame_words(config) + shift_words(config) + block_words(largest, config)
-    return of_blocks + sum(sums_words(largest, config))
+    """Words of sums that the largest job has: so many may come before they are wanted."""
+    return sum(sums_words(Size(config.n_max, 0), config))
 
 
 def read_sums(size: Size, config: FitPlan) -> int:
-    """Bus words of a memo's sums that a refit reads, those of blocks first: with sums by `scan` c is not among them."""
+    """Bus words of a memo's sums that a refit reads: where c comes from a pass it is not among them."""
     of_c, of_gram = sums_words(size, config)
-    return block_words(size, config) + (of_gram if config.sums is Sums.SCAN else of_c + of_gram)
-
-
-def block_words(size: Size, config: FitPlan) -> int:
-    """Bus words of a memo's sums of blocks."""
-    together = blocks_together(config)
-    return (
-        config.blocks // together
-        if together > 1
-        else config.blocks * words(size.columns, 8 * config.bus_bytes // BLOCK_BITS)
-    )
-
-
-def blocks_together(config: FitPlan) -> int:
-    """How many blocks share a bus word: as many with `n_max` columns as fit, a power of two, 4 at the most."""
-    fit = min(8 * config.bus_bytes // BLOCK_BITS // config.n_max, config.blocks, 4)
-    return 1 << fit.bit_length() - 1 if fit else 1
-
-
-def shift_words(config: FitPlan) -> int:
-    """Bus words that say by how much each block's labels move, and their trend."""
-    return words(2 * config.blocks + 4, config.bus_bytes) if config.blocks else 0
-
-
-def frame_words(config: FitPlan) -> int:
-    """Bus words of what blocks have moved since the last pass."""
-    return words(2 * config.blocks, config.bus_bytes)
+    return of_c + of_gram if config.incremental else of_gram
 
 
 def head_words(size: Size, config: FitPlan) -> int:
@@ -172,32 +133,21 @@ def head_words(size: Size, config: FitPlan) -> int:
 
 
 def anchor_words(size: Size, config: FitPlan) -> int:
-    """Bus words of an anchor's weights and segments (bounds `widened`)."""
+    """Bus words of an anchor's weights and segment."""
     n, bus = size.columns, config.bus_bytes
     return words(4 * n, bus) + words(SEGMENT_BYTES + 2 * (n - 1), bus)
 
 
 def memo_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo."""
-    total = (
-        head_words(size, config)
-        + frame_words(config)
-        + block_words(size, config)
-        + sum(sums_words(size, config))
-        + factor_words(size, config)
-    )
-    if config.bounds is Bounds.WIDENED:
+    total = head_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
+    if config.incremental:
         total += anchor_words(size, config)
     return total
 
 
 def change_words(size: Size, config: FitPlan) -> int:
     """Bus words of a refit's changes."""
-    return shift_words(config) + record_words(size, config)
-
-
-def record_words(size: Size, config: FitPlan) -> int:
-    """Bus words of the changes' records."""
     return words(size.records * (8 + -(-(size.columns - 1) // 4) * 4), config.bus_bytes)
 
 

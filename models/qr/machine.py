@@ -20,7 +20,7 @@ from .work import Work
 __all__ = ["Times", "run"]
 
 #: words that a job with a wrong head has for nothing
-_OF_BODY = (Route.CHANGES, Route.SHIFTS, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
+_OF_BODY = (Route.CHANGES, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
 
 
 class Port:

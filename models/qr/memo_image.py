@@ -10,17 +10,8 @@ from ..errors import HardwareCode
 from ..numerics.formats import Codes
 from .config import FitPlan
 from .errors import FitError
-from .job import Anchor, Bounds, Integers, Label, Memo, Method, Rows, Window
-from .layout import (
-    ENTRY_BYTES,
-    HEAD_BYTES,
-    Size,
-    block_words,
-    blocks_together,
-    frame_words,
-    words,
-)
-from .ranks import BLOCK_BITS
+from .job import Anchor, Integers, Label, Memo, Method, Rows, Window
+from .layout import ENTRY_BYTES, HEAD_BYTES, words
 
 __all__ = ["LABELS", "MAGIC", "METHODS", "pack_head", "pack_memo", "padded", "unpack_memo"]
 
@@ -45,17 +36,15 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
 def _head(
     config: FitPlan, window: Window, offsets: Rows, epoch: int, rows: int, live: int
 ) -> bytes:
-    segments = int(config.bounds is Bounds.WIDENED)
     kinds = METHODS.index(config.method), LABELS.index(config.target)
     return (
         struct.pack(
-            "<IBBBBHHIII8x",
+            "<IBBBBHxxIII8x",
             MAGIC,
             *kinds,
             window.length,
-            segments,
+            int(config.incremental),
             window.prefix,
-            config.blocks,
             epoch,
             rows,
             live,
@@ -70,13 +59,11 @@ def pack_head(window: Window, offsets: Rows, config: FitPlan) -> bytes:
 
 
 def pack_memo(memo: Memo, config: FitPlan) -> bytes:
-    """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments 1 (0: none, else their logarithm + 1), prefix 2, blocks 2, epoch 4, rows
-    4, live 4, zero 8) and offsets; sums of blocks; c; the parts that `layout` names.
+    """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments of the anchor 1 (0 or 1), prefix 2, zero 2, epoch 4, rows 4, live 4, zero 8)
+    and offsets; c; the parts that `layout` names.
     """
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
-    if memo.blocks is not None and memo.moved is not None:
-        parts += [memo.moved.astype("<i2").tobytes(), _pack_blocks(memo.blocks, config)]
     parts.append(memo.right_hand_side.astype("<i8").tobytes())
     i, j = _triangle(n)
     if memo.gram is not None:
@@ -117,54 +104,18 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     return b"".join(padded(part, bus) for part in parts)
 
 
-def _pack_blocks(blocks: Integers, config: FitPlan) -> bytes:
-    """Numbers of `BLOCK_BITS` bits, as `layout` has them."""
-    each, together, n = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config), blocks.shape[1]
-    count = words(n, each)
-    numbers = np.zeros((len(blocks) // together, count * each), dtype=np.int64)
-    for k in range(together):
-        numbers[:, k * config.n_max : k * config.n_max + n] = blocks[k::together]
-    bits = np.zeros((len(numbers) * count, 8 * config.bus_bytes), dtype=np.uint8)
-    bits[:, : each * BLOCK_BITS] = (
-        numbers.reshape(-1, each, 1) >> np.arange(BLOCK_BITS) & 1
-    ).reshape(len(bits), -1)
-    return np.packbits(bits, axis=1, bitorder="little").tobytes()
-
-
-def _unpack_blocks(data: bytes, config: FitPlan, n: int) -> Integers:
-    each, together = 8 * config.bus_bytes // BLOCK_BITS, blocks_together(config)
-    bits = np.unpackbits(
-        np.frombuffer(data, dtype=np.uint8).reshape(-1, config.bus_bytes), axis=1, bitorder="little"
-    )[:, : each * BLOCK_BITS].astype(np.int64)
-    numbers = (
-        (bits.reshape(-1, BLOCK_BITS) << np.arange(BLOCK_BITS))
-        .sum(axis=1)
-        .reshape(config.blocks // together, -1)
-    )
-    found: Integers = np.stack(
-        [numbers[:, k * config.n_max : k * config.n_max + n] for k in range(together)], axis=1
-    ).reshape(config.blocks, n)
-    return found - (found >> BLOCK_BITS - 1 << BLOCK_BITS)
-
-
 def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
     if len(data) < HEAD_BYTES:
         return FitError.QR_MEMO
-    magic, method, target, length, segments, prefix, blocks, epoch, rows, live, end = (
+    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = (
         struct.unpack_from("<IBBBBHHIIIQ", data)
     )
-    if (
-        magic != MAGIC
-        or blocks != config.blocks
-        or end
-        or method >= len(METHODS)
-        or target >= len(LABELS)
-    ):
+    if magic != MAGIC or zero or end or method >= len(METHODS) or target >= len(LABELS):
         return FitError.QR_MEMO
     if not 2 <= length + 1 <= config.n_max or live > rows:
         return FitError.QR_MEMO
-    if METHODS[method] is not config.method or segments != (int(config.bounds is Bounds.WIDENED)):
+    if METHODS[method] is not config.method or segments != int(config.incremental):
         return FitError.QR_MEMO
     n, at = length + 1, 0
 
@@ -176,11 +127,8 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
 
     i, j = _triangle(n)
     each = config.bus_bytes // ENTRY_BYTES
-    of_blocks = config.bus_bytes * block_words(Size(n, rows), config)
     size = (
         HEAD_BYTES + length,
-        config.bus_bytes * frame_words(config),
-        of_blocks,
         8 * n,
         *(
             (config.bus_bytes * words(len(i), each),)
@@ -191,15 +139,11 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
         return FitError.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
-    moved = (
-        np.frombuffer(take(size[1]), dtype="<i2", count=blocks).astype(np.int64) if blocks else None
-    )
-    sums_of_blocks = _unpack_blocks(take(size[2]), config, n) if blocks else None
-    right_hand_side = np.frombuffer(take(size[3]), dtype="<i8").astype(np.int64)
+    right_hand_side = np.frombuffer(take(size[1]), dtype="<i8").astype(np.int64)
     gram, d, u = None, None, None
     if config.method is Method.GRAM:
         raw = (
-            np.frombuffer(take(size[4]), dtype=np.uint8)
+            np.frombuffer(take(size[2]), dtype=np.uint8)
             .reshape(-1, config.bus_bytes)[:, : each * ENTRY_BYTES]
             .reshape(-1, ENTRY_BYTES)
         )
@@ -210,20 +154,16 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
         sums, squares = gram[0].copy(), np.diagonal(gram).copy()
     else:
-        both = np.frombuffer(take(size[4]), dtype="<i8").astype(np.int64)
+        both = np.frombuffer(take(size[2]), dtype="<i8").astype(np.int64)
         sums, squares = both[:n], both[n:]
-        packed = np.frombuffer(take(size[5]), dtype="<u4").astype(np.int64)
+        packed = np.frombuffer(take(size[3]), dtype="<u4").astype(np.int64)
         i, j = np.triu_indices(n)
         d, u = np.zeros(n, dtype=np.int64), np.zeros((n, n), dtype=np.int64)
         u[i, j] = packed
         d[:] = np.diagonal(u)
         np.fill_diagonal(u, 0)
     anchor = (
-        _unpack_anchor(
-            take(4 * n), take((1 << (segments - 1)) * (_SEGMENT.size + 2 * length)), length
-        )
-        if segments
-        else None
+        _unpack_anchor(take(4 * n), take(_SEGMENT.size + 2 * length), length) if segments else None
     )
     if segments and anchor is None:
         return FitError.QR_MEMO
@@ -242,8 +182,6 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         d,
         u,
         anchor,
-        sums_of_blocks,
-        moved,
     )
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .job import Integers, Job, Label, Memo, Rows
 
-__all__ = ["ROWS_MAX", "Exact", "design", "old_ranks", "sum_all_rows", "update_sums"]
+__all__ = ["ROWS_MAX", "Exact", "design", "sum_all_rows", "update_sums"]
 
 #: most rows of a group
 ROWS_MAX = 1 << 23
@@ -58,7 +57,7 @@ def sum_all_rows(job: Job, gram: bool) -> Exact:
 
 
 def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
-    """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`."""
+    """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`, else target `slot`."""
     new, gone = design(job.rows[job.inserted], job.offsets), design(job.gone, job.offsets)
     gram = None if memo.gram is None else memo.gram + _gram(new) - _gram(gone)
     right_hand_side = (
@@ -80,33 +79,10 @@ def _moved(job: Job, new: Integers, gone: Integers) -> Integers:
     """What the changes add to c: labels times rows that came, less those that went, plus the changes of label of those that stay."""
     labels = job.target_labels()
     delta = labels[job.inserted] @ new
-    if job.labels is not None:
-        moved = design(job.rows[job.moved], job.offsets)
-        return np.asarray(
-            delta - job.removed_labels @ gone + (labels[job.moved] - job.moved_from) @ moved
-        )
-    before, gone_before = old_ranks(job)
-    # rows between two changes all shift alike: hardware adds up suffix sums of rows behind each change, which is the same number
-    shift = labels - before
-    shift[job.inserted] = 0
-    some = np.flatnonzero(shift)
+    moved = design(job.rows[job.moved], job.offsets)
     return np.asarray(
-        delta - gone_before @ gone + shift[some] @ design(job.rows[some], job.offsets)
+        delta - job.removed_labels @ gone + (labels[job.moved] - job.moved_from) @ moved
     )
-
-
-def old_ranks(job: Job) -> tuple[Integers, NDArray[np.int64]]:
-    """Ranks before the changes (target `rank`): of `rows` (of inserted ones: where they come in), and of the removed rows."""
-    m = len(job.rows)
-    was = job.alive.astype(np.int64)
-    was[job.inserted] = 0
-    was[job.buried] = 1
-    gone = job.gone_live.astype(np.int64)
-    lost = np.bincount(job.removed_at, weights=gone, minlength=m + 1)[: m + 1].astype(
-        np.int64
-    )  # live rows removed just before row i
-    before = np.concatenate([[0], np.cumsum(was)])  # live old rows still there, before row i
-    return before[:m] + np.cumsum(lost)[:m], before[job.removed_at] + np.cumsum(gone) - gone
 
 
 def target_of(job: Job) -> Label:

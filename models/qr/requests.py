@@ -6,18 +6,14 @@ from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .job import Bounds, Sums
 from .layout import (
     DESCRIPTOR_BYTES,
     anchor_words,
-    block_words,
+    change_words,
     factor_words,
-    frame_words,
     head_words,
     pass_requests,
     read_sums,
-    record_words,
-    shift_words,
     sums_words,
     words,
 )
@@ -43,7 +39,6 @@ class Route(IntEnum):
     PASS_BITS = 7
     PASS_ROWS = 8
     FACTOR = 9
-    SHIFTS = 10
 
 
 @dataclass(frozen=True)
@@ -78,9 +73,9 @@ class FetchStage:
         if size.full:
             return deque([first, *self._pass(job, Route.BITS, Route.ROWS)])
         sums, found = read_sums(size, config), [first]
-        frames, of_factor = frame_words(config), factor_words(size, config)
-        of_c = frames + block_words(size, config) + sum(sums_words(size, config)) - sums
-        if config.bounds is Bounds.WIDENED:
+        of_factor = factor_words(size, config)
+        of_c = sum(sums_words(size, config)) - sums
+        if config.incremental:
             found.append(
                 Request(
                     Route.ANCHOR,
@@ -93,17 +88,9 @@ class FetchStage:
             found.append(
                 Request(Route.FACTOR, job, at.memo + (head + of_c + sums) * bus, of_factor)
             )
-        moves = shift_words(config)
-        if moves:
-            found += [
-                Request(Route.SHIFTS, job, at.memo + head * bus, frames),
-                Request(Route.SHIFTS, job, at.changes, moves),
-            ]
         if size.records:
-            found.append(
-                Request(Route.CHANGES, job, at.changes + moves * bus, record_words(size, config))
-            )
-        if config.sums is Sums.SCAN:
+            found.append(Request(Route.CHANGES, job, at.changes, change_words(size, config)))
+        if not config.incremental:
             found += self._pass(job, Route.BITS, Route.ROWS)
         return deque([*found, Request(Route.SUMS, job, at.memo + (head + of_c) * bus, sums, True)])
 
@@ -180,7 +167,7 @@ class FetchStage:
     def _pauses(self, done: Request, following: Request) -> int:
         """Cycles without a request: where there are no changes, and before rows."""
         none = (
-            done.route in (Route.HEAD, Route.ANCHOR, Route.FACTOR, Route.SHIFTS)
+            done.route in (Route.HEAD, Route.ANCHOR, Route.FACTOR)
             and following.route in (Route.BITS, Route.SUMS)
             and not self.run.works[done.job].size.full
         )

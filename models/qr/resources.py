@@ -9,9 +9,8 @@ from ..resources import DEVICE as DEVICE_LUT
 from ..resources import Resources, device_memories
 from ..target import Target
 from .config import FitPlan
-from .job import Bounds, Method
+from .job import Method
 from .layout import ENTRY_BYTES
-from .ranks import BLOCK_BITS
 from .schedule import WIDEN_SHARED
 from .storages import memories
 
@@ -63,19 +62,10 @@ def estimate(config: FitPlan, target: Target) -> Resources:
         mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9, False)], target.family)
     )  # float32 by byte
     total += config.row_units * n * (times + add)
-    if config.bounds is Bounds.WIDENED:
+    if config.incremental:
         total += adders * add  # the segment's sums
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)  # suffix sums
-    if config.blocks:
-        # what c grows by; what records change, in memories of 64 places with two readers; the blocks that they change
-        total += (
-            n * Cost(120, 150, 1)
-            + Cost(2 * -(-config.blocks // 32) * BLOCK_BITS * n)
-            + Cost(900 + 4 * config.blocks, 700 + 2 * config.blocks, 4)
-        )
-        if config.bounds is Bounds.WIDENED:
-            total += adders * mul + Cost(300, 300, 4)
     if target.family != "amd":
         total += Cost(0, 0, STRAY)
     held = list(memories(config))

@@ -21,13 +21,13 @@ __all__ = [
     "MIDDLE",
     "MUL",
     "WIDEN_SHARED",
+    "WIDEN_TURNS",
     "Task",
     "dot_latency",
     "gram_tasks",
     "multiplications",
     "settling",
     "widen_latency",
-    "widen_turns",
 ]
 
 MUL, ADD, DIV = latency("mul", float32), latency("add", float32), latency("div", float32)
@@ -45,6 +45,10 @@ STEP = MUL + ADD + ACCESS
 VECTORING = MUL + MUL + ADD + DIV
 #: columns that share an adder where bounds are widened, a power of two: two sums each, beside the hundreds of cycles of a job
 WIDEN_SHARED = 4
+#: cycles, from a segment's start, in which widening has the dot unit: for the sum upwards, that downwards, and their size
+WIDEN_TURNS = tuple(
+    1 + ADD + turn for turn in (WIDEN_SHARED + 1, WIDEN_SHARED + 2, 2 * WIDEN_SHARED + 2)
+)
 
 
 @dataclass(frozen=True)
@@ -65,24 +69,14 @@ def dot_latency(n_max: int) -> int:
     return MUL + (n_max - 1).bit_length() * ADD + FLOOR + 2
 
 
-def widen_latency(n_max: int, blocks: bool = False) -> int:
-    """From a segment's start to its bounds: the trend (with blocks), terms of columns in turn, sums of them, slack, rounding down in two turns, bounds."""
-    return widen_turns(blocks)[-1] + MUL + (n_max - 1).bit_length() * ADD + ADD + FLOOR + 2
-
-
-def widen_turns(blocks: bool = False) -> tuple[int, int, int]:
-    """Cycles, from a segment's start, in which widening has the dot unit: for the sum upwards, that downwards, and their size."""
-    first = 1 + (MUL if blocks else 0) + ADD + WIDEN_SHARED + 1
-    return first, first + 1, first + WIDEN_SHARED + 1
+def widen_latency(n_max: int) -> int:
+    """From a segment's start to its bounds: terms of columns in turn, sums of them, slack, rounding down in two turns, bounds."""
+    return WIDEN_TURNS[-1] + MUL + (n_max - 1).bit_length() * ADD + ADD + FLOOR + 2
 
 
 def settling(n_max: int) -> int:
     """Cycles in which whatever is in the pipelines comes out of them while nothing goes in: all of them one behind the other, which none is."""
-    return (
-        dot_latency(n_max)
-        + widen_latency(n_max, blocks=True)
-        + 2 * (VECTORING + STEP + DIV + MIDDLE)
-    )
+    return dot_latency(n_max) + widen_latency(n_max) + 2 * (VECTORING + STEP + DIV + MIDDLE)
 
 
 @lru_cache(maxsize=64)

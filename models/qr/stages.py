@@ -6,16 +6,13 @@ from collections import deque
 
 from .blocks import (
     END,
-    LISTED,
     FullScan,
     Loader,
     Merge,
     NormalEquationAccumulator,
     Records,
     Rows,
-    Shift,
 )
-from .job import Bounds, Sums
 from .layout import (
     HEAD_BYTES,
     held_words,
@@ -27,7 +24,7 @@ from .layout import (
 )
 from .requests import Request, Route
 from .running import Running
-from .schedule import STEP, dot_latency, widen_latency, widen_turns
+from .schedule import STEP, WIDEN_TURNS, dot_latency, widen_latency
 from .solver import Solver
 from .work import Fails, Work
 
@@ -83,7 +80,7 @@ class IntakeStage:
             self.bad = work.fails is Fails.HEAD
             if self.bad:
                 run.set_over(self.job, now + 1)
-            self.pending = not self.bad and (work.size.full or config.bounds is Bounds.RESCAN)
+            self.pending = not self.bad and (work.size.full or not config.incremental)
             self.state = "LAST" if self.final else "BODY"
             return True
         elif state == "BODY" and request is not None:
@@ -104,15 +101,14 @@ class CoreStage:
         self.run, config = run, run.config
         self.records, self.full_scan = Records(config), FullScan(config)
         self.accumulator = NormalEquationAccumulator(config, run.wake)
-        self.merge = Merge(config.sums is Sums.SCAN)
+        self.scans = not config.incremental
+        self.merge = Merge(self.scans)
         self.loader = Loader(config, run.wake)
         self.solvers = [Solver(config, run.wake) for _ in range(config.solvers)]
         self.busy = self.places = self.merging = False
-        self.scans = config.sums is Sums.SCAN
         self.waiting: deque[int] = deque()
         self.loaded = 0  # the job that the loader has
         self.bits = self.put = False
-        self.shift, self.staged, self.listed, self.lists = Shift(), False, 0, config.blocks > 0
         self.held, self.room = 0, held_words(config)  # words of sums in their queue
 
     def look(self, now: int) -> None:
@@ -128,8 +124,8 @@ class CoreStage:
 
     def takes(self, route: int) -> bool:
         if route == Route.CHANGES:
-            return self.listed < LISTED if self.lists else self.records.cutter.ready
-        if route in (Route.SUMS, Route.SHIFTS):
+            return self.records.cutter.ready
+        if route == Route.SUMS:
             return self.held < self.room
         return self.bits if route == Route.BITS else self.put
 
@@ -158,29 +154,18 @@ class CoreStage:
                 if job is not None:
                     run.set_over(job, now + STEP)
         # words
-        moves = run.config.blocks > 0
-        begin = (
-            (self.staged and self.shift.done if moves else done and not self.merging)
-            and not self.merge.active
-            and self.loader.idle
-        )
-        begin_shift = moves and done and not self.staged and not self.merging
+        begin = done and not self.merging and not self.merge.active and self.loader.idle
         room = self.loader.ready
         word = self.merge.out if room else None
-        shifted = self.held > 0 and self.shift.ready
         given_on = self.held > 0 and self.merge.ready(room)
-        self.held += (fed in (Route.SUMS, Route.SHIFTS)) - given_on - shifted
-        moved |= self.shift.step(shifted)
+        self.held += (fed == Route.SUMS) - given_on
         moved |= self.merge.step(given_on, room)
         moved |= self.loader.step(now, word, row)
         freed = word == 2
         if freed:
             self.merging = False
-        if begin_shift:
-            size, self.staged, moved = run.works[self.waiting[0]].size, True, True
-            self.shift.begin(run.config, size)
         if begin:
-            self.loaded, self.staged = self.waiting.popleft(), False
+            self.loaded = self.waiting.popleft()
             size = run.works[self.loaded].size
             self.merge.begin(*sums_words(size, run.config), size.full)
             self.loader.begin(size.columns)
@@ -190,12 +175,8 @@ class CoreStage:
             moved |= self.full_scan.step(
                 fed == Route.BITS, fed == Route.ROWS, taken and self.places
             )
-        put = fed == Route.CHANGES
-        if self.lists:
-            put = self.listed > 0 and self.records.cutter.ready
-            self.listed += (fed == Route.CHANGES) - put
         if not self.places:
-            moved |= self.records.step(put, taken or passed)
+            moved |= self.records.step(fed == Route.CHANGES, taken or passed)
         self.places |= passed
         if taken and item == END:
             self.busy = False
@@ -236,9 +217,9 @@ class BoundsStage:
         self.takes = self.rows.look()
         self.asks = self.state == "ASK"
         config = self.run.config
-        self.uses = config.bounds is Bounds.WIDENED and (
+        self.uses = config.incremental and (
             self.rows.out.item is not None
-            or (self.state == "JUDGE" and now - self.begun in widen_turns(config.blocks > 0))
+            or (self.state == "JUDGE" and now - self.begun in WIDEN_TURNS)
         )
 
     def step(self, now: int, fed: int) -> bool:
@@ -259,9 +240,9 @@ class BoundsStage:
         if state == "BEGIN":
             if work.fails not in (Fails.NOT, Fails.PASS):
                 self.state = "OFFER"
-            elif config.bounds is Bounds.WIDENED and not size.full:
+            elif config.incremental and not size.full:
                 self.state, self.begun = "JUDGE", now
-                self._sleep(now + widen_latency(config.n_max, config.blocks > 0))
+                self._sleep(now + widen_latency(config.n_max))
             else:
                 self.state = "ASK" if size.places else "OFFER"
             return True

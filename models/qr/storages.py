@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..mapping import DISTRIBUTED_BITS, Storage
-from .blocks import LISTED
 from .config import FitPlan
-from .job import Bounds, Method
-from .layout import ENTRY_BYTES, Size, factor_words, held_words, shift_words
-from .ranks import MOVE_BITS, TREND_BITS
+from .job import Method
+from .layout import ENTRY_BYTES, Size, factor_words, held_words
 from .requests import AHEAD
 from .rotations import RING
 from .schedule import CONVERT
@@ -22,8 +20,6 @@ __all__ = ["memories"]
 
 #: bits of a descriptor; of what a job's end must know of it, of its memo's head without the offsets, of its records, of a segment's errors
 _DESCRIPTOR, _KEPT, _HEAD, _REPORT, _ERRORS = 512, 289, 40, 33, 96
-#: bits of the trend of a job's blocks, with the least and the most that differs from it
-_TREND = TREND_BITS + 2 + 2 * (MOVE_BITS + TREND_BITS + 4)
 #: bits of a column's sums: with the label, alone
 _LABELLED, _ALONE = 64, 34
 #: room for a column's rows that wait, a power of two
@@ -39,14 +35,12 @@ def memories(config: FitPlan) -> Iterator[tuple[int, Storage]]:
         queues.append((bus + 2, 2))
     else:
         queues.append((32 * (config.bus_bytes // ENTRY_BYTES), 2 * CONVERT))
-        if config.blocks:
-            queues.append((bus, LISTED))
     for width, depth in queues:
         if width * depth > DISTRIBUTED_BITS:
             yield 1, Storage(width, depth, transparent=True)
     for copies, width in _of_jobs(config):
         yield copies, Storage(width, jobs)
-    yield 1, Storage(bus, jobs * (held_words(config) - shift_words(config)))
+    yield 1, Storage(bus, jobs * held_words(config))
     yield from _rotations(config) if givens else _solver(config)
 
 
@@ -61,9 +55,7 @@ def _of_jobs(config: FitPlan) -> Iterator[tuple[int, int]]:
     yield 1, _HEAD + offsets
     yield 1, _REPORT
     yield config.solvers, 33 * n  # weights and which there are
-    if config.blocks:
-        yield 1, _TREND
-    if config.bounds is Bounds.WIDENED:
+    if config.incremental:
         yield 1, 32 * n
         yield 1, 2 * offsets
         yield 1, _ERRORS

@@ -15,7 +15,7 @@ from .config import FitPlan
 from .errors import FitError
 from .folding import Folding
 from .golden import folds
-from .job import Bounds, Fit, Job, Memo, Method, Sums
+from .job import Fit, Job, Memo, Method
 from .layout import (
     DESCRIPTOR_BYTES,
     Size,
@@ -27,7 +27,6 @@ from .layout import (
     sums_words,
     words,
 )
-from .normal_equations import ROWS_MAX
 from .schedule import Task, gram_tasks, multiplications
 
 __all__ = ["Fails", "Work"]
@@ -78,9 +77,7 @@ class Work:
             return cls(
                 size, (True,) * size.columns, fails is Fails.PASS, False, met, again, live, fails
             )
-        tried = (
-            config.bounds is Bounds.WIDENED and job.memo is not None and job.memo.anchor is not None
-        )
+        tried = config.incremental and job.memo is not None and job.memo.anchor is not None
         met, again = folds(job) if config.method is Method.GIVENS else ((), ())
         return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, tried, met, again, live)
 
@@ -108,9 +105,9 @@ class Work:
             if size.full
             else memo_words(size, config) + change_words(size, config)
         )
-        if size.full or config.sums is Sums.SCAN:
+        if size.full or not config.incremental:
             body += row_words(size, config)
-        if not size.full and config.sums is Sums.SCAN:
+        if not size.full and not config.incremental:
             body -= sums_words(size, config)[0]
         return (
             words(DESCRIPTOR_BYTES, config.bus_bytes),
@@ -129,7 +126,7 @@ class Work:
         if size.full:
             return size.rows * (a_row - 1) + size.places
         total += (size.inserted + size.removed) * a_row + size.moved + size.buried
-        if config.sums is Sums.SCAN:
+        if not config.incremental:
             total += size.places
         return total
 
@@ -170,8 +167,6 @@ class Work:
 
 def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
-    if code == FitError.QR_ROWS and config.blocks and len(job.rows) <= ROWS_MAX:
-        return Fails.RECORDS
     if code in (FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_REMOVED):
         return Fails.DESCRIPTOR
     if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
@@ -185,7 +180,7 @@ def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
     if (
         job.memo is None
         or code != FitError.QR_ORDER
-        or config.sums is Sums.SCAN
+        or not config.incremental
         or descending(job.rows[job.inserted])
     ):
         return Fails.RECORDS
@@ -196,10 +191,8 @@ def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
 
 def _of_this_job(memo: Memo, job: Job, config: FitPlan) -> bool:
     """Whether nothing in the memo's head is wrong: just its count of live rows does not become the job's."""
-    blocks = 0 if memo.blocks is None else len(memo.blocks)
     return (
-        (memo.method, memo.target, blocks, memo.epoch)
-        == (config.method, config.target, config.blocks, job.epoch)
+        (memo.method, memo.target, memo.epoch) == (config.method, config.target, job.epoch)
         and memo.live <= memo.rows
         and (memo.rows + len(job.inserted) - len(job.gone) == len(job.rows))
     )

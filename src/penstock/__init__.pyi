@@ -95,15 +95,14 @@ def exp(v: Any) -> Tensor:
 def fit(function: Callable[..., Any], /) -> PythonFit: ...
 @overload
 def fit(
-    *, method: str = "gram", incremental: bool = True, bounds: str | None = None
+    *, method: str = "gram", incremental: bool | None = None
 ) -> Callable[[Callable[..., Any]], PythonFit]:
     """Make a fit kernel of a function: `@fit` or `@fit(method="gram", incremental=True)`.
 
     Parameters
     ----------
     method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
-    incremental: whether refits read the changed rows alone, not all of them.
-    bounds: of the errors: "widened" from refit to refit, or by a "rescan" of all rows.
+    incremental: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
 
     Raises
     ------
@@ -132,18 +131,13 @@ def kernel(
     """
 
 def least_squares(
-    features: Any,
-    target: Any,
-    *,
-    method: str | None = None,
-    incremental: bool | None = None,
-    bounds: str | None = None,
+    features: Any, target: Any, *, method: str | None = None, incremental: bool | None = None
 ) -> Tensor:
     """The linear model of the features that comes nearest to the target: what a fit kernel returns.
 
     `method`: "gram" (exact integer sums; unless given) or "givens" (a triangular factor). `incremental`: refits read the
-    changed rows alone (unless given); False: each reads all rows. `bounds`: of the errors, "widened" by a proven amount from
-    refit to refit, or by a "rescan" of all rows.
+    changed rows alone (unless given); False: each reads all rows. Over keys it follows from the target: True with slots,
+    False with ranks.
     """
 
 def log(v: Any) -> Tensor:

@@ -193,10 +193,6 @@ class InSlots(Machine):
     kind = "slots"
 
 
-class InBlocks(Machine):
-    kind = "blocks"
-
-
 _SETTINGS = settings(
     max_examples=60,
     stateful_step_count=30,
@@ -205,8 +201,6 @@ _SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 _FEWER = settings(_SETTINGS, max_examples=30)
-TestGram, TestGivens, TestInSlots, TestInBlocks = (
-    each.TestCase for each in (Machine, Givens, InSlots, InBlocks)
-)
+TestGram, TestGivens, TestInSlots = (each.TestCase for each in (Machine, Givens, InSlots))
 TestGram.settings = _SETTINGS
-TestGivens.settings = TestInSlots.settings = TestInBlocks.settings = _FEWER
+TestGivens.settings = TestInSlots.settings = _FEWER

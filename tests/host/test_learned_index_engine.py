@@ -22,7 +22,6 @@ from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
-from penstock.models.qr.job import Label, Method
 from penstock.sim.native.machine import NativeMachine
 from testbench.learned_index import SMALL
 from testbench.qr import build
@@ -76,11 +75,6 @@ def test_few_rows_move() -> None:
     added = sorted(rng.sample(range(576), 64))
     found = slots.after(added, [])
     assert found is not None and len(found[1]) < 64
-
-
-def test_slots_are_not_for_tombstones() -> None:
-    with pytest.raises(ValueError, match="no slots with method givens"):
-        Trainer(FitPlan(method=Method.GIVENS, target=Label.SLOT))
 
 
 def work(index: LearnedIndex) -> dict[bytes, int]:

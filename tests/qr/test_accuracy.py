@@ -12,7 +12,7 @@ import pytest
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Label, Method, Sums
+from penstock.models.qr.job import Fit, Label, Method
 from testbench.qr_least_squares import as_least_squares, exact
 
 
@@ -47,26 +47,12 @@ def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: i
     assert full < batches * (0.75 if config.method is Method.GIVENS else 0.25)
 
 
-def planned(columns: int, method: Method, target: Label) -> FitPlan:
-    """A plan whose refits read changed rows alone; dense ranks have blocks for that."""
-    blocks = 64 if target is Label.RANK else 0
-    return FitPlan(
-        n_max=columns,
-        method=method,
-        target=target,
-        sums=Sums.INCREMENTAL,
-        bounds=Bounds.WIDENED,
-        blocks=blocks,
-    )
-
-
 CASES = [(Method.GRAM, Label.RANK), (Method.GRAM, Label.SLOT), (Method.GIVENS, Label.RANK)]
 
 
 @pytest.mark.parametrize(("method", "target"), CASES)
 def test_hundred_batches(method: Method, target: Label) -> None:
-    config = planned(12, method, target)
-    run(config, 300, 100, 12, 20, 7)
+    run(FitPlan(n_max=12, method=method, target=target), 300, 100, 12, 20, 7)
 
 
 @pytest.mark.long
@@ -74,5 +60,5 @@ def test_hundred_batches(method: Method, target: Label) -> None:
 @pytest.mark.parametrize(("method", "target"), CASES)
 def test_thousand_batches(method: Method, target: Label, shape: tuple[int, int]) -> None:
     rows, columns = shape
-    config = planned(columns, method, target)
+    config = FitPlan(n_max=columns, method=method, target=target)
     run(config, rows, 1000, 50 if rows == 5000 else 20, 50, 11)

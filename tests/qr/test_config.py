@@ -9,7 +9,7 @@ import pytest
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Label, Method, Sums
+from penstock.models.qr.job import Label, Method
 
 
 def config(n_max: int, bus_bytes: int, gram_lanes: int, **more) -> FitPlan:
@@ -18,7 +18,6 @@ def config(n_max: int, bus_bytes: int, gram_lanes: int, **more) -> FitPlan:
         bus_bytes=bus_bytes,
         gram_lanes=gram_lanes,
         lanes=n_max,
-        sums=Sums.INCREMENTAL,
         target=Label.SLOT,
         **more,
     )

@@ -13,7 +13,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Job, Label, Method, Sums, Window
+from penstock.models.qr.job import Fit, Job, Label, Method, Window
 from penstock.models.qr.layout import Size
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
@@ -103,9 +103,7 @@ def test_whole_retrain_near_its_bound(config):
 )
 def test_multipliers_are_busy_in_the_whole_engine(size, rescanned):
     """At least 60 % of all cycles of a run of jobs, 8 of them interleaved."""
-    config = replace(
-        FOLD, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, row_units=2
-    )
+    config = replace(FOLD, target=Label.SLOT, row_units=2)
     result = run(config, [Work.plain(size, rescanned)] * 24, MEMORY)
     assert (
         config.built
@@ -118,16 +116,10 @@ def test_never_below_the_bound():
     for _ in range(40):
         method = list(Method)[source.integers(2)]
         lanes, several = int(source.integers(1, 12)), int(source.integers(1, 4))
-        kind = [
-            {},
-            {"sums": Sums.INCREMENTAL, "blocks": 16},
-            {"sums": Sums.INCREMENTAL, "blocks": 16, "bounds": Bounds.WIDENED},
-            {"target": Label.SLOT, "sums": Sums.INCREMENTAL},
-            {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED},
-        ][source.integers(5)]
         config = FitPlan(
             n_max=16,
             method=method,
+            target=list(Label)[source.integers(2)],
             gram_lanes=int(source.choice([12, 24, 60, 120, 136])),
             row_units=int(source.choice([1, 2, 4])),
             lanes=16 if method is Method.GRAM else lanes,
@@ -136,7 +128,6 @@ def test_never_below_the_bound():
             contexts=int(source.integers(1, 5)),
             jobs=int(source.integers(1, 9)),
             bus_bytes=int(source.choice([16, 64])),
-            **kind,
         )
         memory = FixedLatency(int(source.integers(1, 60)), int(source.choice([2, 8, 64])))
         works = []
@@ -150,12 +141,10 @@ def test_never_below_the_bound():
                 rows,
                 inserted=inserted,
                 full=full,
-                span=2 * rows if config.target is Label.SLOT else 0,
+                span=2 * rows if config.incremental else 0,
             )
             works.append(
-                Work.plain(
-                    size, full or bool(source.random() < 0.5) or config.bounds is Bounds.RESCAN
-                )
+                Work.plain(size, full or bool(source.random() < 0.5) or not config.incremental)
             )
         result, least = run(config, works, memory), bound(config, works, memory)
         assert result.total >= least.cycles
@@ -172,15 +161,7 @@ def test_work_of_random_jobs():
     """Sequences of real jobs go through the cycle model, dropped columns included."""
     source = np.random.default_rng(3)
     for method in Method:
-        config = FitPlan(
-            n_max=8,
-            method=method,
-            sums=Sums.INCREMENTAL,
-            bounds=Bounds.WIDENED,
-            blocks=16,
-            gram_lanes=36,
-            lanes=8,
-        )
+        config = slot_plan(n_max=8, method=method, gram_lanes=36, lanes=8)
         rows = keys(source, 80, 5, 20)
         rows[:, 2] = rows[:, 1]
         group = Group(config, rows)
@@ -218,15 +199,14 @@ def test_schedules_do_all_the_work():
 def test_configurations_that_cannot_be():
     for bad in (
         {"n_max": 3},
-        {"bounds": Bounds.WIDENED},
         {"jobs": 0},
         {"method": Method.GIVENS, "solvers": 2},
         {"vectors": 2},
     ):
         with pytest.raises(ValueError):
             FitPlan(**bad)
-    assert FitPlan.from_json(REFIT.to_json()) == REFIT and REFIT.to_json()["segments"] == 1
-    with pytest.raises(ValueError, match="one segment"):
-        FitPlan.from_json({**REFIT.to_json(), "segments": 4})
+    assert FitPlan.from_json(REFIT.to_json()) == REFIT
+    with pytest.raises(TypeError, match="blocks"):
+        FitPlan.from_json({**REFIT.to_json(), "blocks": 4})
     with pytest.raises(ValueError, match="no hardware"):
-        run(FitPlan(sums=Sums.INCREMENTAL), [], MEMORY)
+        run(slot_plan(n_max=33, lanes=5), [], MEMORY)

@@ -19,13 +19,9 @@ from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Job, Label, Sums, Window
+from penstock.models.qr.job import Job, Label, Window
 
 SETS = json.loads(lzma.decompress((Path(__file__).parent / "frozen.json.xz").read_bytes()))["sets"]
-KINDS = {
-    "slot": {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED},
-    "rank": {"target": Label.RANK, "sums": Sums.SCAN, "bounds": Bounds.RESCAN},
-}
 
 
 def _bits(text):
@@ -80,7 +76,7 @@ def _result(fit):
     "frozen", SETS, ids=lambda f: f"{f['plan']['target']}s-{f['plan']['bus_bytes']}"
 )
 def test_frozen_jobs(frozen):
-    plan = FitPlan(**{**frozen["plan"], **KINDS[frozen["plan"]["target"]]})
+    plan = FitPlan(**{**frozen["plan"], "target": Label(frozen["plan"]["target"])})
     memory, fits = FixedLatency(frozen["latency"], frozen["outstanding"]), {}
     for number, told in enumerate(frozen["runs"]):
         jobs = [_job(job, fits) for job in told["jobs"]]

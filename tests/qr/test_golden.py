@@ -15,7 +15,8 @@ from penstock.models.qr.arith import numbers, predict
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Anchor, Bounds, Fit, Job, Label, Method, Sums, Window
+from penstock.models.qr.job import Anchor, Fit, Job, Label, Method, Window
+from testbench.qr_cases import slot_plan
 from testbench.qr_least_squares import as_least_squares, exact
 
 METHODS = [Method.GIVENS, Method.GRAM]
@@ -90,7 +91,7 @@ def test_odd_columns(method):
 def test_collinear_arriving_late(method):
     """A column that noise alone tells apart from others, folded over many refits, is found out."""
     source = np.random.default_rng(8)
-    config = FitPlan(n_max=8, method=method, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8, method=method)
 
     def rows(count):
         made = source.integers(0, 60, (count, 5)).astype(np.uint8)
@@ -109,7 +110,7 @@ def test_collinear_arriving_late(method):
 
 def test_errors():
     source = np.random.default_rng(2)
-    config = FitPlan(n_max=8, sums=Sums.INCREMENTAL)
+    config = FitPlan(n_max=8)
     group = Group(config, keys(source, 60, 5, 30))
     full = group.full()
     group.take(done(refit(full, config)))
@@ -158,18 +159,7 @@ def test_job_sequences(data):
     """Any sequence of batches, on any engine: sums exact, every live row in its window, c as from a scan."""
     method, target = data.draw(st.sampled_from(METHODS)), data.draw(st.sampled_from(list(Label)))
     length = data.draw(st.integers(1, 7))
-    sums = data.draw(st.sampled_from(list(Sums)))
-    blocks = (
-        data.draw(st.sampled_from([0, 4]))
-        if target is Label.RANK and sums is Sums.INCREMENTAL
-        else 0
-    )
-    bounds = (
-        data.draw(st.sampled_from(list(Bounds)))
-        if target is Label.SLOT or blocks
-        else Bounds.RESCAN
-    )
-    config = FitPlan(n_max=8, method=method, target=target, sums=sums, bounds=bounds, blocks=blocks)
+    config = FitPlan(n_max=8, method=method, target=target)
     source = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     alphabet = data.draw(st.sampled_from([1, 2, 30, 256]))
     group = Group(config, keys(source, data.draw(st.integers(0, 60)), length, alphabet))

@@ -1,4 +1,4 @@
-"""Estimates of fits over keys: what `penstock build` placed of a whole device is met, and what keeping blocks of rows takes."""
+"""Estimates of fits over keys: what `penstock build` placed of a whole device is met."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from penstock.boards.catalogue import boards
 from penstock.dsl.core.load import from_text
 from penstock.dsl.qr.plan import lower
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Bounds, Label, Method, Sums
-from penstock.models.qr.ranks import BLOCK_BITS
+from penstock.models.qr.job import Label, Method
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
 from penstock.targets import target_named as target
@@ -34,17 +33,15 @@ def test_as_packed() -> None:
     assert found.bram == PACKED.bram
 
 
-_SLOTS = {"target": Label.SLOT, "bounds": Bounds.WIDENED, "sums": Sums.INCREMENTAL}
-_BLOCKS = {**_SLOTS, "target": Label.RANK, "blocks": 16}
+_SLOTS = {"target": Label.SLOT}
 _GIVENS = {"method": Method.GIVENS, "gram_lanes": 1, "lanes": 2}
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {**_BLOCKS, "bus_bytes": 64},
-        {**_BLOCKS, **_GIVENS, "n_max": 7, "jobs": 5, "lanes": 4},
-        pytest.param({**_SLOTS, "gram_lanes": 12, "solvers": 2}, marks=pytest.mark.long),
+        {**_SLOTS, "bus_bytes": 64, "gram_lanes": 12, "solvers": 2},
+        {**_SLOTS, **_GIVENS, "n_max": 7, "jobs": 5, "lanes": 4},
         pytest.param({"row_units": 2}, marks=pytest.mark.long),
         pytest.param({**_GIVENS, "vectors": 2}, marks=pytest.mark.long),
     ],
@@ -60,26 +57,3 @@ def test_memories_of_the_hardware(options: Any) -> None:
         counted[memory] += copies
     found = {memory: copies for memory, copies in memories_of(design).items() if memory.clocked}
     assert counted == found
-
-
-@pytest.mark.parametrize("columns", [6, 17])
-def test_blocks_are_kept_in_look_up_tables(columns: int) -> None:
-    """What records change lies in two banks of a number a column for each block, with two readers. A
-    look-up table of an UltraScale+ holds 64 bits for one reader (UG574); besides there is a flag in
-    each bank, and what sets and reads it."""
-    part, found = target("vu9p"), []
-    for blocks in (128, 256):
-        plan = FitPlan(
-            n_max=columns,
-            target=Label.RANK,
-            sums=Sums.INCREMENTAL,
-            blocks=blocks,
-            gram_lanes=columns * (columns + 1) // 2,
-            bus_bytes=32,
-            lanes=columns,
-            jobs=4,
-        )
-        found.append(estimate(plan, part))
-    bits = 2 * 128 * BLOCK_BITS * columns
-    assert found[1].lut - found[0].lut == 2 * bits // 64 + 4 * 128
-    assert found[1].ff > found[0].ff + 2 * 128 and found[0].dsp == found[1].dsp

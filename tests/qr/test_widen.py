@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from amaranth.hdl import Cat, Const, Module, Mux
 
 from penstock.hdl.qr.dot import Dot
 from penstock.hdl.qr.widen import Widen
 from penstock.models.numerics.formats import float32
 from penstock.models.qr.arith import codes
-from penstock.models.qr.bounds import EMPTY, widen_bounds, widen_rank_bounds
-from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Anchor, Bounds, Label, Sums
-from penstock.models.qr.ranks import Frames
+from penstock.models.qr.bounds import EMPTY, widen_bounds
+from penstock.models.qr.job import Anchor
 from penstock.models.qr.schedule import widen_latency
 from testbench.pysim import simulate
+from testbench.qr_cases import slot_plan
 
 
-@pytest.mark.parametrize("blocks", [0, 4])
-def test_segments(blocks):
-    """Of slots, and of ranks with blocks: there with any trend, and any rest of the moves."""
+def test_segments():
     n = 6
-    config = FitPlan(
-        n_max=n,
-        target=Label.RANK if blocks else Label.SLOT,
-        sums=Sums.INCREMENTAL,
-        bounds=Bounds.WIDENED,
-        gram_lanes=21,
-        blocks=blocks,
-    )
+    config = slot_plan(n_max=n, gram_lanes=21)
     dut, source, cases = Widen(config), np.random.default_rng(1), []
     for number in range(90):
         columns = int(source.integers(2, n + 1))
@@ -59,21 +48,8 @@ def test_segments(blocks):
             low[None],
             high[None],
         )
-        low_rest, high_rest = np.sort(
-            source.integers(-1 << 32, 1 << 32, 2) >> int(source.integers(0, 33))
-        )
-        trend = int(
-            source.choice(
-                [0, -1, -(1 << 15), (1 << 16) - 1, int(source.integers(-1 << 15, 1 << 16))]
-            )
-        )
-        frames = Frames(zero, trend, int(low_rest), int(high_rest))
         with np.errstate(all="ignore"):
-            expected = (
-                widen_rank_bounds(anchor, codes(new), offsets, frames)
-                if blocks
-                else widen_bounds(anchor, codes(new), offsets)
-            )
+            expected = widen_bounds(anchor, codes(new), offsets)
         pad = [0] * (n - columns)
         cases.append(
             (
@@ -86,7 +62,6 @@ def test_segments(blocks):
                         "low": [*map(int, low), *pad],
                         "high": [*map(int, high), *pad],
                     },
-                    "trend": {"trend": trend, "low": frames.low, "high": frames.high},
                     "offsets": [*map(int, offsets), *pad],
                     "w": [*codes(new).tolist(), *pad],
                     "anchor": [*codes(old).tolist(), *pad],
@@ -94,7 +69,7 @@ def test_segments(blocks):
                 expected,
             )
         )
-    late, found = widen_latency(n, blocks > 0), 0
+    late, found = widen_latency(n), 0
 
     async def bench(ctx):
         nonlocal found

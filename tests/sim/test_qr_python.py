@@ -24,7 +24,7 @@ CONFIG = slot_plan(n_max=4, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jo
     "config",
     [
         CONFIG,
-        pytest.param(replace(CONFIG, target=Label.RANK, blocks=4), marks=pytest.mark.long),
+        pytest.param(replace(CONFIG, target=Label.RANK), marks=pytest.mark.long),
     ],
 )
 def test_rounds_of_refits(config: FitPlan) -> None:

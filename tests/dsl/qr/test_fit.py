@@ -18,7 +18,7 @@ def plain(key: ps.Key):
     return ps.least_squares(ps.window(key, 32), target=ps.rank(key))
 
 
-@ps.fit(method="givens", bounds="rescan")
+@ps.fit(method="givens")
 def decorated(key: ps.Key):
     """What stands here is kept."""
     length = 4 * 2
@@ -39,7 +39,8 @@ def text(body: str, parameters: str = "key: key") -> FitKernel:
 
 def test_options_and_sizes() -> None:
     graph = decorated.trace()
-    assert (graph.name, graph.columns, graph.keys, graph.bounds) == ("decorated", 9, True, "rescan")
+    assert (graph.name, graph.columns, graph.keys, graph.incremental) == ("decorated", 9, True, True)
+    assert plain.trace().incremental is False and columns.trace().incremental is False
     assert decorated.__doc__ == "What stands here is kept." and decorated.check() == []
     assert columns.trace({"d": 5}).columns == 6 and columns.trace().columns == 0
     assert columns.dim_names == ["d"] and columns.check() == []

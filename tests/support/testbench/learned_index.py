@@ -9,7 +9,7 @@ from sortedcontainers import SortedDict
 
 from penstock.host.learned_index import Layout, LearnedIndex, Trainer
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Bounds, Method, Sums
+from penstock.models.qr.job import Method
 from testbench.qr_cases import slot_plan
 
 __all__ = ["CONFIGS", "SMALL", "found", "same", "small"]
@@ -27,19 +27,14 @@ SMALL = Layout(
     crumbs=3,
 )
 CONFIGS = {
-    "gram": FitPlan(n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL),
+    "gram": FitPlan(n_max=16, method=Method.GRAM),
     "givens": FitPlan(n_max=16, method=Method.GIVENS),
     "slots": slot_plan(n_max=16, method=Method.GRAM),
-    "blocks": FitPlan(
-        n_max=16, method=Method.GRAM, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=8
-    ),
 }
 
 
 def small(kind: str = "gram", items: Any = (), **options: Any) -> LearnedIndex:
-    return LearnedIndex(
-        items, trainer=Trainer(CONFIGS[kind], ghosts=0.3, limit=16), layout=SMALL, **options
-    )
+    return LearnedIndex(items, trainer=Trainer(CONFIGS[kind], limit=16), layout=SMALL, **options)
 
 
 def found(index: LearnedIndex) -> None:

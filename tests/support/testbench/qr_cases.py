@@ -10,15 +10,14 @@ import numpy as np
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Job, Label, Sums
+from penstock.models.qr.job import Fit, Job, Label
 
 __all__ = ["jobs_of", "slot_plan"]
 
 
 def slot_plan(**options: Any) -> FitPlan:
-    """Return the plan of an engine for keys in slots: sums that it keeps, bounds that it widens."""
-    kept = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
-    return FitPlan(**kept, **options)
+    """Return the plan of an engine for keys in slots."""
+    return FitPlan(target=Label.SLOT, **options)
 
 
 def jobs_of(

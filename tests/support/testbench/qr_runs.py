@@ -17,12 +17,11 @@ from penstock.models.qr.golden import refit
 from penstock.models.qr.image import Placed, place_jobs, published
 from penstock.models.qr.job import Fit, Job, Window
 from penstock.models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
-from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
 from testbench.qr import Simulated, simulate
 
-__all__ = ["Outcome", "compare", "crowd", "random_job", "random_run"]
+__all__ = ["Outcome", "compare", "random_job", "random_run"]
 
 Source = np.random.Generator
 
@@ -95,21 +94,6 @@ def _tombstones(source: Source, job: Job) -> Job:
     return replace(job, live=live)
 
 
-def crowd(source: Source, job: Job) -> Job:
-    """So many copies of the first row come that they do not fit into a block (target `rank`)."""
-    if not len(job.rows) or job.labels is not None:
-        return job
-    more = BLOCK_ROWS + 1
-    return replace(
-        job,
-        rows=np.concatenate([np.repeat(job.rows[:1], more, axis=0), job.rows]),
-        live=np.concatenate([np.ones(more, dtype=bool), job.alive]),
-        inserted=np.concatenate([np.arange(more), job.inserted + more]),
-        buried=job.buried + more,
-        removed_at=job.removed_at + more,
-    )
-
-
 _GOOD: tuple[Callable[[Source, Job], Job], ...] = (_plain, _plain, _plain, _pass, _bury)
 _BAD: tuple[Callable[[Source, Job], Job], ...] = (_window, _epoch, _disorder, _labels, _undead)
 
@@ -152,7 +136,7 @@ def random_job(config: FitPlan, source: Source, number: int, rows: int = 60) -> 
                 None,
                 np.zeros(0, dtype=np.int64),
             )
-    change = (_BAD if source.random() < 0.25 else _GOOD) + (crowd,) * bool(config.blocks)
+    change = _BAD if source.random() < 0.25 else _GOOD
     chosen = change[source.integers(len(change))]
     if job.memo is None:
         chosen = (

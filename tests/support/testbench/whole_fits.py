@@ -80,8 +80,6 @@ class KeyFit:
     longest: int
     target: str
     method: str
-    incremental: bool
-    widened: bool
     keys: tuple[str, ...]
     changes: Changes
 
@@ -98,17 +96,10 @@ class KeyFit:
 
 def drawn_keys(random: Random) -> KeyFit:
     longest = random.choice((1, 2, 3, 4, 5, 7, 9))
-    said: dict[str, Any] = {}
-    for name, values in (
-        ("method", ("gram", "givens")), ("incremental", (True, True, False)), ("bounds", ("widened", "rescan")),
-    ):  # fmt: skip
-        if random.random() < 0.5:
-            said[name] = random.choice(values)
-    incremental = said.get("incremental", True)
-    if not incremental:
-        said.pop("bounds", None)
-    written = random.choice((str(longest), f"2 * {longest} - {longest}"))
     target = random.choice(("rank", "slot"))
+    values = {"method": random.choice(("gram", "givens")), "incremental": target == "slot"}
+    said = {name: value for name, value in values.items() if random.random() < 0.5}
+    written = random.choice((str(longest), f"2 * {longest} - {longest}"))
     name = random.choice(("key", "k"))
     text, suffix = spelled(
         random, {name: "key"}, f"window({name}, {written})", f"{target}({name})", said
@@ -129,9 +120,7 @@ def drawn_keys(random: Random) -> KeyFit:
         )
         made[shared + word] = None
     return KeyFit(
-        text, suffix, longest, target, said.get("method", "gram"), incremental,
-        said.get("bounds", "widened" if incremental else "rescan") == "widened",
-        tuple(made), changes,
+        text, suffix, longest, target, str(said.get("method", "gram")), tuple(made), changes,
     )  # fmt: skip
 
 
@@ -209,14 +198,13 @@ def _exact_bounds(a: list[list[int]], b: list[int], live: Any, fit: Fit) -> tupl
 def key_faults(made: KeyFit, design: Any, work: Any, run: Any) -> list[str]:
     """Return what of a golden run is not as the kernel and rational arithmetic say."""
     plan = design.plan
-    said = (made.method, made.target, made.incremental, made.widened)
-    own = (plan.method, plan.target, plan.sums == "incremental", plan.bounds == "widened")
-    wrong = [] if said == own else [f"the engine is {own}"]
+    own = (plan.method, plan.target)
+    wrong = [] if own == (made.method, made.target) else [f"the engine is {own}"]
     random_ = design.refits(20 * made.changes.groups, changes=made.changes)
     if any(window.length != made.longest for _, window in random_.loaded):
         wrong.append("random keys have other windows")
-    if (made.method, made.target) != ("givens", "slot"):
-        wrong += [] if design.trainer().longest == made.longest else ["an index has other windows"]
+    if design.trainer().longest != made.longest:
+        wrong.append("an index has other windows")
     weights = np.asarray(float32.decode(run.codes["weights"]), dtype=np.float32)
     folded, place = {}, -1
     replayed = _groups(made, work.rounds[0].jobs)
@@ -259,7 +247,7 @@ def key_faults(made: KeyFit, design: Any, work: Any, run: Any) -> list[str]:
                 wrong.append(
                     f"bounds of a pass are {fit.err_min} to {fit.err_max}, not {low} to {high}"
                 )
-            if job.memo is None or not made.widened:
+            if job.memo is None or made.target == "rank":
                 wrong += [] if fit.rescanned else ["bounds of no pass"]
     return wrong
 

@@ -14,7 +14,6 @@ from penstock.errors import Conflict
 from penstock.host.sources import RandomOptions, Table
 from penstock.host.workloads import Changes, Refits, TooFew
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Bounds, Sums
 
 __all__ = [
     "Asked",
@@ -103,9 +102,8 @@ def _limited_rows(rows: int, changes: Changes, plan: FitPlan, where: str) -> Non
             what = f"{getattr(changes, name):,} keys at once"
             hint = "fewer will do: a group has some 1,000 keys"
             raise _too_many(what, MOST_CHANGES, f"--{name}", hint)
-    scans = plan.sums is Sums.SCAN or plan.bounds is Bounds.RESCAN
     changed = changes.groups * changes.refits * (changes.new + changes.gone)
-    read = rows * (1 + changes.refits * scans) + changed
+    read = rows * (1 + changes.refits * (not plan.incremental)) + changed
     if read > MOST_ROWS:
         hint = "fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each"
         raise _too_many(f"{read:,} rows in all fits", MOST_ROWS, "--refits", hint)

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.dsl.core.diagnostics import Span
 from penstock.dsl.qr.kernel import FitGraph
-from penstock.models.qr.job import Bounds, Label, Method
+from penstock.models.qr.job import Label, Method
 
 __all__ = ["graph_from", "graph_json"]
 
@@ -18,7 +18,6 @@ def graph_json(graph: FitGraph) -> dict[str, Any]:
         **vars(graph),
         "target": graph.target and graph.target.value,
         "method": graph.method.value,
-        "bounds": graph.bounds.value,
         "span": graph.span.to_json(),
     }
 
@@ -26,6 +25,5 @@ def graph_json(graph: FitGraph) -> dict[str, Any]:
 def graph_from(data: Mapping[str, Any]) -> FitGraph:
     """Return the graph of `graph_json`."""
     target = data["target"] and Label(data["target"])
-    method, bounds = Method(data["method"]), Bounds(data["bounds"])
-    span = Span(**data["span"])
-    return FitGraph(**{**data, "target": target, "method": method, "bounds": bounds, "span": span})
+    method, span = Method(data["method"]), Span(**data["span"])
+    return FitGraph(**{**data, "target": target, "method": method, "span": span})

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.diagnostics import Span
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Given, Result, Workload
-from penstock.host.workloads import Changes, Refits, Round, TooMany
+from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.bound import Machine
 from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.mapping import Storage
@@ -101,9 +101,7 @@ class FitDesign(AnyFit):
         cycles, with "rtl" an `EngineBackend`, to be closed by the caller, with "board" one on
         `device`, which `penstock.open` gives.
 
-        Raises ValueError for another backend, for a `device` that does not go with it, and for
-        method "givens" with target slot, whose tombstones would keep their slots: an index has no
-        such engine. Raises DeviceError where the device runs another design.
+        Raises ValueError for another backend, and for a `device` that does not go with it. Raises DeviceError where the device runs another design.
         """
         from penstock.host.learned_index import Trainer
 
@@ -161,8 +159,7 @@ class FitDesign(AnyFit):
 
 
 class Refitting(Workload):
-    """Fits of groups of keys, then refits round by round. Raises KernelError (E701) where groups
-    have more rows than blocks hold.
+    """Fits of groups of keys, then refits round by round.
 
     Parameters: `name`: of the keys, for reports; `given`: what the user gave.
     """
@@ -170,17 +167,12 @@ class Refitting(Workload):
     def __init__(self, design: FitDesign, refits: Refits, name: str, given: Given) -> None:
         self.plan, self.part, self.name, self.rows = design.plan, design.target, name, refits.rows
         self.assumed = given.rows is not None and given.source is None
-        self._refits, self._given = refits, given
+        self._refits = refits
 
     @cached_property
     def rounds(self) -> list[Round]:
         """The rounds, with what the golden model makes of them."""
-        try:
-            return self._refits.play(self.plan)
-        except TooMany as problem:
-            hint = "more --groups, or target=slot(key), which has no blocks"
-            place = Span.whole(self._given.place or "--rows")
-            raise error("E701", str(problem), place, hint=hint) from None
+        return self._refits.play(self.plan)
 
     def golden(self) -> Result:
         fits = [fit for step in self.rounds for fit in step.fits]

@@ -41,7 +41,7 @@ def fit_facts(graph: FitGraph) -> Facts:
         Row("method", f"{graph.method.value}; {again}"),
     ]
     if graph.keys:
-        rows.append(Row("bounds", graph.bounds.value))
+        rows.append(Row("bounds", "widened" if graph.incremental else "by a pass over all rows"))
     return Facts(tuple(rows))
 
 
