@@ -14,9 +14,8 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.folding import Folding
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Bounds, Fit, Label, Method, Sums
+from penstock.models.qr.job import Fit, Label, Method
 from penstock.models.qr.layout import Size, row_stride
-from penstock.models.qr.ranks import BLOCK_ROWS
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.rotations import alone
 from penstock.targets import target_named as target
@@ -24,8 +23,8 @@ from penstock.targets import target_named as target
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
 MEMORY = FixedLatency(40, 64)
-#: a pass over all rows when the window is this much wider than at the last one; for ranks so much that it is no wider than one of slots at half density
-WIDER, WIDE = 1.5, 2
+#: a pass over all rows when the window is this much wider than at the last one
+WIDER = 1.5
 #: a group in slots that has grown so much since it was trained is trained afresh, its array spread anew
 GROWN = 1.4
 BASE = FitPlan(
@@ -38,41 +37,7 @@ BASE = FitPlan(
     contexts=4,
     jobs=32,
 )
-VARIANTS = {
-    "rank, scan, rescan": replace(BASE, target=Label.RANK, sums=Sums.SCAN, bounds=Bounds.RESCAN),
-    "rank, blocks, rescan": replace(
-        BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.RESCAN, blocks=256
-    ),
-    "rank, blocks, widened": replace(
-        BASE, target=Label.RANK, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED, blocks=256
-    ),
-    "slot, moves, widened": replace(
-        BASE, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED
-    ),
-}
-
-
-#: an engine of its own for short windows, two blocks in a word
-NARROW = replace(
-    VARIANTS["rank, blocks, widened"],
-    n_max=9,
-    gram_lanes=45,
-    lanes=9,
-    solvers=2,
-    blocks=128,
-    row_units=8,
-)
-
-
-def blocks_for(config: FitPlan, rows: int) -> FitPlan:
-    """An engine with blocks as it is for groups of so many rows: 8 to 20 rows a block; more rows a cycle in passes where these are short."""
-    if not config.blocks or config is NARROW:
-        return config
-    return replace(
-        config,
-        blocks=64 if rows <= 1000 else 256,
-        row_units=8 if rows <= 1000 else config.row_units,
-    )
+SLOTS = replace(BASE, target=Label.SLOT)
 
 
 def sequence(
@@ -140,42 +105,27 @@ def refits(options: Options) -> str:
     rows = []
     part = target("vu9p")
     memory = FixedLatency(part.latency, part.bytes_per_cycle)
-    steady = {
-        f"{name}; 50 rows out as well": VARIANTS[name]
-        for name in ("rank, blocks, widened", "slot, moves, widened")
-    }
-    growing = {
-        f"slot, moves, widened; trained afresh after each {GROWN - 1:.0%} of growth, which counts": VARIANTS[
-            "slot, moves, widened"
-        ]
-    }
+    steady = "slots; 50 rows out as well"
+    growing = f"slots; trained afresh after each {GROWN - 1:.0%} of growth, which counts"
     cores = {}
     for shape in SHAPES[:1] if options.quick else SHAPES:
-        # one core refits groups in slots, each as the first rows of "slot, moves, widened" do
+        # one core refits groups in slots, each as the first rows of "slots" do
         moved = {9: 38, 33: 10}[shape[1]]
         cores[shape] = keys_seconds(*shape, NEW, moved, 20 if options.quick else 2000) * 1e6
-        narrow = (
-            {"rank, blocks, widened; an engine of 9 columns, 64 groups": NARROW}
-            if shape[1] <= NARROW.n_max
-            else {}
-        )
-        for name, config in sorted((VARIANTS | steady | growing | narrow).items()):
-            config = blocks_for(config, shape[0])
+        for name in ("ranks", "slots", steady, growing):
+            config = BASE if name == "ranks" else SLOTS
             at_500, at_5000 = (
-                (60, 20) if name in steady else (20, 60) if name in growing else (4, 20)
+                (60, 20) if name == steady else (20, 60) if name == growing else (4, 20)
             )
             count = 4 if options.quick else at_500 if shape[0] == 500 else at_5000
             works, ratios = sequence(
                 config,
                 *shape,
                 count,
-                NEW if name in steady else 0,
-                WIDE if config.blocks else WIDER,
-                grown=GROWN if name in growing else None,
+                NEW if name == steady else 0,
+                grown=GROWN if name == growing else None,
             )
-            cycles, least, by, read, _ = sustained(
-                config, works, memory, 64 if config is NARROW else 16
-            )
+            cycles, least, by, read, _ = sustained(config, works, memory)
             passes = sum(work.rescanned for work in works)
             moves = sum(work.size.moved for work in works) / count
             us = cycles / part.clock_mhz
@@ -196,7 +146,7 @@ def refits(options: Options) -> str:
     table = markdown(
         (
             "rows × columns",
-            "target, c, bounds",
+            "target",
             "cycles a refit",
             "bound",
             "KiB read",
@@ -208,27 +158,17 @@ def refits(options: Options) -> str:
         ),
         rows,
     )
-    said = []
-    for name, config in (
-        ("slots", VARIANTS["slot, moves, widened"]),
-        ("256 blocks, widened", VARIANTS["rank, blocks, widened"]),
-        ("64 blocks, widened", blocks_for(VARIANTS["rank, blocks, widened"], 500)),
-        ("128 blocks, widened, 9 columns", NARROW),
-    ):
-        found = estimate(config, part)
-        said.append(
-            f"{name}: "
-            + ", ".join(
-                f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}"
-                for what in ("dsp", "lut", "bram")
-            )
-        )
+    found = estimate(SLOTS, part)
+    said = ", ".join(
+        f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}"
+        for what in ("dsp", "lut", "bram")
+    )
     took = " and ".join(
         f"{micros:.2f} µs at {shape[0]:,} × {shape[1]}" for shape, micros in cores.items()
     )
     return (
         f"{table}\n\nOne core refits in slots with `benchmarks/refit.c`: {took}. {machine()}\n\n"
-        f"Estimated for {'; '.join(said)}."
+        f"Estimated for slots: {said}."
     )
 
 
@@ -246,30 +186,14 @@ def options_table(options: Options) -> str:
         root = int(np.sqrt(count))
         two = root * 4 * length + NEW * root // 2 * stride
         record = 8 + length
-        # blocks that move together: all their sums, and a quarter of the rows of a block for each change
-        number = 64 if count <= 1000 else 256
-        held = 64 * number + 4 * number + NEW * count // (4 * number) * record
-        ways = (
-            count * stride,
-            fenwick,
-            two,
-            held if count <= number * BLOCK_ROWS else None,
-            NEW * record,
-            2 * NEW * record,
-        )
-        rows.append(
-            (
-                f"{count:,} × {columns}",
-                *("–" if value is None else f"{value / 1024:,.1f}" for value in ways),
-            )
-        )
+        ways = (count * stride, fenwick, two, NEW * record, 2 * NEW * record)
+        rows.append((f"{count:,} × {columns}", *(f"{value / 1024:,.1f}" for value in ways)))
     return markdown(
         (
             "rows × columns",
             "KiB: scan",
             "Fenwick, 8-byte sums",
             "√rows blocks",
-            "blocks that move: read",
             "slots, no moves",
             "slots, a move each",
         ),
@@ -282,35 +206,19 @@ def traffic(options: Options) -> str:
     rows = []
     memory = FixedLatency(40, 64)
     for count in (500, 5000) if options.quick else (500, 5000, 15_000, 50_000, 500_000):
-        cells = [f"{count:,}"]
-        for name in ("slot, moves, widened", "rank, blocks, widened"):
-            config = blocks_for(VARIANTS[name], count)
-            slot = config.target is Label.SLOT
-            if not slot and count > config.blocks * BLOCK_ROWS:
-                cells += ["–"] * 4
-                continue
-            works, _ = sequence(config, count, 33, 1, wider=1000)
-            assert not works[0].rescanned
-            cycles, _, _, read, written = sustained(config, works, memory, 64)
-            cells += [
+        works, _ = sequence(SLOTS, count, 33, 1, wider=1000)
+        assert not works[0].rescanned
+        cycles, _, _, read, written = sustained(SLOTS, works, memory, 64)
+        rows.append(
+            (
+                f"{count:,}",
                 f"{read * 64 / 1024:.1f}",
                 f"{written * 64 / 1024:.1f}",
                 f"{works[0].size.moved}",
                 f"{cycles:,.0f}",
-            ]
-        rows.append(tuple(cells))
-    each = ("KiB read", "KiB written", "rows moved", "cycles")
-    return markdown(
-        (
-            "rows (33 columns)",
-            *(
-                f"{name}: {what}" if not at else what
-                for name in ("slot", "rank, blocks")
-                for at, what in enumerate(each)
-            ),
-        ),
-        rows,
-    )
+            )
+        )
+    return markdown(("rows (33 columns)", "KiB read", "KiB written", "rows moved", "cycles"), rows)
 
 
 def folding(options: Options) -> str:
@@ -360,7 +268,7 @@ def engine(options: Options) -> str:
     rows = []
     count = 63
     base = FitPlan(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, row_units=2)
-    slots = replace(base, target=Label.SLOT, sums=Sums.INCREMENTAL, bounds=Bounds.WIDENED)
+    slots = replace(base, target=Label.SLOT)
     for name, config, size, rescanned in (
         ("fresh factor, slots", slots, Size(32, 64, full=True, span=128), True),
         (
@@ -400,7 +308,6 @@ def engine(options: Options) -> str:
 def whole(options: Options) -> str:
     """A whole retrain of 500 keys, 50 new, 9 columns: everything by passes over all rows, and with slots and widened bounds."""
     rows = []
-    slots = {"target": Label.SLOT, "sums": Sums.INCREMENTAL, "bounds": Bounds.WIDENED}
     by_method = {
         Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
         Method.GIVENS: FitPlan(
@@ -412,7 +319,7 @@ def whole(options: Options) -> str:
             ("passes", passes, Work.plain(Size(9, 500, inserted=NEW), True)),
             (
                 "slots",
-                replace(passes, **slots),
+                replace(passes, target=Label.SLOT),
                 Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False),
             ),
         ):
