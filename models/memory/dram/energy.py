@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from . import presets
 from .timing import Timing
 
 __all__ = ["CURRENTS", "Currents", "Picojoules", "loaded", "per_bit", "picojoules"]
@@ -31,21 +32,8 @@ class Currents:
     source: str
 
 
-_SDR = Currents(
-    3.3, 210, 19, 45, 210, 210, 240, 1,
-    "assumed: Infineon HYB39S256160T (-8), of the same size and width; its ICC1, taken for IDD0, has bursts in it, so that an ACT counts too much",
-)  # fmt: skip
 #: by preset
-CURRENTS: Mapping[str, Currents] = {
-    "sdr-60": _SDR,
-    "sdr-166": _SDR,
-    "ddr4-2400": Currents(
-        1.2, 48, 34, 43, 135, 123, 250, 8, "Micron MT40A1G8 (-083E), as in DRAMsim3's configuration"
-    ),
-    "ddr4-3200": Currents(
-        1.2, 57, 37, 52, 168, 150, 250, 8, "8 Gb of DDR4-3200, as in DRAMsim3's configuration"
-    ),
-}
+CURRENTS = {name: Currents(**given) for name, given in presets.CURRENTS.items()}
 #: pJ of a bit of a row that is opened, and of a bit that is read or written
 _OPENED, _MOVED = 0.11, 3.59
 #: refreshes in which every row has been refreshed once
