@@ -11,9 +11,11 @@ the denominators of all times: sums and maxima of integers, which neither round 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from .link.kinds import Link
 
@@ -30,7 +32,8 @@ __all__ = [
 
 #: bytes of a chunk, where nobody says: what a host's transfers usually are
 CHUNK = 1 << 20
-_Row = list[int]
+#: chunks of a run at most: those of a larger table are larger
+_MOST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -85,134 +88,59 @@ def _check_buffers(name: str, buffers: int | None) -> None:
         raise ValueError(f"{name}: there must be room for one chunk behind it")
 
 
-class _Line:
-    """Stages and chunks in ticks. `share`: the part of everything that a full chunk is."""
-
-    def __init__(
-        self, stages: Sequence[Stage | Engine], chunks: int, share: Fraction | None
-    ) -> None:
-        share = Fraction(1, max(chunks, 1)) if share is None else share
-        if not stages or chunks < 1:
-            raise ValueError("a stream has a stage and a chunk at least")
-        rest = 1 - (chunks - 1) * share
-        if not 0 < rest <= share:
-            raise ValueError(f"{chunks} chunks of {share} of all are not all of it")
-        self.stages, self.chunks = stages, chunks
-        times = []
-        for stage in stages:
-            if isinstance(stage, Engine):
-                times.append((1 / Fraction(stage.clock_hz), Fraction(0), Fraction(0)))
-            else:
-                whole = Fraction(stage.amount) / stage.rate
-                times.append((whole * share, whole * rest, Fraction(stage.latency)))
-        self.per_second = math.lcm(*(part.denominator for row in times for part in row))
-        self.times = [tuple(int(part * self.per_second) for part in row) for row in times]
-        self.back = [stage.buffers for stage in stages[:-1]] + [None]
-
-    def step(self, rows: list[_Row], k: int) -> _Row:
-        """Return the ends of chunk k; `rows`: those of the chunks before it, as far as they count."""
-        before = rows[-1] if rows else [0] * len(self.stages)
-        row: _Row = []
-        for s, stage in enumerate(self.stages):
-            start = before[s]
-            if s:
-                start = max(start, row[s - 1])
-            back = self.back[s]
-            if back is not None and back <= k:
-                start = max(start, rows[-back][s + 1])
-            full, last, latency = self.times[s]
+def _ends(
+    stages: Sequence[Stage | Engine], chunks: int, share: Fraction | None
+) -> Iterator[tuple[list[int], int]]:
+    """Yield when each stage is done with a chunk, in ticks, and how many of these a second has. `share`: the part of everything that a full chunk is."""
+    share = Fraction(1, max(chunks, 1)) if share is None else share
+    rest = 1 - (chunks - 1) * share
+    if not stages or chunks < 1 or not 0 < rest <= share:
+        raise ValueError(
+            f"{chunks} chunks of {share} of all do not pass through {len(stages)} stages"
+        )
+    times = []
+    for stage in stages:
+        if isinstance(stage, Engine):
+            times.append((1 / Fraction(stage.clock_hz), Fraction(0), Fraction(0)))
+        else:
+            whole = Fraction(stage.amount) / stage.rate
+            times.append((whole * share, whole * rest, Fraction(stage.latency)))
+    per_second = math.lcm(*(part.denominator for row in times for part in row))
+    ticks = [tuple(int(part * per_second) for part in row) for row in times]
+    back = [stage.buffers for stage in stages[:-1]] + [None]
+    rows = deque([[0] * len(stages)], max([1, *(room for room in back if room is not None)]))
+    for k in range(chunks):
+        row: list[int] = []
+        for s, (stage, (full, last, latency)) in enumerate(zip(stages, ticks, strict=True)):
+            room, start = back[s], max(rows[-1][s], row[s - 1] if s else 0)
+            if room is not None and room <= k:
+                start = max(start, rows[-room][s + 1])
             if isinstance(stage, Engine):
                 row.append(stage.serve(k, -(-start // full)) * full)
                 if row[-1] < start:
                     raise ValueError(f"{stage.name} is done with chunk {k} before it is there")
             else:
                 begins = k % stage.burst == 0 if stage.burst else k == 0
-                row.append(start + (last if k == self.chunks - 1 else full) + latency * begins)
-        return row
-
-    def rows(self, leap: bool) -> Iterator[_Row]:
-        """Yield the ends of each chunk. With `leap`, chunks whose ends follow from those before
-        them are left out; the last one never is."""
-        leap = leap and not any(isinstance(stage, Engine) for stage in self.stages)
-        period = math.lcm(
-            1, *(s.burst for s in self.stages if isinstance(s, Stage) and s.burst and s.latency)
-        )
-        deepest = max([1, *(back for back in self.back if back is not None)])
-        window = deepest + period
-        rows: list[_Row] = []
-        k, look = 0, window + period + 1
-        while k < self.chunks:
-            rows.append(self.step(rows, k))
-            yield rows[-1]
-            k += 1
-            if leap and k > look:
-                count = self._periods(rows, k, period, window)
-                if count:
-                    gain = [b - a for a, b in zip(rows[-1 - period], rows[-1], strict=True)]
-                    rows = [
-                        [end + count * g for end, g in zip(row, gain, strict=True)]
-                        for row in rows[-window:]
-                    ]
-                    k += count * period
-                    look = k + period + 1
-                look = max(look, k + window)
-            if len(rows) > 4 * (window + period):
-                del rows[: -2 * (window + period)]
-
-    def _periods(self, rows: list[_Row], k: int, period: int, window: int) -> int:
-        """Return for how many periods from chunk k on every end is that of a period before, and as
-        much later as in the period before; 0 where that cannot be said.
-
-        It can where it held throughout the window, as then each of the three terms of a start grows
-        by the same in each period: until one that grows faster overtakes.
-        """
-        if len(rows) < window + period:
-            return 0
-        gain = [b - a for a, b in zip(rows[-1 - period], rows[-1], strict=True)]
-        for at in range(-window, 0):
-            if any(b - a != g for a, b, g in zip(rows[at - period], rows[at], gain, strict=True)):
-                return 0
-        count = (self.chunks - 1 - k) // period
-        for phase in range(-period, 0):
-            for s, own in enumerate(gain):
-                terms = [(rows[phase - 1][s], own)]
-                if s:
-                    terms.append((rows[phase][s - 1], gain[s - 1]))
-                back = self.back[s]
-                if back is not None:
-                    terms.append((rows[phase - back][s + 1], gain[s + 1]))
-                start = max(end for end, _ in terms)
-                if not any(end == start and grows == own for end, grows in terms):
-                    return 0
-                for end, grows in terms:
-                    if grows > own:
-                        count = min(count, (start - end) // (grows - own))
-        return max(count, 0)
+                row.append(start + (last if k == chunks - 1 else full) + latency * begins)
+        rows.append(row)
+        yield row, per_second
 
 
 def passage(
-    stages: Sequence[Stage | Engine],
-    chunks: int,
-    share: Fraction | None = None,
-    *,
-    leap: bool = True,
+    stages: Sequence[Stage | Engine], chunks: int, share: Fraction | None = None
 ) -> tuple[Fraction, ...]:
     """Return in how many seconds each stage is done with the last of so many chunks.
 
-    `share`: which part of everything a chunk is, where the last one is smaller than the others;
-    `leap`: pass over what repeats itself. It changes nothing in what is returned. Raises ValueError.
+    `share`: which part of everything a chunk is, where the last one is smaller than the others. Raises ValueError.
     """
-    line = _Line(stages, chunks, share)
-    for row in line.rows(leap):
-        last = row
-    return tuple(Fraction(end, line.per_second) for end in last)
+    ((row, per_second),) = deque(_ends(stages, chunks, share), 1)
+    return tuple(Fraction(end, per_second) for end in row)
 
 
 def arrivals(stages: Sequence[Stage], chunks: int, share: Fraction | None = None) -> list[Fraction]:
     """Return when each chunk has left the last stage: the arrivals of an engine that never makes
     the stages wait."""
-    line = _Line(stages, chunks, share)
-    return [Fraction(row[-1], line.per_second) for row in line.rows(False)]
+    return [Fraction(row[-1], per_second) for row, per_second in _ends(stages, chunks, share)]
 
 
 @dataclass(frozen=True)
@@ -258,6 +186,7 @@ class Seconds:
         return values | {"clock_evidence": self.clock_evidence}
 
 
+@lru_cache
 def run_seconds(
     cycles: int,
     clock_mhz: Fraction | float | str,
@@ -290,6 +219,7 @@ def run_seconds(
             "bytes and cycles are not below 0; a chunk, a ring and a run have one at least"
         )
     clock, times = Fraction(str(clock_mhz)), epochs if serve else 1
+    chunk = max(chunk, -(-count * times // _MOST))
     stages = [] if disk is None else [Stage.over("disk", disk, count * times)]
     if decoded is not None:
         stages.append(Stage("host", decoded.rows * times, decoded.rows_per_s))
