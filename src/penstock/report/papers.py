@@ -10,9 +10,19 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from .rows import Chart, Column, Grid
+from .rows import Chart, Column, Facts, Grid
 
-__all__ = ["Cell", "beside", "chart", "figures", "geomean", "number", "plain", "records"]
+__all__ = [
+    "Cell",
+    "beside",
+    "chart",
+    "facts",
+    "figures",
+    "geomean",
+    "number",
+    "plain",
+    "records",
+]
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,12 @@ def figures(package: str, paper: str) -> Mapping[str, Any]:
 def records(table: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return the rows of a table by the names in its head; a row may end early."""
     return [dict(zip(table["head"], row, strict=False)) for row in table["rows"]]
+
+
+def facts(table: Mapping[str, str], **given: object) -> Facts:
+    """Return a table of texts as facts, with its `title`; `given`: what stands in braces in them."""
+    said = [(name, text.format(**given)) for name, text in table.items() if name != "title"]
+    return Facts.of(*said, title=table["title"])
 
 
 def number(value: float | None) -> str:
@@ -73,16 +89,16 @@ def beside(title: str, first: str, cells: Iterable[Cell], note: str = "") -> Gri
 
 
 def chart(
-    title: str, cells: Mapping[str, Sequence[Cell]], unit: str, *, log: bool = False
+    title: str,
+    cells: Mapping[str, Sequence[Cell]],
+    unit: str,
+    note: str = "Bars: ours. Strokes: the paper's.",
+    **more: Any,
 ) -> Chart:
     """Return bars of our numbers, with strokes where the paper's are, of one or more series of
-    cells with the same names; `log`: on a logarithmic scale."""
-    groups = [cell.name for cell in next(iter(cells.values()))]
-    data = {
-        "groups": groups,
-        "series": {name: [cell.ours for cell in each] for name, each in cells.items()},
-        "marks": {name: [cell.printed for cell in each] for name, each in cells.items()},
-        "unit": unit,
-        "log": log,
-    }
-    return Chart("bars", title, data, "Bars: ours. Strokes: the paper's.")
+    cells with the same names; `more`: as `report.bars` takes it."""
+    data: dict[str, Any] = {"groups": [cell.name for cell in next(iter(cells.values()))]}
+    data["series"] = {name: [cell.ours for cell in each] for name, each in cells.items()}
+    if any(cell.printed is not None for each in cells.values() for cell in each):
+        data["marks"] = {name: [cell.printed for cell in each] for name, each in cells.items()}
+    return Chart("bars", title, {**data, "unit": unit, **more}, note)

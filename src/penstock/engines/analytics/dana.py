@@ -291,7 +291,7 @@ def _threads(chosen: Sequence[_Work]) -> Iterator[Part]:
             title = f"Figure 12: × over one thread, {name}"
             yield beside(title, "threads", cells, _data()["notes"]["figure 12"])
     if drawn:
-        yield chart("Figure 12, threads", drawn, "× over one thread")
+        yield chart("Figure 12, threads", drawn, "× over one thread", log=False)
 
 
 def _bandwidth(chosen: Sequence[_Work]) -> Iterator[Part]:
@@ -313,7 +313,7 @@ def _bandwidth(chosen: Sequence[_Work]) -> Iterator[Part]:
     title = "Figure 14: time at the baseline ÷ time at another bandwidth"
     yield plain(title, heads, rows, _data()["notes"]["figure 14"])
     names = {"a quarter of it": found[0.25], "four times": found[4.0]}
-    yield chart("Figure 14, bandwidth", names, "baseline ÷ time")
+    yield chart("Figure 14, bandwidth", names, "baseline ÷ time", log=False)
 
 
 def _libraries(chosen: Sequence[_Work]) -> Iterator[Part]:

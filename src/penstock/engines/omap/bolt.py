@@ -16,7 +16,7 @@ from penstock.models.feasible import fullest
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import Public, bound, run
 from penstock.models.omap.pairs import PairSource
-from penstock.report.papers import Cell, beside, chart, figures, number, plain, records
+from penstock.report.papers import Cell, beside, chart, facts, figures, number, plain, records
 from penstock.report.rows import Facts, Part
 
 from .design import MapDesign
@@ -25,6 +25,10 @@ __all__ = ["Served", "parts", "peers", "served"]
 
 _TARGET, _KEY = "u55c", 0x3C4F1A2B5E6D70819203A4B5C6D7E8F9
 _SIZES = (10, 16, 18, 20, 22, 24)
+
+
+def _data() -> Mapping[str, Any]:
+    return figures(__package__, "bolt")
 
 
 def _shown(config: OmapConfig, count: int) -> list[Public]:
@@ -83,86 +87,47 @@ def _map(items: int, value: int = 8, **options: Any) -> Served | str:
     return served(design)
 
 
-def _machine() -> Facts:
-    return Facts.of(
-        (
-            "source",
-            "BOLT, arXiv 2509.01742: its abstract, and its authors' artifact. The paper's body was not "
-            "found; nor were clock, resources, cipher and what is opened in an access",
-        ),
-        ("what ours are", "the exact cycle model of maps ÷ stated clock, requests over PCIe"),
-        (
-            "machine",
-            "the artifact's Alveo U55C; PCIe's 1.26 µs a page are fitted to its rows (inferred)",
-        ),
-        (
-            "not alike",
-            "ours encrypts its pages, hides the operation and deletes; the artifact does not",
-        ),
-        title="BOLT: an oblivious map beside HBM",
-    )
-
-
 def _rows() -> Iterator[Part]:
-    single, full = [], []
-    plans = []
-    for row in records(figures(__package__, "bolt")["rows"]):
+    single, full, plans = [], [], []
+    for row in records(_data()["rows"]):
+        name, printed = row["name"], row["us"]
         found = _map(row["items"], row["value"], load=8.0, share=row["share"])
         if isinstance(found, str):
-            single.append(Cell(row["name"], row["us"], None, found))
+            single.append(Cell(name, printed, None, found))
             full.append(single[-1])
             continue
-        cause = "more pages a window: AEAD, 16-slot pages" if found.single * 1e6 > row["us"] else ""
-        single.append(
-            Cell(row["name"], row["us"], found.single * 1e6, cause or "two pages at once")
-        )
-        cause = f"{found.design.plan.window} in flight; {found.binds} binds"
-        full.append(Cell(row["name"], row["us"], found.full * 1e6, cause))
-        plan = found.design.plan
-        name, share = fullest(found.design.resources, found.design.target)
-        plans.append(
-            [
-                row["name"],
-                f"{plan.window}",
-                f"{plan.openers}, {plan.sealers}",
-                f"{share:.0%} {name.upper()}",
-            ]
-        )
-    note = "8 items a bin, as published. Not reproduced: its map without obliviousness, all in HBM (2.63 µs)."
+        slower, plan = found.single * 1e6 > printed, found.design.plan
+        cause = "more pages a window: AEAD, 16-slot pages" if slower else "two pages at once"
+        single.append(Cell(name, printed, found.single * 1e6, cause))
+        cause = f"{plan.window} in flight; {found.binds} binds"
+        full.append(Cell(name, printed, found.full * 1e6, cause))
+        what, share = fullest(found.design.resources, found.design.target)
+        part = f"{share:.0%} {what.upper()}"
+        plans.append([name, f"{plan.window}", f"{plan.openers}, {plan.sealers}", part])
+    note = _data()["notes"]["artifact"]
     yield beside("Artifact: µs an operation, one in flight", "map", single, note)
     yield beside("Artifact: µs between results, many in flight", "map", full)
-    yield chart(
-        "Artifact's rows", {"one in flight": single, "between results": full}, "µs", log=True
-    )
+    drawn = {"one in flight": single, "between results": full}
+    yield chart("Artifact's rows", drawn, "µs", log=True)
     yield plain("Our plans", ["map", "window", "openers, sealers", "part"], plans)
 
 
-def _init(items: int, found: Served) -> float:
-    """Return the seconds in which so many operations load a map."""
-    return items * found.full
-
-
 def _headlines() -> Iterator[Part]:
-    data = figures(__package__, "bolt")
-    queries, loads = [], []
-    for row in records(data["baselines"]):
-        found = _map(1 << row["log"])
-        name, why = f"{row['name']}, 2^{row['log']}", row["fairness"]
-        if isinstance(found, str):
-            queries.append(Cell(name, None, None, found))
+    found: dict[str, list[Cell]] = {"queries": [], "initialization": []}
+    for row in records(_data()["baselines"]):
+        items, name, why = 1 << row["log"], f"{row['name']}, 2^{row['log']}", row["fairness"]
+        ours = _map(items)
+        if isinstance(ours, str):
+            found["queries"].append(Cell(name, None, None, ours))
             continue
-        queries.append(Cell(name, None, row["us"] / (found.single * 1e6), why))
+        found["queries"].append(Cell(name, None, row["us"] / (ours.single * 1e6), why))
         if row["init"] > 0:
-            ours = row["init"] / _init(1 << row["log"], found)
-            loads.append(Cell(name, None, ours, "ours: as many PUTs as items; " + why))
-    note = (
-        "Ours: the artifact's µs ÷ our latency of one operation. Printed: 'up to', no row is named."
-    )
-    best = [Cell("headline", data["headlines"]["queries"], max(c.ours or 0 for c in queries))]
-    yield beside("Queries, × over earlier maps", "baseline", [*best, *queries], note)
-    best = [Cell("headline", data["headlines"]["initialization"], max(c.ours or 0 for c in loads))]
-    note = "BOLT's own initialization is a loop on the host, of plaintext."
-    yield beside("Initialization, × over earlier maps", "baseline", [*best, *loads], note)
+            gain, why = row["init"] / (items * ours.full), "ours: as many PUTs as items; " + why
+            found["initialization"].append(Cell(name, None, gain, why))
+    for what, cells in found.items():
+        best = Cell("headline", _data()["headlines"][what], max(c.ours or 0 for c in cells))
+        title = f"{what.capitalize()}, × over earlier maps"
+        yield beside(title, "baseline", [best, *cells], _data()["notes"][what])
 
 
 def peers(
@@ -172,23 +137,17 @@ def peers(
     bytes."""
     heads = [f"2^{k}" for k in _SIZES]
     ours = {k: _map(1 << k) for k in _SIZES}
-    wide = _map(1 << 20, 256)
-    rows = []
+    maps, rows = (*ours.values(), _map(1 << 20, 256)), []
     for name, what in (("latency at half load", "half"), ("between results", "full")):
-        values = [
-            None if isinstance(x, str) else getattr(x, what) * 1e6 for x in (*ours.values(), wide)
-        ]
+        values = [None if isinstance(x, str) else getattr(x, what) * 1e6 for x in maps]
         rows.append([f"Penstock, {name}", "cycle model", *map(number, values)])
     if scan:
         values = [*(scan.get(k) for k in _SIZES), wide_scan]
         rows.append(["scan in C", "this machine, now", *map(number, values)])
-    for row in records(figures(__package__, "bolt")["peers"]):
+    for row in records(_data()["peers"]):
         values = [row[str(k)] for k in _SIZES] + [row["wide"]]
         rows.append([row["name"], row["where"], *(number(v if v > 0 else None) for v in values)])
-    note = (
-        "Software hides accesses and encrypts nothing. At 2^20 BOLT is 1.4 × as fast as the best map on one "
-        "thread, and slower than its 15 shards; a scan is faster than any map below some 2^15 items."
-    )
+    note = _data()["notes"]["peers"]
     yield plain("µs an operation of other maps", ["map", "where", *heads, "256 B"], rows, note)
     if missing := [(f"2^{k}", x) for k, x in ours.items() if isinstance(x, str)]:
         yield Facts.of(*missing, title="No plan")
@@ -196,7 +155,7 @@ def peers(
 
 def parts() -> Iterator[Part]:
     """Return the report."""
-    yield _machine()
+    yield facts(_data()["facts"])
     yield from _rows()
     yield from _headlines()
     yield from peers()

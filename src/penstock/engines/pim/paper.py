@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from penstock.models.pim.system import (
     HONEST,
@@ -18,18 +19,27 @@ from penstock.models.pim.system import (
 from penstock.models.pim.system.neupims import device_bytes, latency
 from penstock.models.pim.system.operators import Category
 from penstock.models.pim.system.rounds import Design
-from penstock.report.papers import geomean, plain
-from penstock.report.rows import Chart, Facts, Grid, Part
+from penstock.report.papers import Cell, chart, facts, figures, geomean, plain
+from penstock.report.rows import Grid, Part
 
 __all__ = ["parts"]
 
 _LARGE = tuple(name for name in MODELS if name.endswith("-70b"))
 _BATCH = published.BATCHES[-1]
+#: the paper's systems, and with a plain GPU
+_SYSTEMS = published.SYSTEMS
+_ALL = ("GPU", *_SYSTEMS)
+#: cells by series; `cause`: ours under honest assumptions
+_Series = dict[str, list[Cell]]
+
+
+def _data() -> Mapping[str, Any]:
+    return figures(__package__, "pimba")
 
 
 def parts() -> Iterator[Part]:
     """Return the report: under the paper's assumptions first, then under ones that charge what it leaves out."""
-    yield _assumptions()
+    yield facts(_data()["facts"])
     yield from _figure5()
     yield from _throughput("Figure 12", "A100", published.THROUGHPUT)
     yield from _figure13()
@@ -37,52 +47,7 @@ def parts() -> Iterator[Part]:
     yield from _figure15()
     yield from _throughput("Figure 16", "H100", published.THROUGHPUT_H100)
     yield from _ours()
-    yield _causes()
-
-
-def _assumptions() -> Facts:
-    return Facts.of(
-        ("source", "Pimba, MICRO 2025; bars read off its figures, about ± 0.02"),
-        ("what ours are", "an analytical model; nothing of it ran on a GPU or on DRAM"),
-        (
-            "paper's",
-            "bandwidth of a GPU's state updates by occupancy, row timings of 1 GHz at any clock, "
-            "no tRFC",
-        ),
-        (
-            "honest",
-            "full bandwidth, row timings in nanoseconds, tRFC every tREFI, the pipeline's drain",
-        ),
-        title="Pimba: state updates beside DRAM banks",
-    )
-
-
-def _series(names: Sequence[str]) -> dict[str, list[float]]:
-    return {name: [] for name in names}
-
-
-def _ratio(ours: float, theirs: float) -> str:
-    return f"{ours / theirs:.3f}"
-
-
-def _beside(
-    title: str,
-    first: str,
-    rows: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
-    names: Sequence[str],
-    note: str = "",
-) -> Iterator[Grid]:
-    """Return two tables that fit a terminal of 80 columns, for rows of (ours, the paper's, honest) by series: numbers
-    beside the paper's; then the ratio, and what is honest."""
-    heads = [head for name in names for head in (name, "paper")]
-    beside = [[row, *(f"{x:.2f}" for o, t, _ in cells for x in (o, t))] for row, cells in rows]
-    yield plain(title, [first, *heads], beside, note)
-    held = [
-        [row, *(text for o, t, fair in cells for text in (_ratio(o, t), f"{fair:.2f}"))]
-        for row, cells in rows
-    ]
-    heads = [head for name in names for head in (f"{name} ratio", "honest")]
-    yield plain(title.replace(":", ", ratios:", 1), [first, *heads], held)
+    yield facts(_data()["causes"])
 
 
 def _served(
@@ -92,100 +57,85 @@ def _served(
     return [serve(MODELS[model], made[name], batch, assumptions=assumptions) for name in names]
 
 
+def _add(series: _Series, name: str, printed: Sequence[float], *ours: Sequence[float]) -> None:
+    """Add a group to each series: its cell by our model under the paper's assumptions and honest ones."""
+    for cells, their, mine, fair in zip(series.values(), printed, *ours, strict=True):
+        cells.append(Cell(name, their, mine, f"{fair:.2f}"))
+
+
+def _ratio(cell: Cell) -> str:
+    return f"{cell.ratio:.3f}"
+
+
+def _tables(title: str, first: str, series: _Series, note: str = "") -> Iterator[Grid]:
+    """Return two tables that fit a terminal of 80 columns: numbers beside the paper's; then the ratio, and what is honest."""
+    rows = list(zip(*series.values(), strict=True))
+    heads = [head for name in series for head in (name, "paper")]
+    numbers = [[f"{x:.2f}" for c in row for x in (c.ours, c.printed)] for row in rows]
+    beside = [[row[0].name, *cells] for row, cells in zip(rows, numbers, strict=True)]
+    yield plain(title, [first, *heads], beside, note)
+    held = [[row[0].name, *(text for c in row for text in (_ratio(c), c.cause))] for row in rows]
+    heads = [head for name in series for head in (f"{name} ratio", "honest")]
+    yield plain(title.replace(":", ", ratios:", 1), [first, *heads], held)
+
+
 def _throughput(
     figure: str, gpu: str, bars: dict[str, tuple[tuple[float, ...], ...]]
 ) -> Iterator[Part]:
     """Return tokens a second beside a plain GPU: a table, and a chart for each size of model."""
-    names = published.SYSTEMS
-    rows: list[tuple[str, list[tuple[float, float, float]]]] = []
-    worst = 0.0
-    series, marks = _series(names), _series(names)
-    groups: list[str] = []
+    series: _Series = {name: [] for name in _SYSTEMS}
+    unit = "tokens a second, GPU = 1"
     for model, batches in bars.items():
         for batch, theirs in zip(published.BATCHES, batches, strict=True):
-            ours = _gains(model, gpu, batch, PUBLISHED)
-            honest = _gains(model, gpu, batch, HONEST)
-            both = list(zip(ours, theirs, honest, strict=True))
-            for name, (mine, their, _) in zip(names, both, strict=True):
-                worst = max(worst, abs(mine / their - 1))
-                series[name].append(mine)
-                marks[name].append(their)
-            groups.append(f"{model} {batch}")
-            rows.append((groups[-1], both))
-    title = f"{figure}: tokens a second on {gpu}, GPU = 1"
+            ours = (_gains(model, gpu, batch, a) for a in (PUBLISHED, HONEST))
+            _add(series, f"{model} {batch}", theirs, *ours)
+    worst = max(abs((cell.ratio or 0) - 1) for cells in series.values() for cell in cells)
     note = f"Every bar is within {worst:.1%} of the paper's under its assumptions."
-    yield from _beside(title, "model, batch", rows, names, note)
-    step = 3 * 6
-    for start in range(0, len(groups), step):
-        part = slice(start, start + step)
-        yield Chart(
-            "bars",
-            f"{figure}, {gpu}, {'models of 70 billion' if groups[start] in _large() else 'small models'}",
-            {
-                "groups": groups[part],
-                "series": {name: values[part] for name, values in series.items()},
-                "marks": {name: values[part] for name, values in marks.items()},
-                "unit": "tokens a second, GPU = 1",
-                "line": 1.0,
-            },
-            "Bars: our model under the paper's assumptions. Strokes: the paper's bars.",
-        )
+    title = f"{figure}: tokens a second on {gpu}, GPU = 1"
+    yield from _tables(title, "model, batch", series, note)
+    models, step = list(bars), 6
+    for start in range(0, len(models), step):
+        size = "models of 70 billion" if models[start] in _LARGE else "small models"
+        part = slice(start * len(published.BATCHES), (start + step) * len(published.BATCHES))
+        shown = {name: cells[part] for name, cells in series.items()}
+        yield chart(f"{figure}, {gpu}, {size}", shown, unit, _data()["notes"]["bars"], line=1.0)
     if others := [name for name in MODELS if name not in bars]:
-        gains = {
-            f"{model} {batch}": _gains(model, gpu, batch, PUBLISHED)
-            for model in others
-            for batch in published.BATCHES
-        }
-        yield Chart(
-            "bars",
-            f"{figure}, {gpu}, small models",
-            {
-                "groups": list(gains),
-                "series": {name: [g[n] for g in gains.values()] for n, name in enumerate(names)},
-                "unit": "tokens a second, GPU = 1",
-                "line": 1.0,
-            },
-            "Our model under the paper's assumptions. The paper's figure has models of 70 billion alone.",
-        )
-
-
-def _large() -> set[str]:
-    return {f"{name} {batch}" for name in _LARGE for batch in published.BATCHES}
+        series = {name: [] for name in _SYSTEMS}
+        for model in others:
+            for batch in published.BATCHES:
+                gains = _gains(model, gpu, batch, PUBLISHED)
+                for cells, gain in zip(series.values(), gains, strict=True):
+                    cells.append(Cell(f"{model} {batch}", None, gain))
+        note = _data()["notes"]["small"]
+        yield chart(f"{figure}, {gpu}, small models", series, unit, note, line=1.0)
 
 
 def _gains(model: str, gpu: str, batch: int, assumptions: Assumptions) -> list[float]:
-    base, *others = _served(model, gpu, batch, assumptions, ("GPU", *published.SYSTEMS))
+    base, *others = _served(model, gpu, batch, assumptions, _ALL)
     return [base.latency / other.latency for other in others]
 
 
 def _figure5() -> Iterator[Part]:
     titles = (Design.TIME_MULTIPLEXED.title, Design.PIPELINED.title)
-    rows, series, marks = [], _series(titles), _series(titles)
+    rows, series = [], {title: list[Cell]() for title in titles}
     for model, theirs in published.UPDATE_SPEEDUP.items():
-        served = {
-            a: _served(model, "A100", _BATCH, a, ("GPU", *titles)) for a in (PUBLISHED, HONEST)
-        }
-        for n, (title, their) in enumerate(zip(titles, theirs, strict=True), 1):
-            mine, fair = (
-                parts_[0].seconds[Category.STATE_UPDATE] / parts_[n].seconds[Category.STATE_UPDATE]
-                for parts_ in served.values()
-            )
-            cells = [f"{mine:.2f}", f"{their:.2f}", _ratio(mine, their), f"{fair:.2f}"]
-            rows.append([f"{model}, {title}", *cells])
-            series[title].append(mine)
-            marks[title].append(their)
+        ours = []
+        for assumptions in (PUBLISHED, HONEST):
+            base, *others = _served(model, "A100", _BATCH, assumptions, ("GPU", *titles))
+            update = base.seconds[Category.STATE_UPDATE]
+            ours.append([update / other.seconds[Category.STATE_UPDATE] for other in others])
+        _add(series, model, theirs, *ours)
+        for title, cells in series.items():
+            cell = cells[-1]
+            numbers = (f"{cell.ours:.2f}", f"{cell.printed:.2f}", _ratio(cell), cell.cause)
+            rows.append([f"{model}, {title}", *numbers])
     heads = ["model, units", "ours", "paper", "ratio", "honest"]
-    name = f"Figure 5: state updates a second, batch {_BATCH}, A100 = 1"
-    yield plain(name, heads, rows)
-    data = {"groups": list(published.UPDATE_SPEEDUP), "series": series, "marks": marks}
-    yield Chart(
-        "bars", "Figure 5", {**data, "unit": "state updates a second, GPU = 1", "line": 1.0}
-    )
+    yield plain(f"Figure 5: state updates a second, batch {_BATCH}, A100 = 1", heads, rows)
+    yield chart("Figure 5", series, "state updates a second, GPU = 1", "", line=1.0)
 
 
 def _figure13() -> Iterator[Part]:
     """Return the latency of a token of models of 70 billion by category, and its two averages."""
-    names = ("GPU", *published.SYSTEMS)
     rows = []
     gains: dict[tuple[Category, str], list[float]] = {}
     drawn = (Category.STATE_UPDATE, Category.ATTENTION)
@@ -193,7 +143,7 @@ def _figure13() -> Iterator[Part]:
     wholes: dict[str, list[float]] = {}
     for model in _LARGE:
         for batch in published.BATCHES:
-            served = _served(model, "A100", batch, PUBLISHED, names)
+            served = _served(model, "A100", batch, PUBLISHED, _ALL)
             whole = served[0].latency
             if batch == _BATCH:
                 wholes[model] = [breakdown.latency / whole for breakdown in served]
@@ -201,7 +151,7 @@ def _figure13() -> Iterator[Part]:
                     if served[0].seconds[category]:
                         parts_ = [breakdown.seconds[category] / whole for breakdown in served]
                         shares[category][model] = parts_
-                for name, breakdown in zip(names, served, strict=True):
+                for name, breakdown in zip(_ALL, served, strict=True):
                     cells = [breakdown.seconds[c] / whole for c in Category]
                     cells.append(breakdown.latency / whole)
                     rows.append([f"{model} {name}", *(f"{100 * cell:.1f}" for cell in cells)])
@@ -220,86 +170,62 @@ def _figure13() -> Iterator[Part]:
         Category.ATTENTION: published.ATTENTION_LATENCY,
     }
     means = []
-    ours: dict[str, list[float]] = {}
-    marks: dict[str, list[float]] = {}
+    averages: _Series = {}
     for (category, name), values in gains.items():
-        mean = geomean(values)
-        their = theirs[category][name != "GPU"]
-        means.append([f"{category}, beside {name}", f"{mean:.1f}", f"{their}", _ratio(mean, their)])
-        ours.setdefault(f"beside {name}", []).append(mean)
-        marks.setdefault(f"beside {name}", []).append(their)
+        cell = Cell(str(category), theirs[category][name != "GPU"], geomean(values))
+        averages.setdefault(f"beside {name}", []).append(cell)
+        numbers = (f"{cell.ours:.1f}", f"{cell.printed}", _ratio(cell))
+        means.append([f"{category}, beside {name}", *numbers])
     title = "Figure 13: Pimba's latency, times better (mean of all batches)"
     yield plain(title, ["operator", "ours", "paper", "ratio"], means)
     for what, bars in (("all", wholes), *((str(c), shares[c]) for c in drawn)):
-        data = {
-            "groups": list(bars),
-            "series": {name: [v[n] for v in bars.values()] for n, name in enumerate(names)},
-            "unit": "of the GPU's latency",
+        series = {
+            name: [Cell(model, None, values[n]) for model, values in bars.items()]
+            for n, name in enumerate(_ALL)
         }
-        yield Chart("bars", f"Figure 13, {what}", data, f"Batch {_BATCH}, models of 70 billion.")
-    data = {
-        "groups": list(map(str, theirs)),
-        "series": ours,
-        "marks": marks,
-    }
-    note = "Bars: our model under the paper's assumptions. Strokes: the paper's averages."
-    yield Chart(
-        "bars", "Figure 13, averages", {**data, "unit": "times less time", "line": 1.0}, note
-    )
+        note = f"Batch {_BATCH}, models of 70 billion."
+        yield chart(f"Figure 13, {what}", series, "of the GPU's latency", note)
+    note = _data()["notes"]["averages"]
+    yield chart("Figure 13, averages", averages, "times less time", note, line=1.0)
 
 
 def _figure14() -> Iterator[Part]:
-    names = published.SYSTEMS
-    series, marks = _series(names), _series(names)
-    rows: list[tuple[str, list[tuple[float, float, float]]]] = []
+    series: _Series = {name: [] for name in _SYSTEMS}
     for model, theirs in published.ENERGY.items():
-        made = {a: _served(model, "A100", _BATCH, a, ("GPU", *names)) for a in (PUBLISHED, HONEST)}
-        cells = []
-        for n, (name, their) in enumerate(zip(names, theirs, strict=True), 1):
-            mine, fair = (served[n].picojoules / served[0].picojoules for served in made.values())
-            cells.append((mine, their, fair))
-            series[name].append(mine)
-            marks[name].append(their)
-        rows.append((model, cells))
+        ours = []
+        for assumptions in (PUBLISHED, HONEST):
+            base, *others = _served(model, "A100", _BATCH, assumptions, _ALL)
+            ours.append([other.picojoules / base.picojoules for other in others])
+        _add(series, model, theirs, *ours)
     title = f"Figure 14: energy of a token, batch {_BATCH}, GPU = 1"
-    yield from _beside(title, "model", rows, names)
-    data = {"groups": list(published.ENERGY), "series": series, "marks": marks}
-    yield Chart("bars", "Figure 14", {**data, "unit": "energy, GPU = 1", "line": 1.0})
+    yield from _tables(title, "model", series)
+    yield chart("Figure 14", series, "energy, GPU = 1", "", line=1.0)
 
 
 def _figure15() -> Iterator[Part]:
     model, prompt = "zamba2-70b", 1024
     shape, made = MODELS[model], systems()
-    rows, sizes, ours = [], [], _series(("NeuPIMs", "Pimba"))
+    times: _Series = {"NeuPIMs": [], "Pimba": []}
+    sizes: _Series = {"NeuPIMs": [], "Pimba": []}
     for n, token in enumerate(published.NEUPIMS_TOKENS):
         context = prompt + token - 1
         pimba = serve(shape, made["Pimba"], _BATCH, prompt=context, tokens=2).latency
-        times = {"NeuPIMs": latency(shape, _BATCH, context) * 1e3, "Pimba": pimba * 1e3}
-        rows.append([str(token)])
-        sizes.append([str(token)])
+        took = {"NeuPIMs": latency(shape, _BATCH, context) * 1e3, "Pimba": pimba * 1e3}
         for name, system in (("NeuPIMs", made["GPU"]), ("Pimba", made["Pimba"])):
             theirs, held = (values[n] for values in published.NEUPIMS[name])
             size = device_bytes(shape, system, _BATCH, context + 1) / 2**30
-            rows[-1] += [f"{times[name]:.1f}", f"{theirs}", _ratio(times[name], theirs)]
-            sizes[-1] += [f"{size:.1f}", f"{held}", _ratio(size, held)]
-            ours[name].append(times[name])
-    heads = ["token"]
-    for name in ours:
-        heads += [name, "paper", "ratio"]
-    note = (
-        "The paper's NeuPIMs was drawn with a simulator that is not public. Ours hides attention under the "
-        "matrix products and leaves state updates to the GPU."
-    )
+            times[name].append(Cell(str(token), theirs, took[name]))
+            sizes[name].append(Cell(str(token), held, size))
+    heads = ["token", *(head for name in times for head in (name, "paper", "ratio"))]
     where = f"of {model}, batch {_BATCH}, 8 devices"
-    yield plain(f"Figure 15: milliseconds of a token {where}", heads, rows, note)
-    yield plain(f"Figure 15: GiB of a device {where}", heads, sizes)
-    data = {
-        "groups": [str(token) for token in published.NEUPIMS_TOKENS],
-        "series": ours,
-        "marks": {name: list(values[0]) for name, values in published.NEUPIMS.items()},
-        "unit": "ms a token",
-    }
-    yield Chart("bars", "Figure 15", data)
+    note = _data()["notes"]["figure 15"]
+    for what, series in (("milliseconds of a token", times), ("GiB of a device", sizes)):
+        rows = [
+            [row[0].name, *(x for c in row for x in (f"{c.ours:.1f}", f"{c.printed}", _ratio(c)))]
+            for row in zip(*series.values(), strict=True)
+        ]
+        yield plain(f"Figure 15: {what} {where}", heads, rows, note if series is times else "")
+    yield chart("Figure 15", times, "ms a token", "")
 
 
 def _ours() -> Iterator[Part]:
@@ -316,35 +242,9 @@ def _ours() -> Iterator[Part]:
             for mine in others[1:]:
                 gained[-1].append(f"{theirs.seconds[operator] / mine.seconds[operator]:.2f}")
             tokens[-1] += [f"{base.latency / other.latency:.2f}" for other in others]
-    note = "Two halves keep tCCD_S between bank groups; four groups take COMP as local to its bank."
+    note = _data()["notes"]["schedules"]
     title = f"Our schedules of the same units, batch {_BATCH}, A100"
     heads = ["model, operator", "paper's: halves", "groups", "honest: halves", "groups"]
     yield plain(f"{title}: the operator's gain", heads, gained, note)
     heads = ["model", "paper's: Pimba", "halves", "groups", "honest: Pimba", "halves", "groups"]
     yield plain(f"{title}: tokens a second, GPU = 1", heads, tokens)
-
-
-def _causes() -> Facts:
-    return Facts.of(
-        (
-            "GPU's state updates",
-            "a thread block for each head and request: with few heads a device, most processors idle, "
-            "and the paper lets bandwidth fall with them; at full bandwidth the gain of models with few "
-            "heads is smaller",
-        ),
-        (
-            "row timings",
-            "clocks of 1 GHz at 1.512 and 2.626 GHz: rows open and close in 9.3 and 5.3 ns instead of 14",
-        ),
-        (
-            "refresh",
-            "the public simulator waits for the end of each refresh interval and charges no tRFC: "
-            "its refresh manager never issues a refresh",
-        ),
-        (
-            "energy",
-            "the public simulator adds a COMP once for 16 banks, and a result eight times; "
-            "honest energies count each as what it is",
-        ),
-        title="What explains the differences",
-    )

@@ -17,13 +17,14 @@ from penstock.report.papers import (
     Cell,
     beside,
     chart,
+    facts,
     figures,
     geomean,
     number,
     plain,
     records,
 )
-from penstock.report.rows import Facts, Part
+from penstock.report.rows import Part
 from penstock.targets import target_named
 
 from .keys import FitDesign
@@ -80,32 +81,6 @@ def _engine(columns: int) -> tuple[int, float]:
     return cycles, cycles / (_part().clock_mhz * 1e6)
 
 
-def _machine() -> Facts:
-    name, share = fullest(_design().resources, _design().target)
-    return Facts.of(
-        (
-            "source",
-            "SIA, PVLDB 17(8), 2024: its abstract and its published code; the body was not found",
-        ),
-        (
-            "machine",
-            "Arria 10 GX 1150 of Intel's HARP (inferred: the code names HARP); 200 MHz and 12.8 GB/s are "
-            "assumed, and counts are by AMD's rules, a LUT for an ALM",
-        ),
-        ("our plan", f"{_design().text()}; {share:.0%} of the {name.upper()}"),
-        (
-            "model",
-            "16 threads, one trainer, sustained: the slower of them counts; a refit of 500 keys for 50 new ones. "
-            "The engine's port is the link to the host's memory; locks and the call's latency are not in it",
-        ),
-        (
-            "times",
-            "of index, merge and trainers in software: measured, one Zen 5 core, November 2026",
-        ),
-        title="SIA: refits of a learned index",
-    )
-
-
 def _refits() -> Iterator[Part]:
     rows = []
     for columns in ("9", "33"):
@@ -151,18 +126,18 @@ def _headlines() -> Iterator[Part]:
     )
     yield plain("Million operations a second by trainer", heads, rows, note)
     for name, printed in _data()["headlines"].items():
-        cause = (
-            f"ours: the engine ÷ SIndex's trainer, all else equal; ÷ the same algorithm in C it is "
-            f"{geomean(over_c[name]):.2f} ×. The paper's is of whole indexes"
-        )
+        cause = _data()["notes"]["cause"].format(over_c=geomean(over_c[name]))
         cells.append(Cell(name, printed, geomean(gains[name]), cause))
-    note = "Ours: geometric mean over workloads and both widths. Most of the gain is the algorithm's, not the hardware's."
+    note = _data()["notes"]["headlines"]
     yield beside("Headlines: × the operations a second", "workload", cells, note)
-    yield chart("Headlines", {"engine ÷ SIndex's trainer": cells}, "× the operations a second")
+    drawn = {"engine ÷ SIndex's trainer": cells}
+    yield chart("Headlines", drawn, "× the operations a second", log=False)
 
 
 def parts() -> Iterator[Part]:
     """Return the report."""
-    yield _machine()
+    name, share = fullest(_design().resources, _design().target)
+    plan = f"{_design().text()}; {share:.0%} of the {name.upper()}"
+    yield facts(_data()["facts"], plan=plan)
     yield from _refits()
     yield from _headlines()
