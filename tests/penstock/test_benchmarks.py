@@ -47,17 +47,6 @@ def test_simulates(script: str) -> None:
     assert "| --- |" in run(f"{script}.py", "--quick")
 
 
-def test_rate_of_maps() -> None:
-    made = run("maps.py", "--values", "8", "64", "--capacity", "300", "--ops", "40")
-    assert made.count("| not run |") == 2
-
-
-@pytest.mark.long
-def test_rate_of_maps_in_hardware() -> None:
-    made = run("maps.py", "--values", "8", "--capacity", "2000", "--ops", "300", "--rtl")
-    assert "cycles, as the model |" in made
-
-
 def test_page_has_all_parts() -> None:
     code = (
         "import importlib, everything, page; "
