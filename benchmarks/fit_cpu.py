@@ -12,7 +12,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from common import SEED, Options, Section, machine, main, markdown, random_table, repeated, versions
-from refit_core import COMMAND, keys_seconds, table_seconds
 
 from penstock.api import Table, compile
 from penstock.boards.catalogue import boards
@@ -20,6 +19,7 @@ from penstock.boards.clocks import REACH
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.dsl.qr.plan import Load, lower
+from penstock.engines.qr.refit_c import FLAGS, GROUPS, REPEATS, Group, address, agree, keys_seconds
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, run
@@ -35,9 +35,9 @@ from penstock.targets import target_named as target
 
 SHAPES = ((500, 9), (5000, 33))
 NEW = 50
-#: the engine's algorithm in `refit.c`
+#: the engine's algorithm in C
 _CORE = "C: slots, moves, widened bounds"
-_SAID = f"With {versions('scipy')}, one thread; C by {' '.join(COMMAND[:3])}."
+_SAID = f"With {versions('scipy')}, one thread; C by {'gcc ' + ' '.join(FLAGS[2:4])}."
 TARGETS = ("vu9p", "kcu105", "u55c", "ulx3s-85f-sdram")
 #: boards whose device's block RAM is the engine's memory, at the clock that such an engine was placed with
 BOARDS = ("ulx3s-85f", "ecp5-evn")
@@ -224,6 +224,31 @@ def column_ways(rows: int, features: int) -> dict[str, Callable[[], Any]]:
         "Gram of all rows, Cholesky": lambda: dposv(a[left].T @ a[left], y[left] @ a[left])[1],
         "Gram update, Cholesky": refit,
     }
+
+
+def table_seconds(rows: int, features: int, change: int, repeats: int = REPEATS) -> float:
+    """Return the least seconds of a refit of a table when `change` rows come and as many go."""
+    columns, source = features + 1, np.random.default_rng(1)
+    values = source.standard_normal((rows + change, columns)).astype(np.float32)
+    values[:, -1] = values[:, :-1] @ source.standard_normal(features)
+    scale = 2.0 ** (16 - np.ceil(np.log2(np.abs(values).max() + 1)))
+    units = np.rint(values.astype(np.float64) * scale)
+    offsets, nothing = np.rint(units.mean(axis=0)), np.zeros((0, columns), dtype=np.float32)
+    core = Group(columns, np.zeros(columns, dtype=np.int32))
+    ends = (address(offsets), ctypes.c_double(scale))
+    for at in range(0, rows, change):
+        first = values[at : min(at + change, rows)]
+        core.library.refit_table(
+            address(core.bytes), address(first), len(first), address(nothing), 0, *ends
+        )
+    come = values[rows:]
+    refit = (address(come), change, address(values), change, *ends)
+    core.library.refit_table(address(core.bytes), *refit)
+    a = units[change:] - offsets
+    a, b = np.column_stack([np.ones(len(a)), a[:, :-1]]), a[:, -1]
+    agree(a @ core.weights, a @ np.linalg.lstsq(a, b, rcond=None)[0])
+    groups = core.many()
+    return float(core.library.time_table(address(groups), GROUPS, *refit, repeats))
 
 
 def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:

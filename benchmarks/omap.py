@@ -6,13 +6,8 @@ and a linear scan in C that is timed here.
 
 from __future__ import annotations
 
-import ctypes
-import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
-from functools import cache
 from math import log2
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +20,7 @@ from penstock.dsl.omap.kernel import bytes as bytes_
 from penstock.engines.omap import bolt
 from penstock.engines.omap.bolt import Served, served
 from penstock.engines.omap.design import MapDesign
+from penstock.engines.omap.scan import scan_seconds
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.tails import total
 from penstock.targets import target_named
@@ -151,48 +147,6 @@ def _model(options: Options) -> str:
 # beside others
 
 
-def _wide() -> list[str]:
-    """Return the flags for vectors of 512 bits, which a GCC older than the processor leaves out."""
-    names = ("avx512f", "avx512dq", "avx512bw", "avx512vl")
-    flags = Path("/proc/cpuinfo").read_text().split()
-    if any(name not in flags for name in names):
-        return []
-    return ["-mprefer-vector-width=512", *(f"-m{name}" for name in names)]
-
-
-@cache
-def _scan(value_bytes: int) -> ctypes.CDLL:
-    source = Path(__file__).with_name("scan.c")
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "scan.so"
-        words = f"-DWORDS={value_bytes // 8}"
-        command = [
-            "gcc",
-            "-O3",
-            "-march=native",
-            *_wide(),
-            "-funroll-loops",
-            "-shared",
-            "-fPIC",
-            words,
-        ]
-        subprocess.run([*command, str(source), "-o", str(library)], check=True)
-        loaded = ctypes.CDLL(str(library))
-    loaded.scan_seconds.restype = ctypes.c_double
-    loaded.scan_seconds.argtypes = [ctypes.c_long] * 3
-    return loaded
-
-
-def _scan_seconds(capacity: int, value_bytes: int) -> float:
-    """Return the seconds of an operation of the linear scan."""
-    # short batches, of about a millisecond: the fastest one has met no other process
-    count = max(1, min(2000, (1 << 24) // (capacity * (8 + value_bytes))))
-    seconds = float(_scan(value_bytes).scan_seconds(capacity, count, 100))
-    if seconds < 0:
-        raise ValueError("the scan gave a wrong answer")
-    return seconds
-
-
 def _crossing(times: dict[int, float], engine: dict[int, float]) -> str:
     won = [k for k in times if times[k] > engine[k]]
     return f"2^{min(won)}" if won else "none of these capacities"
@@ -203,7 +157,7 @@ def _peers(options: Options) -> str:
     parts, scans = [], {}
     for size in (8, 256):
         engines = {k: _measured(_plan(1 << k, size), options, most=400) for k in logs}
-        scans[size] = {k: _scan_seconds(1 << k, size) * 1e6 for k in logs}
+        scans[size] = {k: scan_seconds(1 << k, size) * 1e6 for k in logs}
         rate, late = (
             {k: getattr(row, what) * 1e6 for k, row in engines.items()} for what in ("full", "half")
         )
@@ -211,8 +165,7 @@ def _peers(options: Options) -> str:
             f"Values of {size} bytes: the engine answers more operations a second than the scan from {_crossing(scans[size], rate)} on, and one "
             f"operation sooner from {_crossing(scans[size], late)} on."
         )
-    wide = scans[256][max(logs)]
-    table = written(bolt.peers(scans[8], wide))
+    table = written(bolt.peers(scans[8], scans[256][max(logs)]))
     return "\n\n".join([table, *parts, f"Scan: {machine()}"])
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 from common import Options, Section, machine, main, markdown
-from refit_core import keys_seconds
 
+from penstock.engines.qr.refit_c import keys_seconds
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import FitPlan
@@ -167,7 +167,7 @@ def refits(options: Options) -> str:
         f"{micros:.2f} µs at {shape[0]:,} × {shape[1]}" for shape, micros in cores.items()
     )
     return (
-        f"{table}\n\nOne core refits in slots with `benchmarks/refit.c`: {took}. {machine()}\n\n"
+        f"{table}\n\nOne core refits in slots with `engines/qr/refit.c`: {took}. {machine()}\n\n"
         f"Estimated for slots: {said}."
     )
 

@@ -33,7 +33,7 @@ class Peer:
     `rows`: of its data; `prepare`: makes what `run` is given, not timed; `run(prepared, rows,
     threads)`: does the work on the first rows, and returns its result; `loss`: of a result, None
     where it computes the same updates as we do; `parallel`: whether more threads than one mean
-    anything.
+    anything; `goal`: the loss that it must not exceed, where nobody says another.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Peer:
     run: Callable[[Any, int, int], Any]
     loss: Callable[[Any], float] | None = None
     parallel: bool = True
+    goal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def measure(
 ) -> list[Measured]:
     """Return what a peer takes on each number of threads, one and all unless given; `ours`: our loss,
     which its own must not exceed."""
-    prepared = peer.prepare()
+    prepared, ours = peer.prepare(), peer.goal if ours is None else ours
 
     def on(count: int) -> Measured:
         def timed(rows: int) -> tuple[float, Any]:

@@ -50,8 +50,8 @@ def test_throughput(fit: float, new: float, beside: bool) -> None:
 
 
 def test_report() -> None:
-    out = told("reproduce sia")
-    assert all(words in out for words in ("inferred", "not found", "2.60", "3.40"))
+    out = told("reproduce sia --beside cpu")
+    assert all(words in out for words in ("inferred", "not found", "2.60", "3.40", "C, here"))
     assert fullest(sia._design().resources, sia._design().target)[1] <= 0.8
     data = figures("penstock.engines.qr", "sia")
     assert data["index"]["operation"] == pytest.approx(

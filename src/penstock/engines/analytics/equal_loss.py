@@ -15,6 +15,7 @@ from penstock.host.sources import Table
 from penstock.models.heap.schema import Schema
 from penstock.models.heap.writer import write_heap
 
+from .glm import loss
 from .in_c import InC
 from .peers import peers
 
@@ -60,13 +61,7 @@ def rows_of(table: Table, features: int) -> _Rows:
 
 
 def _loss(kernel: str, rows: _Rows, w: NDArray[Any]) -> float:
-    """Return the mean loss of a model: squared, logistic or hinge."""
-    score, y = rows[:, :-1] @ np.ravel(w).astype(np.float32), rows[:, -1]
-    if kernel == "linear":
-        return float(np.mean((score - y) ** 2))
-    if kernel == "svm":
-        return float(np.mean(np.maximum(0, 1 - y * score)))
-    return float(np.mean(np.logaddexp(0, np.where(y > 0, -score, score))))
+    return loss(kernel, rows[:, :-1] @ np.ravel(w).astype(np.float32), rows[:, -1])
 
 
 def _batches(kernel: str, rows: _Rows, batch: int, epochs: int) -> _Rows:

@@ -1,4 +1,4 @@
-"""Peers of a kernel that learns from a table: C made from its graph, and NumPy on whole batches. Both make our updates."""
+"""Peers of a kernel that learns from a table: C made from its graph, and NumPy on whole batches, which make our updates; scikit-learn's model."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from penstock.host.peers import Peer
 from penstock.host.sources import Table
 from penstock.sim.native.toolchain import BuildError
 
+from .glm import NONE, scikit_learn
 from .in_c import InC
 
 __all__ = ["arrays", "peers"]
@@ -54,16 +55,25 @@ def peers(
     def doubles() -> dict[str, NDArray[Any]]:
         return {name: np.asarray(table[name], np.float64) for name in names}
 
-    numpy = Peer("NumPy", rows, doubles, in_numpy)
+    found, missing = [Peer("NumPy", rows, doubles, in_numpy)], list[str]()
     try:
         compiled = InC(graph, np.float32)
     except KeyError as unknown:
-        return [numpy], [f"C: there is none for {unknown.args[0]}"]
+        return found, [f"C: there is none for {unknown.args[0]}", NONE]
     except BuildError as failed:
-        return [numpy], [f"C: {failed}"]
+        missing.append(f"C: {failed}")
+        ours = interp.run(graph, doubles(), epochs=epochs)
+    else:
 
-    def in_c(made: NDArray[Any], count: int, threads: int) -> interp.Training:
-        return compiled.run(made[:count], epochs, threads)
+        def in_c(made: NDArray[Any], count: int, threads: int) -> interp.Training:
+            return compiled.run(made[:count], epochs, threads)
 
-    parallel = graph.merge_count != 1
-    return [Peer("C", rows, lambda: compiled.rows(table), in_c, parallel=parallel), numpy], []
+        whole = lambda: compiled.rows(table)
+        found.insert(0, Peer("C", rows, whole, in_c, parallel=graph.merge_count != 1))
+        ours = compiled.run(whole(), epochs)
+    learned = scikit_learn(graph, table, epochs or graph.epochs, ours.models)
+    if isinstance(learned, Peer):
+        found.append(learned)
+    else:
+        missing.append(learned)
+    return found, missing

@@ -20,6 +20,7 @@ from penstock.report.papers import Cell, beside, chart, facts, figures, number, 
 from penstock.report.rows import Facts, Part
 
 from .design import MapDesign
+from .scan import scan_seconds
 
 __all__ = ["Served", "parts", "peers", "served"]
 
@@ -153,9 +154,10 @@ def peers(
         yield Facts.of(*missing, title="No plan")
 
 
-def parts() -> Iterator[Part]:
-    """Return the report."""
+def parts(cpu: bool = False) -> Iterator[Part]:
+    """Return the report; `cpu`: with the scan in C on this computer."""
     yield facts(_data()["facts"])
     yield from _rows()
     yield from _headlines()
-    yield from peers()
+    scans = {k: scan_seconds(1 << k, 8) * 1e6 for k in _SIZES} if cpu else None
+    yield from peers(scans, scan_seconds(1 << 20, 256) * 1e6 if cpu else None)

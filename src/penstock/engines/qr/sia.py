@@ -28,6 +28,7 @@ from penstock.report.rows import Part
 from penstock.targets import target_named
 
 from .keys import FitDesign
+from .refit_c import keys_seconds
 
 __all__ = ["parts", "throughput"]
 
@@ -81,11 +82,21 @@ def _engine(columns: int) -> tuple[int, float]:
     return cycles, cycles / (_part().clock_mhz * 1e6)
 
 
-def _refits() -> Iterator[Part]:
+def _trainers(cpu: bool) -> list[dict[str, Any]]:
+    """Return the trainers in software; `cpu`: with the one in C on this computer."""
+    found = records(_data()["trainers"])
+    if cpu:
+        moved = min(_NEW, _NEW // 8 + 6 * _NEW**2 // _ROWS)
+        took = {c: keys_seconds(_ROWS, int(c), _NEW, moved) * 1e6 for c in ("9", "33")}
+        found.append({"name": "C, here", **took, "origin": "the same on this computer, now"})
+    return found
+
+
+def _refits(cpu: bool) -> Iterator[Part]:
     rows = []
     for columns in ("9", "33"):
         cycles, seconds = _engine(int(columns))
-        for row in records(_data()["trainers"]):
+        for row in _trainers(cpu):
             ratio = row[columns] / (seconds * 1e6)
             rows.append(
                 [columns, row["name"], number(row[columns]), f"{ratio:.2f} ×", row["origin"]]
@@ -95,24 +106,24 @@ def _refits() -> Iterator[Part]:
     yield plain("A refit of 500 rows, 50 of them new", heads, rows)
 
 
-def _served(share: float, columns: str) -> dict[str, float]:
+def _served(share: float, columns: str, cpu: bool) -> dict[str, float]:
     """Return operations a second by trainer."""
     index = _data()["index"]
     found = {}
-    fits = {row["name"]: (row[columns] * 1e-6, False) for row in records(_data()["trainers"])}
+    fits = {row["name"]: (row[columns] * 1e-6, False) for row in _trainers(cpu)}
     fits["engine"] = (_engine(int(columns))[1], True)
     for name, (fit, side) in fits.items():
         found[name] = throughput(index["operation"], index["merge"], fit, share, beside=side)
     return found
 
 
-def _headlines() -> Iterator[Part]:
+def _headlines(cpu: bool) -> Iterator[Part]:
     rows, cells = [], []
     gains: dict[str, list[float]] = {name: [] for name in _data()["headlines"]}
     over_c: dict[str, list[float]] = {name: [] for name in gains}
     for w in records(_data()["workloads"]):
         for columns in ("9", "33"):
-            speed = _served(w["new"], columns)
+            speed = _served(w["new"], columns, cpu)
             rows.append([f"{w['name']}, {columns}", *(f"{v / 1e6:.2f}" for v in speed.values())])
             for other in ("SIndex", "SIA software", "C"):
                 rows[-1].append(f"{speed['engine'] / speed[other]:.2f} ×")
@@ -134,10 +145,10 @@ def _headlines() -> Iterator[Part]:
     yield chart("Headlines", drawn, "× the operations a second", log=False)
 
 
-def parts() -> Iterator[Part]:
-    """Return the report."""
+def parts(cpu: bool = False) -> Iterator[Part]:
+    """Return the report; `cpu`: with the trainer in C on this computer."""
     name, share = fullest(_design().resources, _design().target)
     plan = f"{_design().text()}; {share:.0%} of the {name.upper()}"
     yield facts(_data()["facts"], plan=plan)
-    yield from _refits()
-    yield from _headlines()
+    yield from _refits(cpu)
+    yield from _headlines(cpu)

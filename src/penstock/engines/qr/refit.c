@@ -1,8 +1,6 @@
 /* Refits on one core of a CPU: what the engine of fits computes, as fast as we can write it in C.
  *
- * Built by benchmarks/refit_core.py for a number of columns, COLUMNS, the bias among them:
- *
- *     gcc -O3 -march=native -shared -fPIC -DCOLUMNS=9
+ * Built by refit_c.py for a number of columns, COLUMNS, the bias among them.
  *
  * refit_keys: a group of keys with target `slot`. Rows that come are added to AᵀA and c = Aᵀb in
  * exact integers, labels of rows that move change c; the matrix is eliminated in float32 with the
