@@ -50,8 +50,9 @@ def test_a_target_without_link_or_watts_says_so() -> None:
 
 def test_peers_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     found = reported("--data", "random:rows=3000", "--beside", "cpu", "--cpu-watts", "50")
-    assert {peer["name"] for peer in found["beside"]} == {"C", "NumPy"}
-    best = min(peer["seconds"] for peer in found["beside"])
+    names = {peer["name"] for peer in found["beside"]}
+    assert names - {"scikit-learn's LogisticRegression"} == {"C", "NumPy"}
+    best = min(peer["seconds"] for peer in found["beside"] if peer.get("reached") is not False)
     ratio = best / found["seconds"]["total"]
     assert found["verdict"].startswith(f"worth it: {'yes' if ratio >= 1.5 else 'no'}:")
     assert run([*MODEL[:4], "--data", "random:rows=3000", "--no-striders"]) == 0
