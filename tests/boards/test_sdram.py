@@ -21,8 +21,9 @@ from penstock.boards.top import clock_setting
 from penstock.hdl.memory import SdramController
 from penstock.hdl.soc import Soc
 from penstock.models.link import Device, Identity, Request
-from penstock.models.memory.sdram import CHIP, Command, Sdram
+from penstock.models.memory.sdram import CHIP, Command
 from testbench.link_cases import Words
+from testbench.sdram import Sdram
 from testbench.toy import CopyEngine
 
 CLOCK_HZ = 60_000_000

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""hdl/memory/sdram.py on the chip of models/memory/sdram.py, which checks its own rules."""
+"""hdl/memory/sdram.py on the chip of testbench/sdram.py, which checks its own rules."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from penstock.hdl.memory import AXI4
 from penstock.hdl.memory.sdram import SdramController
-from penstock.models.memory.sdram import CHIP, Command, Sdram, SdramError
+from penstock.models.memory.sdram import CHIP, Command, SdramError
 from testbench.pysim import simulate
+from testbench.sdram import Sdram
 
 QUICK = replace(CHIP, power_up=2_000.0)
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""SdramController: every rule of the chip's data sheet, as `models.memory.sdram.Sdram` has them,
+"""SdramController: every rule of the chip's data sheet, as `testbench.sdram.Sdram` has them,
 AXI's rules, an answer within a bound, and data by a symbolic address.
 """
 
