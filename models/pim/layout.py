@@ -125,7 +125,7 @@ class Layout:
             part,
             memory,
             size * read // part.bus_bytes,
-            [(products, [(factor, factor)])],
+            [(products, [(factor, factor, False)])],
             self.tokens,
         )
 

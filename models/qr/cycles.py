@@ -129,7 +129,7 @@ def machine_bound(config: FitPlan, part: Target, works: Sequence[Work], memory: 
         wide,
         timing,
         rows * (n - 1) // wide.bus_bytes,
-        [(rows * triangle, [(8, 8)])],
+        [(rows * triangle, [(8, 8, False)])],
         max((_chain(config, work, memory) for work in works), default=0),
     )
 

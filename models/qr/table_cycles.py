@@ -83,7 +83,7 @@ def machine_bound(
     read = sum(segment.pages for segment in segments) * engine.walk.schema.page_size
     read += UNIT_BYTES * (columns.n + columns.products)
     wide, timing = widest(part, memory)
-    products = [(rows * (columns.products - 1), [(18, 18)])]
+    products = [(rows * (columns.products - 1), [(18, 18, False)])]
     return Machine.of(wide, timing, read // wide.bus_bytes, products, _chain(engine, memory))
 
 

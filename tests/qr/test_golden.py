@@ -16,7 +16,6 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Anchor, Fit, Job, Label, Method, Window
-from testbench.qr_cases import slot_plan
 from testbench.qr_least_squares import as_least_squares, exact
 
 METHODS = [Method.GIVENS, Method.GRAM]

@@ -16,7 +16,6 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.job import Label, Method
 from penstock.models.qr.resources import estimate
 from penstock.models.resources import Resources
-from penstock.targets import target_named as target
 from testbench.memories import memories_of
 
 SLOT9 = "fit slot9(key: key)\n  model <- least_squares(window(key, 8), target=slot(key))\n"

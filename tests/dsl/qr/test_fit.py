@@ -39,7 +39,12 @@ def text(body: str, parameters: str = "key: key") -> FitKernel:
 
 def test_options_and_sizes() -> None:
     graph = decorated.trace()
-    assert (graph.name, graph.columns, graph.keys, graph.incremental) == ("decorated", 9, True, True)
+    assert (graph.name, graph.columns, graph.keys, graph.incremental) == (
+        "decorated",
+        9,
+        True,
+        True,
+    )
     assert plain.trace().incremental is False and columns.trace().incremental is False
     assert decorated.__doc__ == "What stands here is kept." and decorated.check() == []
     assert columns.trace({"d": 5}).columns == 6 and columns.trace().columns == 0

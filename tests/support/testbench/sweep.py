@@ -64,8 +64,11 @@ def forced(design: Design) -> Iterator[Choices]:
 
 
 def judged(kernel: Any, name: str, rows: int, **given: Any) -> Judged:
-    """Hold the planner's plan of a kernel for a target against a sweep, over `rows`, or as many as its memory holds. What is passed over cannot be better: plans whose own bound is above the best so far,
-    options with which the beats of a group alone take longer, and further Striders where the part does not even hold fewer."""
+    """Hold the planner's plan of a kernel for a target against a sweep, over `rows`, or as many as its memory holds.
+
+    What is passed over cannot be better: plans whose own bound is above the best so far, options with which the beats of a group
+    alone take longer, and further Striders where the part does not even hold fewer.
+    """
     design = compile(kernel, name, **given)
     schema, held = design.plan.schema, design.target.memory.bytes or 1 << 40
     while assume(schema, rows).pages * schema.page_size > 0.9 * held:

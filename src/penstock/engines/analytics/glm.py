@@ -77,8 +77,8 @@ def recognised(graph: Graph) -> Glm | None:
         for rows, (before, after) in zip(batches, pairwise(states), strict=True):
             error = slope(found.score(x[rows], before), y[rows]) / size
             gradient = np.append(error @ x[rows], error.sum() if bias else [])
-            change = [np.ravel(after[name] - before[name]) for name in (weights[0], bias) if name]
-            steps.append((gradient, np.concatenate(change)))
+            moved = [np.ravel(after[name] - before[name]) for name in (weights[0], bias) if name]
+            steps.append((gradient, np.concatenate(moved)))
         first, change = steps[0]
         rate = -float(first @ change) / max(float(first @ first), 1e-300)
         if rate > 0 and all(np.allclose(c, -rate * g, 1e-6, 1e-9) for g, c in steps):
