@@ -16,6 +16,8 @@ import penstock as ps
 from penstock.api import compile, load_kernel
 from penstock.boards.catalogue import targets
 from penstock.cli import run
+from penstock.discovery import engine_of
+from penstock.engines.base import Given
 from penstock.models.feasible import derated
 from penstock.models.resources import Resources
 from penstock.models.target import RESOURCES
@@ -94,6 +96,19 @@ def test_what_is_proposed(
     assert run(["model", *f"{EXAMPLES}/{line}".split()]) == 1
     said = capsys.readouterr().err
     assert f"error[{code}]" in said and f"hint: {hint}" in said
+
+
+def test_sizes_that_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size that is small already stays: all three of the largest one would be too much."""
+    kernel, asked = load_kernel(EXAMPLES / "lrmf.py"), {"m": 600, "n": 300, "k": 9}
+    engine, given = engine_of(kernel), Given(options={"dims": asked})
+    fits = lambda *args: args[-1]["m"] + args[-1]["n"] <= 110
+    monkeypatch.setattr(type(engine), "_plans", fits)
+    said = engine.largest(kernel, target_named("small"), given)
+    assert said == "the largest m and n and k that fit are about 55 and 55 and 9"
+    given = Given(options={"dims": asked | {"n": 50}})
+    said = engine.largest(kernel, target_named("small"), given)
+    assert said == "the largest m that fits is about 60"
 
 
 def _number(text: str) -> int:
@@ -237,13 +252,13 @@ def _claims(words: list[str], hint: str, folder: Path) -> Iterator[list[str]]:
 
     if found := re.search(r"without (--\w+(?: and --\w+)*) it fits", hint):
         yield given("", *found[1].split(" and "))
-    if found := re.search(r"the largest (.*) that fits? (?:is|are) about (\d+)", hint):
-        sizes = [f"--dim {name}={found[2]}" for name in found[1].split(" and ")]
+    if found := re.search(r"the largest (.*) that fits? (?:is|are) about (\d+(?: and \d+)*)", hint):
+        names, most = found[1].split(" and "), found[2].split(" and ")
+        sizes = zip(names, most * (len(names) // len(most)), strict=True)
         plain = given("", "--threads", "--lanes", "--ports", "--walkers")
-        old = {w for w in plain if w.partition("=")[0] in found[1].split(" and ")}
-        at = [n for n, w in enumerate(plain) if w in old]
+        at = [n for n, w in enumerate(plain) if w.partition("=")[0] in names]
         kept = [w for n, w in enumerate(plain) if n not in at and n + 1 not in at]
-        yield [*kept, *" ".join(sizes).split()]
+        yield [*kept, *(w for name, size in sizes for w in ("--dim", f"{name}={size}"))]
     if found := re.search(r"it fits on --target (\S+)", hint):
         yield given(f"--target {found[1]}")
     if found := re.search(r"a map of ([\d,]+) items fits", hint):

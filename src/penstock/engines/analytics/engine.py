@@ -198,7 +198,9 @@ class AnalyticsEngine(Engine):
                     high = middle - 1
             if low:
                 fits = "fits is" if len(chosen) == 1 else "fit are"
-                return f"the largest {' and '.join(chosen)} that {fits} about {low}"
+                most = [str(min(asked[name], low)) for name in chosen]
+                most = most[:1] if len({*most}) == 1 else most
+                return f"the largest {' and '.join(chosen)} that {fits} about {' and '.join(most)}"
         return super().largest(kernel, part, given, smaller)
 
     def _plans(self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]) -> bool:
