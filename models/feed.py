@@ -211,7 +211,7 @@ def run_seconds(
     ----------
     cycles: of the engine, all epochs; with a ring, where it never waits.
     result_bytes: that go back over the link in the end.
-    link: None where the engine's memory has the table anyway; `disk`: None where it is warm.
+    link: None where the engine's memory has the table anyway (results count its registers); `disk`: None where it is warm.
     serve: as of `Engine`; `slots`: chunks that the ring holds.
     """
     if min(cycles, count, result_bytes) < 0 or min(chunk, slots, epochs) < 1:
@@ -233,7 +233,9 @@ def run_seconds(
     share = Fraction(chunk, count * times) if chunks > 1 else None
     done = passage(line, chunks, share)[-1] if line and chunks else Fraction(0)
     engine = cycles / (clock * 10**6)
-    back = None if link is None else link.seconds(result_bytes, int(result_bytes > 0))
+    back = None
+    if link is not None:
+        back = link.seconds(result_bytes, int(result_bytes > 0)) + link.registers
     total = done + (back or 0) + (0 if serve else engine)
     busy = {stage.name: stage.busy(chunks) for stage in stages}
     return Seconds(engine, total, clock, evidence, results=back, **busy)

@@ -12,17 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .frames import MAXIMUM, Request, Space
+from .frames import MAXIMUM, Request, Response, Space
 from .timing import BYTE_BITS
 
 __all__ = ["KINDS", "Link", "parse_link", "wire_bytes"]
+
+#: registers that `host.device` writes and reads about a run, each after the answer to the one before: addresses and sizes, start, end, cycles, counters
+_REGISTERS = 20
 
 
 @dataclass(frozen=True)
 class Link:
     """A way for bytes. `rate`: bytes a second on the line; `latency`: seconds until the first byte of
-    a burst; `payload` of `frame` bytes on the line are the user's; `source`: where the figures come
-    from."""
+    a burst; `payload` of `frame` bytes on the line are the user's; `registers`: seconds of those that
+    begin and end a run; `source`: where the figures come from."""
 
     kind: str
     rate: Fraction
@@ -30,6 +33,7 @@ class Link:
     payload: int = 1
     frame: int = 1
     source: str = ""
+    registers: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if self.rate <= 0 or self.latency < 0 or not 0 < self.payload <= self.frame:
@@ -58,10 +62,12 @@ def wire_bytes(data: bytes) -> int:
 
 def _uart(baud: Fraction = Fraction(1_000_000)) -> Link:
     # of bytes at random two in 256 are stuffed; `wire_bytes` has what given ones take
-    bare = wire_bytes(bytes(MAXIMUM)) - 2
-    return Link(
-        "uart", baud / BYTE_BITS, payload=MAXIMUM * 128, frame=bare * 129 + 2 * 128, source="frames"
-    )
+    bare, rate = wire_bytes(bytes(MAXIMUM)) - 2, baud / BYTE_BITS
+    asked = Request(0, Space.REGISTERS, 0, data=bytes(4))
+    each = len(asked.encode()) + len(Response(0, asked.kind, b"", 0).encode())
+    frame = bare * 129 + 2 * 128
+    registers = _REGISTERS * each / rate
+    return Link("uart", rate, Fraction(0), MAXIMUM * 128, frame, "frames", registers)
 
 
 def _udp(gbps: Fraction = Fraction(1), latency: Fraction = Fraction(0)) -> Link:

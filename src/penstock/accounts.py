@@ -121,12 +121,13 @@ def account(
     disk: None where the table is warm.
     beside: what `host.peers.measure` found.
     """
+    link = machine.link if moved.over_link else None  # else the run's own ports carry everything
     seconds = run_seconds(
         cycles,
         machine.clock_mhz,
         moved.table_bytes,
         moved.result_bytes,
-        link=machine.link,
+        link=link,
         disk=disk,
         decoded=moved.decoded,
         evidence=machine.clock_evidence,
@@ -134,7 +135,7 @@ def account(
     total = float(seconds.total)
     dram = memory.timing if isinstance(memory, Dram) else None
     all_commands = Counter(commands)
-    if dram is not None and machine.link is not None:
+    if dram is not None and link is not None:
         all_commands += Counter(loaded(dram, moved.over_link - moved.result_bytes))
     spent = energy(
         total,
@@ -144,7 +145,7 @@ def account(
         activity=float(seconds.engine / seconds.total) if seconds.total else 0.0,
         commands=all_commands,
         of_commands=None if dram is None else picojoules(dram),
-        link_bytes=0 if machine.link is None else moved.over_link,
+        link_bytes=0 if link is None else moved.over_link,
         source=machine.power_source,
     )
     carbon = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ __all__ = [
     "INPUTS",
     "TABLE",
     "Count",
+    "Number",
     "Once",
     "Option",
     "Pair",
@@ -68,6 +70,23 @@ class Count(click.IntRange):
             most = "" if self.max is None else f" to {self.max:,}"
             message = f"it must be a whole number from {self.min}{most}, not {value!r}"
             raise click.BadParameter(message, ctx, param) from None
+
+
+class Number(click.FloatRange):
+    """A number in a range, which nothing that is no number is in."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            if isfinite(found := super().convert(value, param, ctx)):
+                return found
+        except click.BadParameter:
+            pass
+        message = f"it must be a number, {self._describe_range()}, not {value!r}"
+        raise click.BadParameter(message, ctx, param)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 MODEL = ["model", str(EXAMPLES / "logistic.py"), "--dim", "d=6", "-q", "--json", "r.json"]
 
 
-def reported(*words: str) -> dict[str, object]:
+def reported(*words: str) -> dict[str, Any]:
     assert run([*MODEL, *words]) == 0
     return json.loads(Path("r.json").read_text())
 
@@ -64,10 +65,44 @@ def test_peers_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["--rows", "10", "--link", "pigeon"], "error[E604]: there is no link 'pigeon'"),
         (["--rows", "10", "--disk", "gbps=0"], "error[E604]: gbps must be a number above 0"),
+        (["--rows", "10", "--link", "none"], "error[E604]: there is no link 'none'"),
+        (["--rows", "10", "--disk", "gbps=-1"], "gbps must be a number above 0, not '-1'"),
+        (["--rows", "10", "--worth", "nan"], "it must be a number, x>=1, not 'nan'"),
+        (["--rows", "10", "--cpu-watts", "inf"], "it must be a number, x>0, not 'inf'"),
+        (["--rows", "10", "--fill", "nan"], "it must be a number, 0.05<=x<=1.0, not 'nan'"),
         (["--rows", "10", "--beside", "cpu"], "has no peers of this run"),
         (["--rows", "10", "--no-striders"], "--no-striders is for a kernel that reads the pages"),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*MODEL, *words]) == 1
-    assert said in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert said in err and err.count("error[") == 1 and "hint: " in err
+
+
+def test_a_map_whose_ports_carry_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its link is in its cycles already: nothing else is loaded, from a disk neither."""
+    Path("m.psk").write_text("map m(key: u64, value: bytes[8])\n  capacity = 2**10\n")
+    words = ["model", "m.psk", "--ops", "5", "--json", "r.json"]
+    assert run(words) == 0
+    found = json.loads(Path("r.json").read_text())["seconds"]
+    assert found["total"] == found["engine"] and not {"link", "results"} & found.keys()
+    capsys.readouterr()
+    assert run([*words, "--disk", "gbps=1"]) == 1
+    said = capsys.readouterr().err
+    assert "error[E902]: --disk gbps=1: a run of the engine omap reads no table" in said
+
+
+def test_the_costs_stand_in_a_report() -> None:
+    words = "--data random:rows=3000 --target u55c --disk gbps=4 --beside cpu --cpu-watts 9"
+    found = reported(*words.split(), "--worth", "2", "--report", "r.html")
+    page = Path("r.html").read_text()
+    title = '<th colspan="2" scope="rowgroup">from disk to result</th>'
+    _, there, costs = page.partition(title)
+    rows = re.findall(r'<th scope="row">([^<]*)</th><td>([^<]*)</td>', costs)
+    names = [name for name, _ in rows]
+    streams = ["disk", "link", "engine", "results", "total", "energy", "carbon"]
+    assert there and names == [*streams, *["beside"] * len(found["beside"]), "verdict"]
+    said = dict(rows)
+    assert re.match(r"[\d.]+ [mµ]?g CO2, estimated", said["carbon"])
+    assert said["verdict"] == found["verdict"] and "exact at 250 MHz (assumed)" in said["engine"]

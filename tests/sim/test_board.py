@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.accounts import Moved, account, machine_of
 from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
 from penstock.host.device import Device, DeviceError
+from penstock.host.device.machine import DeviceMachine
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link import (
     BYTE_BITS,
@@ -23,6 +28,7 @@ from penstock.models.link import (
     Identity,
     Parser,
     Request,
+    Response,
     Space,
     Status,
     decode_response,
@@ -32,7 +38,9 @@ from penstock.models.link.frames import HEADER
 from penstock.models.link.kinds import parse_link, wire_bytes
 from penstock.models.memory import block_ram
 from penstock.models.shell import IDENTITY, VERSION, RegisterMap
+from penstock.run import model as predicted
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
+from penstock.sim.machine import Metered
 from penstock.sim.native import BuildError
 from penstock.sim.serial import SerialServer
 from testbench.command_line import reported, told
@@ -321,6 +329,98 @@ def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (
             design.run(bad, "board", device=device).errors == design.run(bad, "golden").errors != ()
         )
+
+
+class Line:
+    """A host that answers at once and keeps the device's buffer filled, without a system between: time is the device's cycles alone."""
+
+    def __init__(self, board: Board) -> None:
+        self.board, self.parser, self.sequence = board, Parser(), 0
+
+    def _asked(self, requests: list[Request]) -> list[Response]:
+        ready, answers, room = list(requests), list[Response](), 0
+        while len(answers) < len(requests):
+            wire = b""
+            while ready and room + HEADER + len(ready[0].data or b"") <= RING:
+                room += HEADER + len(ready[0].data or b"")
+                wire += ready.pop(0).encode()
+            for body in self.parser.feed(self.board.exchange(wire)):
+                asked = requests[len(answers)]
+                answers.append(decode_response(body))
+                room -= HEADER + len(asked.data or b"")
+                assert (answers[-1].sequence, answers[-1].status) == (asked.sequence, Status.OKAY)
+        return answers
+
+    def _pieces(self, address: int, length: int) -> Iterator[tuple[int, int, int]]:
+        for at in range(0, length, MAXIMUM):
+            self.sequence = (self.sequence + 1) % 256
+            yield self.sequence, address + at, min(MAXIMUM, length - at)
+
+    async def read(self, space: Space, address: int, length: int) -> tuple[bytes, int]:
+        asked = [Request(n, space, at, size) for n, at, size in self._pieces(address, length)]
+        return b"".join(answer.data for answer in self._asked(asked)), 0
+
+    async def write(self, space: Space, address: int, data: bytes) -> int:
+        parts = self._pieces(address, len(data))
+        each = [(n, at, data[at - address : at - address + size]) for n, at, size in parts]
+        self._asked([Request(n, space, at, data=part) for n, at, part in each])
+        return 0
+
+
+class Wired(Device):
+    """The driver's end of a device, its connection aside."""
+
+    def __init__(self, board: Board, register_map: RegisterMap) -> None:
+        self.path, self.register_map, self._known = "wire", register_map, True
+        self._wire = Line(board)
+        identity, _ = self._do(self._wire.read(Space.IDENTITY, 0, 16))
+        self.identity = Identity.decode(identity)
+
+    _line = property(lambda self: self._wire)
+
+    def _do(self, work: Any) -> Any:
+        try:
+            work.send(None)
+        except StopIteration as done:
+            return done.value
+
+
+@pytest.mark.parametrize(
+    ("width", "tables"), [(4, (90, 300)), pytest.param(17, (200,), marks=pytest.mark.long)]
+)
+def test_a_run_takes_the_predicted_time(
+    width: int, tables: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Load, run and results on ulx3s-25f with the simulation's clock and line are within 2 % of what a report says they take."""
+    monkeypatch.setattr("penstock.sim.board._PIECE", 50)
+    (file := tmp_path / "k.py").write_text(KERNEL)
+    own = ps.target("ulx3s-25f")
+    clock = replace(own.clock, mhz=CLOCK_HZ / 1e6)
+    part = replace(own, clock=clock, link=replace(own.link, baud=BAUD))
+    options: dict[str, Any] = {"dims": {"d": width}, "format": "fixed:8,8"}
+    design = ps.compile(file, part, choices=ps.Choices(threads=1, lanes=1), **options)
+    source = generate(*design.hardware(), memory_bytes=own.memory.bytes)
+    for rows in tables:
+        work = design.workload(Given(f"random:rows={rows}", rows=None, seed=1))
+        model = predicted(work, design.memory)
+        paid = account(
+            model.cycles,
+            machine_of(part, design.resources),
+            Moved(*work.moved()),
+            design.memory,
+            {},
+        )
+        with Board(build(source)) as board:
+            device = Wired(board, design.registers)
+            meter = Metered(DeviceMachine(device))
+            begin = board.cycle
+            found = work.drive(meter)
+            took = board.cycle - begin
+        assert meter.total.cycles == model.cycles and found.error is None
+        assert found.codes is not None
+        for name, codes in (work.golden().codes or {}).items():
+            assert np.array_equal(found.codes[name], codes), name
+        assert abs(took / (paid.seconds.total * CLOCK_HZ) - 1) < 0.02, (took, rows)
 
 
 def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

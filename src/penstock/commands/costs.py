@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.options import Once
+from penstock.options import Number, Once
 from penstock.targets import link_named
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ def COSTS() -> list[click.Parameter]:
         ),
         Once(
             ("--worth",),
-            type=click.FloatRange(1, min_open=False),
+            type=Number(1, min_open=False),
             metavar="X",
             help="Times faster than the best peer that is worth it.  [default: 1.5]",
         ),
         Once(
             ("--cpu-watts",),
-            type=click.FloatRange(0, min_open=True),
+            type=Number(0, min_open=True),
             metavar="W",
             help="The CPU's watts, where they cannot be measured.",
         ),
@@ -59,7 +59,7 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     design, workload, model = outcome.design, outcome.workload, outcome.model
     if outcome.cycles is None or design is None or workload is None or model is None:
         return
-    moved = _moved(job, workload, rest["no_striders"])
+    moved = _moved(job, workload, rest["no_striders"], rest["disk"])
     measured = _measured(job, rest["beside"])
     worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
     machine = machine_of(design.target, design.resources, job.given.link)
@@ -77,13 +77,18 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     job.state.show((_facts(found, machine, rest["cpu_watts"]),))
 
 
-def _moved(job: Job, workload: Workload, without: bool) -> Moved:
-    """Return what the run moves. Raises Conflict for --no-striders without a table."""
+def _moved(job: Job, workload: Workload, without: bool, disk: str | None) -> Moved:
+    """Return what the run moves. Raises Conflict for --no-striders and --disk without a table."""
     from penstock.accounts import Moved, decoded
     from penstock.errors import Conflict
     from penstock.host.sources import Table
 
     into, out = workload.moved()
+    if disk is not None and not into:
+        what = (
+            f"--disk {disk}: a run of the engine {job.engine.name} reads no table before it begins"
+        )
+        raise Conflict(what, "leave --disk out")
     if not without:
         return Moved(into, out)
     table, values = getattr(workload, "table", None), workload.value_bytes
@@ -118,7 +123,7 @@ def _measured(job: Job, beside: str | None) -> list[Measured]:
 def _facts(found: Account, machine: Machine, watts: float | None) -> Facts:
     from penstock.host.peers import joules
     from penstock.report.rows import Facts, Row
-    from penstock.report.words import amount, seconds_text
+    from penstock.report.words import amount, grams_text, seconds_text
 
     rows = []
     for name, value in found.seconds.streams.items():
@@ -140,7 +145,7 @@ def _facts(found: Account, machine: Machine, watts: float | None) -> Facts:
         rows.append(
             Row(
                 "carbon",
-                f"{found.carbon.kg * 1000:.3g} g CO2, estimated; {found.carbon.made.source}",
+                f"{grams_text(found.carbon.kg * 1000)} CO2, estimated; {found.carbon.made.source}",
             )
         )
     for each in found.beside:

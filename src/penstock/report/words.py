@@ -13,6 +13,7 @@ __all__ = [
     "SIZES",
     "amount",
     "byte_rate",
+    "grams_text",
     "plural",
     "rate",
     "resource_text",
@@ -44,6 +45,10 @@ def seconds_text(value: float) -> str:
     if value >= 120:
         return f"{value / 60:,.1f} min"
     return _scaled(value, ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")))
+
+
+def grams_text(value: float) -> str:
+    return _scaled(value, ((1e3, "kg"), (1.0, "g"), (1e-3, "mg"), (1e-6, "µg")))
 
 
 def size_text(count: int) -> str:

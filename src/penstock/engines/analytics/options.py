@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.dsl.analytics.choices import PREFER
-from penstock.options import INPUTS, TABLE, Count, Option, Pair
+from penstock.options import INPUTS, TABLE, Count, Number, Option, Pair
 
 __all__ = ["OPTIONS"]
 
@@ -88,7 +88,7 @@ _PREFER = (
     Option(
         "--fill",
         "fill",
-        click.FloatRange(0.05, 1.0),
+        Number(0.05, 1.0),
         "SHARE",
         "How much of each of the part's resources the planner aims at; it takes more only where "
         "nothing else fits.  [default: 0.8]",

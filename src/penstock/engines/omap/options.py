@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from penstock.models.omap.ciphers import CIPHERS
-from penstock.options import Count, Option
+from penstock.options import Count, Number, Option
 
 __all__ = ["OPTIONS"]
 
@@ -34,13 +34,13 @@ _PLAN = tuple(
         ("hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M."),
         (
             "load",
-            click.FloatRange(1, 32),
+            Number(1, 32),
             "C",
             "Mean items of a map's bin.  [default: fewest host bytes]",
         ),
         (
             "share",
-            click.FloatRange(0, 1, max_open=True),
+            Number(0, 1, max_open=True),
             "ALPHA",
             "Share of a map's bins in HBM.  [default: 0.2, or what --hbm holds]",
         ),
