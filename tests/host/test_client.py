@@ -21,7 +21,7 @@ from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import FrameError, Identity, Parser, decode_request
 from penstock.models.shell import Status
 from penstock.sim.serial import SerialServer
-from testbench.link_cases import MAP, SIZE, Faulty, Golden, Paced, Registers, Silent, Words, golden
+from testbench.link_cases import MAP, SIZE, Golden, Paced, Registers, Silent, Words, golden
 
 KEY = MAP["key"].offset
 
@@ -172,22 +172,6 @@ def test_bursts() -> None:
         content = bytes(range(256)) * (SIZE // 256)
         device.write(0, content)
         assert device.read(0, SIZE) == content
-
-
-def test_many_faults_and_long_transfers() -> None:
-    """Three bytes in a hundred, both ways."""
-    endpoint, registers, memory = golden()
-    line = Faulty(endpoint, 0.03, seed=11)
-    with SerialServer(line) as server, Device(server.path, register_map=MAP) as device:
-        content = os.urandom(6000)
-        device.write(5, content)
-        assert device.read(5, 6000) == content == memory.content[5:6005]
-        registers.log.clear()
-        for k in range(30):
-            device.write_register("source", k << 30 | k)
-        assert [v for _, v in registers.log] == [
-            half for k in range(30) for half in ((k << 30 | k) & 0xFFFF_FFFF, (k << 30 | k) >> 32)
-        ]
 
 
 # calls that end early

@@ -7,8 +7,6 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, parse_memory
@@ -22,7 +20,6 @@ from penstock.models.omap.planner import plan
 from penstock.models.omap.snapshot import Snapshot, restore, seal_image
 from penstock.targets import target_named
 from testbench.omap import KEYS, Board, Mirror, compile_map, config, hbm_ports, requests
-from testbench.omap_machine import QUICK, SHAPE, DictMachine
 
 _HBM = FixedLatency(20, 128)
 
@@ -75,36 +72,6 @@ def test_hardware_is_golden_and_model_with_the_second_cipher(chunks):
         pages[::7] ^= 1
         board.machine.write(0, pages, space=0)
         assert board.run(made[20:]).error == HardwareError(MapError.PAGE_TAG)
-
-
-class _Hardware(DictMachine):
-    """Golden and the RTL against a dict: each rule is a run of a map that lives on."""
-
-    operations = 350
-
-    def __init__(self):
-        super().__init__()
-        library = compile_map(SHAPE)  # from the cache but for the first time
-        self.board = Board(SHAPE, library, FixedLatency(30, 32), _HBM, most=self.operations)
-
-    def carry_out(self, made):
-        first = self.board.number
-        assert self.board.run(made).error is None
-        answers = self.board.responses(len(made), first)
-        assert answers == super().carry_out(made)
-        return answers
-
-    def teardown(self):
-        self.board.machine.close()
-
-
-@pytest.mark.long
-def test_twenty_thousand_operations():
-    _Hardware.done = 0
-    run_state_machine_as_test(
-        _Hardware, settings=settings(QUICK, max_examples=8, stateful_step_count=30)
-    )
-    assert _Hardware.done >= 20_000
 
 
 @pytest.mark.parametrize("memory", [FixedLatency(20, 128), FixedLatency(5, 32)])

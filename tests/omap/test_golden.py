@@ -4,7 +4,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.errors import MapError
@@ -14,7 +13,6 @@ from penstock.models.omap.pairs import PairSource, expected_blocks
 from penstock.models.omap.planner import plan
 from penstock.models.omap.traffic import open_page, page_traffic, seal_pages, seal_requests
 from testbench.omap import KEYS, config, requests
-from testbench.omap_machine import QUICK, DictMachine
 
 
 def test_an_access_opens_the_pages_that_its_item_was_given_before():
@@ -110,10 +108,6 @@ def test_bounds_that_are_exceeded():
     assert fill(slots=2) is MapError.PAGE_FULL
     assert fill(buckets=2) is MapError.BUCKET_FULL
     assert fill(frames=6) is MapError.FRAMES
-
-
-TestMachine = DictMachine.TestCase
-TestMachine.settings = settings(QUICK, max_examples=10, stateful_step_count=10)
 
 
 def test_keys_are_independent():

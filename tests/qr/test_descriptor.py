@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from penstock.hdl.qr.descriptor import JobCheck
 from penstock.models.errors import ErrorCode
 from penstock.models.qr.check import check
-from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
+from penstock.models.qr.descriptor import check_head, unpack_descriptor
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import Places, pack_descriptor
-from penstock.models.qr.job import Method, Window
-from penstock.models.qr.layout import Size
+from penstock.models.qr.job import Window
 from penstock.models.qr.memo_image import pack_memo
-from testbench.pysim import simulate
 from testbench.qr_cases import jobs_of, slot_plan
 
 CONFIG = slot_plan(n_max=8, gram_lanes=36, bus_bytes=64)
@@ -30,61 +26,6 @@ def damaged(source, data, count):
         for at in source.integers(0, len(data), source.integers(1, 3)):
             bad[at] = source.choice([0, 1, 0x40, 0x80, 0xFF, bad[at] ^ 1])
         yield bytes(bad)
-
-
-@pytest.mark.parametrize("method", list(Method))
-def test_damage(method):
-    config = replace(CONFIG, method=method)
-    source = np.random.default_rng(len(method))
-    job = next(jobs_of(config, source, 5, 40, [(6, 4)]))
-    good, memo = (
-        pack_descriptor(job, config, Places(64, 128, 256, 512)),
-        pack_memo(job.memo, config)[:32],
-    )
-    fields, size = unpack_descriptor(good), Size.of(job)
-    assert (fields.group, fields.rows, fields.span, fields.inserted, fields.moved) == (
-        job.group,
-        size.rows,
-        size.places,
-        size.inserted,
-        size.moved,
-    )
-    assert (fields.memo, fields.changes, fields.rows_at, fields.result, fields.limit) == (
-        64,
-        128,
-        256,
-        512,
-        job.limit,
-    )
-    cases = [(d, memo) for d in damaged(source, good, 300)] + [
-        (good, h) for h in damaged(source, memo, 300)
-    ]
-    dut, seen = JobCheck(config), set()
-
-    async def bench(ctx):
-        for number, (d, h) in enumerate(cases):
-            ctx.set(dut.descriptor.as_value(), int.from_bytes(d, "little"))
-            ctx.set(dut.head.as_value(), int.from_bytes(h, "little"))
-            await ctx.tick()
-            parsed = unpack_descriptor(d)
-            code = check_descriptor(parsed, config)
-            assert ctx.get(dut.descriptor_code) == code, number
-            seen.add(code)
-            if code is ErrorCode.OK:
-                code = check_head(h, parsed, config)
-                assert ctx.get(dut.head_code) == code, number
-                seen.add(code)
-
-    simulate(dut, bench)
-    assert check_descriptor(fields, config) is check_head(memo, fields, config) is ErrorCode.OK
-    assert seen >= {
-        ErrorCode.OK,
-        FitError.QR_COLUMNS,
-        FitError.QR_ROWS,
-        FitError.QR_DESCRIPTOR,
-        FitError.QR_MEMO,
-        FitError.QR_WINDOW,
-    }
 
 
 def test_as_the_golden_checks():

@@ -272,35 +272,3 @@ def test_configurations(shape, more):
     library = build(config)
     sweep(config, library, range(150))
     sweep(config, library, range(200, 206), rows=10_000, count=4)
-
-
-@pytest.mark.long
-def test_blocks_folded_by_givens():
-    """Blocks of 64 rows of 32 columns, 8 groups interleaved on 63 multipliers: busy at least 60 % of all cycles of the run, which are the model's."""
-    config = replace(
-        CONFIG,
-        n_max=32,
-        method=Method.GIVENS,
-        vectors=2,
-        lanes=10,
-        solvers=1,
-        contexts=8,
-        jobs=32,
-        bus_bytes=64,
-    )
-    library, source = build(config), np.random.default_rng(32)
-    groups = [Group(config, keys(source, 64, 31), number, density=0.5) for number in range(24)]
-    full = [group.full() for group in groups]
-    for group, job in zip(groups, full, strict=True):
-        fit = refit(job, config)
-        assert isinstance(fit, Fit)
-        group.take(fit)
-    again = [group.batch(keys(source, 64, 31), np.zeros(0, dtype=np.int64)) for group in groups]
-    assert all(job.memo is not None for job in again)
-    for jobs in (full, again):
-        found = compare(config, library, jobs, FixedLatency(40, 64))
-        assert found.bit_exact and found.simulated.cycles == found.cycles
-        works = [Work.of(job, fit, config) for job, fit in zip(jobs, found.expected, strict=True)]
-        assert (
-            sum(work.multiplications(config) for work in works) / found.simulated.cycles / 63 >= 0.6
-        )

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from amaranth.hdl import ResetInserter, Signal
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.cycles import Work
@@ -112,27 +111,6 @@ def test_sums(lanes, bus, pace):
         # the first two jobs find both banks free
         for (begin, end), job, wait in zip(starts[:2], jobs, (0, 2), strict=False):
             assert end - begin == Work.plain(Size.of(job), False).sums_cycles(config) + wait
-
-
-@pytest.mark.parametrize("lanes", [36, 12])
-def test_reset_amid_a_job(lanes):
-    config = replace(CONFIG, gram_lanes=lanes)
-    job = replace(
-        next(iter(jobs_of(config, np.random.default_rng(lanes), 7, 50, [(6, 5)]))), group=5
-    )
-    dut, reset = NormalEquationAccumulator(config), Signal()
-
-    async def drive(ctx):
-        ctx.set(dut.columns, job.window.columns)
-        for count in (1, 4, None):
-            await feed(dut.i, list(items_of(job, config))[:count])(ctx)
-            if count:
-                ctx.set(reset, 1)
-                await ctx.tick()
-                ctx.set(reset, 0)
-        await check(ctx, dut, job)
-
-    simulate(ResetInserter(reset)(dut), drive)
 
 
 def test_lanes_that_cannot_be():

@@ -10,9 +10,7 @@ import pytest
 
 from penstock.hdl.qr.gearbox import Gearbox
 from penstock.hdl.qr.records import Records
-from penstock.host.workloads.groups import keys
-from penstock.models.qr.errors import FitError
-from penstock.models.qr.image import LIVE, pack_changes, unpack_changes
+from penstock.models.qr.image import pack_changes, unpack_changes
 from penstock.models.qr.layout import Size
 from testbench.pysim import drain, feed, simulate
 from testbench.qr_cases import jobs_of, slot_plan
@@ -148,38 +146,3 @@ def test_records(bus, length, pace):
             and end.value == end.sign == end.live == end.came == 0
             and not any(end.a[k] for k in range(config.n_max))
         )
-
-
-def test_a_record_a_cycle():
-    job = next(jobs_of(CONFIG, np.random.default_rng(5), 8, 80, [(20, 20)]))
-    _, taken = run_records([(Size.of(job), pack_changes(job, CONFIG), job.offsets)], CONFIG)
-    assert [b - a for (a, _), (b, _) in pairwise(taken)] == [1] * (len(taken) - 1)
-
-
-def test_disorder():
-    """Each kind of disorder, by editing the bytes of a good job's records."""
-    source = np.random.default_rng(6)
-    size = Size(6, 50, inserted=3, buried=1, moved=2)
-    rows = keys(source, 6, 5)
-
-    def data(labels, live, rows):
-        return b"".join(
-            (int(label) | (LIVE if alive else 0)).to_bytes(4, "little")
-            + bytes(4)
-            + row.tobytes()
-            + bytes(3)
-            for label, alive, row in zip(labels, live, rows, strict=True)
-        ).ljust(128, b"\0")
-
-    good = data([3, 5, 9, 2, 1, 4], [1, 1, 1, 0, 1, 1], rows)
-    live = [1, 1, 1, 0, 1, 1]
-    cases = [
-        (good, 0),
-        (data([3, 3, 9, 2, 1, 4], live, rows), FitError.QR_ORDER),
-        (data([3, 5, 9, 2, 4, 1], live, rows), FitError.QR_ORDER),
-        (data([3, 5, 9, 2, 1, 4], [1] * 6, rows), FitError.QR_DESCRIPTOR),
-        (data([3, 5, 9, 2, 1, 4], live, rows[[0, 2, 1, 3, 4, 5]]), FitError.QR_ORDER),
-        (good, 0),
-    ]
-    _, taken = run_records([(size, text, np.zeros(5, dtype=np.uint8)) for text, _ in cases], CONFIG)
-    assert [item.code for _, item in taken if item.end] == [code for _, code in cases]

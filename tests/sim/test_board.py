@@ -36,7 +36,6 @@ from penstock.models.link import (
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link.frames import HEADER
 from penstock.models.link.kinds import parse_link, wire_bytes
-from penstock.models.memory import block_ram
 from penstock.models.shell import IDENTITY, VERSION, RegisterMap
 from penstock.run import model as predicted
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
@@ -44,8 +43,8 @@ from penstock.sim.machine import Metered
 from penstock.sim.native import BuildError
 from penstock.sim.serial import SerialServer
 from testbench.command_line import reported, told
-from testbench.link_cases import Faulty, Words
-from testbench.toy import CopyEngine, copy_cycles
+from testbench.link_cases import Words
+from testbench.toy import CopyEngine
 
 SIZE = 16384
 
@@ -186,41 +185,6 @@ def test_rtl_answers_what_golden_answers_on_a_bad_line(library: tuple[Path, Regi
         assert nacks > 50
         with pytest.raises(FrameError):
             decode_response(b"")
-
-
-def test_transfers_and_a_run_on_a_bad_line(library: tuple[Path, RegisterMap]) -> None:
-    """One byte in a hundred is spoilt, both ways; memory arrives, and a run's result and cycles are those of the model with block RAM."""
-    path, register_map = library
-    rng = np.random.default_rng(3)
-    expected = bytearray(SIZE)
-    with Board(path) as board:
-        line = Faulty(board, 0.01, seed=1)
-        with (
-            SerialServer(line) as server,
-            Device(server.path, timeout=10, register_map=register_map) as device,
-        ):
-            for k in range(80):
-                length = int(rng.integers(1, 60))
-                address = int(rng.integers(0, 2560 - length))
-                if k % 2:
-                    assert device.read(address, length) == expected[address : address + length]
-                else:
-                    data = rng.bytes(length)
-                    device.write(address, data)
-                    expected[address : address + length] = data
-            assert device.read(0, 2560) == expected[:2560]
-            assert device.statistics.again > 10
-            report = device.run(
-                {"source": 64, "target": 8192, "stride": 0, "words": 300, "key": 0x12345678}
-            )
-            assert report.error is None
-            assert report.cycles == copy_cycles(
-                block_ram(8), bus_bytes=8, ports=1, source=64, target=8192, stride=0, words=300
-            )
-            source = np.frombuffer(expected, np.uint32)[16 : 16 + 600]
-            assert np.array_equal(
-                np.frombuffer(device.read(8192, 2400), np.uint32), source ^ np.uint32(0x12345678)
-            )
 
 
 def test_the_buffer_of_requests_is_not_overrun(library: tuple[Path, RegisterMap]) -> None:

@@ -142,29 +142,6 @@ def test_injected_faults(one):
             assert np.array_equal(target, expected(source, len(target), 8, 8, 8000))
 
 
-def test_stop_in_the_middle(one):
-    memory = FixedLatency(30, 2)
-    made, source, target = session(one, memory)
-    rng = np.random.default_rng(1)
-    values = {"source": SOURCE + 8, "target": TARGET + 8, "words": 600}
-    exact = copy_cycles(memory, bus_bytes=8, ports=1, stride=0, **values)
-    with made:
-        for stall in (0, 40):
-            made.set_memory(memory, stall_percent=stall)
-            for cut in rng.integers(1, 600, 12):
-                for name, value in values.items():
-                    made.write(name, value)
-                made.start()
-                made.step(int(cut))
-                made.stop()
-                assert Status(made.read("status")) == Status.IDLE
-                assert made.notes() == []
-        made.set_memory(memory)
-        target[:] = 0
-        assert made.run(values).cycles == exact
-        assert np.array_equal(target, expected(source, len(target), 8, 8, 4800))
-
-
 def test_hang_is_reported(one):
     made, _, _ = session(one, FixedLatency(4, 8))
     with made:

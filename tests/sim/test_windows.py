@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.sim.machine import PAGE, round_up
+from penstock.sim.machine import PAGE
 from penstock.sim.windows import Windows
 
 
 def filled(size: int, first: int = 1) -> np.ndarray:
     return (np.arange(size) + first).astype(np.uint8)
-
-
-def test_rounding() -> None:
-    assert [round_up(n) for n in (0, 1, PAGE, PAGE + 1)] == [0, PAGE, PAGE, 2 * PAGE]
-    assert round_up(7, 8) == 8
 
 
 def test_reserved_memory_is_writable_zeros_in_whole_pages() -> None:
@@ -39,20 +34,6 @@ def test_bytes_without_memory_become_a_window_without_a_copy() -> None:
     assert (memory.place(PAGE, table), memory.read(PAGE, 2 * PAGE).tobytes())[1] == table.tobytes()
 
 
-def test_across_windows_that_meet() -> None:
-    memory = Windows()
-    memory.reserve(PAGE, PAGE)
-    memory.reserve(0, PAGE)
-    memory.reserve(2 * PAGE, 1)
-    data = filled(PAGE + 20)
-    assert memory.place(PAGE - 10, data) is None
-    assert memory.read(PAGE - 10, len(data)).tobytes() == data.tobytes()
-    assert memory.read(PAGE - 11, 1) == [0] and memory.read(2 * PAGE + 10, 1) == [0]
-    once = memory.read(0, 10)
-    once[:] = 7  # what is read is a copy
-    assert not memory.read(0, 10).any()
-
-
 def test_nothing_is_read_or_written_where_there_is_no_memory() -> None:
     memory = Windows()
     memory.reserve(0, PAGE)
@@ -74,13 +55,3 @@ def test_windows_do_not_overlap() -> None:
             memory.reserve(at, size)
     with pytest.raises(ValueError, match="must begin at a multiple of 4096, not 0x2001"):
         memory.reserve(2 * PAGE + 1, 5)
-
-
-def test_spaces_are_apart() -> None:
-    memory = Windows()
-    for space in range(3):
-        memory.reserve(0, PAGE, space)
-        memory.place(4, filled(8, 10 * space), space)
-    assert [memory.read(4, 1, space)[0] for space in range(3)] == [0, 10, 20]
-    with pytest.raises(ValueError, match="no memory at 0x0"):
-        memory.read(0, 1, 3)
