@@ -122,29 +122,6 @@ def test_unknown_unit():
         unit("pow", parse_format("float32"))
 
 
-@pytest.mark.parametrize(
-    ("name", "op", "cycles"),
-    [
-        ("float32", "add", 5),
-        ("float32", "mul", 3),
-        ("float32", "mac", 8),
-        ("float32", "div", 15),
-        ("float32", "sqrt", 15),
-        ("float32", "lt", 1),
-        ("bfloat16", "add", 4),
-        ("bfloat16", "mul", 2),
-        ("bfloat16", "div", 7),
-        ("fixed:8,24", "add", 1),
-        ("fixed:8,24", "mul", 3),
-        ("fixed:8,24", "div", 34),
-        ("fixed:8,24", "sqrt", 30),
-        ("fixed:8,8", "mul", 2),
-    ],
-)
-def test_latencies(name, op, cycles):
-    assert latency(op, parse_format(name)) == cycles
-
-
 def test_costs():
     """The multipliers are what Yosys infers for an ECP5 (18×18); 24-bit significands fit the long side of a 27×18 one."""
     assert [cost("mul", parse_format(name)).dsp for name in FORMATS] == [4, 1, 1, 4, 1, 1]

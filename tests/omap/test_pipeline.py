@@ -44,21 +44,6 @@ _ROWS = {
     "host_bus_bytes": 16,
     "merge_blocks": 4,
 }
-#: pieces, blocks that end in the middle of a bus word, more openers than operations
-_CHUNKS = {
-    "capacity": 12,
-    "value_bytes": 64,
-    "bins": 9,
-    "hbm_bins": 2,
-    "slots": 6,
-    "frames": 14,
-    "window": 8,
-    "chunks": 3,
-    "openers": 8,
-    "sealers": 4,
-    "responders": 2,
-    "rounds": 4,
-}
 
 
 def _compare(shape, library, seed, stall=0):
@@ -108,38 +93,4 @@ def test_rows_of_many_blocks():
     assert (shape.slot_rows, shape.page_rows, shape.page_blocks) == (2, 12, 30)
     library = compile_map(shape)
     for seed in range(4):
-        _compare(shape, library, seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(6))
-def test_ports_and_rows_of_any_width(seed):
-    draw = random.Random(seed)
-    bus = draw.choice([16, 32, 64, 128])
-    shape = config(
-        **_NARROW
-        | {
-            "value_bytes": draw.choice([8, 24, 40, 64, 72, 128]),
-            "bus_bytes": bus,
-            "host_bus_bytes": draw.choice([16, 32, 64, 128]),
-            "merge_blocks": draw.choice([n for n in (1, 2, 4, 8) if 16 * n <= bus]),
-        }
-    )
-    library = compile_map(shape)
-    for each in range(4):
-        _compare(shape, library, each)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("values", [24, 64, 128])
-@pytest.mark.parametrize("window", [2, 16])
-def test_pieces_and_windows(values, window):
-    chunks = {24: 1, 64: 3, 128: 2}[values]
-    lanes = {24: 1, 64: 2, 128: 1}[values]
-    shape = config(
-        **_CHUNKS
-        | {"value_bytes": values, "window": window, "chunks": chunks, "merge_blocks": lanes}
-    )
-    library = compile_map(shape)
-    for seed in range(6):
         _compare(shape, library, seed)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.models.memory import FixedLatency, parse_memory
-from penstock.models.pim.config import Design, PimConfig
+from penstock.models.pim.config import PimConfig
 from penstock.models.pim.errors import PimError
 from penstock.models.pim.program import OPCODES, program
 from penstock.models.pim.rounds import Round
@@ -88,29 +88,6 @@ def test_one_pair(config):
     steps = [step(config, Round("seed", 1), rng)] if config.stochastic else []
     steps += [step(config, Round("load"), rng, full), one, step(config, Round("store"), rng)]
     assert compare(config, library, [steps]).counters["saturated"] > 0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "config",
-    [
-        PimConfig(groups=2, banks=2, rows=2, sets=2, stochastic=True, refresh="per-bank"),
-        PimConfig(groups=4, banks=2, rows=2, sets=4, bank_local=True, refresh="all-bank"),
-    ],
-    ids=["halves", "quarters"],
-)
-def test_staggered_sets(config):
-    rng = np.random.default_rng(2)
-    compare(config, build(config), mixed(config, rng))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("design", [d for d in Design if d is not Design.PIMBA])
-@pytest.mark.parametrize("format", ["mx8", "float16"])
-def test_other_designs(design, format):
-    config = PimConfig(format, groups=1, banks=2, rows=2, design=design)
-    rng = np.random.default_rng(3)
-    compare(config, build(config), mixed(config, rng, attention=False))
 
 
 @pytest.mark.long

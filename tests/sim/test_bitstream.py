@@ -22,7 +22,6 @@ from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME, Sources, place, synthesise
 from penstock.boards.top import BoardTop
 from penstock.hdl.link.uart import UartReceiver, UartTransmitter
-from penstock.hdl.soc import Soc
 from penstock.host.device import Device
 from penstock.models.analytics.shell import register_map
 from penstock.models.memory import block_ram
@@ -31,7 +30,6 @@ from penstock.sim.board import Board as Simulated
 from penstock.sim.board import build
 from penstock.sim.serial import SerialServer
 from testbench.bitstream import device_verilog
-from testbench.toy import CopyEngine, copy_cycles
 
 # the platforms' resources are asked for with buffers, as long as Amaranth 0.5 has that
 pytestmark = pytest.mark.filterwarnings("ignore:Using platform.request without:DeprecationWarning")
@@ -110,31 +108,6 @@ def test_the_tools_of_ecp5(tmp_path: Path) -> None:
     found = result.resources
     assert (found.dsp, found.bram) == (0, 1) and 20 < found.lut < 300 and 30 < found.ff < 200
     assert result.timing.fmax_mhz is not None and result.timing.fmax_mhz > mhz
-
-
-@pytest.mark.long
-def test_a_device_that_copies(tmp_path: Path) -> None:
-    """Link, memory and a small engine: what goes through the driver comes back, and a run takes the model's cycles."""
-    engine = CopyEngine(bus_bytes=4)
-    soc = Soc(
-        engine, engine.register_map, memory_bytes=4096, clock_hz=round(MHZ * 1e6), baud=BOARD.baud
-    )
-    data = np.random.default_rng(1).integers(0, 1 << 32, 100, dtype=np.uint32)
-    with (
-        Simulated(placed(sources(soc), tmp_path)) as board,
-        SerialServer(board) as server,
-        Device(server.path, timeout=60, register_map=engine.register_map) as device,
-    ):
-        device.write(64, data.tobytes())
-        assert device.read(64, 400) == data.tobytes()
-        report = device.run(
-            {"source": 64, "target": 2048, "stride": 0, "words": 100, "key": 0x12345678}
-        )
-        assert report.error is None
-        assert report.cycles == copy_cycles(
-            block_ram(4), bus_bytes=4, ports=1, source=64, target=2048, stride=0, words=100
-        )
-        assert device.read(2048, 400) == (data ^ np.uint32(0x12345678)).tobytes()
 
 
 @ps.kernel(epochs=2)
