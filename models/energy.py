@@ -12,8 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .memory.dram.energy import Picojoules
+from .target import Power
 
-__all__ = ["GRIDS", "NODES", "Carbon", "Embodied", "Energy", "embodied", "energy"]
+__all__ = ["CARD", "GRIDS", "NODES", "Carbon", "Embodied", "Energy", "embodied", "energy"]
+
+#: watts where plans are compared and the target says none: a card's, assumed
+CARD = Power(idle_w=35, max_w=160)
 
 #: pJ of a byte over a link, where nobody says: that of the GPU link in Pimba's simulator; of others assumed
 LINK_PJ = 10.4

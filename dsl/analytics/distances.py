@@ -92,6 +92,15 @@ class Distances:
             found[n] = -1 - max(ends, default=0) if op.region == "group" else -1
         return found
 
+    def needs(self, number: int) -> set[int]:
+        """Return an operation and all that it depends on in its batch."""
+        found, left = {number}, [number]
+        while left:
+            more = {d.first for d in self.behind[left.pop()] if not d.turns} - found
+            found |= more
+            left += more
+        return found
+
     def batch(self, starts: Mapping[int, int]) -> int:
         """Return what the distance from batch to batch must be at least."""
         return max(

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ...models.analytics.config import AnalyticsPlan
+from ...models.energy import CARD, energy
 from ...models.heap.schema import Schema
 from ...models.memory.timing import FixedLatency, Memory
 from ...models.numerics.formats import Format
@@ -38,8 +39,6 @@ TOLERANCE = 1.01
 _MEASURED, _TRIED = 8, 16
 #: with `--prefer area`, how much longer than the fastest a plan may take
 _SLOWER = 2.0
-#: of a part's power, what it takes idle and at most: a card's with this much logic, assumed
-_IDLE_W, _MOST_W = 35.0, 160.0
 #: threads beyond this many are not tried
 MOST_THREADS = 256
 
@@ -71,11 +70,15 @@ def plan(
     free = schedule(
         lower(graph, chosen.lanes, serial_limit=1), fmt, chosen.threads, 1, thorough=False
     ).schedule
-    bounds = {
+    bounds: dict[str, Any] = {
         "recurrence": min(free.batch, chosen.schedule.batch),
         "interval": min(free.interval, chosen.schedule.interval),
         "machine": planner.facts,
     }
+    if maker.choices.prefer == "energy":
+        power = target.power or CARD
+        said = f"{power.idle_w:g} W idle, {power.max_w:g} W at most ({power.source})"
+        bounds["power"] = f"least energy at {said}"
     return replace(chosen, notes={**chosen.notes, **bounds})
 
 
@@ -335,8 +338,13 @@ class _Planner:
 
 
 def _energy(candidate: Candidate) -> float:
-    """Return what a tuple takes, in proportion: time at the power of what is used."""
-    return candidate.cycles * (_IDLE_W + (_MOST_W - _IDLE_W) * candidate.share)
+    """Return what a tuple takes, in proportion: time at the power of what is used, as `models.energy` counts it."""
+    power = candidate.target.power or CARD
+    found = energy(
+        candidate.cycles, idle_w=power.idle_w, max_w=power.max_w, share=candidate.share
+    ).joules
+    assert found is not None
+    return found
 
 
 def _powers(limit: int) -> Iterator[int]:

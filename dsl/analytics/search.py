@@ -17,7 +17,8 @@ _PLACES, _ORDERS = 4, 8
 def search(empty: Placement, distances: Distances, batch: int) -> Placement | None:
     """Return all operations placed so that a batch follows the other after `batch` cycles, None where that was not found.
 
-    Operations are placed one after the other: first in the order of `empty`, then those that found no place so far, and those that can be moved least, first.
+    Operations are placed one after the other: in the order of `empty`, by the latest and the earliest start, and by what lies between. What found no
+    place in an order most often comes first in the next one, behind what it needs.
     """
     windows = distances.windows(batch)
     if windows is None:
@@ -32,13 +33,7 @@ def search(empty: Placement, distances: Distances, batch: int) -> Placement | No
                 return empty
             for n in list(empty.starts):
                 empty.remove(n)
-            worst = made.fails.most_common(1)[0][0]
-            first, left = {worst}, [worst]
-            while left:
-                for d in distances.behind[left.pop()]:
-                    if not d.turns and d.first not in first:
-                        first.add(d.first)
-                        left.append(d.first)
+            first = distances.needs(made.fails.most_common(1)[0][0])
             again = [n for n in empty.uses if n in first] + [n for n in order if n not in first]
             if again == order:
                 break

@@ -22,19 +22,17 @@ from ...models.qr.layout import ENTRY_BYTES, Size, change_words, row_stride, row
 from ...models.qr.resources import estimate
 from ...models.qr.schedule import WIDEN_TURNS
 from ...models.qr.solver import alone
-from ...models.resources import FILL, MOST, Resources
+from ...models.resources import AIM, FILL, MOST, Resources
 from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
 
-__all__ = ["ROOM", "Load", "checked_ports", "chosen", "cost", "longest_text", "lower", "ports_of"]
+__all__ = ["Load", "checked_ports", "chosen", "cost", "longest_text", "lower", "ports_of"]
 
 Plan = TypeVar("Plan")
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
-#: how full of logic a part may become and still be placed and routed within an hour or two; fuller ones are for what is no smaller
-ROOM = 0.75
 #: most groups interleaved in one solver
 MOST_CONTEXTS = 16
 #: how much wider than the target's a port to memory on the part may be, up to so many bytes
@@ -75,12 +73,17 @@ class Load:
 
 
 def lower(
-    graph: FitGraph, part: Target, *, memory: Memory | None = None, load: Load | None = None
+    graph: FitGraph,
+    part: Target,
+    *,
+    memory: Memory | None = None,
+    load: Load | None = None,
+    fill: float = AIM,
 ) -> FitPlan:
     """Return the engine for a fit over keys on `part`.
 
     Parameters: `memory`: the port's timing where it is not the target's own; then the port is not wider than the target's; `load`: the refits that it is
-    made for.
+    made for; `fill`: the share of each resource that is aimed at, more is taken only where nothing else fits.
 
     Raises KernelError (E601) where nothing fits: it names the resource, and the longest window that would.
     """
@@ -104,12 +107,12 @@ def lower(
                 good.append((cost(config, load, timing), need, config))
     if not good:
         raise _too_large(graph, part, load)
-    return chosen(good, part)
+    return chosen(good, part, fill)
 
 
-def chosen(good: list[tuple[float, Resources, Plan]], part: Target) -> Plan:
-    """Return the smallest one of the fastest plans that leave room on `part`, where some do, given with their cycles and resources."""
-    good = [entry for entry in good if entry[1].lut <= ROOM * part.lut] or good
+def chosen(good: list[tuple[float, Resources, Plan]], part: Target, fill: float = AIM) -> Plan:
+    """Return the smallest one of the fastest plans that take up to `fill` of anything of `part`, where some do, given with their cycles and resources."""
+    good = [entry for entry in good if entry[1].fits(part, fill) is None] or good
     best = min(cycles for cycles, _, _ in good)
     return min(
         (entry for entry in good if entry[0] <= best * TOLERANCE),

@@ -17,7 +17,7 @@ from ...models.qr.columns import Columns
 from ...models.qr.table_config import Segment, TableFitPlan
 from ...models.qr.table_cycles import run
 from ...models.qr.table_resources import estimate
-from ...models.resources import Resources
+from ...models.resources import AIM, Resources
 from ...models.strider.config import WalkConfig
 from ...models.strider.costs import analyse
 from ...models.strider.rows import RowPages
@@ -41,9 +41,10 @@ def lower_table(
     page: NDArray[np.uint8],
     part: Target,
     memory: Memory | None = None,
+    fill: float = AIM,
 ) -> TableFitPlan:
     """Return the engine for a fit over a table of which `page` is a full page; `memory`: the port's timing where it is not the target's own; then the port is
-    not wider than the target's.
+    not wider than the target's; `fill`: as of `plan.lower`.
 
     Raises KernelError (E601) where nothing fits: it names the resource.
     """
@@ -62,7 +63,7 @@ def lower_table(
     if not good:
         assert least is not None
         raise _too_large(graph, least, part)
-    return chosen(good, part)
+    return chosen(good, part, fill)
 
 
 def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iterator[TableFitPlan]:

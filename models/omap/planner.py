@@ -288,10 +288,12 @@ def quickest(plans: Sequence[OmapConfig]) -> OmapConfig:
     return next(config for config in plans if interval(config) <= least * 17 / 16)
 
 
-def fitting(plans: Sequence[OmapConfig], part: Target, hbm_bytes: float = inf) -> OmapConfig | None:
-    """Return the quickest plan that leaves a fifth of all that the part has, else the quickest one that fits; None where none does."""
+def fitting(
+    plans: Sequence[OmapConfig], part: Target, hbm_bytes: float = inf, aim: float = AIM
+) -> OmapConfig | None:
+    """Return the quickest plan that takes no more than the share `aim` of anything that the part has, else the quickest one that fits; None where none does."""
     held = [config for config in plans if config.hbm_bytes <= hbm_bytes]
-    for fill in (AIM, 1.0):
+    for fill in (aim, 1.0):
         able = [config for config in held if estimate(config, part).fits(part, fill) is None]
         if able:
             return quickest(able)

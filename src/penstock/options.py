@@ -11,8 +11,10 @@ import click
 
 from penstock.errors import Conflict
 from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
+from penstock.models.resources import AIM
 
 __all__ = [
+    "FILL",
     "INPUTS",
     "TABLE",
     "Count",
@@ -129,6 +131,16 @@ def _columns(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+#: how full the planner makes a part
+FILL = Option(
+    "--fill",
+    "fill",
+    Number(0.05, 1.0),
+    "SHARE",
+    "How much of each of the part's resources the planner aims at; it takes more only where "
+    f"nothing else fits.  [default: {AIM}]",
+    plans=True,
+)
 #: what data do that the number format does not hold (`models.numerics.policy.InputPolicy`)
 INPUTS = (
     Option(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from penstock.api import compile
+from penstock.api import Design, compile
 from penstock.dsl.analytics.plan import Choices
+from penstock.models.target import Power
+from penstock.targets import target_named
 from testbench.sweep import judged, linear, modelled
 
 
@@ -43,6 +47,20 @@ def test_preferences() -> None:
         return cycles[name] * (35 + 125 * share)
 
     assert joules("energy") <= min(joules("time"), joules("area"))
+
+
+def test_energy_is_that_of_the_record() -> None:
+    """Of a card that takes nothing idle the smallest plans win, of one that always takes all of it the fastest; without watts they are assumed, and that is
+    said."""
+    made: dict[Power | None, Design] = {}
+    for power in (Power(idle_w=0, max_w=100), Power(idle_w=100, max_w=100), None):
+        part = replace(target_named("vu9p"), name="mine", power=power)
+        choices = Choices(prefer="energy")
+        design = made[power] = compile(linear(16), part, dims={"d": 54}, choices=choices)
+        assert ("assumed" if power is None else "0 W idle, 100 W") in design.config()["planned_for"]
+    idle, busy, _ = (modelled(design, 5000).cycles for design in made.values())
+    small, large, _ = (design.resources.lut for design in made.values())
+    assert small < large and busy < idle
 
 
 def test_fill() -> None:

@@ -15,7 +15,7 @@ from penstock.boards.catalogue import boards
 from penstock.cli import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
-from penstock.dsl.qr.plan import ROOM, Load, cost, lower
+from penstock.dsl.qr.plan import Load, cost, lower
 from penstock.host.device import DeviceError
 from penstock.host.learned_index import LearnedIndex
 from penstock.host.workloads import Changes
@@ -25,7 +25,7 @@ from penstock.models.qr.cycles import run as run_jobs
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Label
 from penstock.models.qr.resources import estimate
-from penstock.models.resources import FILL
+from penstock.models.resources import AIM, FILL
 from penstock.models.shell import Status
 from penstock.run import Run
 from penstock.sim.machine import Hung
@@ -153,9 +153,9 @@ def test_a_part_is_left_room_to_be_routed() -> None:
             return 2.0
 
     shares = [share(lut) for lut in range(52_000, part.lut, 1000)]
-    assert share(part.lut) <= ROOM and sum(ROOM < s <= FILL for s in shares) >= 3
-    first = next(k for k, s in enumerate(shares) if s <= ROOM)
-    assert all(s <= ROOM for s in shares[first:]) and all(s > ROOM for s in shares[:first])
+    assert share(part.lut) <= AIM and sum(AIM < s <= FILL for s in shares) >= 3
+    first = next(k for k, s in enumerate(shares) if s <= AIM)
+    assert all(s <= AIM for s in shares[first:]) and all(s > AIM for s in shares[:first])
 
 
 @pytest.mark.parametrize("method", ["gram", "givens"])

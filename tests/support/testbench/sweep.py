@@ -14,7 +14,7 @@ from penstock.models.analytics.job import bound
 from penstock.models.memory import parse_memory
 from penstock.targets import target_named as target
 
-__all__ = ["Judged", "forced", "judged", "linear", "modelled"]
+__all__ = ["Judged", "forced", "held", "judged", "linear", "modelled"]
 
 _LINEAR = """kernel linear(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
   error = sum(w * x) + b - y
@@ -50,6 +50,14 @@ def modelled(design: Design, rows: int) -> Any:
     return design.run(assume(design.plan.schema, rows), "model", epochs=1)
 
 
+def held(design: Design, rows: int) -> int:
+    """Return so many rows, or about as many as the target's memory holds."""
+    schema, have = design.plan.schema, design.target.memory.bytes or 1 << 60
+    while assume(schema, rows).pages * schema.page_size > 0.95 * have:
+        rows = rows * 9 // 10
+    return rows
+
+
 def forced(design: Design) -> Iterator[Choices]:
     """Yield options that fix all that a user can of a plan."""
     plan, part = design.plan, target(design.target.name)
@@ -70,9 +78,7 @@ def judged(kernel: Any, name: str, rows: int, **given: Any) -> Judged:
     alone take longer, and further Striders where the part does not even hold fewer.
     """
     design = compile(kernel, name, **given)
-    schema, held = design.plan.schema, design.target.memory.bytes or 1 << 40
-    while assume(schema, rows).pages * schema.page_size > 0.9 * held:
-        rows = rows * 3 // 4
+    rows = held(design, rows)
     run, fill = modelled(design, rows), Choices().fill
     pages, batch = assume(design.plan.schema, rows).pages, design.plan.merge_count or rows
     best, chosen, plans = run.cycles, Choices(), 0

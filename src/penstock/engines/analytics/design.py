@@ -134,6 +134,7 @@ class AnalyticsDesign(Design):
             "batch": plan.schedule.batch,
             "units": len(plan.units),
             "planned_rows": ROWS,
+            **({"planned_for": plan.notes["power"]} if "power" in plan.notes else {}),
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.dsl.analytics.choices import PREFER
-from penstock.options import INPUTS, TABLE, Count, Number, Option, Pair
+from penstock.options import FILL, INPUTS, TABLE, Count, Option, Pair
 
 __all__ = ["OPTIONS"]
 
@@ -85,15 +85,7 @@ _PREFER = (
         "[default: time]",
         plans=True,
     ),
-    Option(
-        "--fill",
-        "fill",
-        Number(0.05, 1.0),
-        "SHARE",
-        "How much of each of the part's resources the planner aims at; it takes more only where "
-        "nothing else fits.  [default: 0.8]",
-        plans=True,
-    ),
+    FILL,
 )
 _ALL = (*TABLE, *INPUTS, *_KERNEL, *_PLAN, *_PREFER)
 OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL)

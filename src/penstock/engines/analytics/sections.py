@@ -49,6 +49,7 @@ def summary(outcome: Outcome) -> Iterable[Part]:
         ("target", target_text(target)),
         ("format", plan.format_name),
         ("plan", _plan(plan)),
+        *([("planned for", plan.notes["power"])] if "power" in plan.notes else []),
         ("memory", _memory(design)),
     )
     if outcome.rows is not None:

@@ -17,7 +17,7 @@ from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.planner import NoPlan, fitting, largest, plan
 from penstock.models.omap.resources import estimate
-from penstock.models.resources import MOST
+from penstock.models.resources import AIM, MOST
 from penstock.targets import link_named, timing_of
 
 from .commands import COMMANDS
@@ -134,7 +134,7 @@ class MappingEngine(Engine):
                 kernel.name_span,
                 hint="leave the option out: the planner chooses",
             ) from None
-        config = fitting(able, part, most)
+        config = fitting(able, part, most, given.option("fill", AIM))
         if config is None:
             raise _too_large(kernel, able, part, most, largest(fits, kernel.capacity))
         link = link or FixedLatency(latency, max(config.host_bus_bytes, part.bus_bytes))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from penstock.models.omap.ciphers import CIPHERS
-from penstock.options import Count, Number, Option
+from penstock.options import FILL, Count, Number, Option
 
 __all__ = ["OPTIONS"]
 
@@ -102,6 +102,6 @@ _RUN = (
     ),
 )
 OPTIONS = {
-    **dict.fromkeys(("check", "compile", "build"), _PLAN),
-    **dict.fromkeys(("model", "simulate"), (*_PLAN, *_RUN)),
+    **dict.fromkeys(("check", "compile", "build"), (*_PLAN, FILL)),
+    **dict.fromkeys(("model", "simulate"), (*_PLAN, FILL, *_RUN)),
 }

@@ -161,7 +161,9 @@ class PimEngine(Engine):
         from penstock.models.pim.config import Design as Unit
         from penstock.models.pim.config import PimConfig
         from penstock.models.pim.layout import Layout
+        from penstock.models.pim.resources import resources_of
         from penstock.models.pim.timing import timing_named
+        from penstock.models.resources import AIM
 
         chosen = _format(given)
         unit = Unit.named(given.option("unit", "pimba"))
@@ -183,7 +185,8 @@ class PimEngine(Engine):
         sets, local = SCHEDULES[given.option("schedule", "together")]
         timing = timing_named(given.option("dram", "pimba"))
         banks = given.option("banks")
-        if banks is None:
+        chosen_here = banks is None
+        if chosen_here:  # as many as a part of its size takes, fewer where they fill it
             banks = max(2 * sets, 2 if part.lut < 300_000 else 16)
         if banks.bit_count() != 1:
             raise error(
@@ -199,23 +202,32 @@ class PimEngine(Engine):
                 Span.whole("--banks"),
                 hint=f"write --banks {2 * sets} or a larger power of two",
             )
-        groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
-        config = PimConfig(
-            chosen,
-            rounding == "stochastic" and recurrent.mode == "update",
-            groups,
-            banks // groups,
-            1,
-            unit,
-            sets,
-            local,
-            timing,
-            given.option("refresh", "none"),
-        )
         rows, columns = recurrent.shape
         assert rows is not None and columns is not None
         head, many = (rows, columns) if recurrent.mode == "update" else (columns, rows)
-        used = Layout(config, recurrent.mode, head, many, items, 1).rows
+
+        def device(banks: int) -> tuple[PimConfig, int]:
+            groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
+            config = PimConfig(
+                chosen,
+                rounding == "stochastic" and recurrent.mode == "update",
+                groups,
+                banks // groups,
+                1,
+                unit,
+                sets,
+                local,
+                timing,
+                given.option("refresh", "none"),
+            )
+            used = Layout(config, recurrent.mode, head, many, items, 1).rows
+            return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
+
+        config, used = device(banks)
+        fill = given.option("fill", AIM)
+        while chosen_here and banks > 2 * sets and resources_of(config, part).fits(part, fill):
+            banks //= 2
+            config, used = device(banks)
         if used > 1 << 16:
             raise error(
                 "E464",
@@ -224,7 +236,6 @@ class PimEngine(Engine):
                 hint="take more banks, fewer heads or requests",
                 source=kernel.source,
             )
-        config = replace(config, rows=1 << max(0, used - 1).bit_length())
         if found := _too_fast(config):
             fitting = [
                 name

@@ -6,7 +6,7 @@ import click
 
 from penstock.models.memory.dram import PRESETS
 from penstock.models.pim.config import Design
-from penstock.options import INPUTS, TABLE, Count, Option
+from penstock.options import FILL, INPUTS, TABLE, Count, Option
 
 __all__ = ["FORMATS", "OPTIONS", "SCHEDULES"]
 
@@ -59,5 +59,5 @@ _DEVICE = tuple(
     )
 )
 OPTIONS = dict.fromkeys(
-    ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE, *INPUTS)
+    ("check", "compile", "model", "simulate", "build"), (*_DIMS, *_RUN, *_DEVICE, FILL, *INPUTS)
 )

@@ -23,7 +23,7 @@ from penstock.models.qr.columns import BITS_MAX, Columns
 from penstock.models.qr.job import Method
 from penstock.models.qr.table_config import TableFitPlan, layout, register_map
 from penstock.models.qr.table_resources import estimate, memories
-from penstock.models.resources import Resources
+from penstock.models.resources import AIM, Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.isa import disassemble
@@ -211,7 +211,8 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
     memory = None
     if given.memory is not None or not part.shared:
         memory = timing_of(given.memory, part)
-    plan = lower_table(graph, columns, walk, _full_page(walk), part, memory)
+    fill = given.option("fill", AIM)
+    plan = lower_table(graph, columns, walk, _full_page(walk), part, memory, fill)
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
     return ColumnsDesign(part, timing, graph, plan, why=why)
 

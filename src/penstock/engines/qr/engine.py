@@ -88,6 +88,7 @@ class FitEngine(Engine):
         from penstock.dsl.qr.plan import lower
         from penstock.host.sources import Table
         from penstock.models.memory import FixedLatency
+        from penstock.models.resources import AIM
         from penstock.targets import timing_of
 
         from .changes import check_random, key_column
@@ -107,7 +108,8 @@ class FitEngine(Engine):
         # where the memory is on the part, the planner chooses the width of its port
         if given.memory is not None or not part.shared:
             memory = timing_of(given.memory, part)
-        plan = lower(graph, part, memory=memory, load=given.option("load"))
+        fill = given.option("fill", AIM)
+        plan = lower(graph, part, memory=memory, load=given.option("load"), fill=fill)
         timing = memory or FixedLatency(part.latency, plan.bus_bytes)
         return FitDesign(part, timing, graph, plan, key.span)
 

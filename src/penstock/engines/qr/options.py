@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.options import INPUTS, TABLE, Count, Option
+from penstock.options import FILL, INPUTS, TABLE, Count, Option
 
 __all__ = ["ON_SINGULAR", "OPTIONS"]
 
@@ -45,6 +45,6 @@ _SINGULAR = Option(
     "What a fit over columns does whose rows do not determine all weights.  [default: error]",
 )
 OPTIONS = {
-    **dict.fromkeys(("check", "compile", "build"), (*TABLE, *INPUTS)),
-    **dict.fromkeys(("model", "simulate"), (*TABLE, *INPUTS, *_REFITS, _SINGULAR)),
+    **dict.fromkeys(("check", "compile", "build"), (*TABLE, *INPUTS, FILL)),
+    **dict.fromkeys(("model", "simulate"), (*TABLE, *INPUTS, FILL, *_REFITS, _SINGULAR)),
 }
