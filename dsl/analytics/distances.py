@@ -27,14 +27,14 @@ class Distance:
 
 
 class Distances:
-    """Of all operations but those after an epoch. `behind` and `ahead`: those of each operation, with it as the later and as the first one."""
+    """Of all operations but those after an epoch, or of those. `behind` and `ahead`: those of each operation, with it as the later and as the first one."""
 
-    def __init__(self, program: Program, times: Times) -> None:
+    def __init__(self, program: Program, times: Times, epoch: bool = False) -> None:
         self.program, self.times = program, times
-        self.numbers = [n for n, op in enumerate(program.ops) if op.region != "epoch"]
-        self.all = [*self._steps(), *self._turns()]
+        self.numbers = [n for n, op in enumerate(program.ops) if (op.region == "epoch") == epoch]
         self.behind: dict[int, list[Distance]] = {n: [] for n in self.numbers}
         self.ahead: dict[int, list[Distance]] = {n: [] for n in self.numbers}
+        self.all = [*self._steps(), *self._turns()]
         for distance in self.all:
             self.behind[distance.later].append(distance)
             self.ahead[distance.first].append(distance)
@@ -45,13 +45,14 @@ class Distances:
         for n in self.numbers:
             op = self.program.ops[n]
             for buffer in {o.buffer for o in op.operands} & times.writer.keys():
-                step = times.behind(times.writer[buffer], n, buffer)
-                if step is not None:
-                    yield Distance(n, times.writer[buffer], step)
+                source = times.writer[buffer]
+                step = times.behind(source, n, buffer)
+                if step is not None and source in self.behind:
+                    yield Distance(n, source, step)
             if op.dest not in models:
                 continue
             for (reader, buffer), (_, last) in times.reads.items():
-                if buffer == op.dest and reader != n and reader in self._once_or_more:
+                if buffer == op.dest and reader != n and reader in self.behind:
                     used = last >= 0
                     yield Distance(n, reader, int((last - times.writes[n][0])[used].max()))
 
@@ -65,7 +66,7 @@ class Distances:
             if self.program.buffers[op.dest].kind == "model":
                 for reader, buffer in times.reads:
                     # a batch operation's next turn may come just as soon
-                    if buffer == op.dest and reader in self._once_or_more:
+                    if buffer == op.dest and reader in self.behind:
                         step = times.behind(n, reader, buffer) or 0
                         yield Distance(reader, n, step, turns=True)
             for buffer in {o.buffer for o in op.operands} & times.writer.keys():
@@ -73,10 +74,6 @@ class Distances:
                 last = times.reads[n, buffer][1]
                 used, first = last >= 0, times.writes[source][0]
                 yield Distance(source, n, int((last[used] + 1 - first[used]).max()), turns=True)
-
-    @cached_property
-    def _once_or_more(self) -> set[int]:
-        return set(self.numbers)
 
     @cached_property
     def spare(self) -> dict[int, int]:
@@ -100,6 +97,11 @@ class Distances:
             found |= more
             left += more
         return found
+
+    def low(self, number: int, starts: Mapping[int, int]) -> int:
+        """Return the first start behind what is placed in the same batch."""
+        behind = (d for d in self.behind[number] if d.first in starts and not d.turns)
+        return max([0, *(starts[d.first] + d.step for d in behind)])
 
     def batch(self, starts: Mapping[int, int]) -> int:
         """Return what the distance from batch to batch must be at least."""

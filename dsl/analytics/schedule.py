@@ -18,7 +18,7 @@ from .distances import Distances
 from .lower import Program
 from .placing import Placement, Use
 from .search import search
-from .times import Times, least_interval, way
+from .times import Times, least_interval
 
 __all__ = ["Key", "Scheduled", "blocking", "schedule"]
 
@@ -61,20 +61,17 @@ def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) 
     starts = {n: op.start for n, op in enumerate(scheduled.ops) if op.region != "epoch"}
     latest: dict[int, int] = {}
     for n in reversed(starts):
-        op = program.ops[n]
-        if op.dest in program.models:
+        if program.ops[n].dest in program.models:
             latest[n] = starts[n]
-        for buffer in {o.buffer for o in op.operands}:
-            source = scheduler.writer.get(buffer)
-            step = None if source is None else scheduler.times.behind(source, n, buffer)
-            if source in starts and step is not None and n in latest:
-                latest[source] = min(latest.get(source, latest[n]), latest[n] - step)
+        for d in scheduler.distances.behind[n]:
+            if n in latest and not d.turns:
+                latest[d.first] = min(latest.get(d.first, latest[n]), latest[n] - d.step)
     drained = scheduled.schedule.batch == scheduled.schedule.drain
     waits: dict[Key, int] = defaultdict(int)
     work: dict[Key, list[int]] = defaultdict(list)
     for n, start in starts.items():
         op = program.ops[n]
-        wait = start - scheduler.earliest(n, starts, op.region)
+        wait = start - scheduler.distances.low(n, starts)
         for key in scheduler.classes(op):
             if op.region == "group":
                 work[key].append(op.beats)
@@ -143,13 +140,13 @@ class _Scheduler:
             ]
         )
         count |= {key: 1 + units for key, units in more.items() if key[3] == "once"}
-        while (placed := self._placed(count, interval)) is None:
+        while (placed := self._placed(self.distances, count, interval)) is None:
             interval += 1 + interval // 64
         best = self._finish(placed)
         high = best.schedule.batch
         tried = low = self._free(interval, high) if thorough else high
         while low < high:
-            found = search(self._empty(count, interval), self.distances, tried)
+            found = search(self._empty(self.distances, count, interval), self.distances, tried)
             if found is not None:
                 best = min(
                     best, self._finish(found), key=lambda f: (f.schedule.batch, f.schedule.settle)
@@ -163,19 +160,6 @@ class _Scheduler:
 
     # placing
 
-    def earliest(self, number: int, starts: Mapping[int, int], region: str) -> int:
-        """Return the first cycle at which the operation finds its operands (values of earlier regions count as there for `epoch`)."""
-        op = self.program.ops[number]
-        earliest = 0
-        for buffer in {o.buffer for o in op.operands}:
-            source = self.writer.get(buffer)
-            if source is None or (region == "epoch" and self.program.ops[source].region != "epoch"):
-                continue
-            step = self.times.behind(source, number, buffer)
-            if step is not None:
-                earliest = max(earliest, starts[source] + step)
-        return earliest
-
     def _uses(self, number: int) -> list[Use]:
         op = self.program.ops[number]
         late = FETCH + latency(op.fn, self.fmt)
@@ -187,30 +171,20 @@ class _Scheduler:
         rank = {"group": 0, "batch": 1, "epoch": 2}
         return sorted(range(len(ops)), key=lambda n: (rank[ops[n].region], ops[n].dest in models))
 
-    def _empty(self, count: Mapping[Key, int], interval: int) -> Placement:
-        order = [n for n in self._order() if self.program.ops[n].region != "epoch"]
+    def _empty(self, of: Distances, count: Mapping[Key, int], interval: int) -> Placement:
+        order = [n for n in self._order() if n in of.behind]
         return Placement({n: self._uses(n) for n in order}, count, interval)
 
-    def _placed(self, count: Mapping[Key, int], interval: int) -> Placement | None:
-        """Return the operations of groups and batches placed, each as early as it goes; None where the interval is too short."""
-        placement = self._empty(count, interval)
-        for n in placement.uses:
-            if not placement.put(n, self._low(n, placement.starts)):
-                return None
-        return placement
-
-    def _low(self, number: int, starts: Mapping[int, int]) -> int:
-        """Return the first start behind what is placed, in the same batch."""
-        behind = self.distances.behind[number]
-        found = (starts[d.first] + d.step for d in behind if d.first in starts and not d.turns)
-        return max([0, *found])
+    def _placed(self, of: Distances, count: Mapping[Key, int], interval: int) -> Placement | None:
+        """Return the operations placed, each as early as it goes; None where the interval is too short."""
+        placement = self._empty(of, count, interval)
+        placed = (placement.put(n, of.low(n, placement.starts)) for n in placement.uses)
+        return placement if all(placed) else None
 
     def _with_epoch(self, placement: Placement) -> tuple[dict[int, int], dict[int, list[tuple]]]:
         """Return starts and units of all operations, those after an epoch's last batch on a timeline of their own."""
-        rest = [n for n in self._order() if self.program.ops[n].region == "epoch"]
-        after = Placement({n: self._uses(n) for n in rest}, {}, placement.interval)
-        for n in rest:
-            after.put(n, self.earliest(n, after.starts, "epoch"))
+        after = self._placed(Distances(self.program, self.times, True), {}, placement.interval)
+        assert after is not None  # on a timeline there is always room
         units = {
             n: [(*use[0], unit) for use, unit in zip(part.uses[n], part.units[n], strict=True)]
             for part in (placement, after)
@@ -220,8 +194,7 @@ class _Scheduler:
 
     def _free(self, interval: int, batch: int) -> int:
         """Return the least distance up to `batch` with units without number."""
-        least = max([interval, *(way(self.times, model) for model in self.program.models)])
-        low, high = min(least, batch), batch
+        low, high = min(interval, batch), batch
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self.distances.windows(middle) else (middle + 1, high)

@@ -23,10 +23,9 @@ def search(empty: Placement, distances: Distances, batch: int) -> Placement | No
     windows = distances.windows(batch)
     if windows is None:
         return None
-    made, order = _Search(empty, distances, windows, batch), list(empty.uses)
-    slack = {n: high - low for n, (low, high) in windows.items()}
-    for key in ({}, {n: windows[n][1] for n in order}, {n: windows[n][0] for n in order}, slack):
-        order = sorted(empty.uses, key=lambda n: key.get(n, 0))
+    made = _Search(empty, distances, windows, batch)
+    for low, high in ((0, 0), (0, 1), (1, 0), (-1, 1)):
+        order = sorted(empty.uses, key=lambda n: low * windows[n][0] + high * windows[n][1])
         for _ in range(_ORDERS):
             made.fails.clear()
             if made.run(order):

@@ -1,4 +1,4 @@
-"""How far apart the operations of a lowered program must start, and the way from one model to the next that follows."""
+"""How far apart the operations of a lowered program must start, and what a kernel takes whatever its plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...models.numerics.latency import latency
 from ..core.graph import Graph
 from .lower import Program, lower
 
-__all__ = ["NEVER", "Times", "facts", "least_interval", "way"]
+__all__ = ["NEVER", "Times", "facts", "least_interval"]
 
 #: the first reading of a beat that is not read
 NEVER = np.iinfo(np.int64).max
@@ -144,29 +144,4 @@ def _least_way(program: Program, fmt: Format, threads: int, model: int) -> int:
             if source < n and held.kind != "model":
                 step += (ops[n].beats - 1) * (held.rows * held.cols == 1)
                 ahead[source] = max(ahead.get(source, 0), step)
-    return longest
-
-
-def way(times: Times, model: int) -> int:
-    """Return the longest way from a reading of the model to its next writing."""
-    ops, longest = times.program.ops, 1
-    ahead: dict[int, int] = {}  # from the start of an operation to that of the model's writer
-    for number in reversed(range(len(ops))):
-        op = ops[number]
-        if op.dest == model:
-            ahead[number] = 0
-        if number not in ahead:
-            continue
-        for buffer in {operand.buffer for operand in op.operands}:
-            source = times.writer.get(buffer)
-            if source is None or source >= number:
-                continue
-            step = times.behind(source, number, buffer)
-            if step is not None:
-                ahead[source] = max(ahead.get(source, 0), ahead[number] + step)
-    writer = next(n for n, op in enumerate(ops) if op.dest == model)
-    for number, way in ahead.items():
-        if (number, model) in times.reads and ops[number].region != "epoch":
-            step = times.behind(writer, number, model)
-            longest = max(longest, way + (step or 0))
     return longest

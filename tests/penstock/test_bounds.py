@@ -99,6 +99,20 @@ def test_of_all_plans_alike_and_below_them(engine: str, draws: int) -> None:
     assert terms
 
 
+@pytest.mark.parametrize("engine", POINTS)
+def test_fill(engine: str) -> None:
+    """Nothing takes a larger share than asked for, where that goes."""
+    [kernel, *_], [part, *_], [form, *_], *_ = POINTS[engine]
+    given = {"dims": DIMS[engine]} if engine in DIMS else {}
+
+    def share(**options: float) -> float:
+        design = compile(kernel, part, format=form, **given, **options)
+        return max(design.resources.shares(design.target).values())
+
+    most = share()
+    assert share(fill=0.9 * most) <= 0.9 * most < most <= share(fill=1.0)
+
+
 def _run(engine: str, design: Any, size: int) -> Any:
     if engine == "keys":
         return design.run(design.refits(size), "model")
