@@ -276,13 +276,12 @@ class _Planner:
                 yield replace(point, walkers=point.walkers + 1)
             yield replace(point, slots=2 * point.slots)
             yield replace(point, pages=2 * point.pages)
-        for lanes in reversed(self._lanes[1]):
-            if point.lanes < 2 * lanes <= 4 * point.lanes and lanes != point.lanes:
+        deeper = {(t, p) for _, t, p in self._space() if t == 2 * point.threads}
+        for threads, ports in [(point.threads, point.ports), *sorted(deeper)]:
+            for lanes in reversed([*self._lanes[1], point.lanes]):
                 for interval in {point.interval, max(1, point.interval // 4)}:
-                    yield replace(point, lanes=lanes, interval=interval, more=())
-        for lanes, threads, ports in self._space():
-            if lanes == point.lanes and threads == 2 * point.threads:
-                yield replace(point, threads=threads, ports=ports, more=())
+                    if point.lanes < 2 * lanes <= 4 * point.lanes:
+                        yield Point(lanes, threads, ports, point.walkers, interval)
 
     def _impossible(self) -> Exception:
         threads, ports, batch = (

@@ -185,9 +185,10 @@ class PimEngine(Engine):
         sets, local = SCHEDULES[given.option("schedule", "together")]
         timing = timing_named(given.option("dram", "pimba"))
         banks = given.option("banks")
-        chosen_here = banks is None
-        if chosen_here:  # as many as a part of its size takes, fewer where they fill it
+        sizes = [banks]
+        if banks is None:  # as many as a part of its size takes, fewer where they fill it
             banks = max(2 * sets, 2 if part.lut < 300_000 else 16)
+            sizes = [n for n in (banks, banks // 2, banks // 4, banks // 8) if n >= 2 * sets]
         if banks.bit_count() != 1:
             raise error(
                 "E464",
@@ -223,11 +224,14 @@ class PimEngine(Engine):
             used = Layout(config, recurrent.mode, head, many, items, 1).rows
             return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
 
-        config, used = device(banks)
-        fill = given.option("fill", AIM)
-        while chosen_here and banks > 2 * sets and resources_of(config, part).fits(part, fill):
-            banks //= 2
-            config, used = device(banks)
+        made = [device(n) for n in sizes]
+        held = (
+            (config, used)
+            for fill in (given.option("fill", AIM), 1.0)
+            for config, used in made
+            if used <= 1 << 16 and resources_of(config, part).fits(part, fill) is None
+        )
+        config, used = next(held, made[0])
         if used > 1 << 16:
             raise error(
                 "E464",
