@@ -18,6 +18,8 @@ from penstock.host.peers import Peer
 __all__ = ["NONE", "Glm", "loss", "recognised", "scikit_learn"]
 
 _Array = NDArray[Any]
+#: numbers of a batch that is looked at
+_MOST = 1 << 25
 #: what is said where scikit-learn has nothing like a kernel
 NONE = "no scikit-learn model"
 #: by model the derivative of a row's loss by its score, and labels that it has (none: numbers)
@@ -52,6 +54,7 @@ class Glm:
         return x @ np.ravel(models[self.w]) + (float(models[self.b]) if self.b else 0.0)
 
 
+@np.errstate(all="ignore")  # of kernels that are something else
 def recognised(graph: Graph) -> Glm | None:
     """Return the model that a kernel learns, None for another: its first two updates on random rows are looked at, not its text."""
     (xs, ys), models = (graph.of_kind(k) for k in ("input", "output")), graph.of_kind("model")
@@ -62,6 +65,8 @@ def recognised(graph: Graph) -> Glm | None:
     if len(xs[0].shape) != 1 or (bias is None and len(models) == 2):
         return None
     source, size = np.random.default_rng(1), graph.merge_count or 8
+    if size * xs[0].shape[0] > _MOST:
+        return None
     x = source.normal(0, 10, (2 * size, *xs[0].shape))
     # rows of the first and of the second update, and the run that ends with it
     batches = [slice(0, size), slice(size, 2 * size) if graph.merge_count else slice(0, size)]
