@@ -116,7 +116,7 @@ def test_scikit_learns_model_is_the_kernels(kind: str, batch: int) -> None:
     merge = "{}" if batch == 1 else f"merge({{}}, {batch}) / {batch}"
     lines = [
         f"e = {slope}",
-        f"w <- w - rate * {merge.format('(e * x)')}",
+        f"w <- w - rate * ({merge.format('(e * x)')} + 0.001 * w)",
         f"b <- b - rate * {merge.format('e')}",
     ]
     graph = from_text("\n  ".join([head, *lines]) + "\n").trace({"d": 3})

@@ -56,7 +56,10 @@ class Glm:
 
 @np.errstate(all="ignore")  # of kernels that are something else
 def recognised(graph: Graph) -> Glm | None:
-    """Return the model that a kernel learns, None for another: its first two updates on random rows are looked at, not its text."""
+    """Return the model that a kernel learns, with or without weight decay; None for another.
+
+    Its first two updates on random rows are looked at, not its text.
+    """
     (xs, ys), models = (graph.of_kind(k) for k in ("input", "output")), graph.of_kind("model")
     weights = [v.name for v in models if len(xs) == 1 and v.shape == xs[0].shape]
     if len(ys) != 1 or ys[0].shape or len(weights) != 1 or len(models) > 2:
@@ -78,16 +81,20 @@ def recognised(graph: Graph) -> Glm | None:
             interp.run(graph, {found.x: x[:rows], found.y: y[:rows]}, epochs=epochs).models
             for rows, epochs in runs
         ]
-        steps = []
+        slopes, changes = [], []
         for rows, (before, after) in zip(batches, pairwise(states), strict=True):
-            error = slope(found.score(x[rows], before), y[rows]) / size
-            gradient = np.append(error @ x[rows], error.sum() if bias else [])
-            moved = [np.ravel(after[name] - before[name]) for name in (weights[0], bias) if name]
-            steps.append((gradient, np.concatenate(moved)))
-        first, change = steps[0]
-        rate = -float(first @ change) / max(float(first @ first), 1e-300)
-        if rate > 0 and all(np.allclose(c, -rate * g, 1e-6, 1e-9) for g, c in steps):
-            return replace(found, step=rate)
+            error, w = (
+                slope(found.score(x[rows], before), y[rows]) / size,
+                np.ravel(before[found.w]),
+            )
+            mean = np.append(error @ x[rows], error.sum() if bias else [])
+            slopes.append(np.column_stack([mean, np.append(w, [0.0] * bool(bias))]))
+            moved = [np.ravel(before[name] - after[name]) for name in (found.w, bias) if name]
+            changes.append(np.concatenate(moved))
+        whole, change = np.concatenate(slopes), np.concatenate(changes)
+        step, decay = np.linalg.lstsq(whole, change, rcond=None)[0]
+        if step > 0 and np.allclose(change, whole @ [step, decay], 1e-6, 1e-9):
+            return replace(found, step=float(step))
     return None
 
 
@@ -107,7 +114,8 @@ def scikit_learn(
     if labels and set(np.unique(y[: max(1, len(y) // 64)])) != set(labels):
         return f"{NONE}: labels are not both {labels[0]:g} and {labels[1]:g}"
     own: dict[str, Any] = {"fit_intercept": found.b is not None}
-    fixed = {"learning_rate": "constant", "eta0": found.step, "max_iter": epochs, "tol": None}
+    each = found.step / (graph.merge_count or len(y))  # it learns row by row
+    fixed = {"learning_rate": "constant", "eta0": each, "max_iter": epochs, "tol": None}
     make: Callable[[], Any] = {
         "linear": lambda: linear_model.LinearRegression(**own),
         "logistic": lambda: linear_model.LogisticRegression(C=1e12, **own),
