@@ -16,6 +16,8 @@ __all__ = ["memories", "resources_of"]
 #: of attend), and for one pair's registers, random bits and results
 _UNIT = {"mx8": (14411, 4368, 96), "float16": (11550, 4870, 48)}
 _PAIR = {"mx8": (6900, 4780, 0), "float16": (4720, 4550, 0)}
+#: what units and pairs take of another family's, where it is not what all else takes (benchmarks/ultrascale.py)
+_SCALE = SCALE | {"amd": 0.65}
 #: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/pim.md)
 _CONTROL = (2400, 860, 0)
 
@@ -36,11 +38,13 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
         )
     )
     held = list(memories(config))
+    around = SHELL
     if part.shared is not None:
         held += device_memories(BUS, part.shared)
-        lut += round(DEVICE)
+        around += round(DEVICE)
+    scale = _SCALE.get(part.family, 1.0)
     return Resources(
-        round((lut + SHELL) * SCALE.get(part.family, 1.0)),
+        round(lut * scale + around * SCALE.get(part.family, 1.0)),
         ff + 900,
         dsp if part.dsp else 0,
         *memory_blocks(held, part),

@@ -12,18 +12,18 @@ from .config import FitPlan
 from .job import Method
 from .layout import ENTRY_BYTES
 from .schedule import WIDEN_SHARED
-from .storages import memories
+from .storages import memories, strays
 
 __all__ = ["estimate"]
 
 #: the host's link and the memory's control
 DEVICE = Cost(round(DEVICE_LUT), 600)
-#: multiplier blocks that Yosys makes of products with constants (sizes), and that of h and a column's sum
-STRAY = 11
 #: flip-flops, of those of units and parts: values wait beside pipelines (40,006 were synthesised of an engine of 9 columns on an ECP5)
 DELAYS = 1.84
 #: look-up tables, of those of units and parts: the same engine took 59,315, 2,596 of them in LUT RAM
 BETWEEN = 1.29
+#: on UltraScale+, whose look-up tables are wider: benchmarks/ultrascale.py
+WIDER = 0.78
 
 
 def estimate(config: FitPlan, target: Target) -> Resources:
@@ -41,7 +41,7 @@ def estimate(config: FitPlan, target: Target) -> Resources:
     )  # shell, ring, requests; what cuts and joins words
     total += n * Cost(160, 160, 2)  # labels times rows
     if config.method is Method.GRAM:
-        total += config.gram_lanes * (
+        total += min(config.gram_lanes, triangle) * (
             Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)
         ) + config.solvers * (config.lanes * (mul + add) + div)
         total += (config.bus_bytes // ENTRY_BYTES + 2) * convert_cost(
@@ -66,8 +66,7 @@ def estimate(config: FitPlan, target: Target) -> Resources:
         total += adders * add  # the segment's sums
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)  # suffix sums
-    if target.family != "amd":
-        total += Cost(0, 0, STRAY)
+    total += Cost(0, 0, multiplier_blocks(strays(config), target.family))
     held = list(memories(config))
     kept = list(held)
     if shared_lanes and config.method is Method.GRAM:  # else a lane's one entry is in registers
@@ -77,8 +76,9 @@ def estimate(config: FitPlan, target: Target) -> Resources:
     if target.shared is not None:
         total += DEVICE
         held += device_memories(config.bus_bytes, target.shared)
+    lut = (WIDER if target.family == "amd" else BETWEEN) * total.lut
     return Resources(
-        round((1.0 if target.family == "amd" else BETWEEN) * total.lut) + 4 * cells,
+        round(lut) + 4 * cells,
         round(DELAYS * total.ff),
         total.dsp,
         *memory_blocks(held, target),

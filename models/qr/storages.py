@@ -1,4 +1,4 @@
-"""The memories that an engine for fits over keys is written with, as data: those with clocked reads, which may become blocks.
+"""The memories that an engine for fits over keys is written with, as data: those with clocked reads, which may become blocks; and stray products.
 
 Smaller queues are LUT RAM, and counted with the logic beside them, as is a lane's memory of sums, which is read and written in one cycle.
 `tests/qr/test_resources.py` holds the list against the hardware's netlist.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..mapping import DISTRIBUTED_BITS, Storage
+from ..mapping import DISTRIBUTED_BITS, Factors, Storage
 from .config import FitPlan
 from .job import Method
 from .layout import ENTRY_BYTES, Size, factor_words, held_words
@@ -16,7 +16,7 @@ from .requests import AHEAD
 from .rotations import RING
 from .schedule import CONVERT
 
-__all__ = ["memories"]
+__all__ = ["memories", "strays"]
 
 #: bits of a descriptor; of what a job's end must know of it, of its memo's head without the offsets, of its records, of a segment's errors
 _DESCRIPTOR, _KEPT, _HEAD, _REPORT, _ERRORS = 512, 289, 40, 33, 96
@@ -42,6 +42,19 @@ def memories(config: FitPlan) -> Iterator[tuple[int, Storage]]:
         yield copies, Storage(width, jobs)
     yield 1, Storage(bus, jobs * held_words(config))
     yield from _rotations(config) if givens else _solver(config)
+
+
+def strays(config: FitPlan) -> Iterator[Factors]:
+    """Yield the products that are no unit's: of h and a column's sum, and sizes and addresses."""
+    yield (32, 34 if config.method is Method.GIVENS else 32, False)
+    yield (26, (2 + -(-(config.n_max - 1) // 4)).bit_length(), True)  # words of records
+    yield (26, 10, True)
+    depth = held_words(config)
+    if depth & (depth - 1):  # a job's place in what is kept: put and got
+        yield from 2 * [(_bits(config.jobs), depth.bit_length(), True)]
+    each, triangle = config.bus_bytes // ENTRY_BYTES, config.n_max * (config.n_max + 1) // 2
+    if config.method is Method.GRAM and each & (each - 1):  # an entry's place behind a word
+        yield (_bits(-(-triangle // each)), each.bit_length(), True)
 
 
 def _bits(count: int) -> int:

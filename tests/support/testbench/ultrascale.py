@@ -16,8 +16,7 @@ from penstock.assumed import fitted
 from penstock.boards.tools import run_tool
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.heap.schema import Column, Schema
-from penstock.models.qr.config import FitPlan
-from penstock.models.qr.job import Label, Method
+from penstock.models.qr.job import Bounds, Label, Method, Sums
 from penstock.models.resources import Resources
 from testbench.memories import emptied
 
@@ -50,9 +49,9 @@ def _columns(count: int, number: str, page: int = 8192) -> Design:
 
 
 def _keys(**options: Any) -> Design:
-    sizes = {"n_max": 4, "bus_bytes": 32, "jobs": 4, "contexts": 2, "gram_lanes": 12, "lanes": 4}
-    plan = FitPlan(**{**sizes, **options})
-    return replace(compile(from_text(_KEYS, "k.psk"), "u55c"), plan=plan)
+    design = compile(from_text(_KEYS, "k.psk"), "u55c")
+    sizes = {"n_max": 4, "jobs": 4, "contexts": 2, "gram_lanes": 12, "lanes": 4}
+    return replace(design, plan=replace(design.plan, **{**sizes, **options}))
 
 
 def _steps(number: str, rows: int) -> Design:
@@ -77,7 +76,9 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "2 columns": lambda: _columns(2, "fixed:8,8"),
     "4 columns": lambda: _columns(4, "fixed:5,12", 32768),
     "keys, sums": lambda: _keys(),
-    "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS, lanes=2),
+    "keys, rotations": lambda: _keys(
+        target=Label.RANK, method=Method.GIVENS, sums=Sums.SCAN, bounds=Bounds.RESCAN, lanes=2
+    ),
     "retnet, float16": lambda: _steps("float16", 256),
     "retnet, mx8": lambda: _steps("mx8", 4),
     "map of 2^10": lambda: _map(1 << 10),
