@@ -70,7 +70,7 @@ def check_fit(fit: Fit, config: FitPlan) -> None:
     ):
         if any((getattr(memo, name) is not None) != present for name in names):
             raise ValueError("a memo of another engine")
-    square, segments = (n, n), (1,)
+    square = (n, n)
     shapes = {
         "offsets": (length,),
         "sums": (n,),
@@ -86,11 +86,8 @@ def check_fit(fit: Fit, config: FitPlan) -> None:
     ]
     codes = [fit.weights, memo.d, memo.u]
     if memo.anchor is not None:
-        box = {"weights": (n,), "low": (1, length), "high": (1, length)}
-        arrays += [
-            (getattr(memo.anchor, each.name), box.get(each.name, segments))
-            for each in fields(memo.anchor)
-        ]
+        box = {"weights": (n,), "low": (length,), "high": (length,)}
+        arrays += [(getattr(memo.anchor, name), shape) for name, shape in box.items()]
         codes.append(memo.anchor.weights)
     if any(array is not None and array.shape != shape for array, shape in arrays):
         raise ValueError("an array of another shape than its window's")
@@ -161,19 +158,13 @@ def _check_anchor(memo: Memo, rows: np.ndarray, labels: np.ndarray) -> None:
     """Raise ValueError where the anchor does not hold what it says of these live rows."""
     anchor = memo.anchor
     assert anchor is not None
-    if anchor.start[0] != 0:
-        raise ValueError("an anchor that does not start at label 0")
     guess = Fit(
         0, anchor.weights, np.ones(len(anchor.weights), dtype=bool), 0, 0, False, memo
     ).predict(rows)
     errors = labels - guess
     if (
-        (
-            (anchor.err_min == EMPTY)
-            | (errors < anchor.err_min + anchor.shift_min)
-            | (errors > anchor.err_max + anchor.shift_max)
-            | (guess < anchor.least)
-        ).any()
+        anchor.err_min == EMPTY
+        or ((errors < anchor.err_min) | (errors > anchor.err_max) | (guess < anchor.least)).any()
         or (rows < anchor.low).any()
         or (rows > anchor.high).any()
     ):

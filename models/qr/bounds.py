@@ -35,15 +35,9 @@ def pass_over(job: Job, weights: Codes) -> tuple[int, int, Anchor]:
     rows, labels = job.rows[alive], job.target_labels()[alive]
     guesses = predict(weights, job.offsets, rows)
     errors = labels - guesses
-    zero = np.zeros(1, dtype=np.int64)
-    box = np.zeros((1, rows.shape[1]), dtype=np.uint8)
-    anchor = _include(
-        Anchor(weights, zero, zero + EMPTY, zero - EMPTY, zero, zero, zero + EMPTY, box + 255, box),
-        rows,
-        guesses,
-        errors,
-    )
-    return (int(errors.min()), int(errors.max()), anchor) if len(rows) else (1, 0, anchor)
+    box = np.zeros(rows.shape[1], dtype=np.uint8)
+    anchor = _include(Anchor(weights, EMPTY, -EMPTY, EMPTY, box + 255, box), rows, guesses, errors)
+    return (anchor.err_min, anchor.err_max, anchor) if len(rows) else (1, 0, anchor)
 
 
 def _include(anchor: Anchor, rows: Rows, guesses: Integers, errors: Integers) -> Anchor:
@@ -52,9 +46,9 @@ def _include(anchor: Anchor, rows: Rows, guesses: Integers, errors: Integers) ->
         return anchor
     return replace(
         anchor,
-        err_min=np.minimum(anchor.err_min, errors.min()),
-        err_max=np.maximum(anchor.err_max, errors.max()),
-        least=np.minimum(anchor.least, guesses.min()),
+        err_min=min(anchor.err_min, int(errors.min())),
+        err_max=max(anchor.err_max, int(errors.max())),
+        least=min(anchor.least, int(guesses.min())),
         low=np.minimum(anchor.low, rows.min(axis=0)),
         high=np.maximum(anchor.high, rows.max(axis=0)),
     )
@@ -73,9 +67,9 @@ def _ends(
     new: Numbers, old: Numbers, anchor: Anchor, offsets: Rows
 ) -> tuple[Numbers, Numbers, Numbers]:
     """M, U and L for these two models."""
-    low, high = np.ones((1, len(new)), dtype=np.float32), np.ones((1, len(new)), dtype=np.float32)
-    low[:, 1:] = anchor.low.astype(np.int16) - offsets.astype(np.int16)
-    high[:, 1:] = anchor.high.astype(np.int16) - offsets.astype(np.int16)
+    low, high = np.ones(len(new), dtype=np.float32), np.ones(len(new), dtype=np.float32)
+    low[1:] = anchor.low.astype(np.int16) - offsets.astype(np.int16)
+    high[1:] = anchor.high.astype(np.int16) - offsets.astype(np.int16)
     delta = sub(new, old)
     up = delta >= 0
     size = tree(mul(add(np.abs(new), np.abs(old)), np.maximum(np.abs(low), np.abs(high))))
@@ -92,15 +86,14 @@ def widen_bounds(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, in
     products; then widened by 2**-19 · M to either side: U, L. The prediction has risen by at most ceil(U) (at most 0 if that is less and least + floor(U) < 0:
     cut off at 0), and by at least floor(L) (at least 0 if that is more and least is 0).
     """
-    if anchor.err_min[0] == EMPTY:
+    if anchor.err_min == EMPTY:
         return 1, 0
     size, upper, lower = _ends(numbers(weights), numbers(anchor.weights), anchor, offsets)
-    if not (size < _LARGE).all():  # NaN too; the sums are no greater
+    if not size < _LARGE:  # NaN too; the sums are no greater
         return None
-    least = int(anchor.least[0])
-    rise, fall = int(np.ceil(upper)[0]), int(np.floor(lower)[0])
-    if least + int(np.floor(upper)[0]) < 0:
+    rise, fall = int(np.ceil(upper)), int(np.floor(lower))
+    if anchor.least + int(np.floor(upper)) < 0:
         rise = max(rise, 0)
-    if least <= 0:
+    if anchor.least <= 0:
         fall = min(fall, 0)
-    return int(anchor.err_min[0]) - rise, int(anchor.err_max[0]) - fall
+    return anchor.err_min - rise, anchor.err_max - fall

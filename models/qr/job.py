@@ -78,31 +78,24 @@ def _indices() -> Integers:
 
 @dataclass(frozen=True)
 class Anchor:
-    """What widened bounds start from: the model that the last pass over all rows saw, and its errors. Memory has one segment, so arrays have one entry.
+    """What widened bounds start from: the model that the last pass over all rows saw, and its errors.
 
     Parameters
     ----------
     weights
         float32 codes (n,): the anchor model.
-    start
-        int64 (1,): 0, the least label of the segment.
     err_min, err_max
-        int64 (1,): bounds of label - prediction under the anchor model; err_min = 2**31 - 1: there never was a row.
-    shift_min, shift_max
-        int64 (1,): 0, kept for the layout in memory.
+        Bounds of label - prediction under the anchor model; err_min = 2**31 - 1: there never was a row.
     least
-        int64 (1,): the least prediction of the rows under the anchor model; says where a score may have been cut off at 0.
+        The least prediction of the rows under the anchor model; says where a score may have been cut off at 0.
     low, high
-        uint8 (1, length): the box that holds the rows.
+        uint8 (length,): the box that holds the rows.
     """
 
     weights: Codes
-    start: Integers
-    err_min: Integers
-    err_max: Integers
-    shift_min: Integers
-    shift_max: Integers
-    least: Integers
+    err_min: int
+    err_max: int
+    least: int
     low: Rows
     high: Rows
 

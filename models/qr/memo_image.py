@@ -19,7 +19,8 @@ __all__ = ["LABELS", "MAGIC", "METHODS", "pack_head", "pack_memo", "padded", "un
 MAGIC = 0x314D5251
 #: in the order of their codes
 METHODS, LABELS = list(Method), list(Label)
-_SEGMENT = struct.Struct("<Iiiiii")
+#: err_min, err_max, least of a segment; bytes between them are zero
+_SEGMENT = struct.Struct("<4xii8xi")
 
 
 def padded(data: bytes, bus_bytes: int) -> bytes:
@@ -84,23 +85,8 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
         parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
     if anchor is not None:
         parts.append(anchor.weights.astype("<u4").tobytes())
-        numbers = zip(
-            anchor.start,
-            anchor.err_min,
-            anchor.err_max,
-            anchor.shift_min,
-            anchor.shift_max,
-            anchor.least,
-            strict=True,
-        )
-        parts.append(
-            b"".join(
-                _SEGMENT.pack(*map(int, values))
-                + anchor.low[s].tobytes()
-                + anchor.high[s].tobytes()
-                for s, values in enumerate(numbers)
-            )
-        )
+        numbers = _SEGMENT.pack(anchor.err_min, anchor.err_max, anchor.least)
+        parts.append(numbers + anchor.low.tobytes() + anchor.high.tobytes())
     return b"".join(padded(part, bus) for part in parts)
 
 
@@ -162,11 +148,15 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         u[i, j] = packed
         d[:] = np.diagonal(u)
         np.fill_diagonal(u, 0)
-    anchor = (
-        _unpack_anchor(take(4 * n), take(_SEGMENT.size + 2 * length), length) if segments else None
-    )
-    if segments and anchor is None:
-        return FitError.QR_MEMO
+    anchor = None
+    if segments:
+        weights, segment = take(4 * n), take(_SEGMENT.size + 2 * length)
+        if len(segment) < _SEGMENT.size + 2 * length:
+            return FitError.QR_MEMO
+        codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
+        box = np.frombuffer(segment, dtype=np.uint8)[_SEGMENT.size :]
+        err_min, err_max, least = _SEGMENT.unpack_from(segment)
+        anchor = Anchor(codes, err_min, err_max, least, box[:length], box[length:])
     return Memo(
         config.method,
         LABELS[target],
@@ -182,20 +172,4 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         d,
         u,
         anchor,
-    )
-
-
-def _unpack_anchor(weights: bytes, data: bytes, length: int) -> Anchor | None:
-    step = _SEGMENT.size + 2 * length
-    if len(weights) < 4 * (length + 1) or not data or len(data) % step:
-        return None
-    records = np.frombuffer(data, dtype=np.uint8).reshape(-1, step)
-    numbers = np.array(
-        [_SEGMENT.unpack(record[: _SEGMENT.size].tobytes()) for record in records], dtype=np.int64
-    ).T
-    low = records[:, _SEGMENT.size : _SEGMENT.size + length]
-    high = records[:, _SEGMENT.size + length :]
-    codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
-    return Anchor(
-        codes, numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], low, high
     )

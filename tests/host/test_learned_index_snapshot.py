@@ -379,10 +379,6 @@ def test_parts_that_do_not_fit_together(tmp_path: Path, config: FitPlan) -> None
                     ),
                 ),
             )
-        refused(
-            "does not start at label 0",
-            memo("anchor", lambda old: replace(old, start=old.start - 1)),
-        )
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])

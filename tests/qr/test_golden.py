@@ -205,27 +205,13 @@ def test_bounds_by_adversarial_search():
         errors = job.target_labels() - predict(codes(new), offsets, rows)
         assert found[0] <= errors.min() and errors.max() <= found[1]
         # corners of the boxes: the difference of predictions must stay within what was allowed
-        for s in np.flatnonzero(anchor.err_min <= anchor.err_max):
-            pick = source.random((20, length)) < 0.5
-            corners = np.where(pick, anchor.low[s], anchor.high[s]).astype(np.uint8)
-            corners[0] = np.where(new[1:] > old[1:], anchor.high[s], anchor.low[s])
-            corners[1] = np.where(new[1:] > old[1:], anchor.low[s], anchor.high[s])
-            zero = np.zeros(1, dtype=np.int64)
-            allowed = widen_bounds(
-                Anchor(
-                    codes(old),
-                    zero,
-                    zero,
-                    zero,
-                    zero,
-                    zero,
-                    zero + predict(codes(old), offsets, corners).min(),
-                    anchor.low[s : s + 1],
-                    anchor.high[s : s + 1],
-                ),
-                codes(new),
-                offsets,
-            )
-            assert allowed is not None
-            shift = predict(codes(old), offsets, corners) - predict(codes(new), offsets, corners)
-            assert allowed[0] <= shift.min() and shift.max() <= allowed[1]
+        corners = np.where(source.random((20, length)) < 0.5, anchor.low, anchor.high)
+        corners[0] = np.where(new[1:] > old[1:], anchor.high, anchor.low)
+        corners[1] = np.where(new[1:] > old[1:], anchor.low, anchor.high)
+        least = int(predict(codes(old), offsets, corners).min())
+        allowed = widen_bounds(
+            Anchor(codes(old), 0, 0, least, anchor.low, anchor.high), codes(new), offsets
+        )
+        assert allowed is not None
+        shift = predict(codes(old), offsets, corners) - predict(codes(new), offsets, corners)
+        assert allowed[0] <= shift.min() and shift.max() <= allowed[1]

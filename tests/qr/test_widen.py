@@ -36,18 +36,7 @@ def test_segments():
         if number % 40 == 3:
             errors, least, low, high = (EMPTY, -EMPTY), EMPTY, low * 0 + 255, high * 0
         offsets = source.integers(0, 256, columns - 1).astype(np.uint8)
-        zero = np.zeros(1, dtype=np.int64)
-        anchor = Anchor(
-            codes(old),
-            zero,
-            zero + int(errors[0]),
-            zero + int(errors[1]),
-            zero,
-            zero,
-            zero + least,
-            low[None],
-            high[None],
-        )
+        anchor = Anchor(codes(old), int(errors[0]), int(errors[1]), least, low, high)
         with np.errstate(all="ignore"):
             expected = widen_bounds(anchor, codes(new), offsets)
         pad = [0] * (n - columns)
