@@ -276,12 +276,15 @@ class _Planner:
                 yield replace(point, walkers=point.walkers + 1)
             yield replace(point, slots=2 * point.slots)
             yield replace(point, pages=2 * point.pages)
-        deeper = {(t, p) for _, t, p in self._space() if t == 2 * point.threads}
-        for threads, ports in [(point.threads, point.ports), *sorted(deeper)]:
+        # as many threads or twice as many, on as many ports or others
+        pairs = {(t, p) for _, t, p in self._space() if t in (point.threads, 2 * point.threads)}
+        for threads, ports in [(point.threads, point.ports), *sorted(pairs)]:
             for lanes in reversed([*self._lanes[1], point.lanes]):
                 for interval in {point.interval, max(1, point.interval // 4)}:
                     if point.lanes < 2 * lanes <= 4 * point.lanes:
-                        yield Point(lanes, threads, ports, point.walkers, interval)
+                        fewer = chosen.walkers is None and ports < point.ports
+                        walkers = maker.walkers(lanes) if fewer else point.walkers
+                        yield Point(lanes, threads, ports, walkers, interval)
 
     def _impossible(self) -> Exception:
         threads, ports, batch = (
