@@ -25,7 +25,9 @@ PACKED = Resources(59_348, 40_022, 128, 79)
 
 def test_as_packed() -> None:
     part = boards()["ulx3s-85f"]
-    plan = lower(from_text(SLOT9, "slot9.psk").trace(), part)
+    plan = replace(
+        lower(from_text(SLOT9, "slot9.psk").trace(), part), bus_bytes=16, gram_lanes=45, jobs=11
+    )
     found = estimate(plan, part)
     assert plan.n_max == 9 and found.dsp == PACKED.dsp
     assert abs(found.lut / PACKED.lut - 1) < 0.02 and abs(found.ff / PACKED.ff - 1) < 0.02
