@@ -279,8 +279,8 @@ class _Planner:
         # as many threads or twice as many, on as many ports or others
         pairs = {(t, p) for _, t, p in self._space() if t in (point.threads, 2 * point.threads)}
         for threads, ports in [(point.threads, point.ports), *sorted(pairs)]:
-            for lanes in reversed([*self._lanes[1], point.lanes]):
-                for interval in {point.interval, max(1, point.interval // 4)}:
+            for lanes in sorted({*self._lanes[1], point.lanes}, reverse=True):
+                for interval in (max(1, point.interval // 4), point.interval):
                     if point.lanes < 2 * lanes <= 4 * point.lanes:
                         fewer = chosen.walkers is None and ports < point.ports
                         walkers = maker.walkers(lanes) if fewer else point.walkers
