@@ -68,15 +68,6 @@ def test_slots_after_changes() -> None:
     assert packed.after([5], []) is None and packed.after([], [5]) is not None
 
 
-def test_few_rows_move() -> None:
-    """At half density a batch of one in eight keys moves less than the batch."""
-    rng = random.Random(3)
-    slots = Slots.spread(512)
-    added = sorted(rng.sample(range(576), 64))
-    found = slots.after(added, [])
-    assert found is not None and len(found[1]) < 64
-
-
 def work(index: LearnedIndex) -> dict[bytes, int]:
     """Fill, change and thin an index out; return what it must hold."""
     rng = random.Random(1)

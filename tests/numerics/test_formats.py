@@ -288,15 +288,6 @@ def test_saturations():
         f.saturated("lt", 1, 2)
 
 
-@pytest.mark.parametrize(
-    "name", ["float32", "bfloat16", "float16", "fixed:8,24", "fixed:4,4", "fixed:32,0", "float:5,2"]
-)
-def test_names_round_trip(name):
-    assert parse_format(name).name == name and parse_format(f" {name} ") == parse_format(
-        parse_format(name).name
-    )
-
-
 def test_properties():
     assert [
         parse_format(n).container
