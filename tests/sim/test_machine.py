@@ -175,12 +175,6 @@ def test_an_error_of_the_bus(machine: Machine) -> None:
     assert machine.read(PAGE, len(data)).tobytes() == changed(data)
 
 
-def test_nothing_moves(machine: Machine) -> None:
-    stopped = copy(machine, 0, PAGE, 30, hold=1, watchdog=500)
-    assert stopped.error is not None and stopped.error.code is ErrorCode.WATCHDOG
-    assert copy(machine, 0, PAGE, 30).cycles == expected(machine, 0, PAGE, 30)
-
-
 def test_what_a_device_cannot_do(machine: Machine) -> None:
     if not isinstance(machine, DeviceMachine):
         assert machine.capacity is None
