@@ -112,6 +112,9 @@ def _alternatives(engine: Engine, kernel: AnyKernel, part: Target, given: Given)
         yield largest
         return
     larger = sorted((t for t in targets().values() if t.lut > part.lut), key=lambda t: t.lut)
+    if larger and not any(_fits(engine, kernel, other, given) for other in larger[-2:]):
+        yield "no larger target that is known holds it either"  # smaller ones do not
+        return
     for other in larger:
         if _fits(engine, kernel, other, given):
             yield f"it fits on --target {other.name}"

@@ -350,7 +350,7 @@ class Wired(Device):
 
 
 @pytest.mark.parametrize(
-    ("width", "tables"), [(4, (90, 300)), pytest.param(17, (200,), marks=pytest.mark.long)]
+    ("width", "tables"), [(4, (90, 300)), pytest.param(17, (120,), marks=pytest.mark.long)]
 )
 def test_a_run_takes_the_predicted_time(
     width: int, tables: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
