@@ -281,60 +281,44 @@ class _Planner:
         for threads, ports in [(point.threads, point.ports), *sorted(pairs)]:
             for lanes in sorted({*self._lanes[1], point.lanes}, reverse=True):
                 for interval in (max(1, point.interval // 4), point.interval):
-                    if point.lanes < 2 * lanes <= 4 * point.lanes:
-                        fewer = chosen.walkers is None and ports < point.ports
-                        walkers = maker.walkers(lanes) if fewer else point.walkers
+                    if point.lanes < 3 * lanes <= 6 * point.lanes:
+                        as_many = -(-point.walkers * point.ports // ports)  # on all ports together
+                        walkers = chosen.walkers or min(maker.walkers(lanes), as_many)
                         yield Point(lanes, threads, ports, walkers, interval)
 
+    @property
+    def _place(self) -> Span:
+        graph = self.maker.graph
+        return next((v.span for v in graph.of_kind("model")), Span.whole(graph.name))
+
     def _impossible(self) -> Exception:
-        threads, ports, batch = (
-            self.maker.choices.threads,
-            self.maker.choices.ports,
-            self.maker.graph.merge_count,
-        )
-        span = next(
-            (v.span for v in self.maker.graph.of_kind("model")), Span.whole(self.maker.graph.name)
-        )
+        part, chosen, batch = self.maker.target, self.maker.choices, self.maker.graph.merge_count
+        threads, ports = (n or "any number of" for n in (chosen.threads, chosen.ports))
         return error(
             "E605",
-            f"no plan has {threads or 'any number of'} threads on {ports or 'any number of'} memory ports of {self.maker.target.name} "
-            f"for batches of {batch or 'an epoch'}",
-            span,
-            hint=f"{self.maker.target.name} has {self.maker.target.ports} memory port{'s' * (self.maker.target.ports > 1)}: leave --ports out"
-            if ports and ports > self.maker.target.ports
+            f"no plan has {threads} threads on {ports} memory ports of {part.name} for batches of {batch or 'an epoch'}",
+            self._place,
+            hint=f"{part.name} has {part.ports} memory port{'s' * (part.ports > 1)}: leave --ports out"
+            if chosen.ports and chosen.ports > part.ports
             else "ports must be a power of two, divide the threads, and threads on several ports must divide the batch",
         )
 
     def _too_large(self, found: Iterable[Candidate]) -> Exception:
         need = min(found, key=lambda c: c.resources.lut).resources
-        have = self.maker.target
-        resource = need.fits(self.maker.target)
+        graph, have, chosen = self.maker.graph, self.maker.target, self.maker.choices
+        resource = need.fits(have)
         assert resource is not None
-        span = next(
-            (v.span for v in self.maker.graph.of_kind("model")), Span.whole(self.maker.graph.name)
-        )
-        fixed = [
-            f"--{name} {value}"
-            for name in ("lanes", "threads", "ports", "walkers")
-            if (value := getattr(self.maker.choices, name)) is not None
-        ]
-        free = (
-            f"leave {' and '.join(fixed)} out, so that the planner finds what fits; "
-            if fixed
-            else ""
-        )
-        sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in self.maker.graph.of_kind("model"))
-        full = (
-            ""
-            if getattr(need, resource) > getattr(have, resource)
-            else f", of which {FILL:.0%} can be filled"
-        )
+        names = ("lanes", "threads", "ports", "walkers")
+        fixed = [f"--{name} {n}" for name in names if (n := getattr(chosen, name)) is not None]
+        free = f"leave {' and '.join(fixed)} out, so that the planner finds what fits; "
+        sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in graph.of_kind("model"))
+        fills = getattr(need, resource) <= getattr(have, resource)
         return error(
             "E601",
-            f"kernel {self.maker.graph.name!r} does not fit on {have.name}: the smallest engine found needs "
-            f"{getattr(need, resource):,} {resource.upper()}, the part has {getattr(have, resource):,}{full}",
-            span,
-            hint=f"{free}models {sizes} in {self.maker.fmt.name}: "
+            f"kernel {graph.name!r} does not fit on {have.name}: the smallest engine found needs {getattr(need, resource):,} {resource.upper()}, "
+            f"the part has {getattr(have, resource):,}{f', of which {FILL:.0%} can be filled' * fills}",
+            self._place,
+            hint=f"{free * bool(fixed)}models {sizes} in {self.maker.fmt.name}: "
             "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help",
         )
 
