@@ -9,7 +9,7 @@ from typing import Self
 
 from .mapping import Factors, multiplier_blocks
 from .memory.timing import Memory
-from .resources import SCALE
+from .resources import UNITS
 from .target import Target
 
 __all__ = ["Machine", "Terms"]
@@ -65,9 +65,7 @@ class Machine(Terms):
             needed = multiplier_blocks(factors, part.family) if part.dsp else 0
             blocks += count * needed
             if not needed:
-                luts += (
-                    count * sum(a * b for a, b, _ in factors) * _ROW * SCALE.get(part.family, 1.0)
-                )
+                luts += count * sum(a * b for a, b, _ in factors) * _ROW * UNITS[part.family]
         return cls(
             memory.least(words // part.ports, 0, part.bus_bytes),
             int(max(blocks / max(part.dsp, 1), luts / part.lut)),

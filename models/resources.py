@@ -12,11 +12,13 @@ from .target import Capacity
 
 __all__ = [
     "AIM",
+    "CONTROL",
     "DEVICE",
     "FILL",
     "MOST",
     "SCALE",
     "SHELL",
+    "UNITS",
     "Resources",
     "device_memories",
 ]
@@ -33,6 +35,8 @@ MOST = {"lut": FILL, "ff": FILL}
 DEVICE, SHELL = 660.0, 1310.0
 #: look-up tables of a family for each of the ECP5's
 SCALE = {"ecp5": 1.0, "nexus": 0.92, "gowin": 0.95, "ice40": 0.97, "amd": 0.8}
+#: of Striders and what is around engines; of arithmetic with its multiplexers: on AMD's parts by synthesis (benchmarks/ultrascale.py)
+CONTROL, UNITS = SCALE | {"amd": 0.95}, SCALE | {"amd": 0.68}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 The whole device is counted where the target has its memory and link on the chip (`Target.shared`), as `penstock build` makes it; else the engine in its
 shell. Products and memories are those of `storages`, mapped as Yosys maps them (`models.mapping`): on the ECP5 both counts are exact. Look-up
 tables are a sum over the parts of the hardware (`parts`), each a number of things times what one of them took when it was synthesised alone for an
-ECP5: `benchmarks/estimates.py` compares, and `docs/boards.md` has its table. Other families get these in proportion (`models.resources.SCALE`).
+ECP5: `benchmarks/estimates.py` compares, and `docs/boards.md` has its table. Other families get these in proportion (`models.resources.CONTROL`, `UNITS`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..numerics.latency import Cost, cost
-from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
+from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..strider import resources as strider
 from ..target import Target
 from . import storages
@@ -62,10 +62,10 @@ def estimate(plan: AnalyticsPlan, target: Target) -> Resources:
 def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
     """Return look-up tables and flip-flops of each part of the hardware: all threads, core, memory ports, shell, and the device around them."""
     copies = {"thread": plan.threads, "port": plan.ports}
-    scale = SCALE.get(target.family, 1.0)
     flops = _flops(plan)
     found = {}
     for part, counts in features(plan, target).items():
+        scale = (UNITS if part in ("core", "thread") else CONTROL)[target.family]
         luts = sum(COEFFICIENTS[part].get(name, 0.0) * count for name, count in counts.items())
         found[part] = Cost(
             round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..mapping import Storage, memory_blocks
-from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
+from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..target import Target
 from .config import COLUMNS, PimConfig
 from .program import BUS
@@ -16,8 +16,6 @@ __all__ = ["memories", "resources_of"]
 #: of attend), and for one pair's registers, random bits and results
 _UNIT = {"mx8": (14411, 4368, 96), "float16": (11550, 4870, 48)}
 _PAIR = {"mx8": (6900, 4780, 0), "float16": (4720, 4550, 0)}
-#: what units and pairs take of another family's, where it is not what all else takes (benchmarks/ultrascale.py)
-_SCALE = SCALE | {"amd": 0.65}
 #: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/pim.md)
 _CONTROL = (2400, 860, 0)
 
@@ -42,9 +40,8 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
     if part.shared is not None:
         held += device_memories(BUS, part.shared)
         around += round(DEVICE)
-    scale = _SCALE.get(part.family, 1.0)
     return Resources(
-        round(lut * scale + around * SCALE.get(part.family, 1.0)),
+        round(lut * UNITS[part.family] + around * CONTROL[part.family]),
         ff + 900,
         dsp if part.dsp else 0,
         *memory_blocks(held, part),

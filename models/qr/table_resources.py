@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..numerics.formats import float32
 from ..numerics.latency import convert_cost, cost
-from ..resources import DEVICE, SCALE, SHELL, Resources, device_memories
+from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..strider import resources as strider
 from ..target import Target
 from .columns import BITS_MAX, Columns
@@ -107,8 +107,10 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
     columns, family = engine.columns, target.family
     held = memories(engine)
     striders = strider.features(engine.port, family, ultra_shapes(held, target))
-    lut = sum(strider.COEFFICIENTS[name] * count for name, count in striders.items())
-    lut += sum(COEFFICIENTS[name] * count for name, count in features(engine, target).items())
+    lut = CONTROL[family] * sum(strider.COEFFICIENTS[n] * count for n, count in striders.items())
+    for name, count in features(engine, target).items():
+        scale = (CONTROL if name in ("shell", "device") else UNITS)[family]
+        lut += scale * COEFFICIENTS[name] * count
     if target.shared is not None:
         held += device_memories(engine.bus_bytes, target.shared)
     floats = sum(
@@ -120,7 +122,7 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
         [(_FACTOR, _FACTOR, False)], family
     ) + floats
     return Resources(
-        round(SCALE.get(family, 1.0) * lut),
+        round(lut),
         round(flops(engine, target)),
         dsp if target.dsp else 0,
         *memory_blocks(held, target),
