@@ -16,7 +16,7 @@ from penstock.assumed import fitted
 from penstock.boards.tools import run_tool
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.heap.schema import Column, Schema
-from penstock.models.qr.job import Bounds, Label, Method, Sums
+from penstock.models.qr.job import Label, Method
 from penstock.models.resources import Resources
 from testbench.memories import emptied
 
@@ -76,9 +76,7 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "2 columns": lambda: _columns(2, "fixed:8,8"),
     "4 columns": lambda: _columns(4, "fixed:5,12", 32768),
     "keys, sums": lambda: _keys(),
-    "keys, rotations": lambda: _keys(
-        target=Label.RANK, method=Method.GIVENS, sums=Sums.SCAN, bounds=Bounds.RESCAN, lanes=2
-    ),
+    "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS, lanes=2),
     "retnet, float16": lambda: _steps("float16", 256),
     "retnet, mx8": lambda: _steps("mx8", 4),
     "map of 2^10": lambda: _map(1 << 10),
