@@ -39,6 +39,8 @@ TOLERANCE = 1.01
 _MEASURED, _TRIED = 8, 16
 #: with `--prefer area`, how much longer than the fastest a plan may take
 _SLOWER = 2.0
+#: of a resource so many times what there is: no more threads are tried
+_HOPELESS = 2.0
 #: threads beyond this many are not tried
 MOST_THREADS = 256
 
@@ -177,8 +179,9 @@ class _Planner:
         return sorted(n for n in coarse if n <= useful), sorted(n for n in fine if n <= useful)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
-        """Return candidates, but for those that are hopelessly slow beside one that fits."""
+        """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that is far too large."""
         maker, found, best = self.maker, [], float("inf")
+        too_large = set()
         slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
         points = []
         for lanes, threads, ports in space:
@@ -190,11 +193,18 @@ class _Planner:
         for stream, point in sorted(points, key=lambda pair: (pair[0], pair[1].threads)):
             if stream > slack * best:
                 break
+            alike = point.lanes, point.ports, point.walkers
+            if alike in too_large:
+                continue
             for interval in dict.fromkeys((point.interval, max(1, point.interval // 4))):
                 candidate = maker.make(replace(point, interval=interval))
                 found.append(candidate)
-                if candidate.cycles < best and self._fits(candidate):
-                    best = candidate.cycles
+                if candidate.cycles < best:
+                    if self._fits(candidate):
+                        best = candidate.cycles
+                    elif candidate.share > _HOPELESS:
+                        too_large.add(alike)
+                        break
                 if candidate.cycles <= stream * TOLERANCE:
                     break
         return found

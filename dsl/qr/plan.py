@@ -8,6 +8,7 @@ The memory port has the target's width; where the memory is on the part itself (
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -282,14 +283,12 @@ def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resour
 
 def _longest(graph: FitGraph, part: Target, load: Load) -> int:
     """The longest window that fits; 0: none does."""
-    return next(
-        (
-            n - 1
-            for n in range(graph.columns - 1, 1, -1)
-            if (need := _smallest(graph, part, n, load)) is not None and need.fits(part) is None
-        ),
-        0,
-    )
+
+    def too_long(window: int) -> bool:
+        need = _smallest(graph, part, window + 1, load)
+        return need is None or need.fits(part) is not None
+
+    return bisect_left(range(1, graph.columns - 1), True, key=too_long)
 
 
 def longest_text(graph: FitGraph, part: Target, load: Load) -> str:
