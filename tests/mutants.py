@@ -5,8 +5,8 @@
     python tests/mutants.py table [--count N] [--seed S] [PART OF A PATH …]
 
 `collect` runs the suite once, in a copy of this checkout, under coverage.py with each test as a
-context. `run` draws mutants by the seed (tests/support/mutation/kinds.py), plants each into a copy of
-its own, and runs the tests that execute the changed lines, the fastest first. A mutant is caught when
+context; it looks at the modules of the mutants drawn. `run` draws mutants by the seed (tests/support/mutation/kinds.py), plants each into a copy of
+its own, and runs the tests that execute the changed lines, likely judges first. A mutant is caught when
 a test fails that passes without it. It is late when its tests take more than --seconds of processor
 time. Sources may be newer than the collection: lines are found where they stood.
 
@@ -32,7 +32,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
@@ -47,8 +47,11 @@ from mutation.kinds import GROUPS, KINDS, Mutant, changes, drawn, group, mutants
 ENDS = ("caught", "equivalent", "late", "MISSED", "invalid")
 
 
-def collect(folder: Path, checkout: Path, arguments: list[str]) -> int:
-    """Run the suite, or those tests, and store what each executes; return pytest's exit code."""
+def collect(
+    folder: Path, checkout: Path, arguments: list[str], modules: Iterable[str], seconds: float
+) -> int:
+    """Run the suite, or those tests, and store what each executes of some modules; return pytest's
+    exit code. A test that takes more seconds of a processor is ended, and what it executed counts."""
     copy, record = Copy(folder / "collected", checkout), folder / "record"
     record.mkdir(exist_ok=True)
     if not (record / "tests.jsonl").exists():  # a collection is of one state of the sources
@@ -57,8 +60,8 @@ def collect(folder: Path, checkout: Path, arguments: list[str]) -> int:
     (record / "tests.jsonl").touch()
     (settings := record / "settings").write_text(
         "[run]\nparallel = true\nsigterm = true\n"
-        f"data_file = {record / 'coverage'}\ncontext = ${{PYTEST_CURRENT_TEST-}}\nsource =\n"
-        + "".join(f"    {copy.tree / package}\n" for package in PACKAGES)
+        f"data_file = {record / 'coverage'}\ncontext = ${{PYTEST_CURRENT_TEST-}}\ninclude =\n"
+        + "".join(f"    {copy.tree / module}\n" for module in modules)
     )
     command = [
         copy.tree / "scripts" / "with-postgres",
@@ -68,8 +71,9 @@ def collect(folder: Path, checkout: Path, arguments: list[str]) -> int:
         "-m",
         "not long",
     ]
-    command += ["-p", "mutation.plugin", "-p", "no:cacheprovider", "-q"]
+    command += ["-p", "mutation.plugin", "-p", "no:cacheprovider", "-q", "--tb=no"]
     told = {"MUTATION_RECORD": str(record), "COVERAGE_PROCESS_START": str(settings)}
+    told["MUTATION_SECONDS"] = str(seconds)
     ended = subprocess.run(
         ["nice", *map(str, command), *(arguments or ["-n", "2", "--dist", "worksteal"])],
         cwd=copy.tree,
@@ -98,7 +102,7 @@ def run(
     contexts = Contexts(folder / "record", folder / "collected" / "tree")
     for k in range(workers):
         copy = Copy(folder / f"worker{k}", checkout)
-        copy.renew()
+        copy.renew(like=folder / "collected" / "tree")
         benches.put(Bench(copy, contexts, folder / "cache", cap))
 
     def tried(mutant: Mutant) -> dict[str, object]:
@@ -177,10 +181,6 @@ def main(arguments: list[str] | None = None) -> int:
     given, parts = parser.parse_known_args(arguments)
     folder, checkout = given.folder / ("proofs" if given.proofs else ""), given.checkout
     folder.mkdir(parents=True, exist_ok=True)
-    if given.verb == "collect":
-        if given.anew:
-            shutil.rmtree(folder / "record", ignore_errors=True)
-        return collect(folder, checkout, parts)
     if given.verb == "combine":  # of a collection that is under way
         combine(folder / "record")
         return 0
@@ -193,9 +193,16 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = [
         mutant
         for mutant in drawn(every, given.count, given.seed, kinds)
-        if not parts or any(part in f"{mutant.module}:{mutant.key}" for part in parts)
+        if given.verb == "collect"
+        or not parts
+        or any(part in f"{mutant.module}:{mutant.key}" for part in parts)
         if given.only in (None, group(mutant.module))
     ]
+    if given.verb == "collect":
+        if given.anew:
+            shutil.rmtree(folder / "record", ignore_errors=True)
+        modules = sorted({mutant.module for mutant in wanted})
+        return collect(folder, checkout, parts, modules, given.seconds)
     if given.verb == "table":
         print(table(wanted, ends(folder, checkout)))
         return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from mutation.connections import CONNECTIONS, connections
+from mutation.contexts import Contexts
 from mutation.kinds import GROUPS, KINDS, drawn, group, mutants
 
 _spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_name("mutants.py"))
@@ -33,7 +34,15 @@ def clipped(a: int, b: int) -> int:
         b = b - 1
     return a + b
 '''
-TESTS = """def test_sum():  # the first to import the module: executes its lines
+TESTS = """import time
+
+def test_long():  # takes more than --seconds of a collection
+    from penstock.dsl.toy.lower import clipped
+    assert clipped(2, 3) == 5
+    while time.process_time() < 1.5:
+        pass
+
+def test_sum():  # the first to import the module: executes its lines
     from penstock.dsl.toy.lower import clipped
     assert clipped(1, 2) == 3
 
@@ -129,6 +138,26 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path / "toy"
 
 
+def test_order() -> None:
+    """Likely judges come first: by name, seconds, what else they execute, what their file caught."""
+    contexts = object.__new__(Contexts)
+    module, file = "hdl/toy/adder.py", "tests/toy/test_adder.py"
+    own, case, broad = f"{file}::test_sum[1]", f"{file}::test_sum[2]", f"{file}::test_all"
+    room, far, lost = (
+        f"tests/{name}::test_it" for name in ("toy/test_room.py", "far.py", "gone.py")
+    )
+    contexts.seconds = dict.fromkeys((case, own, broad, room, far), 1.0)
+    contexts.catches = Counter()
+    contexts._executed = lambda: Counter({broad: 9_000})
+    every = [lost, far, broad, room, case, own]
+    assert contexts.ordered(module, every) == [own, case, room, broad, far]
+    contexts.seconds[own] = 15.0
+    assert contexts.ordered(module, every) == [case, room, broad, far, own]
+    for _ in range(200):
+        contexts.caught("hdl/toy/other.py", far)
+    assert contexts.ordered(module, every)[0] == far
+
+
 def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Tests are those that execute the line; a run goes on where it ended; the checkout stays."""
     folder = tmp_path / "folder"
@@ -138,8 +167,10 @@ def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
         lines = (folder / "results.jsonl").read_text().splitlines()
         return {(t["line"], t["text"]): t for t in map(json.loads, lines)}
 
-    assert tool.main(["collect", *given, "-n", "0"]) == 0
-    assert "2 passed" in capfd.readouterr().out
+    assert tool.main(["collect", *given, "-n", "0", "--seconds", "0.5"]) == 1
+    assert "1 failed, 2 passed" in capfd.readouterr().out
+    lines = (folder / "record" / "tests.jsonl").read_text().splitlines()
+    assert [t["ended"] for t in map(json.loads, lines)] == ["slow", "passed", "passed"]
     assert tool.main(["collect", *given, "-n", "0"]) == 5  # all stand in the collection already
     lower = checkout / "dsl" / "toy" / "lower.py"
     lower.write_text(f"# newer\n{TOY}")
@@ -151,7 +182,7 @@ def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert {place: t["end"] for place, t in found.items()} == PLACES
     assert len((folder / "results.jsonl").read_text().splitlines()) == len(PLACES)
     assert found[16, "(a - b)"]["by"] == "tests/test_toy.py::test_sum"
-    assert found[16, "(a - b)"]["tests"] == 1  # test_limit returns before
+    assert found[16, "(a - b)"]["tests"] == 2  # test_limit returns before
     assert found[13, "'non'"]["by"] == "nothing executes it"
     assert lower.read_text() == f"# newer\n{TOY}"
     tool.main(["run", *given, "--again", "MISSED", *wanted])

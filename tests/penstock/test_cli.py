@@ -368,7 +368,9 @@ def test_broken_pipe() -> None:
 def test_interrupt(folder: Path) -> None:
     slow = KERNEL.replace(
         "import penstock as ps\n",
-        "import penstock as ps\nimport time\nopen('begun', 'w').close()\ntime.sleep(60)\n",
+        "import penstock as ps\nimport time\nopen('begun', 'w').close()\n"
+        # a signal between Python's last look and a sleep is seen after it
+        "for _ in range(600):\n    time.sleep(0.1)\n",
     )
     Path("slow.py").write_text(slow)
     with program("check", "slow.py", "--json", "r.json", cwd=folder) as process:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 from functools import cache
 from pathlib import Path
 
 from coverage import CoverageData
+
+SLOW = 6  # a test that was ended counts as so many times its seconds
+_WORD = re.compile(r"[a-z0-9]+")
 
 
 class Contexts:
@@ -23,8 +28,14 @@ class Contexts:
         self.data.read()
         lines = map(json.loads, (record / "tests.jsonl").read_text().splitlines())
         told = {line["test"]: line for line in lines}
-        #: seconds of a processor, of those that pass
-        self.seconds = {k: t["seconds"] for k, t in told.items() if t["ended"] == "passed"}
+        #: seconds of a processor, of those that pass; of those that were ended, so many times more
+        self.seconds = {
+            name: test["seconds"] * (SLOW if test["ended"] == "slow" else 1)
+            for name, test in told.items()
+            if test["ended"] in ("passed", "slow")
+        }
+        #: how many mutants of a folder the tests of a file have caught
+        self.catches: Counter[tuple[str, str]] = Counter()
 
     @cache  # noqa: B019
     def _lines(self, module: str) -> dict[int, set[str]]:
@@ -41,7 +52,7 @@ class Contexts:
         return {a + k + 1: b + k + 1 for a, b, size in blocks for k in range(size)}
 
     def tests(self, module: str, source: str, begin: int, end: int) -> tuple[list[str], str]:
-        """Return the tests of some lines, fastest first, and how they were found.
+        """Return the tests of some lines, likely judges first, and how they were found.
 
         New lines have the tests of the function around them; lines that are executed while modules
         are imported, be it by one test, or tests are collected, those of the whole module.
@@ -49,27 +60,72 @@ class Contexts:
         lines, old = self._lines(module), self._old(module, source)
         statement, function = _around(source, begin, end)
         if not function:
-            return self.ordered(set().union(*lines.values())), "module"
+            return self.ordered(module, set().union(*lines.values())), "module"
         ranges = [("line", range(begin, end + 1)), ("statement", statement)]
         if not all(number in old for number in statement):
             ranges.append(("function", function))
         for name, numbers in ranges:
             found = set().union(*(lines.get(old.get(n, 0), set()) for n in numbers))
             if found - {""}:
-                return self.ordered(found), name
+                return self.ordered(module, found), name
             if found:
                 function = None
         if function and len(ranges) == 2:
             return [], "nothing executes it"
-        return self.ordered(set().union(*lines.values())), "module"
+        return self.ordered(module, set().union(*lines.values())), "module"
 
-    def ordered(self, tests: Iterable[str]) -> list[str]:
-        """Return the tests that pass, those of like duration together, file by file.
+    def caught(self, module: str, test: str) -> None:
+        """Note that a test caught a mutant: those of its file are likely to catch others nearby."""
+        self.catches[_folder(module), test.split("::")[0]] += 1
 
-        A fixture of a file is made once for each such part of its tests, and not for each test.
+    def ordered(self, module: str, tests: Iterable[str]) -> list[str]:
+        """Return the tests that pass, those first that are likely to judge a module within few seconds.
+
+        Likely are tests whose names are the module's, those that execute little else, and those of a
+        file that caught others of its folder. Cases of one function see the same: each next one
+        counts half.
         """
-        known = [test for test in tests if test in self.seconds]
-        return sorted(known, key=lambda t: (int(self.seconds[t] * 10).bit_length(), t))
+        lines, known = self._executed(), [test for test in tests if test in self.seconds]
+
+        def cost(test: str) -> float:
+            near = _nearness(module, test) * (1 + self.catches[_folder(module), _file(test)])
+            return (0.2 + self.seconds[test]) * (50 + lines[test]) ** 0.5 / near
+
+        costs, before = {test: cost(test) for test in known}, Counter[str]()
+        for test in sorted(known, key=lambda test: (costs[test], test)):
+            function, file = test.split("[")[0], _file(test)
+            costs[test] *= 2 ** min(before[function], 20) * 1.1 ** before[file]
+            before.update((function, file))
+        return sorted(known, key=lambda test: (costs[test], test))
+
+    @cache  # noqa: B019
+    def _executed(self) -> Counter[str]:
+        """Return how many lines each test executes."""
+        count = Counter[str]()
+        for module in self.data.measured_files():
+            for names in self.data.contexts_by_lineno(module).values():
+                count.update(set(map(_test, names)))
+        return count
+
+
+def _file(test: str) -> str:
+    return test.split("::")[0]
+
+
+def _folder(module: str) -> str:
+    return module.rpartition("/")[0]
+
+
+def _nearness(module: str, test: str) -> int:
+    """Return how near the names of a test are to those of a module."""
+    folder, _, name = module.removesuffix(".py").rpartition("/")
+    path, _, function = test.partition("::")
+    rooms = {room for room in folder.split("/") if room not in ("src", "hdl", "models", "dsl")}
+    words = set(_WORD.findall(path.replace("_", " ")))
+    own = set(_WORD.findall(name.replace("_", " ")))
+    near = 4 if rooms & words else 1
+    near *= 1 + 4 * len(own & words)
+    return near * (2 if own & set(_WORD.findall(function.split("[")[0].replace("_", " "))) else 1)
 
 
 def _test(context: str) -> str:

@@ -42,8 +42,11 @@ class Copy:
         self.folder, self.tree, self.checkout = folder, folder / "tree", checkout
         self.python = folder / "environment" / "bin" / "python"
 
-    def renew(self) -> None:
-        """Make it equal to the checkout; compiled modules stay where the source did."""
+    def renew(self, like: Path | None = None) -> None:
+        """Make it equal to the checkout; compiled modules stay where the source did. Where it is
+        new it begins as another copy's files, compiled ones among them."""
+        if like and like.is_dir() and not self.tree.exists():
+            shutil.copytree(like, self.tree, symlinks=True)
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(
             listed, cwd=self.checkout, capture_output=True, text=True, check=True
@@ -85,7 +88,7 @@ class Copy:
 
     def variables(self, cache: Path) -> dict[str, str]:
         """Return the environment of its tests: a cache of its own, and this package to be imported."""
-        dropped = ("PENSTOCK_PG", "PYTEST_", "COVERAGE_", "MUTATION_")
+        dropped = ("PENSTOCK_PG", "PYTEST_", "COVERAGE_", "MUTATION_", "PYTHONDONTWRITEBYTECODE")
         kept = {k: value for k, value in os.environ.items() if not k.startswith(dropped)}
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         support = Path(__file__).resolve().parents[1]

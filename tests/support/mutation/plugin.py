@@ -2,13 +2,14 @@
 
 With MUTATION_RECORD, a folder, under coverage.py: every test is a context. Lines of JSON in
 `tests.jsonl` say what it took of the processor and how it ended, once what it executed is stored;
-tests that stand there already are left out.
+tests that stand there already are left out. One that takes more than MUTATION_SECONDS is ended.
 With MUTATION_CHOSEN, a file of JSON: these tests, in this order, with their seconds. One that takes
 many times as long fails. What fails is written beside that file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,28 @@ from pathlib import Path
 import pytest
 
 RECORD, CHOSEN = os.environ.get("MUTATION_RECORD"), os.environ.get("MUTATION_CHOSEN")
+LIMIT = float(os.environ.get("MUTATION_SECONDS") or 0)
+
+
+class Slow(BaseException):
+    """A test takes too long; hypothesis does not take it for an example that fails."""
+
+    ended = False
+
+
+def limited(seconds: float) -> None:
+    """End a test that takes more of the processor from now on; 0: none does."""
+
+    def ended(*_: object) -> None:
+        limited(0)
+        Slow.ended = True
+        raise Slow
+
+    Slow.ended = False
+    signal.signal(signal.SIGPROF, ended)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.signal(signal.SIGALRM, ended)  # where it waits for others
+    signal.setitimer(signal.ITIMER_REAL, 6 * seconds)
 
 
 def processor() -> float:
@@ -54,7 +77,11 @@ class Recorder:
             text.unlink(missing_ok=True)  # every test has to execute what makes Verilog
         begun, self.ended = processor(), "passed"
         self.context(f"{item.nodeid}|setup")
+        limited(LIMIT)
         result = yield
+        if Slow.ended:
+            self.ended = "slow"
+        limited(0)
         self.context("")
         seconds = round(processor() - begun, 3)
         self.lines.append({"test": item.nodeid, "seconds": seconds, "ended": self.ended})
@@ -91,15 +118,11 @@ class Chosen:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        def ended(*_: object) -> None:
-            pytest.fail("takes many times its time")
-
-        signal.signal(signal.SIGPROF, ended)
-        signal.setitimer(signal.ITIMER_PROF, 10 + 10 * self.seconds[item.nodeid])
+        limited(10 + 10 * self.seconds[item.nodeid])
         try:
             return (yield)
         finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            limited(0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -122,6 +145,11 @@ class Left:
 
 def pytest_configure(config: pytest.Config) -> None:
     if CHOSEN:
+        with contextlib.suppress(ImportError):  # an example that fails is enough
+            from hypothesis import Phase, settings
+
+            settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate))
+            settings.load_profile("mutants")
         config.pluginmanager.register(Chosen(Path(CHOSEN)))
     elif RECORD:
         config.pluginmanager.register(Left())

@@ -19,7 +19,7 @@ from mutation.copies import Copy
 from mutation.kinds import Mutant
 
 STOP = threading.Event()  # ends what is being tried
-_FIRST = 30  # so many tests are tried before the files of all are read
+_PARTS = (8.0, 40.0)  # tests of so many seconds are tried before the files of more are read
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -40,7 +40,7 @@ class Bench:
         found, how = self.contexts.tests(mutant.module, source, mutant.line, mutant.end)
         tests = [test for test in found if self._there(test) and self.sound.get(test, True)]
         taken, end, by = 0.0, "MISSED", how
-        for part in (tests[:_FIRST], tests[_FIRST:]):
+        for part in self._parts(tests):
             if not part or end != "MISSED":
                 continue
             try:
@@ -56,8 +56,24 @@ class Bench:
                     self.sound[test] = self._run([test], 10 * self.cap)[0] == "MISSED"
                 if not self.sound[test]:
                     return self.tried(mutant)
+        if end == "caught":
+            self.contexts.caught(mutant.module, by)
         told = {"end": end, "by": by if end == "caught" else how, "seconds": round(taken, 1)}
         return told | {"tests": len(tests), "expected": round(sum(map(self._seconds, tests)), 1)}
+
+    def _parts(self, tests: list[str]) -> list[list[str]]:
+        """Take tests apart by what they take together; of each part, a file's stand together.
+
+        So a fixture of a file is made once for each part.
+        """
+        parts, sums = [list[str]() for _ in range(len(_PARTS) + 1)], 0.0
+        for test in tests:
+            sums += self._seconds(test) + 0.1
+            parts[sum(sums > end for end in _PARTS)].append(test)
+        for part in parts:
+            first = {test.split("::")[0]: k for k, test in reversed([*enumerate(part)])}
+            part.sort(key=lambda test: first[test.split("::")[0]])
+        return parts
 
     def _there(self, test: str) -> bool:
         return (self.copy.tree / test.split("::")[0]).is_file()
