@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from ..hdl.environment import tool_variables
+from ..models.errors import Error
 
 __all__ = [
     "TOOLS",
@@ -37,7 +38,7 @@ _RUNNING: set[subprocess.Popen[str]] = set()
 _LOCK = threading.Lock()
 
 
-class ToolMissing(Exception):
+class ToolMissing(Error):
     """A package of the tool chain is not installed: `package`."""
 
     def __init__(self, package: str) -> None:
@@ -45,7 +46,7 @@ class ToolMissing(Exception):
         self.package = package
 
 
-class ToolError(Exception):
+class ToolError(Error):
     """A tool failed: `tool`, `log` (its output), `line` (the first line that says why)."""
 
     def __init__(self, tool: str, log: str, line: str) -> None:

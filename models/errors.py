@@ -9,11 +9,46 @@ engine's own. An engine's codes travel in its register map (`models.shell.Regist
 
 from __future__ import annotations
 
+import copyreg
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, Protocol, Self
 
-__all__ = ["ErrorCode", "ErrorEntry", "HardwareCode", "HardwareError", "NamedCode"]
+__all__ = [
+    "Error",
+    "ErrorCode",
+    "ErrorEntry",
+    "HardwareCode",
+    "HardwareError",
+    "NamedCode",
+    "RunError",
+]
+
+
+class Error(Exception):
+    """What a user can mend, or should hear of: the base of Penstock's exceptions (`penstock.Error`).
+
+    `code`: as `penstock explain` takes it, "" where there is no page about it; `message`: what is wrong; `hint`: what to do, ""
+    where the message says it; `spans`: places in a kernel's source, the first the one that is meant, none where it is not about a kernel.
+    """
+
+    code: str = ""
+    hint: str = ""
+    spans: tuple[Any, ...] = ()
+
+    def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        if hint:
+            self.hint = hint
+        if code:
+            self.code = code
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class HardwareCode(IntEnum):
@@ -102,3 +137,11 @@ class HardwareError:
         place = f"block {self.block}" + (f", line pointer {self.line}" if self.line else "")
         item = f", value {self.item}" if self.item else ""
         return f"{self.code.name} at {place}{item}"
+
+
+class RunError(Error):
+    """A run was stopped, and has no result. `error`: what the hardware, or the golden model, reported."""
+
+    def __init__(self, error: HardwareError) -> None:
+        super().__init__(f"{error}: {error.code.meaning}", error.code.hint, code=error.code.page)
+        self.error = error

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.errors import HardwareError
+from ..models.errors import Error, HardwareError
 from ..models.shell import RegisterMap
 
 __all__ = [
@@ -59,7 +59,7 @@ class Ended:
     seconds: float
 
 
-class Hung(Exception):
+class Hung(Error):
     """The run did not end; `report` says which stream waited for whom."""
 
     def __init__(self, report: object) -> None:
@@ -78,7 +78,7 @@ class Transfer(NamedTuple):
     digest: int
 
 
-class Unsupported(Exception):
+class Unsupported(Error):
     """This kind of machine cannot do what is asked of it. The message is meant for the user."""
 
 

@@ -10,6 +10,8 @@ import linecache
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ...models.errors import Error
+
 __all__ = ["Diagnostic", "KernelError", "Note", "Span", "render"]
 
 #: a span over more lines than this shows its first and last lines only
@@ -82,13 +84,14 @@ class Diagnostic:
         }
 
 
-class KernelError(Exception):
+class KernelError(Error):
     """The user's error: `diagnostic` says what and where. `source` is the text of the diagnostic's file, where it is known."""
 
     def __init__(self, diagnostic: Diagnostic, source: str | None = None) -> None:
-        super().__init__(diagnostic.message)
+        super().__init__(diagnostic.message, diagnostic.hint, code=diagnostic.code)
         self.diagnostic = diagnostic
         self.source = source
+        self.spans = (diagnostic.span, *(note.span for note in diagnostic.notes))
 
     def __str__(self) -> str:
         return render(self.diagnostic, self.source)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import pickle
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from operator import attrgetter
 from types import FunctionType
-from typing import Any
+from typing import Any, Self
 
 from ..dialect import OPTIONS, Dialect
 from . import functions, places
@@ -63,6 +66,21 @@ _RAISED_HINTS: dict[type[BaseException], str] = {
 _RAISED_HINT = "the function runs once with values that stand for the table's: mend this expression, or compute it outside the kernel"
 
 
+def _named(module: str, path: str) -> Any:
+    """What a module calls so; None where there is no such module, or name."""
+    try:
+        return attrgetter(path)(import_module(module))
+    except (ImportError, AttributeError):
+        return None
+
+
+def _remade(kind: type[Traced], function: bytes, state: dict[str, Any]) -> Traced:
+    """A kernel as it was pickled."""
+    made = object.__new__(kind)
+    vars(made).update(state, function=pickle.loads(function))
+    return made
+
+
 @dataclass
 class Traced(AnyKernel):
     """A kernel, of whatever dialect, whose body is a Python function."""
@@ -72,6 +90,23 @@ class Traced(AnyKernel):
     def __post_init__(self) -> None:
         self.__doc__ = self.function.__doc__
         self.__module__ = self.function.__module__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A kernel pickles as its name where its module has it; else with its function by value:
+        the module of a script, run again for its kernel, would do all else that it does."""
+        function = self.function
+        module, path = function.__module__, function.__qualname__
+        if module != "__main__" and _named(module, path) is self:
+            return _named, (module, path)
+        import cloudpickle
+
+        state = {name: value for name, value in vars(self).items() if name != "function"}
+        return _remade, (type(self), cloudpickle.dumps(function), state)
+
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
 
     def set_options(self, options: Mapping[str, Any], written: Mapping[str, ast.expr]) -> None:
         """Set the decorator's options; `written` is what stands behind them in the file, by name. Raises KernelError."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from ...models.errors import Error
+
 __all__ = ["DeviceError", "LinkError"]
 
 
-class DeviceError(Exception):
-    """The device refused something, or is not the one that was expected. Message and hint (what to do about it) are meant for the user."""
+class DeviceError(Error):
+    """The device refused something, or is not the one that was expected."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message, self.hint = message, hint
-
-    def __str__(self) -> str:
-        return self.message
+    code = "E831"
+    hint = "the board must run the design of the same kernel, table and options (`penstock build`, `penstock program`)"
 
 
 class LinkError(DeviceError):
     """The device cannot be reached: no such port, it was taken away, or it does not answer."""
+
+    hint = "is the board connected and switched on, is this its serial port, and does it run a Penstock design (`penstock program`)?"

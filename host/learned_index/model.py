@@ -13,7 +13,7 @@ from operator import mul
 
 import numpy as np
 
-from ...models.errors import HardwareError
+from ...models.errors import Error, HardwareError
 from ...models.qr.config import FitPlan
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Label, Method, Window
@@ -117,7 +117,7 @@ class Change:
     removed: list[bytes] = field(default_factory=list)
 
 
-class TrainingError(RuntimeError):
+class TrainingError(Error, RuntimeError):
     """A backend did not do a job. The index is as before: keys that were put are in it, the old models serve. `error` is what the backend reported."""
 
     def __init__(self, error: HardwareError) -> None:

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from ...models.errors import HardwareError
+from ...models.errors import Error, HardwareError
 from ...models.memory import FixedLatency, Memory
 from ...models.omap.config import OmapConfig
 from ...models.omap.cycles import public, run
@@ -45,11 +45,13 @@ __all__ = [
 BACKENDS = ("golden", "model", "device")
 
 
-class MapStopped(Exception):
+class MapStopped(Error):
     """The map has stopped, and answers no more. `error`: why."""
 
     def __init__(self, error: HardwareError) -> None:
-        super().__init__(f"{error.code.meaning}; {error.code.hint}")
+        super().__init__(
+            f"{error.code.meaning}; {error.code.hint}", error.code.hint, code=error.code.page
+        )
         self.error = error
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...models.errors import Error
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import error_of
 from ...models.omap.messages import Operation, Request, Response, Status
@@ -28,12 +29,12 @@ __all__ = ["AsyncMap", "ConnectionLost", "RemoteMap", "SessionMoved", "connect"]
 _Result = TypeVar("_Result")
 
 
-class ConnectionLost(ConnectionError):
+class ConnectionLost(Error, ConnectionError):
     """There is no connection to the server, or no more. Operations without an answer may have been
     carried out: `reconnect` asks for their answers."""
 
 
-class SessionMoved(Exception):
+class SessionMoved(Error):
     """The device is at another place of the session than this client: it was used by another one, or
     is another device."""
 

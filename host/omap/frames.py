@@ -22,7 +22,7 @@ import struct
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ...models.errors import HardwareError
+from ...models.errors import Error, HardwareError
 from ...models.omap.config import OmapConfig, digest_of
 from ...models.omap.errors import error_of
 
@@ -71,14 +71,14 @@ _TEXTS = {
 }
 
 
-class Refused(Exception):
+class Refused(Error):
     """The server did not hand a message to the device. The map still answers. `kind`: why; `hint`:
     what to do."""
 
     def __init__(self, kind: Kind, number: int, value: int) -> None:
         what, hint = _TEXTS[kind]
-        super().__init__(f"request {number}: {what.format(value=value)}; {hint}")
-        self.kind, self.number, self.hint = kind, number, hint
+        super().__init__(f"request {number}: {what.format(value=value)}; {hint}", hint)
+        self.kind, self.number = kind, number
 
 
 class Answer(NamedTuple):

@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ...models.errors import Error
 from ...models.omap.config import OmapConfig, digest_of
 from ...models.omap.messages import Keys
 from .session import admission_key
@@ -35,7 +36,7 @@ FILES = ("device.json", "client.json", "server.json", "client.next")
 _NAMES = ("page", "session", "hash", "pairs")
 
 
-class KeyFileError(Exception):
+class KeyFileError(Error):
     """A file of keys cannot be read, or is not one. The message has no key."""
 
 

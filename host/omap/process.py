@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from ...models.errors import HardwareError
+from ...models.errors import Error, HardwareError
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError, error_of
 from ...sim.machine import Closing
@@ -32,7 +32,7 @@ _DONE, _STOPPED = b"\0", b"\1"
 _HEAD = struct.Struct("<II")
 
 
-class DeviceLost(Exception):
+class DeviceLost(Error):
     """The device's process did not begin, or has ended."""
 
 

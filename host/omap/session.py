@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
+from ...models.errors import Error
 from ...models.omap.config import OmapConfig
 from ...models.omap.messages import Request, Response, open_response
 from ...models.omap.traffic import seal_requests
@@ -13,7 +14,7 @@ from ...models.omap.traffic import seal_requests
 __all__ = ["MessageChanged", "Session", "admission_key"]
 
 
-class MessageChanged(Exception):
+class MessageChanged(Error):
     """A response is not the device's answer to its request: it was changed on its way, or belongs to
     another request. The request may have been carried out."""
 

@@ -1,9 +1,11 @@
 """What is wrong with a data source."""
 
+from ...models.errors import Error
+
 __all__ = ["SourceError", "server_error", "table_error"]
 
 
-class SourceError(Exception):
+class SourceError(Error):
     """Something about a data source that its user can mend: `message` says what is wrong, `hint` what to do.
 
     `code` is the diagnostic's: E701 what was typed, E702 the file, E703 its contents, E704 its columns and rows, E705 the server, E706 another
@@ -11,10 +13,7 @@ class SourceError(Exception):
     """
 
     def __init__(self, message: str, hint: str, *, code: str = "E703") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.code = code
+        super().__init__(message, hint, code=code)
 
 
 def table_error(message: str, hint: str) -> SourceError:

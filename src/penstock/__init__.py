@@ -7,6 +7,7 @@ installed, a few others from the engines. All names are imported when they are f
 
 from __future__ import annotations
 
+import builtins
 import sys
 from importlib import import_module
 
@@ -23,6 +24,7 @@ _API = {
         name: ("penstock.api", name)
         for name in ("Design", "KernelError", "Run", "SourceError", "compile", "load")
     },
+    "Error": ("penstock.models.errors", "Error"),
     "Estimator": ("penstock.estimator", "Estimator"),
     "explore": ("penstock.sweeps.explore", "explore"),
     "open": ("penstock.devices", "open_device"),
@@ -57,7 +59,12 @@ def _found(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return [public for public in __dir__() if not public.startswith("_")]
+        # `from penstock import *` leaves Python's own names as they are
+        return [
+            public
+            for public in __dir__()
+            if not public.startswith("_") and not hasattr(builtins, public)
+        ]
     if name.startswith("__") and name != "__version__":
         raise AttributeError(name)
     value = globals()[name] = _found(name)

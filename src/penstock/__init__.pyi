@@ -18,6 +18,7 @@ from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.estimator import Estimator
 from penstock.host.sources import open_table
+from penstock.models.errors import Error
 from penstock.models.target import Target
 from penstock.sweeps.explore import explore
 from penstock.targets import target_named as target
@@ -25,6 +26,7 @@ from penstock.targets import target_named as target
 __all__ = [
     "Choices",
     "Design",
+    "Error",
     "Estimator",
     "FitKernel",
     "Input",

@@ -13,7 +13,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
-from penstock.errors import no_option
+from penstock.errors import no_option, not_both
 from penstock.feasible import feasible
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
@@ -74,7 +74,8 @@ def compile(
     format: str | Format | None = None,
     *,
     dims: Mapping[str, int] | None = None,
-    bindings: Mapping[str, Sequence[str]] | None = None,
+    bind: Mapping[str, str | Sequence[str]] | None = None,
+    bindings: Mapping[str, str | Sequence[str]] | None = None,
     memory: str | Memory | None = None,
     **options: Any,
 ) -> Design:
@@ -84,7 +85,8 @@ def compile(
     takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
     None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
     pages that are packed here suit the target; `format`:
-    the engine's default unless given; `memory`: timing such as "latency=20,bytes=8"; `options`: the
+    the engine's default unless given; `bind`: for some parameters the name of their column, or the names of their columns in
+    order (`bindings`: its earlier name); `memory`: timing such as "latency=20,bytes=8"; `options`: the
     engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
 
     Raises KernelError for whatever is wrong with kernel or options, SourceError for the table,
@@ -96,10 +98,15 @@ def compile(
     engine = engine_of(kernel)
     options = {name: value for name, value in options.items() if value is not None}
     options |= {"dims": dims} if dims else {}
-    options |= {"bindings": bindings} if bindings else {}
+    if bind and bindings:
+        raise not_both("bind", "bindings")
+    if named := bind or bindings:
+        one = {name: (c,) if isinstance(c, str) else tuple(c) for name, c in named.items()}
+        options["bindings"] = one
     known = {option.name for option in engine.options.get("compile", ())} | engine.arguments
     if unknown := next((name for name in options if name not in known), None):
-        raise no_option(f"the {kernel.title} {kernel.name}", unknown, known)
+        typed = "bind" if bind and unknown == "bindings" else unknown
+        raise no_option(f"the {kernel.title} {kernel.name}", typed, known)
     part = target_named(engine.default_target if target is None else target)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, given)

@@ -9,7 +9,7 @@ import click
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.hints import closest
 
-__all__ = ["Conflict", "OptionError", "no_option", "not_one_of"]
+__all__ = ["Conflict", "OptionError", "no_option", "not_both", "not_one_of"]
 
 
 class Conflict(click.UsageError):
@@ -36,6 +36,11 @@ def not_one_of(name: str, given: object, known: Iterable[str]) -> OptionError:
     choices = list(known)
     message = f"{name} must be one of {', '.join(choices)}, not {given!r}"
     return _error(name, message, closest(str(given), choices) or "choose one of them")
+
+
+def not_both(one: str, other: str) -> OptionError:
+    """Return the error for two options that say the same."""
+    return _error(other, f"{one} and {other} are both given", f"leave {other} out")
 
 
 def _error(name: str, message: str, hint: str) -> OptionError:

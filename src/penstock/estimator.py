@@ -130,8 +130,8 @@ class Estimator(BaseEstimator):
         self.run_: Run = self.design_.run(table, self.backend)
         if self.run_.errors:
             raise self._named(self.run_)
-        assert self.run_.result is not None and self.run_.codes is not None
-        self.models_ = {name: np.array(value) for name, value in self.run_.result.items()}
+        assert self.run_.values is not None and self.run_.codes is not None
+        self.models_ = {name: np.array(value) for name, value in self.run_.values.items()}
         self.n_iter_ = self.run_.epochs
         return self
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, render
-from penstock.models.errors import HardwareError
+from penstock.models.errors import Error, HardwareError
 from penstock.models.plugins import absent
-from penstock.output import OutputError
 
 __all__ = [
     "DISAGREE",
@@ -37,10 +36,10 @@ _SYSTEM = {
     errno.EMFILE: "`ulimit -n` sets how many files may be open",
     errno.ENOMEM: "fewer rows will do, or penstock model --rows N",
 }
+#: what a message is about where it is not the data
+_PLACES = {"E801": "simulation", "E831": "device", "E903": "output"}
 _CACHE = "Penstock writes in $PENSTOCK_CACHE, else in ~/.cache/penstock, and in $TMPDIR, else in /tmp: can they be written, and is there room?"
 _YOSYS = "Yosys runs in a process of its own and keeps its compiled code in $XDG_CACHE_HOME, else in ~/.cache: is there memory, and room?"
-_CABLE = "is the board connected and switched on, is this its serial port, and does it run a Penstock design (`penstock program`)?"
-_BOARD = "the board must run the design of the same kernel, table and options (`penstock build`, `penstock program`)"
 _OURS = "this is a defect in Penstock: please report it with the command, its input and `penstock --version`"
 
 
@@ -124,8 +123,11 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
         if message.startswith("No such"):  # a command or an option of a plug-in's engine?
             hint += absent()
         return _at(command, "E902", message[:1].lower() + message[1:], hint)
-    if isinstance(problem, OutputError):
-        return _at("output", "E903", problem.message, problem.hint)
+    if isinstance(problem, Error) and problem.code:
+        place = _PLACES.get(problem.code) or (public(data) if data else "--data")
+        first, _, rest = problem.message.partition("\n")
+        found = _at(place, problem.code, first.rstrip(":") if rest else first, problem.hint)
+        return replace(found, text=found.text + (f"\n{rest}" if rest else ""))
     return _later(problem, data)
 
 
@@ -144,24 +146,10 @@ def _later(problem: BaseException, data: str | None) -> Failure:
     """Exceptions of modules that not every command loads."""
     import sys
 
-    sources = sys.modules.get("penstock.host.sources")
-    toolchain = sys.modules.get("penstock.sim.native")
-    if sources is not None and isinstance(problem, sources.SourceError):
-        place = public(data) if data else "--data"
-        return _at(place, problem.code, problem.message, problem.hint)
-    if toolchain is not None and isinstance(problem, toolchain.BuildError):
-        first, _, rest = str(problem).partition("\n")
-        hint = "penstock model predicts cycles without a simulation"
-        found = _at("simulation", "E801", first.rstrip(":"), hint)
-        return Failure(found.text + (f"\n{rest}" if rest else ""), found.errors, found.exit_code)
     yosys = sys.modules.get("amaranth._toolchain.yosys")
     if yosys is not None and isinstance(problem, yosys.YosysError):
         lines = str(problem).splitlines() or ["without a word"]
         return _at("simulation", "E801", f"Yosys failed: {lines[-1]}", _YOSYS)
-    driver = sys.modules.get("penstock.host.device")
-    if driver is not None and isinstance(problem, driver.DeviceError):
-        hint = problem.hint or (_CABLE if isinstance(problem, driver.LinkError) else _BOARD)
-        return _at("device", "E831", str(problem), hint)
     if isinstance(problem, MemoryError):
         hint = "fewer rows will do, or penstock model --rows N, which needs no table"
         place = public(data) if data else "memory"

@@ -130,7 +130,7 @@ class Outcome:
         """What was computed, by the hardware where it ran."""
         for run in (self.rtl, self.golden):
             if run is not None:
-                return run.result
+                return run.values
         return None
 
     @property

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.models.errors import Error
+
 __all__ = [
     "MANIFEST",
     "OutputError",
@@ -28,13 +30,10 @@ MANIFEST = "manifest.json"
 _ELSEWHERE = "choose a place on another disk, or make room on this one"
 
 
-class OutputError(Exception):
-    """Something cannot be written where the user wants it: `message` says what, `hint` what to do."""
+class OutputError(Error):
+    """Something cannot be written where the user wants it."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+    code = "E903"
 
 
 def as_json(said: Mapping[str, Any]) -> bytes:

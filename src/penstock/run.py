@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.engines.workload import Bound, Given, Workload
 from penstock.errors import no_option, not_one_of
 from penstock.hooks import Shown
-from penstock.models.errors import HardwareError
+from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.targets import timing_of
@@ -41,14 +41,14 @@ __all__ = [
 class Run(Shown):
     """What a run gave.
 
-    `result`: what was computed, by name, as float64 arrays (None after an error, and for the model,
+    `values`: what was computed, by name, as float64 arrays (None after an error, and for the model,
     which only counts cycles); `codes`: the same bit for bit; `cycles`: the hardware's or the
     model's; `commands`: of the DRAM, by name, as the model counts them; `errors`: what stopped the run; `facts`: what else golden and hardware must agree in;
     `design`, `workload`: what ran, for reports (None where a command knows it).
     """
 
     backend: str
-    result: Mapping[str, np.ndarray] | None
+    values: Mapping[str, np.ndarray] | None
     codes: Mapping[str, Codes] | None
     cycles: int | None
     counters: Mapping[str, int]
@@ -63,6 +63,19 @@ class Run(Shown):
     commands: Mapping[str, int] = field(default_factory=dict)
     design: Design | None = field(default=None, repr=False, compare=False)
     workload: Workload | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it came to its end; else `errors` has what stopped it."""
+        return not self.errors
+
+    @property
+    def result(self) -> Mapping[str, np.ndarray] | None:
+        """What was computed, by name, as float64 arrays; None for the model, which only counts
+        cycles. Raises RunError for a run that was stopped."""
+        if self.errors:
+            raise RunError(self.errors[0])
+        return self.values
 
     @property
     def epochs(self) -> int:
@@ -92,20 +105,20 @@ class Run(Shown):
         """Write the learned models into a table of a PostgreSQL server, in one transaction; return
         how many rows were written. See `penstock.host.sources.postgres.write_models`.
 
-        Raises SourceError; ValueError where the run has no result.
+        Raises SourceError; RunError for a run that was stopped, ValueError for one of the model, which has no result.
         """
         from penstock.host.sources.postgres import write_models
 
-        if self.result is None:
+        if (result := self.result) is None:
             raise ValueError("this run has no result to write")
-        return write_models(url, name, self.result, if_exists)
+        return write_models(url, name, result, if_exists)
 
     def __repr__(self) -> str:
         how = str(self.errors[0]) if self.errors else "done"
         if self.rows_skipped is not None:
             how += f", {self.rows_used:,} rows used, {self.rows_skipped:,} skipped"
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles"
-        names = "" if self.result is None else f", result {', '.join(self.result)}"
+        names = "" if self.values is None else f", result {', '.join(self.values)}"
         return f"<Run on {self.backend}: {how}{cycles}{names}>"
 
 

@@ -108,7 +108,7 @@ def sweep(name: str, tables: int, hardware: int) -> None:
         golden = design.run(table, "golden")
         seen.add((error is None, bool(left), bool(saturated)))
         if error is not None:
-            assert golden.result is None and told(design, table, golden.errors[0]) == error
+            assert not golden.ok and told(design, table, golden.errors[0]) == error
         else:
             assert not golden.errors
             assert golden.counters["tuples"] == table.rows - left

@@ -1,0 +1,123 @@
+"""Names of the Python API: one base of all errors, results of runs that were stopped, columns by name, kernels that are pickled."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.dsl.core.load import load_kernel
+from penstock.models.errors import RunError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TABLE = {"age": np.arange(8.0), "churned": np.arange(8.0) % 2}
+KERNEL = """
+import penstock as ps
+
+@ps.kernel(epochs=2)
+def line(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"]):
+    return w - 0.01 * ps.merge((ps.sum(w * x) - y) * x, 4)
+"""
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> ps.kernel:
+    (tmp_path / "line.py").write_text(KERNEL)
+    return load_kernel(tmp_path / "line.py")
+
+
+def test_one_base_of_all_errors(line: ps.kernel, tmp_path: Path) -> None:
+    for mistake, code in (
+        (lambda: ps.compile(line, "nowhere", TABLE), "E602"),
+        (lambda: ps.compile(line, "small", TABLE, colour=1), "E609"),
+        (lambda: ps.open_table(str(tmp_path / "none.csv")), "E702"),
+        (lambda: ps.load(tmp_path), "E806"),
+        (lambda: ps.open(str(tmp_path / "tty")), "E831"),
+    ):
+        with pytest.raises(ps.Error) as caught:
+            mistake()
+        problem = caught.value
+        assert problem.code == code and problem.message and problem.hint
+        again = pickle.loads(pickle.dumps(problem))
+        assert type(again) is type(problem) and str(again) == str(problem)
+        assert (again.code, again.hint, again.spans) == (code, problem.hint, problem.spans)
+    with pytest.raises(ps.Error) as caught:
+        ps.compile(load_kernel(EXAMPLES / "svm.py"), "small", TABLE, bind={"x": ["none"]})
+    assert caught.value.spans[0].file.endswith("svm.py")
+
+
+def test_a_run_that_was_stopped_has_no_result(line: ps.kernel) -> None:
+    design = ps.compile(line, "small", TABLE, bind={"x": "age", "y": "churned"})
+    run = design.run({**TABLE, "age": np.full(8, np.nan)}, "golden")
+    assert not run.ok and run.errors and "result" not in repr(run)
+    with pytest.raises(RunError, match=r"at block 0, line pointer 1, value 1: .*") as caught:
+        _ = run.result
+    assert caught.value.error == run.errors[0] and caught.value.code == "E842"
+    with pytest.raises(ps.Error):
+        run.to_sql("postgresql://nobody", "models")
+    assert design.run(TABLE, "golden").ok and design.run(TABLE, "model").result is None
+
+
+@pytest.mark.parametrize("name", ["bind", "bindings"])
+def test_a_text_is_one_column(line: ps.kernel, name: str) -> None:
+    one = ps.compile(line, "small", TABLE, **{name: {"x": "age", "y": "churned"}})
+    several = ps.compile(line, "small", TABLE, **{name: {"x": ["age"], "y": ("churned",)}})
+    assert one.digest == several.digest and one.run(TABLE, "golden").ok
+
+
+def test_bind_beside_its_earlier_name(line: ps.kernel) -> None:
+    with pytest.raises(ps.Error, match="bind and bindings are both given") as caught:
+        ps.compile(line, "small", TABLE, bind={"y": "churned"}, bindings={"y": "churned"})
+    assert caught.value.hint == "leave bindings out"
+    retnet = EXAMPLES / "retnet.py"
+    with pytest.raises(ps.Error, match=r"takes no bind\b"):
+        ps.compile(retnet, bind={"y": "churned"})
+
+
+def test_pythons_own_names_are_not_hidden() -> None:
+    assert {"kernel", "compile", "abs", "open"} <= set(dir(ps))
+    assert not {name for name in ps.__all__ if hasattr(builtins, name)} and "kernel" in ps.__all__
+
+
+def test_a_kernel_is_pickled(
+    line: ps.kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = pickle.loads(pickle.dumps(line))
+    assert (
+        ps.compile(again, "small", dims={"d": 4}).digest
+        == ps.compile(line, "small", dims={"d": 4}).digest
+    )
+    text = load_kernel(EXAMPLES / "logistic.psk")
+    assert pickle.loads(pickle.dumps(text)).trace({"d": 4}) is not None
+
+    (tmp_path / "installed.py").write_text(KERNEL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import installed  # type: ignore[import-not-found]
+
+    data = pickle.dumps(installed.line)
+    assert pickle.loads(data) is installed.line and len(data) < 100
+    # a copy is no longer what the module has
+    copied = copy.copy(installed.line)
+    copied.warnings = ["its own"]
+    other = pickle.loads(pickle.dumps(copied))
+    assert other is not installed.line and other.warnings == ["its own"]
+    assert installed.line.warnings != ["its own"]
+
+
+def test_a_scripts_kernel_is_pickled_without_its_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        KERNEL + "import pickle, sys\nprint('ran')\n"
+        "open(sys.argv[1], 'wb').write(pickle.dumps(line))\n"
+    )
+    subprocess.run([sys.executable, script, tmp_path / "kernel"], check=True, capture_output=True)
+    read = f"import pickle; print(pickle.load(open({str(tmp_path / 'kernel')!r}, 'rb')).name)"
+    said = subprocess.run([sys.executable, "-c", read], check=True, capture_output=True, text=True)
+    assert said.stdout == "line\n"
