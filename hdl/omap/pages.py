@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.cycles import PENDING
+from ...models.omap.storages import PENDING
 from ..memory import AXI4, BurstReader, BurstWriter
 from ..stream.queue import Queue
 

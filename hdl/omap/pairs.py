@@ -26,7 +26,7 @@ def _members(config):
 
 
 class PairGenerators(wiring.Component):
-    """Generators that make the pairs of operations in turn. Timing: `models.omap.cycles.PairTimes`.
+    """Generators that make the pairs of operations in turn. Timing: `models.omap.stages.PairTimes`.
 
     Members
     -------

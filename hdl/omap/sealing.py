@@ -51,7 +51,7 @@ class Opener(wiring.Component):
     number k goes to slot k modulo `slots`. Whoever gives texts sees to it that the slot is free, and
     that no more than `slots` are given and not consumed: so room for words is never missing.
 
-    Timing: see `models.omap.cycles.opened`.
+    Timing: see `models.omap.stages.opened`.
 
     Members
     -------
@@ -179,7 +179,7 @@ class Sealer(wiring.Component):
     k lies in slot k modulo 2. A row of RAM has `lanes` blocks of an item of `parts` blocks. With `early`
     a text is given before its blocks, and each of them is sealed as soon as it is there.
 
-    Timing: see `models.omap.cycles.sealed`.
+    Timing: see `models.omap.stages.sealed`.
 
     Members
     -------
