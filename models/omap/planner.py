@@ -15,10 +15,10 @@ from ..resources import AIM
 from ..target import Target
 from .back import BackSchedule
 from .config import BLOCK, OmapConfig, power_of_two
-from .stages import sealed
 from .front_schedule import FrontSchedule
 from .pairs import expected_blocks
 from .resources import estimate
+from .stages import sealed
 from .tails import (
     BUDGET,
     LIFETIME,
