@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from penstock.api import compile, load_kernel
 from penstock.cli import run
+from penstock.engines.base import Given
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MODEL = ["model", str(EXAMPLES / "logistic.py"), "--dim", "d=6", "-q", "--json", "r.json"]
@@ -41,6 +43,25 @@ def test_the_streams_of_a_run() -> None:
     assert cold["seconds"]["disk"] > 2 * pages / 1e9 and cold["seconds"]["total"] > found["total"]
     energy = warm["energy"]
     assert 0 < energy["joules"] < energy["ceiling"] and "estimate" in energy["source"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given"),
+    [
+        ("closed_form.py", {"rows": 300, "options": {"refits": 2, "new": 40, "gone": 30}}),
+        ("rank_model.py:slots", {"rows": 300}),
+        ("retnet.py", {"options": {"tokens": 2}}),
+    ],
+)
+def test_what_the_link_brings_back_is_what_the_engine_wrote(
+    kernel: str, given: dict[str, Any]
+) -> None:
+    dims = {"dims": {"d": 5}} if kernel == "closed_form.py" else {}
+    design = compile(load_kernel(EXAMPLES / kernel), "kcu105", **dims)
+    work = design.workload(Given(**given))
+    there, back = work.moved()
+    assert 0 < back == work.model(design.memory).bytes_written
+    assert 0 < there <= work.memory_bytes() * (1 + given.get("options", {}).get("refits", 4))
 
 
 def test_a_target_without_link_or_watts_says_so() -> None:

@@ -131,7 +131,8 @@ class Stepping(Workload):
         return self._results_at + round_up(32 * int(made.reads.sum()) + 1, PAGE)
 
     def moved(self) -> tuple[int, int]:
-        return self._results_at, 32 * int(self._run[0].reads.sum())
+        made = self._run[0]
+        return made.words.nbytes, 32 * int(made.reads.sum())
 
     def drive(self, machine: Metered) -> Result:
         made, _ = self._run

@@ -199,7 +199,8 @@ class Refitting(Workload):
         )
 
     def moved(self) -> tuple[int, int]:
-        return sum(len(place_jobs(step.jobs, self.plan, 0).memory) for step in self.rounds), 0
+        images = [place_jobs(step.jobs, self.plan, 0) for step in self.rounds]
+        return sum(len(image.memory) for image in images), sum(sum(i.sizes) for i in images)
 
     def drive(self, machine: Metered) -> Result:
         machine.reserve(0, self.memory_bytes())

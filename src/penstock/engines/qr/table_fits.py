@@ -116,6 +116,12 @@ class _Fits(Workload):
     def memory_bytes(self) -> int:
         return memory_for(self.plan, self.pages or 0)
 
+    def moved(self) -> tuple[int, int]:
+        plan, fits = self.plan, 1 + self.asked.changes.refits
+        totals = plan.totals_words * (1 if self.graph.incremental else fits)
+        pages = (self.pages or 0) * plan.walk.schema.page_size
+        return pages + totals * plan.bus_bytes, fits * plan.answer_words * plan.bus_bytes
+
     def _play(self, rows: Integers | None, steps: Sequence[_Step], fit: _Fit) -> None:
         """Make the fits, one after the other, as long as there are totals to go on from; without
         `rows` nothing wanders.
