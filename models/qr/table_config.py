@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ..heap.schema import Schema
@@ -56,14 +56,7 @@ class TableFitPlan:
     @cached_property
     def port(self) -> PortConfig:
         """The Striders, with their program built in."""
-        return port_config(
-            self.walk,
-            self.bus_bytes,
-            striders=self.walkers,
-            buffers=self.buffers,
-            slots=self.slots,
-            lean=True,
-        )
+        return _port(self.walk, self.bus_bytes, self.walkers, self.buffers, self.slots)
 
     @cached_property
     def solver(self) -> FitPlan:
@@ -110,6 +103,12 @@ class TableFitPlan:
     @property
     def answer_words(self) -> int:
         return self.totals_words + -(-(1 + -(-self.columns.n // 2)) // self.units)
+
+
+@lru_cache(maxsize=64)
+def _port(walk: WalkConfig, bus_bytes: int, striders: int, buffers: int, slots: int) -> PortConfig:
+    """Return the port of all plans that differ behind it."""
+    return port_config(walk, bus_bytes, striders=striders, buffers=buffers, slots=slots, lean=True)
 
 
 def layout(columns: Sequence[tuple[int, int]], on_null: str = "error") -> TupleLayout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..bound import Machine
 from ..memory.bursts import Reader, Writer
@@ -10,6 +11,7 @@ from ..memory.timing import Memory, Ports
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
 from ..target import Target
+from .config import FitPlan
 from .cycles import Bound, widest
 from .schedule import ADD, CONVERT, DIV, MUL, STEP
 from .solver import Solver
@@ -179,8 +181,14 @@ def _written(engine: TableFitPlan, memory: Ports, first: int, address: int) -> i
 
 def _solved(engine: TableFitPlan, starts: list[int]) -> int:
     """Return the cycle from which on the weights are there, when the words of the totals were begun in these cycles."""
-    n, units = engine.columns.n, engine.units
-    solver = Solver(engine.solver, lambda cycle: None)
+    later = tuple(start - starts[0] for start in starts)
+    return starts[0] + _solving(engine.solver, engine.columns.n, engine.units, later)
+
+
+@lru_cache(maxsize=256)
+def _solving(config: FitPlan, n: int, units: int, starts: tuple[int, ...]) -> int:
+    """Return `_solved` for words of which the first was begun in cycle 0: plans that differ before the solver have it in common."""
+    solver = Solver(config, lambda cycle: None)
     now = entry = 0
     for column in range(n + 1):
         entry += column + 1
