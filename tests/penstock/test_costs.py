@@ -96,9 +96,11 @@ def test_peers_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_what_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*MODEL, *words]) == 1
-    err = capsys.readouterr().err
+    """Before anything is printed, but for peers, which need the run."""
+    assert run([*MODEL[:4], *words]) == 1
+    out, err = capsys.readouterr()
     assert said in err and err.count("error[") == 1 and "hint: " in err
+    assert not out or "--beside" in words
 
 
 def test_a_map_whose_ports_carry_everything(capsys: pytest.CaptureFixture[str]) -> None:

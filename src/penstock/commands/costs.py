@@ -10,13 +10,13 @@ from penstock.options import Number, Once
 from penstock.targets import link_named
 
 if TYPE_CHECKING:
-    from penstock.accounts import Account, Machine, Moved
+    from penstock.accounts import Account, Machine
     from penstock.commands.job import Job
     from penstock.engines.base import Workload
     from penstock.host.peers import Measured
     from penstock.report.rows import Facts
 
-__all__ = ["COSTS", "costs"]
+__all__ = ["COSTS", "check_costs", "costs"]
 
 
 def COSTS() -> list[click.Parameter]:
@@ -51,15 +51,38 @@ def COSTS() -> list[click.Parameter]:
     ]
 
 
+def check_costs(job: Job, workload: Workload, rest: dict[str, Any]) -> None:
+    """Raise what can be said of the options before the run: KernelError (E604) for a link or a disk that is none,
+    Conflict for --disk and --no-striders where no table is read."""
+    from penstock.errors import Conflict
+    from penstock.host.sources import Table
+
+    disk = rest["disk"]
+    for text, place in ((job.given.link, "--link"), (disk, "--disk")):
+        if text is not None:
+            link_named(text, place)
+    if disk is not None and not workload.moved()[0]:
+        what = (
+            f"--disk {disk}: a run of the engine {job.engine.name} reads no table before it begins"
+        )
+        raise Conflict(what, "leave --disk out")
+    table = getattr(workload, "table", None)
+    if rest["no_striders"] and not (isinstance(table, Table) and workload.value_bytes):
+        what = "--no-striders is for a kernel that reads the pages of a table, which --data gives"
+        raise Conflict(what, "give --data SRC, for example --data random:rows=1000")
+
+
 def costs(job: Job, rest: dict[str, Any]) -> None:
     """Put on record, and print, what the run on record costs; `rest`: the values of `COSTS`."""
-    from penstock.accounts import account, machine_of
+    from penstock.accounts import Moved, account, decoded, machine_of
 
     outcome = job.state.record
     design, workload, model = outcome.design, outcome.workload, outcome.model
     if outcome.cycles is None or design is None or workload is None or model is None:
         return
-    moved = _moved(job, workload, rest["no_striders"], rest["disk"])
+    table = getattr(workload, "table", None) if rest["no_striders"] else None
+    host = None if table is None else decoded(table, workload.value_bytes)
+    moved = Moved(*workload.moved(), host)
     measured = _measured(job, rest["beside"])
     worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
     machine = machine_of(design.target, design.resources, job.given.link)
@@ -75,27 +98,6 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     )
     outcome.account = found
     job.state.show((_facts(found, machine, rest["cpu_watts"]),))
-
-
-def _moved(job: Job, workload: Workload, without: bool, disk: str | None) -> Moved:
-    """Return what the run moves. Raises Conflict for --no-striders and --disk without a table."""
-    from penstock.accounts import Moved, decoded
-    from penstock.errors import Conflict
-    from penstock.host.sources import Table
-
-    into, out = workload.moved()
-    if disk is not None and not into:
-        what = (
-            f"--disk {disk}: a run of the engine {job.engine.name} reads no table before it begins"
-        )
-        raise Conflict(what, "leave --disk out")
-    if not without:
-        return Moved(into, out)
-    table, values = getattr(workload, "table", None), workload.value_bytes
-    if not isinstance(table, Table) or not values:
-        what = "--no-striders is for a kernel that reads the pages of a table, which --data gives"
-        raise Conflict(what, "give --data SRC, for example --data random:rows=1000")
-    return Moved(into, out, decoded(table, values))
 
 
 def _measured(job: Job, beside: str | None) -> list[Measured]:

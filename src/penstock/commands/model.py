@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
-from penstock.commands.costs import COSTS, costs
+from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.options import Count, Once
 from penstock.state import State
 
@@ -37,6 +37,7 @@ def _model(state: State, **values: Any) -> int:
     design = job.compile()
     job.warn()
     outcome.workload = workload = design.held(job.given)
+    check_costs(job, workload, rest)
     if workload.results_with_model:
         outcome.golden = golden(workload)
     with state.steps.step(f"cycles of {workload.rows or 0:,} rows"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
-from penstock.commands.costs import COSTS, costs
+from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.errors import Conflict
 from penstock.options import Once
 from penstock.state import State
@@ -87,6 +87,7 @@ def _simulate(state: State, **values: Any) -> int:
     job.warn()
     made = design.workload if how.backend == "golden" else design.held
     outcome.workload = workload = made(job.given)
+    check_costs(job, workload, rest)
     with steps.step("golden run"):
         outcome.golden = golden(workload)
     timing = _timing(design, how)
