@@ -24,7 +24,8 @@ _MERGE_OPS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 
 
 class AnalyticsBuilder(GraphBuilder):
-    """The graph of one kernel while it grows. `merges` are the nodes of its merges, `until` is its condition and its place."""
+    """The graph of one kernel while it grows. `merges` are the nodes of its merges, `until` is its condition and its place,
+    `scored` its score with name and place."""
 
     regions: ClassVar[Mapping[str, Region]] = {"model": Region.MODEL, "meta": Region.RUN}
 
@@ -37,6 +38,7 @@ class AnalyticsBuilder(GraphBuilder):
     ) -> None:
         super().__init__(dialect, parameters, sizes, source)
         self.until: tuple[Ref, Span] | None = None
+        self.scored: tuple[Ref, str, Span] | None = None
         self.merges: list[int] = []
         self._counts: dict[int, Ref] = {}  # tuples of a batch, by the most that it takes
 
@@ -158,6 +160,80 @@ class AnalyticsBuilder(GraphBuilder):
                 hint="let it depend on a merged value or on the model",
             )
         self.until = (ref, span)
+
+    def score(self, value: Operand, name: Any, span: Span) -> Ref:
+        """Record the kernel's score and return it."""
+        if self.scored is not None:
+            raise self.error(
+                "E481",
+                "a kernel has one score",
+                span,
+                (self.scored[2], "the first one is here"),
+                hint="score the value that is wanted, in a kernel of its own each",
+            )
+        if not isinstance(name, str) or not name.isidentifier():
+            shown = repr(name) if isinstance(name, str) else kind_of(name)
+            hint = 'a column takes the name, as in score(p, name="probability")'
+            raise self.error("E482", f"the name of a score cannot be {shown}", span, hint=hint)
+        ref = self.operand(value, span)
+        node = self.nodes[ref.index]
+        if node.shape:
+            raise self.error(
+                "E483",
+                f"a score is one number for each row, not {D.show(node.shape)}",
+                span,
+                (node.span, self.label(ref)),
+                hint="reduce it first, as in score(sum(w * x))",
+            )
+        if node.region is Region.MERGED:
+            raise self.error(
+                "E484",
+                "a score has a value for each row, but this one is merged",
+                span,
+                (self.nodes[self._merge_before(ref.index)].span, "merged here"),
+                hint="score the value before it is merged",
+            )
+        if node.region is not Region.TUPLE:
+            raise self.error(
+                "E484",
+                "a score has a value for each row, but this one is the same for all of them",
+                span,
+                (node.span, "this depends on no input"),
+                hint="let it depend on an input, as in score(sum(w * x))",
+            )
+        path = self.path_to_label(ref.index)
+        if path:
+            label = self.nodes[path[-1]]
+            notes = [(self.nodes[i].span, "on the way to it") for i in path[1:-2]][:4]
+            if len(path) > 1:
+                notes.append((self.nodes[path[-2]].span, f"{label.attrs['name']} comes in here"))
+            raise self.error(
+                "E485",
+                f"the score depends on the label {label.attrs['name']}, which new rows do not have",
+                span,
+                *notes,
+                (label.span, "the label"),
+                hint="score what is compared with the label, made of inputs, models and metas",
+            )
+        self.scored = ref, name, span
+        return ref
+
+    def path_to_label(self, index: int) -> list[int]:
+        """Return the nodes from this one to the first label that it depends on, both included; none without one."""
+        before: dict[int, int | None] = {index: None}
+        todo = [index]
+        for at in todo:  # breadth first: the shortest way
+            node = self.nodes[at]
+            if node.op == "output":
+                path = [at]
+                while (back := before[path[-1]]) is not None:
+                    path.append(back)
+                return path[::-1]
+            for i in node.inputs:
+                if i not in before:
+                    before[i] = at
+                    todo.append(i)
+        return []
 
     def region_of(self, refs: Sequence[Ref], span: Span) -> Region:
         region = super().region_of(refs, span)

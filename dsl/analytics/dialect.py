@@ -48,5 +48,6 @@ DIALECT = Dialect(
         "E42": "Merges",
         "E43": "Termination",
         "E44": "Epochs and starts",
+        "E48": "Scores",
     },
 )

@@ -126,8 +126,8 @@ class Emitter:
                     return False
         return True
 
-    def drop_dead(self, models: list[int], until: int | None) -> None:
-        live = set(models) | ({until} if until is not None else set())
+    def drop_dead(self, live: set[int]) -> None:
+        """Drop operations that no live buffer depends on."""
         kept = []
         for op in reversed(self.ops):
             if op.dest in live:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -71,6 +70,11 @@ def finish(
         roots.append(ref.index)
     until = builder.until[0].index if builder.until else None
     graph = _assemble(kernel, builder, roots, until, init, epochs)
+    scored = score_of(builder)
+    if isinstance(scored, str):
+        graph.unscored = scored
+    else:
+        graph.scoring = _scoring(kernel, builder, *scored)
     return graph, _warnings(graph)
 
 
@@ -97,35 +101,12 @@ def _assemble(
     live = _reach(builder, roots if until is None else [*roots, until])
     # parameters stay, used or not: the table's layout counts them
     live |= {ref.index for ref in builder.variables.values()}
-    order = sorted(live)
-    number = {old: new for new, old in enumerate(order)}
-    once_an_epoch = _convergence(builder, roots, until)
-    result = [
-        Node(
-            nodes[i].op,
-            tuple(number[j] for j in nodes[i].inputs),
-            tuple(int(size) for size in nodes[i].shape),
-            Region.CONVERGENCE if i in once_an_epoch else nodes[i].region,
-            nodes[i].span,
-            dict(nodes[i].attrs),
-        )
-        for i in order
-    ]
-    variables: dict[str, Variable] = {}
-    for parameter in kernel.parameters:
-        ref = builder.variables[parameter.name]
-        option = init.get(parameter.name)
-        start: Any = 0.0 if option is None else option.value
-        variables[parameter.name] = Variable(
-            parameter.name,
-            parameter.kind,
-            parameter.dims,
-            tuple(int(size) for size in builder.shape(ref)),
-            parameter.span,
-            number[ref.index],
-            parameter.default,
-            start.copy() if isinstance(start, np.ndarray) else start,
-        )
+    number = {old: new for new, old in enumerate(sorted(live))}
+    result = _nodes(builder, number, _convergence(builder, roots, until))
+    variables = _variables(kernel, builder, number)
+    for name, option in init.items():
+        start = option.value
+        variables[name].init = start.copy() if isinstance(start, np.ndarray) else start
     count = nodes[builder.merges[0]].attrs["count"] if builder.merges else 1
     return Graph(
         kernel.name,
@@ -136,6 +117,87 @@ def _assemble(
         epochs,
         count,
         kernel.source or "",
+    )
+
+
+def _nodes(
+    builder: AnalyticsBuilder, number: Mapping[int, int], once_an_epoch: Collection[int] = ()
+) -> list[Node]:
+    """Return the builder's nodes that have a number, in its order."""
+    nodes = builder.nodes
+    return [
+        Node(
+            nodes[i].op,
+            tuple(number[j] for j in nodes[i].inputs),
+            tuple(int(size) for size in nodes[i].shape),
+            Region.CONVERGENCE if i in once_an_epoch else nodes[i].region,
+            nodes[i].span,
+            dict(nodes[i].attrs),
+        )
+        for i in number
+    ]
+
+
+def _variables(
+    kernel: AnyKernel, builder: AnalyticsBuilder, number: Mapping[int, int]
+) -> dict[str, Variable]:
+    """Return the parameters whose nodes have a number."""
+    found = {}
+    for parameter in kernel.parameters:
+        ref = builder.variables[parameter.name]
+        if ref.index in number:
+            found[parameter.name] = Variable(
+                parameter.name,
+                parameter.kind,
+                parameter.dims,
+                tuple(int(size) for size in builder.shape(ref)),
+                parameter.span,
+                number[ref.index],
+                parameter.default,
+            )
+    return found
+
+
+def score_of(builder: AnalyticsBuilder) -> tuple[int, str] | str:
+    """Return the node and the name of the score: that of `score`; else the one value of each row, made of models and
+    inputs, that an operation takes together with a label, or with what comes of labels alone. Return why there is none."""
+    if builder.scored is not None:
+        return builder.scored[0].index, builder.scored[1]
+    nodes = builder.nodes
+    made_of = {kind: set[int]() for kind in ("output", "input", "model")}
+    found: dict[int, None] = {}
+    for index, node in enumerate(nodes):
+        if node.op in made_of:
+            made_of[node.op].add(index)
+        for known in made_of.values():
+            if not known.isdisjoint(node.inputs):
+                known.add(index)
+        labels, inputs, models = made_of.values()
+        if any(i in labels and i not in inputs | models for i in node.inputs):
+            scores = (i for i in node.inputs if i in inputs & models and i not in labels)
+            found |= dict.fromkeys(i for i in scores if nodes[i].region is Region.TUPLE)
+    if len(found) != 1:
+        listed = f"there are {len(found)}" if found else "there is none"
+        return f"its score is the one value that is compared with its label: {listed}"
+    [index] = found
+    if nodes[index].shape:
+        return f"what it compares with its label is {D.show(nodes[index].shape)}, and a score is one number"
+    return index, "score"
+
+
+def _scoring(kernel: AnyKernel, builder: AnalyticsBuilder, root: int, name: str) -> Graph:
+    """Return the graph of a score."""
+    number = {old: new for new, old in enumerate(sorted(_reach(builder, [root])))}
+    return Graph(
+        kernel.name,
+        _nodes(builder, number),
+        _variables(kernel, builder, number),
+        (number[root],),
+        None,
+        1,
+        0,
+        kernel.source or "",
+        score=name,
     )
 
 

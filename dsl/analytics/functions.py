@@ -1,4 +1,4 @@
-"""What kernels that learn tuple by tuple call, besides the functions on values: `merge`, `until`, `uniform`."""
+"""What kernels that learn tuple by tuple call, besides the functions on values: `merge`, `until`, `score`, `uniform`."""
 
 from __future__ import annotations
 
@@ -35,10 +35,16 @@ def until(builder: AnalyticsBuilder, span: Span, condition: Any) -> None:
     builder.stop_when(condition, span)
 
 
+@function(usage='score(value, name="score")')
+def score(builder: AnalyticsBuilder, span: Span, value: Any, name: str = "score") -> Ref:
+    """Make a value the score of each row, under this name: what a trained model says of rows without a label. Return the value."""
+    return builder.score(value, name, span)
+
+
 @function(usage="uniform(low, high, seed=1)", literal=True)
 def uniform(source: str | None, span: Span, low: float, high: float, seed: int = 1) -> Uniform:
     """A model's random start between `low` and `high`; the same numbers for the same seed and shape."""
     return make_uniform(low, high, seed, span, source)
 
 
-FUNCTIONS: dict[str, Function] = VALUES | {f.name: f for f in (merge, mean, until, uniform)}
+FUNCTIONS: dict[str, Function] = VALUES | {f.name: f for f in (merge, mean, until, score, uniform)}

@@ -27,7 +27,8 @@ MAX_PLANNED = 4_000
 
 @dataclass
 class Program:
-    """Operations in dependence order over buffers; what is fixed for a run, with its values; the convergence flag's buffer.
+    """Operations in dependence order over buffers; what is fixed for a run, with its values; the buffers of the convergence
+    flag and of the score.
 
     `known`: what `times.Times` has found of it.
     """
@@ -39,6 +40,7 @@ class Program:
     runs: list[int]
     run_values: list[np.ndarray]
     until: int | None
+    score: int | None = None
     known: dict[str, dict] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -79,6 +81,8 @@ class _Lowering:
 
     def run(self) -> Program:
         graph = self.graph
+        if graph.score:
+            return self._scored()
         models = [self._leaf(v.node).buffer for v in graph.of_kind("model")]
         implicit = {}
         for index in dict.fromkeys(graph.returns):  # per-tuple updates are merges over one tuple
@@ -101,7 +105,22 @@ class _Lowering:
             until = self.made.plain(self._value(graph.until, region), (1, 1), region).buffer
             if self.made.buffers[until].kind != "temp":  # a flag of its own, written once an epoch
                 until = self.made.copy(View(until), (1, 1), "epoch", "until").buffer
-        self.made.drop_dead(models, until)
+        self.made.drop_dead({*models, *(() if until is None else (until,))})
+        return self._program(models, until=until)
+
+    def _scored(self) -> Program:
+        """Lower a score: a number in a buffer of its own, for each tuple."""
+        [root] = self.graph.returns
+        models = [self._leaf(v.node).buffer for v in self.graph.of_kind("model")]
+        view = self._value(root, "group")
+        if self.made.buffers[view.buffer].kind == "input" or view.column:
+            view = self.made.copy(view, (1, 1), "group", "score")
+        self.made.drop_dead({view.buffer})
+        return self._program(models, score=view.buffer)
+
+    def _program(
+        self, models: list[int], until: int | None = None, score: int | None = None
+    ) -> Program:
         return Program(
             self.made.lanes,
             self.made.buffers,
@@ -110,6 +129,7 @@ class _Lowering:
             sorted(self.run_values),
             [self.run_values[n] for n in sorted(self.run_values)],
             until,
+            score,
         )
 
     # buffers

@@ -55,7 +55,11 @@ def with_overrides(
                 f"give it with --set {variable.name}=VALUE",
             )
     count = graph.epochs if epochs is None else checked_epochs(epochs, Span.whole("--epochs"))
-    return replace(graph, variables=variables, epochs=count)
+    scoring = graph.scoring
+    if scoring is not None:  # the same values there
+        chosen = {n: replace(v, value=variables[n].value) for n, v in scoring.variables.items()}
+        scoring = replace(scoring, variables=chosen)
+    return replace(graph, variables=variables, epochs=count, scoring=scoring)
 
 
 def initial_value(variable: Variable) -> np.ndarray:

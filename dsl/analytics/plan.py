@@ -72,9 +72,10 @@ def plan(
     free = schedule(
         lower(graph, chosen.lanes, serial_limit=1), fmt, chosen.threads, 1, thorough=False
     ).schedule
+    learns = not graph.score
     bounds: dict[str, Any] = {
-        "recurrence": min(free.batch, chosen.schedule.batch),
-        "interval": min(free.interval, chosen.schedule.interval),
+        "recurrence": min(free.batch, chosen.schedule.batch) if learns else 0,
+        "interval": min(free.interval, chosen.schedule.interval) if learns else 0,
         "machine": planner.facts,
     }
     if maker.choices.prefer == "energy":
@@ -145,13 +146,14 @@ class _Planner:
         """Yield (lanes, threads, ports) to be tried."""
         maker = self.maker
         chosen, batch, target = maker.choices, maker.graph.merge_count, maker.target
+        learns = not maker.graph.score  # scores leave through one port, in row order
         most = min(batch or MOST_THREADS, MOST_THREADS)
         for threads in [chosen.threads] if chosen.threads else _powers(most):
             # several ports share a batch evenly; as many of them are used as threads and batch allow, or as the bound asks for
             possible = [
                 n
                 for n in _powers(target.ports)
-                if threads % n == 0 and (n == 1 or batch % threads == 0)
+                if threads % n == 0 and (n == 1 or (learns and batch % threads == 0))
             ]
             enough = [n for n in possible if maker.bus_cycles <= n * self._least]
             for ports in [chosen.ports] if chosen.ports else {*enough[:1], possible[-1]}:

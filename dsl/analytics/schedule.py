@@ -135,6 +135,7 @@ class _Scheduler:
         interval = max(
             [
                 least_interval(self.program, self.fmt),
+                self.threads if self.program.score is not None else 1,  # scores leave one a cycle
                 *(max(beats) for beats in load.values()),
                 *(-(-sum(beats) // count[key]) for key, beats in load.items()),
             ]
@@ -144,6 +145,7 @@ class _Scheduler:
             interval += 1 + interval // 64
         best = self._finish(placed)
         high = best.schedule.batch
+        thorough = thorough and bool(self.program.models)
         tried = low = self._free(interval, high) if thorough else high
         while low < high:
             found = search(self._empty(self.distances, count, interval), self.distances, tried)

@@ -102,6 +102,8 @@ def facts(graph: Graph, fmt: Format) -> dict[str, Any]:
     program = lower(graph, columns, serial_limit=1)
     found = [
         max(_least_way(program, fmt, 1 << level, model) for model in program.models)
+        if program.score is None
+        else 0
         for level in range(_LEVELS + 1)
     ]
     return {

@@ -28,6 +28,7 @@ _GROUPS = {
     "E610": "Planning",
     "E61": "Columns",
     "E62": "Engines and targets",
+    "E63": "Scores of new rows",
     "E7": "Data sources",
     "E82": "Boards",
     "E8": "Running",

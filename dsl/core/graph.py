@@ -67,6 +67,9 @@ class Graph:
 
     `returns` holds one node index per model, in the order of the models among the parameters. `until` is a scalar node or None.
     `merge_count` is the batch's length in tuples (1 without any merge, 0 for the whole epoch).
+
+    `scoring` is the graph of the kernel's score, None where it has none, for the reason that `unscored` gives. It learns
+    nothing: `score` is the score's name, `returns` its node, its models are those that it uses.
     """
 
     name: str
@@ -77,6 +80,9 @@ class Graph:
     epochs: int
     merge_count: int
     source: str = ""  #: the kernel's text, for diagnostics and profiles
+    score: str = ""
+    scoring: Graph | None = None
+    unscored: str = ""
 
     def of_kind(self, kind: str) -> list[Variable]:
         return [v for v in self.variables.values() if v.kind == kind]

@@ -77,7 +77,7 @@ _CHARACTERS = {
     "\u00a0": "delete this invisible character and type the space anew",
     "\u200b": "delete this invisible character",
 }
-_STATEMENTS = "a line is `name = expression`, `model <- expression`, `epochs N`, `until condition` or `init model = value`"
+_STATEMENTS = "a line is `name = expression`, `model <- expression`, `score name = expression`, `epochs N`, `until condition` or `init model = value`"
 _HEADER = "a kernel begins with `kernel name(parameters)`, as in `kernel linear(x: input[d], y: output, w: model[d])`"
 
 
@@ -110,6 +110,8 @@ class _Reader:
             or getattr(problem, "allowed", None)
             or ()
         )
+        if self.expected == {"ARROW", "EQUAL", "NAME"}:  # a name after `score` is rarely meant
+            self.expected.discard("NAME")
 
     def span(self, token: Any) -> Span:
         return Span(self.file, token.line, token.column, token.end_line, token.end_column)

@@ -35,6 +35,8 @@ __all__ = ["Body", "Written", "literal", "parse_kernel", "span_of"]
 #: a text with more words, signs and lines than this is refused before it is parsed: parsing takes some 40 µs for each
 MAX_WORDS = 3 * MAX_OPERATIONS
 _WORD = re.compile(r"""\#[^\n]*|"[^"\n]*"|'[^'\n]*'|\d[\w.]*|\w+|[^\w\s]|\n""")
+#: functions of Python kernels that are statements in texts
+_STATEMENTS = {"until": "until condition", "score": "score name = expression"}
 _CONSTANTS = {"None": None, "True": True, "False": False}
 _FOLDED: dict[str, Callable[[Any, Any], Any]] = {
     "+": python_operator.add,
@@ -320,12 +322,29 @@ class Body(ABC):
                     self.builder, "until", [self.evaluate(statement.children[0])], {}, span
                 )
                 continue
+            if statement.data == "named":
+                self.named(statement, span)
+                continue
             name = statement.children[0]
             value = self.evaluate(statement.children[-1])
             if statement.data == "update":
                 self.update(name, value, span_of(self.kernel.file, statement.children[-1]))
             else:
                 self.assign(name, value)
+
+    def named(self, statement: Any, span: Span) -> None:
+        """Run `score NAME = expression`. Raises KernelError, for another first word as well."""
+        word, name = statement.children[:2]
+        if word != "score":
+            raise self.builder.error(
+                "E101",
+                f"unexpected {name}",
+                span_of(self.kernel.file, name),
+                hint="a name is one word; only `score NAME = expression` has two",
+            )
+        value = self.evaluate(statement.children[-1])
+        given = {"name": str(name)}
+        self.assign(name, functions.call(self.builder, "score", [value], given, span))
 
     def assign(self, token: Token, value: Any) -> None:
         name, span = str(token), span_of(self.kernel.file, token)
@@ -431,12 +450,12 @@ class Body(ABC):
         name = str(token)
         if name not in self.builder.functions:
             raise functions.unknown_function(self.builder, name, span_of(self.kernel.file, token))
-        if name == "until":
+        if name in _STATEMENTS:
             raise self.builder.error(
                 "E101",
-                "until is a statement of its own",
+                f"{name} is a statement of its own",
                 span,
-                hint="write it on its own line: `until condition`",
+                hint=f"write it on its own line: `{_STATEMENTS[name]}`",
             )
         plain, keywords = _arguments(self.kernel, values, span)
         return functions.call(self.builder, name, plain, keywords, span)

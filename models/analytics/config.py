@@ -151,7 +151,8 @@ class AnalyticsPlan:
     """One engine, ready to be built, run and timed.
 
     `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
-    metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None. `lean`: the
+    metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None; `score`: that of the score,
+    for an engine that learns nothing and writes the score of each tuple. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan.
@@ -185,6 +186,7 @@ class AnalyticsPlan:
     window_latency: int = 4
     on_overflow: str = "error"
     on_nan: str = "error"
+    score: int | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -235,6 +237,8 @@ class AnalyticsPlan:
         """Return `to_json` without what no hardware depends on: the table's name, lines of the
         kernel's source, bounds, and, where the program comes from memory, the policy for input."""
         data = self.to_json()
+        if self.score is None:
+            del data["score"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
         if not self.lean:
             del data["on_overflow"], data["on_nan"]

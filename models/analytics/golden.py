@@ -16,7 +16,7 @@ from ..strider.judge import RowCounts
 from .config import AnalyticsPlan, Buffer, Op
 from .timing import REDUCE_FN
 
-__all__ = ["Batch", "TrainingResult", "batches", "identity", "train"]
+__all__ = ["Batch", "Machine", "TrainingResult", "batches", "identity", "train"]
 
 
 def identity(fn: str, fmt: Format) -> int:
@@ -114,7 +114,7 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
             return
 
 
-class _Machine:
+class Machine:
     """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols)."""
 
     def __init__(self, plan: AnalyticsPlan, runs: Sequence[Codes], models: dict[int, Codes]):
@@ -215,7 +215,7 @@ def train(
     codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs` order. The same tuples come in every epoch.
     """
     index = {plan.buffers[n].name: n for n in plan.models}
-    machine = _Machine(
+    machine = Machine(
         plan,
         runs,
         {
@@ -261,7 +261,7 @@ def train(
 
 
 def _update(
-    machine: _Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch
+    machine: Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch
 ) -> None:
     for op in by_region["group"]:
         if op.merge is not None:
@@ -279,10 +279,10 @@ def _update(
     machine.values.update(written)
 
 
-def _models(machine: _Machine, plan: AnalyticsPlan) -> dict[str, Codes]:
+def _models(machine: Machine, plan: AnalyticsPlan) -> dict[str, Codes]:
     return {plan.buffers[n].name: np.array(machine.values[n]) for n in plan.models}
 
 
-def _flag(machine: _Machine, plan: AnalyticsPlan) -> bool:
+def _flag(machine: Machine, plan: AnalyticsPlan) -> bool:
     assert plan.until is not None
     return bool(machine.fmt.op("select", machine.values[plan.until], 1, 0).ravel()[0])

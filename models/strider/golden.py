@@ -345,7 +345,10 @@ def _walk_tuple(
 
 
 def walk_page(
-    page: NDArray[np.uint8], walk: WalkConfig, block: int = 0
+    page: NDArray[np.uint8],
+    walk: WalkConfig,
+    block: int = 0,
+    places: list[tuple[int, bool]] | None = None,
 ) -> tuple[list[Codes], RowCounts, HardwareError | None]:
     """Walk one page.
 
@@ -357,6 +360,8 @@ def walk_page(
         The table, the layout and the policies.
     block
         The block number for the error report.
+    places
+        Takes the line pointer of each visible row of a page without an error, and whether the row is delivered.
 
     Returns
     -------
@@ -369,6 +374,7 @@ def walk_page(
     values = _Values(walk)
     skipped = 0
     found: list[tuple[int, int]] = []  # of each whole tuple: line pointer, rows left out before it
+    visible: list[int] = []  # line pointers
     error = None
     try:
         size = walk.schema.page_size
@@ -385,13 +391,18 @@ def walk_page(
                 _Tuple(data, walk, line, offset, length), walk, attributes, values
             )
             values.finish(complete)
+            if seen:
+                visible.append(line)
             if complete:
                 found.append((line, skipped))
             skipped += not complete
     except Stop as stop:
         error = HardwareError(stop.code, block, stop.line)
     codes, fits = values.codes()
+    given = {line for line, _ in found}
     if not fits.any():
+        if places is not None:
+            places += [(line, line in given) for line in visible]
         return list(codes), RowCounts(skipped), error
     order = delivery(walk)
     left, first = judge_rows(fits[:, order], walk.policy)
@@ -402,6 +413,9 @@ def walk_page(
         line, skipped = found[row]
         error = HardwareError(CODES[Unfit(fits[row, position])], block, line, position + 1)
         codes, fits, left = codes[:row], fits[:row], left[:row]
+    given -= {found[row][0] for row in np.flatnonzero(left)}
+    if places is not None:
+        places += [(line, line in given) for line in visible]
     counts = count_values(fits[~left])
     counts.skipped, counts.nan_rows = skipped + int(left.sum()), int(left.sum())
     return list(codes[~left]), counts, error

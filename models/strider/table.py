@@ -230,8 +230,21 @@ def chunks(pages: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.uint8]]]:
         yield first, np.ascontiguousarray(pages[first : first + _CHUNK])
 
 
+def _lines(found: Regular, first: int) -> NDArray[np.int64]:
+    """Return the page and the line pointer, both from 0, of each regular tuple; `first`: number of the first page."""
+    counts = np.where(found.pages, found.counts, 0)
+    pages = np.repeat(np.arange(len(counts)), counts)
+    return np.stack(
+        [first + pages, np.arange(len(pages)) - np.repeat(np.cumsum(counts) - counts, counts)]
+    )
+
+
 def walk_table(
-    pages: NDArray[np.uint8], walk: WalkConfig, first_block: int = 0, block_stride: int = 1
+    pages: NDArray[np.uint8],
+    walk: WalkConfig,
+    first_block: int = 0,
+    block_stride: int = 1,
+    places: list[NDArray[np.int64]] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], RowCounts, HardwareError | None]:
     """Walk all pages, as `golden.walk_page` does one.
 
@@ -243,6 +256,8 @@ def walk_table(
         The table, the layout and the policies.
     first_block, block_stride
         Page k is block first_block + k * block_stride.
+    places
+        Takes arrays of shape (rows, 3), for each visible row its block, its line pointer and whether it is delivered.
 
     Returns
     -------
@@ -260,6 +275,7 @@ def walk_table(
         keep = ~found.left
         kept = np.concatenate([[0], np.cumsum(keep)])
         counts[first : first + len(chunk)] = np.diff(kept[held])
+        where = _lines(found, first) * [[block_stride], [1]] + [[first_block], [1]]
         taken = 0  # regular tuples handed over, those left out among them
 
         def hand_over(
@@ -268,20 +284,25 @@ def walk_table(
             values: NDArray[np.int64] = values,
             keep: NDArray[np.bool_] = keep,
             fits: NDArray[np.uint8] = found.fits,
+            where: NDArray[np.int64] = where,
         ) -> None:
             part = keep[begin:end]
             parts.append(values[begin:end][part])
             if len(fits):
                 total.add(count_values(fits[begin:end][part]))
+            if places is not None:
+                places.append(np.stack([*where[:, begin:end], part.astype(np.int64)], axis=1))
             left = int((~part).sum())
             total.add(RowCounts(skipped=left, nan_rows=left))
 
         for k in np.nonzero(~found.pages)[0].tolist():
             hand_over(taken, int(held[k]))
             taken = int(held[k])
-            tuples, count, error = walk_page(
-                chunk[k], walk, first_block + (first + k) * block_stride
-            )
+            block = first_block + (first + k) * block_stride
+            rows: list[tuple[int, bool]] = []
+            tuples, count, error = walk_page(chunk[k], walk, block, rows)
+            if places is not None:
+                places.append(np.array([(block, *row) for row in rows], np.int64).reshape(-1, 3))
             if tuples:
                 parts.append(np.array(tuples))
             counts[first + k] = len(tuples)

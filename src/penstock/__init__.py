@@ -91,5 +91,11 @@ def _opened(engine: str, source: Any, given: Any) -> Any:
     return engine_named(engine).open(source, given)
 
 
-hooks.page, hooks.opened = _page, _opened
+def _predicted(scoring: Any, source: Any, backend: str, **options: Any) -> Any:
+    from penstock.scoring import predict
+
+    return predict(scoring, source, backend, **options)
+
+
+hooks.page, hooks.opened, hooks.predicted = _page, _opened, _predicted
 plugins.RESERVED.update(_API, globals())  # a dialect's name would never be seen behind these

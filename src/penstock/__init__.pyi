@@ -66,6 +66,7 @@ __all__ = [
     "prod",
     "rank",
     "recurrence",
+    "score",
     "sigmoid",
     "slot",
     "sqrt",
@@ -182,6 +183,9 @@ def recurrence() -> Callable[[Callable[..., Any]], PythonRecurrence]:
     ------
     KernelError: the signature is not one of a recurrence.
     """
+
+def score(value: Any, name: str = "score") -> Tensor:
+    """Make a value the score of each row, under this name: what a trained model says of rows without a label. Return the value."""
 
 def sigmoid(v: Any) -> Tensor:
     """1 / (1 + exp(-v)), elementwise."""

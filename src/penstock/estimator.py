@@ -25,7 +25,7 @@ from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design
 from penstock.host.sources import Table
 from penstock.run import Run
-from penstock.tables import RowError
+from penstock.scoring import score_design
 
 __all__ = ["Estimator"]
 
@@ -126,11 +126,11 @@ class Estimator(BaseEstimator):
         self.design_: Design = api.compile(
             kernel, self.target, table=table, format=self.format, **options
         )
-        self._scorer = self.design_.scorer()
         self.run_: Run = self.design_.run(table, self.backend)
         if self.run_.errors:
             raise self._named(self.run_)
-        assert self.run_.values is not None and self.run_.codes is not None
+        assert self.run_.values is not None
+        self._score_design = score_design(self.run_.scoring, self._table(None, X[:1]), None)
         self.models_ = {name: np.array(value) for name, value in self.run_.values.items()}
         self.n_iter_ = self.run_.epochs
         return self
@@ -152,11 +152,12 @@ class Estimator(BaseEstimator):
         """Return the score of each row: what the kernel compares with its label."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        assert self.run_.codes is not None
-        try:
-            return self._scorer(self.run_.codes, self._table(None, X, np.zeros(len(X))))
-        except RowError as problem:
-            raise problem.called(getattr(self, "feature_names_in_", ())) from None
+        run = self._score_design.run(self._table(None, X))
+        if run.errors:
+            raise self._named(run)
+        assert run.result is not None
+        [values] = run.result.values()
+        return values
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores of rows, for classification the classes."""
@@ -170,7 +171,9 @@ class Estimator(BaseEstimator):
         measure = r2_score if self.task == "regression" else accuracy_score
         return float(measure(y, self.predict(X)))
 
-    def _table(self, kernel: AnyKernel | None, X: npt.NDArray[Any], y: npt.NDArray[Any]) -> Table:
+    def _table(
+        self, kernel: AnyKernel | None, X: npt.NDArray[Any], y: npt.NDArray[Any] | None = None
+    ) -> Table:
         """Return rows as a table whose columns bind by the names of the kernel's variables (None: of the kernel that was fitted)."""
         if kernel is not None:
             inputs = [p.name for p in getattr(kernel, "parameters", ()) if p.kind == "input"]
@@ -182,4 +185,4 @@ class Estimator(BaseEstimator):
                 )
             self._names = inputs[0], outputs[0]
         one, other = self._names
-        return Table.from_columns({one: X, other: y})
+        return Table.from_columns({one: X, **({} if y is None else {other: y})})

@@ -45,11 +45,12 @@ _OURS = "this is a defect in Penstock: please report it with the command, its in
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed command: the text for standard error, the entries of the report's `errors`, the exit code."""
+    """A failed command: the text for standard error, the entries of the report's `errors`, the exit code, and the diagnostic where it is one."""
 
     text: str
     errors: tuple[dict[str, Any], ...]
     exit_code: int
+    diagnostic: Diagnostic | None = None
 
 
 def public(source: str) -> str:
@@ -102,7 +103,7 @@ def hardware_failure(
         **({} if column is None else {"column": column}),
         "diagnostic": code.page,
     }
-    return Failure(render(diagnostic), (entry,), INTERNAL if ours else USER)
+    return Failure(render(diagnostic), (entry,), INTERNAL if ours else USER, diagnostic)
 
 
 def failure(problem: BaseException, data: str | None = None) -> Failure:

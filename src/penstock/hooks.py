@@ -1,4 +1,4 @@
-"""What designs and runs need of modules above them. The package sets both when it is imported, so
+"""What designs and runs need of modules above them. The package sets them when it is imported, so
 that what runs designs knows neither reports nor which engines there are."""
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Shown", "opened", "page"]
+__all__ = ["Shown", "opened", "page", "predicted"]
 
 #: returns a design or a run as an HTML element
 page: Callable[[Any], str] = str
 #: returns what a source holds, by the engine's name, the source and the rest of what was given
 opened: Callable[[str, Any, Any], Any] = lambda engine, source, given: source
+#: returns the scores of a source's rows (`scoring.predict`)
+predicted: Callable[..., Any] = lambda scoring, source, backend, **options: None
 
 
 class Shown:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from inspect import signature
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from penstock import hooks
+from penstock.engines.score import ScoreError, Scoring, no_score
 from penstock.engines.workload import Bound, Given, Workload
 from penstock.errors import no_option, not_one_of
-from penstock.hooks import Shown
 from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.targets import timing_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
     from penstock.engines.design import Design
     from penstock.host.device import Device
+    from penstock.scores import Scores
     from penstock.sim.machine import Machine, Progress
 
 __all__ = [
@@ -38,7 +43,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Shown):
+class Run(hooks.Shown):
     """What a run gave.
 
     `values`: what was computed, by name, as float64 arrays (None after an error, and for the model,
@@ -63,6 +68,8 @@ class Run(Shown):
     commands: Mapping[str, int] = field(default_factory=dict)
     design: Design | None = field(default=None, repr=False, compare=False)
     workload: Workload | None = field(default=None, repr=False, compare=False)
+    #: of a run that was saved
+    saved: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -101,17 +108,96 @@ class Run(Shown):
         used, rows = self.rows_used, getattr(self.workload, "rows", None)
         return None if used is None or rows is None else int(rows) - used
 
-    def to_sql(self, url: str, name: str, if_exists: str = "fail") -> int:
+    @cached_property
+    def scoring(self) -> Scoring:
+        """What scores rows with what was learned. Raises ScoreError (E631) where the kernel has no score, or the run no result."""
+        if self.saved is not None:
+            if self.saved["scoring"] is not None:
+                return self.saved["scoring"]
+            raise no_score(self.saved["kernel"], self.saved["unscored"].partition(": ")[2])
+        name = "this kernel" if self.design is None else self.design.name
+        if self.design is None or self.result is None:
+            raise no_score(name, "this run has no result", "backend golden or rtl computes one")
+        return self.design.scoring(self.result)
+
+    @property
+    def _names(self) -> Mapping[str, Any]:
+        if self.saved is not None:
+            return self.saved["names"]
+        return {} if self.design is None else self.design.names
+
+    def predict(self, source: Any, backend: str = "golden", **options: Any) -> Scores:
+        """Return the scores of new rows: `ps.score` of the kernel, or what it compares with its label.
+
+        Parameters: `source`: as `ps.compile` takes it, a file, a server's table, a frame, arrays, with the columns that the kernel's
+        inputs learned from; no label is needed. `backend`: as `Design.run`; the scores are the hardware's on all of them, in the format of
+        the training. `options`: `target`; `on_null` ("skip" unless given: such a row's score is NULL, or "error"), `on_nan`,
+        `on_overflow`, the training's unless given; those of `Design.run`.
+
+        Raises ScoreError (E631, E632), KernelError and SourceError for a kernel without a score, for rows without these columns, of
+        other types, or none, and for values that the policies do not let pass.
+        """
+        found: Scores = hooks.predicted(self.scoring, source, backend, **options)
+        return found
+
+    def save(self, folder: str | Path) -> Path:
+        """Write what was learned, and how it scores, into a folder, for `Run.load` and `penstock score`; return it.
+
+        The folder appears whole or not at all; an earlier run in it is replaced. Raises OutputError; ValueError where the run has no result.
+        """
+        from penstock.output import write_folder
+        from penstock.saved_run import run_files
+
+        if self.result is None:
+            raise ValueError("this run has no result to save")
+        scoring: Scoring | ScoreError
+        try:
+            scoring = self.scoring
+        except ScoreError as problem:
+            scoring = problem
+        kernel, engine = "", ""
+        if self.saved is not None:
+            kernel, engine = self.saved["kernel"], self.saved["engine"]
+        elif self.design is not None:
+            kernel, engine = self.design.name, self.design.engine_name
+        files = run_files(kernel, engine, self.result, self._names, self.facts, scoring)
+        return write_folder(folder, files)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Return the run that `save` wrote: its result, and what scores. Raises FolderError (E806)."""
+        from penstock.saved_run import read_run
+
+        manifest, result, scoring = read_run(folder)
+        saved = {**manifest, "scoring": scoring}
+        return cls("saved", result, None, None, {}, facts=manifest["facts"], saved=saved)
+
+    def to_sql(
+        self, url: str, name: str, if_exists: str = "fail", *, view: str | None = None
+    ) -> int:
         """Write the learned models into a table of a PostgreSQL server, in one transaction; return
         how many rows were written. See `penstock.host.sources.postgres.write_models`.
 
-        Raises SourceError; RunError for a run that was stopped, ValueError for one of the model, which has no result.
+        Parameters: `view`: the name of a view to make of the table that `?table=` of the address names, with all its columns and the score, an
+        expression in float8 that is NULL where a value that it uses is NULL.
+
+        Raises SourceError; ScoreError (E631, E633) where there is no such expression; RunError for a run that was
+        stopped, ValueError for one of the model, which has no result.
         """
         from penstock.host.sources.postgres import write_models
 
         if (result := self.result) is None:
             raise ValueError("this run has no result to write")
-        return write_models(url, name, result, if_exists)
+        select = None
+        if view is not None:
+            from penstock.score_sql import score_select
+
+            scoring = self.scoring
+            score_select(scoring, name)  # what it refuses, before the server is asked
+            select = lambda table: score_select(scoring, table)
+        return write_models(
+            url, name, result, if_exists, names=self._names, view=view, select=select
+        )
 
     def __repr__(self) -> str:
         how = str(self.errors[0]) if self.errors else "done"

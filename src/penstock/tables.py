@@ -71,9 +71,11 @@ def table_failure(
     return hardware_failure(found, table.name, server=True, column=column)
 
 
-def learning_error(table: Table, found: HardwareError, walk: WalkConfig) -> RowError:
-    """Return what ended a training on a table that was packed here, as its user counts the rows."""
-    return RowError.at(_row(table, found), found, walk, "learned from")
+def learning_error(
+    table: Table, found: HardwareError, walk: WalkConfig, doing: str = "learned from"
+) -> RowError:
+    """Return what ended a run on a table that was packed here, as its user counts the rows."""
+    return RowError.at(_row(table, found), found, walk, doing)
 
 
 def _row(table: Table, found: HardwareError) -> int:

@@ -115,7 +115,9 @@ def test_mistakes(kernel: Any) -> None:
     with pytest.raises(ValueError, match="one input and one output, not 1 and 0"):
         ps.Estimator(kernel("kernel k(x: input[d], m: model[d])\n  m <- m + merge(x)\n")).fit(X, y)
     no_score = LINEAR.replace("sum(w * x) + b - y", "sum(x) - y")
-    with pytest.raises(ValueError, match="one value that is compared with its label: none"):
+    with pytest.raises(
+        ValueError, match="one value that is compared with its label: there is none"
+    ):
         ps.Estimator(kernel(no_score), "small").fit(X, y)
     with pytest.raises(ValueError, match="task must be one of regression, classification"):
         ps.Estimator(kernel(LINEAR), task="clustering").fit(X, y)
@@ -197,8 +199,8 @@ def test_all_or_nothing(kernel: Any, postgres: str, connection: psycopg.Connecti
     """What fails on the way leaves the rows that were there."""
     X, y = rows(16)
     run = ps.Estimator(kernel(LINEAR), "small").fit(X, y).run_
-    connection.execute("CREATE TABLE learned (model text, place int4[], value float8)")
-    connection.execute("INSERT INTO learned VALUES ('old', '{}', 1)")
+    connection.execute("CREATE TABLE learned (model text, place int4[], name text, value float8)")
+    connection.execute("INSERT INTO learned VALUES ('old', '{}', NULL, 1)")
     connection.execute("ALTER TABLE learned ADD CHECK (model <> 'w')")
     with pytest.raises(SourceError) as caught:
         run.to_sql(postgres, "learned", if_exists="replace")

@@ -2,35 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..errors import server_error
-from .address import public
+from ..errors import SourceError, server_error
+from ..features import pairs
+from .address import parse, public
 
 __all__ = ["IF_EXISTS", "write_models"]
 
 #: what to do where the table is there
 IF_EXISTS = ("fail", "replace", "append")
-_COLUMNS = "model text NOT NULL, place integer[] NOT NULL, value double precision NOT NULL"
+_COLUMNS = (
+    "model text NOT NULL, place integer[] NOT NULL, name text, value double precision NOT NULL"
+)
+#: a table's name as SQL has it
+_TABLE = """
+SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = coalesce(pg_catalog.to_regclass(%(name)s), pg_catalog.to_regclass(pg_catalog.quote_ident(%(name)s)))
+"""
 
 
-def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str = "fail") -> int:
+def write_models(
+    url: str,
+    name: str,
+    models: Mapping[str, Any],
+    if_exists: str = "fail",
+    *,
+    names: Mapping[str, Any] | None = None,
+    view: str | None = None,
+    select: Callable[[str], str] | None = None,
+) -> int:
     """Write arrays into a table of a PostgreSQL server, in one transaction; return its number of new rows.
 
-    Each element is a row (model text, place integer[], value double precision): the array's name, its
-    place counted from 1 in every dimension ('{}' for a single number), its value as float64, exactly.
+    Each element is a row (model text, place integer[], name text, value double precision): the array's name, its
+    place counted from 1 in every dimension ('{}' for a single number), the column that it belongs to or NULL, its value as float64, exactly.
 
     Parameters
     ----------
     url
-        `postgresql://user@host/database`, or any other address that the server's library takes.
+        `postgresql://user@host/database`, or any other address that the server's library takes; `?table=NAME`, as sources have it, names the table of the view.
     name
         The table's name, qualified with a schema or not; quoted as in SQL.
     if_exists
-        "fail", "replace" (the rows that are there go in the same transaction: others see the old ones or the new) or "append".
+        "fail", "replace" (the rows that are there go in the same transaction: others see the old ones or the new; so does a view) or "append".
+    names
+        By array, the names of its elements, None where one has none.
+    view, select
+        A view to make in the same transaction, and what returns its SELECT for a table's name as SQL has it.
 
     Raises
     ------
@@ -47,17 +69,16 @@ def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str 
             "writing to a PostgreSQL server needs the package psycopg",
             "pip install 'penstock[postgres]'",
         ) from error
-    rows = [
-        (model, [int(i) + 1 for i in place], float(value))
-        for model, values in models.items()
-        for place, value in np.ndenumerate(np.asarray(values, np.float64))
-    ]
+    rows = _rows(models, names or {})
+    url, scored = _server(url, view)
     try:
         # the block is one transaction: it ends with COMMIT, or with ROLLBACK where anything is raised
         with psycopg.connect(url, connect_timeout=10, client_encoding="utf8") as connection:
             parts = connection.execute("SELECT pg_catalog.parse_ident(%s)", (name,)).fetchone()
             assert parts is not None
             table = sql.Identifier(*parts[0])
+            if view is not None and select is not None:
+                _make_view(connection, view, select, scored, if_exists)
             there = connection.execute(
                 "SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (name,)
             ).fetchone()
@@ -74,12 +95,12 @@ def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str 
             with (
                 connection.cursor() as cursor,
                 cursor.copy(
-                    sql.SQL("COPY {} (model, place, value) FROM STDIN (FORMAT binary)").format(
-                        table
-                    )
+                    sql.SQL(
+                        "COPY {} (model, place, name, value) FROM STDIN (FORMAT binary)"
+                    ).format(table)
                 ) as copy,
             ):
-                copy.set_types(["text", "int4[]", "float8"])
+                copy.set_types(["text", "int4[]", "text", "float8"])
                 for row in rows:
                     copy.write_row(row)
     except psycopg.Error as error:
@@ -89,3 +110,48 @@ def write_models(url: str, name: str, models: Mapping[str, Any], if_exists: str 
             "nothing was written; the table has the columns " + _COLUMNS.replace(" NOT NULL", ""),
         ) from error
     return len(rows)
+
+
+def _rows(models: Mapping[str, Any], names: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    found = []
+    for model, values in models.items():
+        array = np.asarray(values, np.float64)
+        called = np.asarray(names.get(model, np.full(array.shape, None)), object)
+        for place, value in np.ndenumerate(array):
+            found.append((model, [int(i) + 1 for i in place], called[place], float(value)))
+    return found
+
+
+def _server(url: str, view: str | None) -> tuple[str, str]:
+    """Return the server's own address, and the table that a view is of. Raises SourceError (E701)."""
+    if "://" in url and asked_of(url):
+        address = parse(url)
+        if address.table is not None:
+            return address.server, address.table
+    if view is not None:
+        hint = "write postgresql://user@host/database?table=NAME"
+        raise SourceError(
+            f"{public(url)} does not say which table the view scores", hint, code="E701"
+        )
+    return url, ""
+
+
+def asked_of(url: str) -> bool:
+    """Return whether an address names a table or a query, as sources do."""
+    return any(key in ("table", "query") for key, _ in pairs(url.partition("?")[2]))
+
+
+def _make_view(
+    connection: Any, view: str, select: Callable[[str], str], scored: str, if_exists: str
+) -> None:
+    """Make a view on a table, which is found as sources find it."""
+    from psycopg import sql
+
+    found = connection.execute(_TABLE, {"name": scored}).fetchone()
+    if found is None or found[0] is None:
+        raise server_error(f"the server has no table {scored}", "the view scores its rows")
+    parts = connection.execute("SELECT pg_catalog.parse_ident(%s)", (view,)).fetchone()
+    place = sql.Identifier(*parts[0])
+    if if_exists == "replace":
+        connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(place))
+    connection.execute(sql.SQL("CREATE VIEW {} AS ").format(place) + sql.SQL(select(str(found[0]))))

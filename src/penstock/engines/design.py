@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +16,12 @@ from penstock.capacity import check_memory
 from penstock.errors import no_option, not_one_of
 from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
-from penstock.models.numerics.formats import Codes, Format
+from penstock.models.numerics.formats import Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
 
+from .score import Scoring, no_score
 from .workload import Given, Workload
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from penstock.hdl.modules import ModuleLibrary, Parts
     from penstock.host.device import Device
-    from penstock.host.sources import Table
     from penstock.run import Run
     from penstock.sim.machine import Machine
     from penstock.sim.native import Library, PortSpec
@@ -124,13 +124,14 @@ class Design(hooks.Shown, ABC):
             return given
         return replace(given, data=hooks.opened(self.engine_name, given.data, given))
 
-    def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
-        """Return what computes, from learned models as codes and a table, the score of each row: the
-        value that the kernel compares with its label, with the arithmetic of the hardware.
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """By learned array, the column that each of its elements belongs to, nested as the array is; None for one that belongs to none."""
+        return {}
 
-        Raises ValueError for a kernel that has no such value. The scorer raises it for rows that cannot be read.
-        """
-        raise ValueError(f"designs of the engine {self.engine_name} have no scores")
+    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+        """Return what scores rows with a run's result. Raises ScoreError (E631) for a kernel without a score."""
+        raise no_score(self.name, "it learns nothing of rows", "runs of other kernels do")
 
     def images(self) -> dict[str, bytes]:
         """Return what goes into the device's memory before a run, by the file's name."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,47 +11,28 @@ import numpy as np
 from penstock.assumed import Assumed, assume
 from penstock.dsl.analytics.kernel import checked_epochs
 from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.scores import ScoreKernel, graph_from_json
 from penstock.engines.base import Design, Given
+from penstock.engines.score import Scoring, no_score
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.resources import estimate
-from penstock.models.analytics.scores import score_buffer, scores
 from penstock.models.analytics.shell import count_bits, images, register_map
 from penstock.models.analytics.storages import memories
 from penstock.models.mapping import Storage
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
-from penstock.models.strider.table import walk_table
 from penstock.models.target import Target
-from penstock.tables import RowError, table_on
+from penstock.tables import table_on
 
 from .measure import ROWS
-from .workload import Assumption, Training
+from .workload import Assumption, Scored, Training
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
-    from penstock.host.sources import Table
     from penstock.sim.native import PortSpec
 
 __all__ = ["AnalyticsDesign"]
-
-
-@dataclass(frozen=True, repr=False)
-class _Scorer:
-    """What `Design.scorer` returns; estimators that are fitted pickle it."""
-
-    plan: AnalyticsPlan
-    runs: list[Codes]
-    buffer: int
-
-    def __call__(self, models: Mapping[str, Codes], table: Table) -> np.ndarray:
-        plan = self.plan
-        pages = table.paged(plan.schema.page_size).pages
-        codes, _, _, error = walk_table(pages, plan.walk)
-        if error is not None:
-            raise RowError.at(len(codes) + 1, error, plan.walk)
-        found = scores(plan, codes, models, self.runs, self.buffer)
-        return np.asarray(plan.format.decode(found[:, 0, 0]), np.float64)
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +40,8 @@ class AnalyticsDesign(Design):
     """A compiled kernel: the plan, where columns go, and the models' start.
 
     `start`: of each model as float64 in the kernel's shape; `shapes`: of the models; `run_values`:
-    of metas and constants; `labels`: columns that a random table must make learnable.
+    of metas and constants; `labels`: columns that a random table must make learnable; `score`: the graph of the score and the
+    columns of its inputs as plain data, or why there is none; of a design that scores, the score's name.
     """
 
     plan: AnalyticsPlan
@@ -67,6 +49,7 @@ class AnalyticsDesign(Design):
     shapes: dict[str, tuple[int, ...]]
     run_values: dict[str, Any]
     labels: tuple[str, ...] = ()
+    score: Mapping[str, Any] = field(default_factory=dict)
 
     engine_name = "analytics"
     arguments = frozenset({"epochs"})
@@ -143,6 +126,7 @@ class AnalyticsDesign(Design):
             "start": {name: value.tolist() for name, value in self.start.items()},
             "shapes": {name: list(shape) for name, shape in self.shapes.items()},
             "labels": list(self.labels),
+            "score": dict(self.score),
             "run_values": self.run_values,
         }
 
@@ -220,11 +204,27 @@ class AnalyticsDesign(Design):
     def opened(self, given: Given) -> Given:
         return given  # a server's rows are packed as the design's schema says
 
-    def scorer(self) -> Callable[[Mapping[str, Codes], Table], np.ndarray]:
-        return _Scorer(self.plan, self.runs(), score_buffer(self.plan, self.labels))
+    @property
+    def names(self) -> Mapping[str, Any]:
+        return self.score.get("names", {})
 
-    def workload(self, given: Given) -> Training | Assumption:
-        """Return a training. Options: `epochs`, in place of the plan's own.
+    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+        if "graph" not in self.score:
+            raise no_score(self.name, self.score.get("why", "it was saved without a score"))
+        plan = self.plan
+        graph = graph_from_json(self.score["graph"])
+        policies = {"on_null": "skip", "on_nan": plan.on_nan, "on_overflow": plan.on_overflow}
+        return Scoring(
+            ScoreKernel.of(graph, result, {}),
+            {name: tuple(columns) for name, columns in self.score["columns"].items()},
+            plan.schema,
+            plan.format_name,
+            self.target,
+            policies | {"visibility": plan.visibility},
+        )
+
+    def workload(self, given: Given) -> Training | Assumption | Scored:
+        """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own.
 
         Raises SourceError for the table, KernelError for a number of epochs that is none.
         """
@@ -238,4 +238,6 @@ class AnalyticsDesign(Design):
         if isinstance(given.data, Assumed):
             return Assumption(design, given.data)
         table = table_on(given.data, given.source, self.plan.walk, self.labels)
+        if self.plan.score is not None:
+            return Scored(design, table, given.place)
         return Training(design, table, given.place)

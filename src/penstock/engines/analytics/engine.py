@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.analytics.kernel import Kernel
+from penstock.dsl.core.scores import ScoreKernel, graph_to_json
 from penstock.engines.base import Design, Engine, Given
 from penstock.inputs import input_policy
 from penstock.models.numerics.policy import InputPolicy
@@ -40,7 +41,7 @@ class AnalyticsEngine(Engine):
     """Kernels of one row each, trained on heap pages by a multi-threaded engine."""
 
     name = "analytics"
-    kernels = (Kernel,)
+    kernels = (Kernel, ScoreKernel)
     default_target = "small"
     profiles = True
     options = OPTIONS
@@ -63,15 +64,16 @@ class AnalyticsEngine(Engine):
         from .design import AnalyticsDesign
         from .measure import measure
 
-        assert isinstance(kernel, Kernel)
+        assert isinstance(kernel, Kernel | ScoreKernel)
         graph, schema, binding = _bound(kernel, part, given)
         fmt = _format(given.format)
         timing = timing_of(given.memory, part)
         choices = _choices(given, fmt)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
-        kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
+        if not graph.score:  # what was learned is in the format's range
+            kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         check_means(graph, fmt)
-        exact = measure(schema, timing)
+        exact = None if graph.score else measure(schema, timing)
         planned = plan(
             graph, binding.fields, schema, part, fmt, choices=choices, memory=timing, measure=exact
         )
@@ -84,6 +86,7 @@ class AnalyticsEngine(Engine):
             {name: v.shape for name, v in models.items()},
             dict(planned.notes["run_values"]),
             tuple(v.name for v in graph.of_kind("output")),
+            _score(graph, schema, binding),
         )
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
@@ -104,6 +107,7 @@ class AnalyticsEngine(Engine):
             {k: tuple(v) for k, v in manifest["shapes"].items()},
             manifest["run_values"],
             tuple(manifest["labels"]),
+            manifest.get("score", {}),
             given_verilog=verilog,
         )
 
@@ -176,7 +180,8 @@ class AnalyticsEngine(Engine):
         return peers(graph, shaped, epochs)
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
-        assert isinstance(kernel, Kernel)
+        if not isinstance(kernel, Kernel):
+            return "choose a target with a larger part: run.predict(…, target=…)"
         if not kernel.dim_names:
             return (
                 "the kernel's sizes are written in it: with a named dimension, "
@@ -217,7 +222,43 @@ class AnalyticsEngine(Engine):
         return True
 
 
-def _front(kernel: Kernel, given: Given) -> tuple[Graph, Schema, Binding]:
+def _score(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
+    """Return what a design keeps of its score (`AnalyticsDesign.score`)."""
+    if graph.score:
+        return {"name": graph.score}
+    names = _names(graph, schema, binding)
+    if graph.scoring is None:
+        return {"why": graph.unscored, "names": names}
+    inputs = {v.name for v in graph.scoring.of_kind("input")}
+    columns = {
+        name: [schema.columns[part.attribute].name for part in parts]
+        for name, parts in binding.fields.items()
+        if name in inputs
+    }
+    return {"graph": graph_to_json(graph.scoring), "columns": columns, "names": names}
+
+
+def _names(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
+    """Return by model the columns that its elements belong to: those of the first input whose one dimension is the model's last."""
+    found: dict[str, Any] = {}
+    for model in graph.of_kind("model"):
+        for v in graph.of_kind("input"):
+            if not v.dims or model.dims[-1:] != v.dims or isinstance(v.dims[0], int):
+                continue
+            names: list[str] = []
+            for part in binding.fields[v.name]:
+                column = schema.columns[part.attribute]
+                places = range(part.first, part.first + part.count)
+                names += [
+                    f"{column.name}[{k + 1}]" if column.is_array else column.name for k in places
+                ]
+            rows = math.prod(model.shape[:-1])
+            found[model.name] = names if len(model.shape) == 1 else [names] * rows
+            break
+    return found
+
+
+def _front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Binding]:
     """Return the kernel's graph for given data, the table's schema, and how its columns are bound.
 
     Without a table, or for random numbers, the table is one of the kernel's own shapes.
@@ -238,7 +279,9 @@ def _front(kernel: Kernel, given: Given) -> tuple[Graph, Schema, Binding]:
     return with_overrides(graph, metas, init, epochs), schema, binding
 
 
-def _bound(kernel: Kernel, part: Target, given: Given) -> tuple[Graph, Schema, Binding]:
+def _bound(
+    kernel: Kernel | ScoreKernel, part: Target, given: Given
+) -> tuple[Graph, Schema, Binding]:
     """Return `_front` with pages that suit the part, where Penstock packs them."""
     from penstock.assumed import paged
     from penstock.tables import packed_here

@@ -1,4 +1,4 @@
-"""Trainings on a table."""
+"""Trainings on a table, and scores of its rows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from penstock.models.analytics.job import (
     port_pages,
     strider_cycles,
 )
+from penstock.models.analytics.scores import scores
 from penstock.models.analytics.shell import image_bytes, images, unpack_result
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.strider.costs import Costs
+from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.table import walk_table
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
@@ -36,7 +38,7 @@ from penstock.tables import RowError, learning_error, table_failure
 if TYPE_CHECKING:
     from .design import AnalyticsDesign
 
-__all__ = ["Assumption", "Training"]
+__all__ = ["Assumption", "Scored", "Training"]
 
 #: the widest bus there is, in bytes
 _BUS = 128
@@ -243,6 +245,75 @@ class Training(Workload):
 
     def row_error(self, error: HardwareError) -> RowError | None:
         return learning_error(self.table, error, self.design.plan.walk) if error.line else None
+
+    def failure(self, error: HardwareError) -> Failure:
+        return table_failure(self.source, self.table, error, self.design.plan.walk)
+
+
+class Scored(Workload):
+    """The scores of a table's rows.
+
+    Parameters: `source`: the text that the table was opened from.
+    """
+
+    def __init__(self, design: AnalyticsDesign, table: Table, source: str | None) -> None:
+        self.design, self.table, self.source = design, table, source
+        self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
+
+    @cached_property
+    def _walked(
+        self,
+    ) -> tuple[Codes, RowCounts, HardwareError | None, np.ndarray]:
+        """The tuples, what was left out, the error, and where the visible rows lie."""
+        places = [np.zeros((0, 3), np.int64)]
+        tuples, _, counts, error = walk_table(
+            self.table.pages, self.design.plan.walk, places=places
+        )
+        return tuples, counts, error, np.concatenate(places)
+
+    @cached_property
+    def _golden(self) -> Result:
+        tuples, counts, error, _ = self._walked
+        if error is not None:
+            return Result(None, error)
+        design = self.design
+        found = scores(design.plan, tuples, design.models(), design.runs())
+        counters = {
+            "tuples": len(tuples),
+            "rows_skipped": counts.skipped,
+            "nan_rows": counts.nan_rows,
+            "saturated_inputs": counts.saturated,
+            "not_finite_inputs": counts.not_finite,
+        }
+        return Result({design.score["name"]: found}, None, {}, counters)
+
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return of each visible row its block, its line pointer, and whether it has a score."""
+        block, line, given = self._walked[3].T
+        return block, line, given.astype(bool)
+
+    def golden(self) -> Result:
+        return self._golden
+
+    def model(self, memory: Memory) -> Cycles:
+        raise NotImplementedError
+
+    def memory_bytes(self) -> int:
+        raise NotImplementedError
+
+    def drive(self, machine: Metered) -> Result:
+        raise NotImplementedError
+
+    def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+        fmt = self.design.format
+        return {name: np.asarray(fmt.decode(v), np.float64) for name, v in codes.items()}
+
+    def unreadable(self) -> HardwareError | None:
+        return self._walked[2]
+
+    def row_error(self, error: HardwareError) -> RowError | None:
+        walk = self.design.plan.walk
+        return learning_error(self.table, error, walk, "scored") if error.line else None
 
     def failure(self, error: HardwareError) -> Failure:
         return table_failure(self.source, self.table, error, self.design.plan.walk)

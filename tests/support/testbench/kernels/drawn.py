@@ -87,6 +87,11 @@ class Case:
                 options["epochs"] = rest
             elif word == "init":
                 options["init"] += '"{}": {}, '.format(*rest.split(" = "))
+            elif word == "score":
+                name, _, plain = rest.partition(" = ")
+                tree = Numbers().visit(ast.parse(plain, mode="eval"))
+                wrapped = ast.unparse(ast.fix_missing_locations(tree))
+                body.append(f"{name} = score({wrapped}, name={name!r})")
             else:
                 left = word if rest[0] == "=" else f"new_{word}"
                 new += [left] * (rest[:2] == "<-")
@@ -405,6 +410,21 @@ class _Writer:
             self.lines.append(f"m{k} = " + form.format(text, count, op))
             self.merged[f"m{k}"] = shape
 
+    def score(self, depth: int) -> str:
+        """Return a line with a score, which no label reaches."""
+        labels = {"y"}
+        for line in self.lines:
+            name, _, text = line.partition(" = ")
+            if _uses(text, labels):
+                labels.add(name)
+        scope = {name: shape for name, shape in self.of_tuple.items() if name not in labels}
+        self.grower.begin()
+        text = self.grower.grow(scope, (), depth)
+        if not _uses(text, [name for name in self.tuple if name in scope]):
+            has = "x0" if self.tuple["x0"] == () else "sum(x0)"
+            text = f"({has} + {text})"
+        return f"score s = {text}"
+
     def text(self, depth: int) -> str:
         self.parameters()
         before, merges, after = (
@@ -440,10 +460,19 @@ class _Writer:
         return "\n  ".join([f"kernel f({', '.join(self.head)})", *self.lines]) + "\n"
 
 
-def _case(data: bytes, formats: tuple[str, ...], rows: int, largest: int, depth: int) -> Case:
+def _case(
+    data: bytes,
+    formats: tuple[str, ...],
+    rows: int,
+    largest: int,
+    depth: int,
+    scored: bool = False,
+) -> Case:
     writer = _Writer(data, largest, formats[-1] in FLOATS)
     one = writer.one
     text = writer.text(depth)
+    if scored:
+        text = text.replace("\n  epochs", f"\n  {writer.score(depth)}\n  epochs")
     writer.grower.begin()
     found = re.search(r"(?:merge|mean)\(.*, (\d+)[,)]", text)
     count = int(found[1]) if found else 0 if "merge(" in text or "mean(" in text else 1
@@ -464,8 +493,12 @@ def _case(data: bytes, formats: tuple[str, ...], rows: int, largest: int, depth:
 
 
 def cases(
-    formats: tuple[str, ...], rows: int = 24, largest: int = 12, depth: int = 3
+    formats: tuple[str, ...],
+    rows: int = 24,
+    largest: int = 12,
+    depth: int = 3,
+    scored: bool = False,
 ) -> st.SearchStrategy[Case]:
-    """Return a strategy for cases. Parameters: `rows`: at most; `largest`: dimension; `depth`: of expressions."""
+    """Return a strategy for cases. Parameters: `rows`: at most; `largest`: dimension; `depth`: of expressions; `scored`: with a score `s`."""
     data = st.binary(min_size=_PIECE * _PIECES, max_size=_PIECE * _PIECES)
-    return data.map(lambda data: _case(data, formats, rows, largest, depth))
+    return data.map(lambda data: _case(data, formats, rows, largest, depth, scored))

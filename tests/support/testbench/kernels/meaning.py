@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Engine", "Numbers", "Outcome", "train"]
+__all__ = ["Engine", "Numbers", "Outcome", "scores", "train"]
 
 #: on constants alone, in float64
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -277,6 +277,8 @@ class _Kernel:
                 self.starts[name] = eval(start, {"uniform": lambda *a, seed=1: (*a, seed)})
             elif word == "until":
                 self.add(word, rest)
+            elif word == "score":
+                self.add(*rest.split(" = ", 1))
             else:
                 sign, _, expression = rest.partition(" ")
                 self.add(word if sign == "=" else f"<-{word}", expression)
@@ -355,3 +357,30 @@ def train(text: str, sizes: Mapping[str, int], arithmetic: Any, engine: Engine) 
         )
     outcome.models = {n: value.codes for n, value in models.items()}
     return outcome
+
+
+def scores(
+    text: str,
+    sizes: Mapping[str, int],
+    arithmetic: Any,
+    engine: Engine,
+    models: Mapping[str, Any],
+) -> list[Any]:
+    """Return the arithmetic's number for the score `s` of each row, with these models."""
+    kernel, meaning = _Kernel(text, sizes), _Meaning(arithmetic, engine)
+    given = {name: meaning.value(number) for name, number in kernel.metas.items()}
+    given |= {name: meaning.value(np.reshape(v, kernel.shapes[name])) for name, v in models.items()}
+    inputs = [n for n, kind in kernel.kinds.items() if kind == "input"]
+    needed, lines = {"s"}, list[tuple[str, CodeType]]()
+    for name, code in reversed(kernel.lines):
+        if name in needed:
+            needed |= set(code.co_names)
+            lines.insert(0, (name, code))
+    found = []
+    for row in engine.ports[0]:
+        names = {**meaning.names, **given}
+        names |= {n: meaning.value(np.reshape(row[n], kernel.shapes[n])) for n in inputs}
+        for name, code in lines:
+            names[name] = eval(code, {}, names)
+        found.append(meaning.value(names["s"]).codes[()])
+    return found

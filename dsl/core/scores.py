@@ -1,0 +1,120 @@
+"""Kernels that score: the graph of a score with what was learned as its models' starts. They learn nothing, and every row gives one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .diagnostics import Diagnostic, Span
+from .graph import Graph, Node, Region, Variable
+from .kernel import AnyKernel, Parameter
+from .operations import apply
+
+__all__ = ["ScoreKernel", "evaluate", "graph_from_json", "graph_to_json"]
+
+
+@dataclass
+class ScoreKernel(AnyKernel):
+    """The score of a kernel, which an engine for tables compiles.
+
+    `graph`: of the score (`Graph.scoring`), whose models' `init` and metas' `value` are numbers.
+    """
+
+    graph: Graph = field(kw_only=True)
+    keyword = "kernel"
+
+    @classmethod
+    def of(cls, graph: Graph, models: Mapping[str, Any], metas: Mapping[str, float]) -> ScoreKernel:
+        """Return the kernel of a score with the models that were learned, as arrays, and the metas' values."""
+        place = Span.whole(graph.name)
+        variables = {}
+        for name, v in graph.variables.items():
+            init = (
+                np.asarray(models[name], np.float64).reshape(v.shape) if v.kind == "model" else 0.0
+            )
+            value = metas.get(name, v.value) if v.kind == "meta" else None
+            variables[name] = replace(v, init=init, value=value, dims=v.shape, span=place)
+        parameters = [
+            Parameter(v.name, v.kind, v.shape, place, v.value) for v in variables.values()
+        ]
+        whole = replace(graph, variables=variables)
+        return cls(graph.name, graph.name, None, parameters, place, graph=whole)
+
+    def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
+        return []
+
+    def trace(self, dims: Mapping[str, int] | None = None) -> Graph:
+        """Return the graph."""
+        return self.graph
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> np.ndarray:
+    """Return the scores of rows in float64, as NumPy has them.
+
+    Parameters: `inputs`: arrays by variable, of shape [rows, *variable.shape] or flat in each row.
+    """
+    rows = len(next(iter(inputs.values())))
+    values: list[np.ndarray] = []
+    with np.errstate(all="ignore"):
+        for node in graph.nodes:
+            if node.op == "const":
+                value = np.asarray(node.attrs["value"], np.float64)
+            elif node.inputs:
+                flags = [graph.nodes[i].region is Region.TUPLE for i in node.inputs]
+                value = apply(node.op, [values[i] for i in node.inputs], node.attrs, flags)
+            else:
+                variable = graph.variables[node.attrs["name"]]
+                if node.op == "input":
+                    given = np.asarray(inputs[variable.name], np.float64)
+                    value = given.reshape(rows, *variable.shape)
+                else:
+                    number = variable.init if node.op == "model" else variable.value
+                    value = np.asarray(number, np.float64)
+            values.append(value)
+    return np.asarray(values[graph.returns[0]], np.float64)
+
+
+# as plain data
+
+
+def graph_to_json(graph: Graph) -> dict[str, Any]:
+    """Return the graph of a score as plain data, without the values of its models and without places."""
+    nodes = [
+        [n.op, list(n.inputs), list(n.shape), n.region.name, _attrs(n.attrs)] for n in graph.nodes
+    ]
+    variables = [[v.name, v.kind, list(v.shape), v.node, v.value] for v in graph.variables.values()]
+    return {
+        "name": graph.name,
+        "score": graph.score,
+        "root": graph.returns[0],
+        "nodes": nodes,
+        "variables": variables,
+    }
+
+
+def _attrs(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in attrs.items()}
+
+
+def graph_from_json(data: Mapping[str, Any]) -> Graph:
+    """Return the graph that `graph_to_json` described."""
+    place = Span.whole(data["name"])
+    nodes = [
+        Node(op, tuple(inputs), tuple(shape), Region[region], place, _held(attrs))
+        for op, inputs, shape, region, attrs in data["nodes"]
+    ]
+    variables = {
+        name: Variable(name, kind, tuple(shape), tuple(shape), place, node, value)
+        for name, kind, shape, node, value in data["variables"]
+    }
+    root = (int(data["root"]),)
+    return Graph(data["name"], nodes, variables, root, None, 1, 0, score=data["score"])
+
+
+def _held(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a node's attributes, the values of constants as arrays."""
+    value = attrs.get("value")
+    return {**attrs, **({"value": np.asarray(value)} if isinstance(value, list) else {})}

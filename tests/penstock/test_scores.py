@@ -1,0 +1,286 @@
+"""Scores of new rows: `run.predict`, runs in folders, `penstock score`, views."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+import penstock as ps
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.scores import evaluate
+from penstock.engines.score import ScoreError
+from penstock.host.sources import SourceError
+from testbench.command_line import told
+
+TEXT = """kernel logistic(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
+  score probability = sigmoid(sum(w * x) + b)
+  error = probability - y
+  w <- w - rate * merge(error * x, 16)
+  b <- b - rate * merge(error, 16)
+  epochs 3
+"""
+LABELS = {"age": 1.0, "height": -2.0, "weight": 0.5}
+
+
+def rows(count: int = 60, seed: int = 1) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    found: dict[str, Any] = {name: random.normal(size=count) for name in LABELS}
+    found["y"] = (sum(k * found[n] for n, k in LABELS.items()) > 0).astype(float)
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    file = tmp_path_factory.mktemp("kernel") / "k.psk"
+    file.write_text(TEXT)
+    table = rows()
+    return ps.compile(str(file), "small", table).run(table)
+
+
+def inputs(table: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {"x": np.stack([np.ma.getdata(table[name]) for name in LABELS], axis=1)}
+
+
+def new_rows() -> dict[str, Any]:
+    """Rows without a label, some values of which are NULL."""
+    table = {name: values for name, values in rows(40, 2).items() if name != "y"}
+    table["height"] = np.ma.masked_array(table["height"], np.arange(40) % 7 == 3)
+    return table
+
+
+def test_scores_of_new_rows(run: Any) -> None:
+    table = new_rows()
+    scores = run.predict(table)
+    expected = evaluate(run.scoring.kernel.graph, inputs(table))
+    null = np.arange(40) % 7 == 3
+    assert scores.name == "probability" and len(scores) == 40
+    assert np.ma.getmaskarray(scores.values).tolist() == null.tolist()
+    assert np.abs(np.asarray(scores) - expected)[~null].max() < 1e-6
+    assert np.isnan(np.asarray(scores)[null]).all()
+    assert scores.block.tolist() == [0] * 40 and scores.line.tolist() == list(range(1, 41))
+    assert repr(scores) == "<Scores probability: 40 rows, 6 of them NULL, on golden>"
+    other = {name: table[name] for name in ("weight", "age", "height")}
+    assert np.array_equal(run.predict(other | {"note": ["a"] * 40}), scores, equal_nan=True)
+
+
+def test_a_run_in_a_folder(run: Any, tmp_path: Path) -> None:
+    run.save(tmp_path / "run")
+    again = ps.Run.load(tmp_path / "run")
+    assert again.result is not None
+    assert all(np.array_equal(again.result[name], run.result[name]) for name in run.result)
+    assert np.array_equal(again.predict(new_rows()), run.predict(new_rows()), equal_nan=True)
+    again.save(tmp_path / "run")  # in place of the other one
+    assert ps.Run.load(tmp_path / "run").scoring.to_json() == run.scoring.to_json()
+    assert b"pickle" not in (tmp_path / "run" / "result.npz").read_bytes()
+
+
+def test_folders_that_hold_no_run(run: Any, tmp_path: Path) -> None:
+    run.design.save(tmp_path / "design")
+    with pytest.raises(KernelError, match="describes a design, and no run of one"):
+        ps.Run.load(tmp_path / "design")
+    run.save(tmp_path / "run")
+    with pytest.raises(KernelError, match=r"error\[E806\].*describes no design"):
+        ps.load(tmp_path / "run")
+    data = (tmp_path / "run" / "result.npz").read_bytes()
+    (tmp_path / "run" / "result.npz").write_bytes(data[:-1])
+    with pytest.raises(KernelError, match="was cut"):
+        ps.Run.load(tmp_path / "run")
+
+
+BAD = {
+    "missing": (lambda t: {n: v for n, v in t.items() if n != "age"}, "E611", "has no column age"),
+    "renamed": (lambda t: {"AGE" if n == "age" else n: v for n, v in t.items()}, "E611", "age"),
+    "text": (lambda t: t | {"age": ["a"] * 40}, "E632", "it holds categories, and numbers were"),
+    "array": (lambda t: t | {"age": np.zeros((40, 2))}, "E632", "it has the type float8[]"),
+    "empty": (lambda t: {n: v[:0] for n, v in t.items()}, "E704", "has no rows"),
+    "large": (lambda t: t | {"age": np.full(40, 1e300)}, "E305", "VALUE_OVERFLOW"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_rows_that_cannot_be_scored(name: str, run: Any) -> None:
+    change, code, words = BAD[name]
+    with pytest.raises((KernelError, SourceError)) as caught:
+        run.predict(change(new_rows()))
+    diagnostic = getattr(caught.value, "diagnostic", caught.value)
+    if name != "large":
+        assert diagnostic.code == code
+    assert words in diagnostic.message and diagnostic.hint
+
+
+def test_policies(run: Any) -> None:
+    with pytest.raises(KernelError, match="TUPLE_NULL"):
+        run.predict(new_rows(), on_null="error")
+    table = new_rows()
+    table["age"][1] = np.nan
+    with pytest.raises(KernelError, match="VALUE_NAN"):
+        run.predict(table)
+    scores = run.predict(table, on_nan="skip")
+    assert np.ma.getmaskarray(scores.values)[1] and scores.values.count() == 33
+
+
+def test_kernels_without_a_score(tmp_path: Path) -> None:
+    text = "kernel k(x: input[d], m: model[d])\n  m <- m + merge(x)\n"
+    (tmp_path / "k.psk").write_text(text)
+    table = {"x": np.eye(3)}
+    run = ps.compile(str(tmp_path / "k.psk"), "small", table).run(table)
+    message = "runs of k score no rows: its score is the one value that is compared with its label: there is none"
+    with pytest.raises(ScoreError, match=message):
+        run.predict(table)
+    run.save(tmp_path / "run")
+    with pytest.raises(ScoreError, match=message):
+        ps.Run.load(tmp_path / "run").predict(table)
+
+
+# the command
+
+
+def test_command(run: Any, tmp_path: Path) -> None:
+    run.save(tmp_path / "run")
+    table = new_rows()
+    np.savez(tmp_path / "rows.npz", **{n: np.ma.getdata(v) for n, v in table.items()})
+    data = str(tmp_path / "rows.npz")
+    scores = run.predict(data)
+    for suffix in ("csv", "npz", "parquet"):
+        out = str(tmp_path / f"scores.{suffix}")
+        report = str(tmp_path / "report.json")
+        told(["score", tmp_path / "run", "--data", data, "--out", out, "--json", report])
+        if suffix == "csv":
+            with open(out, newline="") as file:
+                read = list(csv.DictReader(file))
+            assert [float(row["probability"]) for row in read] == scores.values.tolist()
+            assert [int(row["line"]) for row in read] == scores.line.tolist()
+        assert json.loads(Path(report).read_text())["design"]["kernel"] == "logistic"
+
+
+def test_mistakes_of_the_command(run: Any, tmp_path: Path) -> None:
+    run.save(tmp_path / "run")
+    np.savez(tmp_path / "rows.npz", age=np.zeros(3))
+    data, out = str(tmp_path / "rows.npz"), str(tmp_path / "s.csv")
+    for arguments, words in (
+        ((str(tmp_path / "none"), "--data", data, "--out", out), "error[E806]"),
+        ((str(tmp_path / "run"), "--data", data, "--out", out), "error[E611]"),
+        ((str(tmp_path / "run"), "--data", data, "--out", str(tmp_path / "s.txt")), "error[E701]"),
+        ((str(tmp_path / "run"), "--data", data), "error[E902]"),
+    ):
+        shown = told(["score", *arguments], 1)
+        assert shown.count("error[") == 1 and words in shown, shown
+    assert not Path(out).exists()
+
+
+# servers
+
+
+@pytest.fixture
+def server(postgres: str) -> Any:
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS learned, people CASCADE")
+        connection.execute("CREATE TABLE people (id int, weight float4, age float8, height int2)")
+        random = np.random.default_rng(3)
+        for k in range(300):
+            values = k, random.normal(), random.normal() * 10.0 ** random.integers(-3, 3), k % 9
+            connection.execute("INSERT INTO people VALUES (%s, %s, %s, %s)", values)
+        connection.execute("UPDATE people SET height = NULL WHERE id % 10 = 0")
+        connection.execute("DELETE FROM people WHERE id % 50 = 1")
+        yield connection
+
+
+def table_url(postgres: str) -> str:
+    return f"{postgres}{'&' if '?' in postgres else '?'}table=people"
+
+
+def test_a_servers_table(run: Any, postgres: str, server: Any) -> None:
+    scores = run.predict(table_url(postgres))
+    read = server.execute(
+        "SELECT ctid::text AS at, age, height, weight FROM people ORDER BY people.ctid"
+    ).fetchall()
+    assert [f"({b},{n})" for b, n in zip(scores.block, scores.line, strict=True)] == [
+        r[0] for r in read
+    ]
+    values = np.array([r[1:] for r in read], float)
+    expected = evaluate(run.scoring.kernel.graph, {"x": values})
+    null = np.isnan(expected)
+    assert np.ma.getmaskarray(scores.values).tolist() == null.tolist() and null.sum() == 30
+    assert np.abs(np.asarray(scores) - expected)[~null].max() < 1e-6
+
+
+def test_a_view(run: Any, postgres: str, server: Any) -> None:
+    assert run.to_sql(table_url(postgres), "learned", view="scored") == 4
+    named = server.execute("SELECT model, place, name FROM learned ORDER BY 1, 2").fetchall()
+    assert named == [("b", [], None), *(("w", [k + 1], n) for k, n in enumerate(LABELS))]
+    read = server.execute(
+        "SELECT age, height, weight::float8, probability FROM scored ORDER BY id"
+    ).fetchall()
+    table = np.array(read, float)
+    expected = evaluate(run.scoring.kernel.graph, {"x": table[:, :3]})
+    null = np.isnan(table[:, 1])
+    assert np.array_equal(np.isnan(table[:, 3]), null) and null.any()
+    assert (np.abs(table[:, 3] - expected)[~null] <= 4 * np.spacing(1.0)).all()
+    with pytest.raises(SourceError, match="table learned already"):
+        run.to_sql(table_url(postgres), "learned", view="other")
+    assert run.to_sql(table_url(postgres), "learned", "replace", view="scored") == 4
+    with pytest.raises(SourceError, match="does not say which table the view scores"):
+        run.to_sql(postgres, "learned", "replace", view="scored")
+    assert run.to_sql(table_url(postgres), "learned", "replace") == 4
+
+
+OPERATIONS = """kernel k(x: input[d], y: output, A: model[h, d], v: model[h], rate: meta = 0.001)
+  hidden = {hidden}
+  score s = {score}
+  error = s - y
+  A <- A - rate * error * outer(v, x)
+  v <- v - rate * error * hidden
+  init A = uniform(-1, 1, seed=1)
+  init v = uniform(-1, 1, seed=2)
+"""
+FORMS = [
+    ("tanh(A @ x)", "sum(v * hidden)"),
+    (
+        "sigmoid(A @ x)",
+        "norm(v - hidden) / (1 + abs(hidden[:, None] @ v[None, :])[:, None].T @ v @ v)",
+    ),
+    ("where(A @ x > 0, A @ x, 0)", "exp(sum(v * hidden)) - log(1 + max(hidden)) + min(hidden)"),
+    ("gaussian(0.1 * (A @ x)) ** 3", "sqrt(abs(v @ hidden)) * prod(hidden + 1)"),
+    ("sum(A * x, axis=1)", "sum(v * hidden) / norm(x)"),
+]
+
+
+@pytest.mark.parametrize("form", [FORMS[0], *FORMS[2:]])
+def test_operations_in_sql(
+    form: tuple[str, str], postgres: str, server: Any, tmp_path: Path
+) -> None:
+    """What NumPy computes, bit for bit but for functions that libraries differ in."""
+    (tmp_path / "k.psk").write_text(OPERATIONS.format(hidden=form[0], score=form[1]))
+    random = np.random.default_rng(4)
+    X, y = random.normal(size=(50, 130)), random.normal(size=50)
+    server.execute("DROP TABLE IF EXISTS wide CASCADE")
+    server.execute("CREATE TABLE wide (id int, x float8[])")
+    for k, row in enumerate(X):
+        server.execute("INSERT INTO wide VALUES (%s, %s)", (k, row.tolist()))
+    table = {"x": X, "y": y}
+    run = ps.compile(str(tmp_path / "k.psk"), "vu9p", table, dims={"h": 3}).run(table)
+    url = table_url(postgres).replace("people", "wide")
+    run.to_sql(url, "learned", "append", view="scored_wide")
+    read = [r[0] for r in server.execute("SELECT s FROM scored_wide ORDER BY id").fetchall()]
+    graph = run.scoring.kernel.graph
+    expected = evaluate(graph, {"x": X})
+    each = (evaluate(replace(graph, returns=(k,)), {"x": X}) for k in range(len(graph.nodes)))
+    largest = max(np.abs(value).max() for value in each)
+    assert np.abs(np.array(read) - expected).max() <= 4 * np.spacing(largest)
+
+
+def test_too_many_terms(postgres: str, tmp_path: Path) -> None:
+    (tmp_path / "k.psk").write_text(
+        OPERATIONS.format(hidden="tanh(A @ x)", score="sum(v * hidden)")
+    )
+    table = {"x": np.ones((20, 500)), "y": np.ones(20)}
+    design = ps.compile(str(tmp_path / "k.psk"), "vu9p", table, dims={"h": 30})
+    with pytest.raises(ScoreError, match=r"error\[E633\]: the score has more than 10,000 terms"):
+        design.run(table).to_sql(table_url(postgres), "learned", view="scored")
