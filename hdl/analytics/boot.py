@@ -57,15 +57,16 @@ class Boot(wiring.Component):
         m.d.comb += [self.o_command.p.address.eq(self.address), self.o_command.p.beats.eq(beats)]
         with m.FSM() as fsm:
             m.d.comb += self.done.eq(fsm.ongoing("DONE"))
+            rest = "PARAMETERS" if codes else "DONE"
             with m.State("IDLE"), m.If(self.start):
-                m.next = "COMMAND"
+                m.next = "COMMAND" if beats else "DONE"
             with m.State("COMMAND"):
                 m.d.comb += self.o_command.valid.eq(1)
                 with m.If(self.o_command.ready):
-                    m.next = "PROGRAM" if words else "PARAMETERS"
+                    m.next = "PROGRAM" if words else rest
             with m.State("PROGRAM"):
                 m.d.comb += [
-                    self.o_program.payload.eq(self._pieces(m, words, 4, "PARAMETERS")),
+                    self.o_program.payload.eq(self._pieces(m, words, 4, rest)),
                     self.o_program.valid.eq(self.i.valid),
                 ]
             with m.State("PARAMETERS"):

@@ -44,6 +44,8 @@ class Conductor(wiring.Component):
         The test ended the run: high with the cycle of the decision.
     halt : In(1)
         Start nothing more.
+    room : In(1)
+        Where the plan scores: there is room for the scores of a group.
     """
 
     def __init__(self, plan: AnalyticsPlan):
@@ -67,6 +69,7 @@ class Conductor(wiring.Component):
                 "finish": Out(1),
                 "stop": Out(1),
                 "converged": Out(1),
+                **({} if plan.score is None else {"room": In(1)}),
             }
         )
 
@@ -107,6 +110,7 @@ class Conductor(wiring.Component):
                 self.running
                 & ((self.phase == 0) | (self.since_start == self.plan.schedule.drain))
                 & (~first | (self.since_batch >= self.plan.schedule.batch))
+                & (1 if self.plan.score is None else self.room)
             ),
             self.start.eq(may_start & everyone & self.available.any()),
             self.starved.eq(may_start & ~everyone),

@@ -45,6 +45,8 @@ class Core(wiring.Component):
         Advance by one code; store `parameter_data` there.
     parameter_code : Out
         The code at the place one cycle before.
+    score, score_mask, scores : Out
+        Of a plan that scores: a group's scores are there, of which threads, and theirs side by side.
     """
 
     def __init__(self, plan: AnalyticsPlan, library: Parts):
@@ -65,6 +67,12 @@ class Core(wiring.Component):
             "parameter_data": In(width),
             "parameter_code": Out(width),
         }
+        if plan.score is not None:
+            members |= {
+                "score": Out(1),
+                "score_mask": Out(plan.threads),
+                "scores": Out(plan.threads * width),
+            }
         for q in range(plan.ports):
             members |= {
                 f"load{q}": In(per_port),
@@ -91,6 +99,7 @@ class Core(wiring.Component):
         datapath.write_back(self.stores)
         threads = self._threads()
         self._merges(threads)
+        self._scores(threads)
         ParameterAccess(self, m, plan, self.stores)
         if plan.until is not None:
             code = self.stores[plan.until].value
@@ -169,6 +178,8 @@ class Core(wiring.Component):
                     loops.complete, result_delay(op, plan.format, plan.lanes, plan.threads)
                 )
                 place = Destination(self.m, op, plan, enable, f"result{n}")
+                if op.dest == plan.score:
+                    self.score_write = enable
                 control.write[n] = Write(enable, place.address, place.lane)
         return control
 
@@ -261,6 +272,20 @@ class Core(wiring.Component):
         return self.library.instance(
             m, f"thread{t}", "penstock_thread", lambda: Thread(plan, self.library), **inputs
         )
+
+    def _scores(self, threads: list[dict[str, Signal]]) -> None:
+        """Give out the scores of a group in the cycle in which the threads write them."""
+        plan = self.plan
+        if plan.score is None:
+            return
+        [n] = [n for n, op in enumerate(plan.ops) if op.dest == plan.score]
+        write, begin = self.score_write, plan.ops[n].start
+        mask, _ = self._group_entry(n, write, begin + FETCH, plan.schedule.settle)
+        self.m.d.comb += [
+            self.score.eq(write),
+            self.score_mask.eq(mask),
+            self.scores.eq(Cat(thread["score"] for thread in threads)),
+        ]
 
     # merging
 

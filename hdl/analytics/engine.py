@@ -25,6 +25,7 @@ from .boot import Boot, ResultWriter
 from .conductor import Conductor
 from .core import Core
 from .port import MemoryPort
+from .scores import ScoreWriter
 
 __all__ = ["AnalyticsEngine"]
 
@@ -67,7 +68,7 @@ class AnalyticsEngine(wiring.Component):
         for q in range(plan.ports):
             self._port(q)
         self._train()
-        self._results()
+        self._results() if plan.score is None else self._scores()
         self._errors()
         return m
 
@@ -169,9 +170,10 @@ class AnalyticsEngine(wiring.Component):
             counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters
         ]
 
-    def _results(self) -> None:
-        m, plan, core, conductor = self.m, self.plan, self.core, self.conductor
-        m.submodules.results = results = ResultWriter(plan)
+    def _writer(self, results: ResultWriter | ScoreWriter) -> None:
+        """Let results leave through a writer on the first port."""
+        m, plan = self.m, self.plan
+        m.submodules.results = results
         m.submodules.writer = self.writer = writer = BurstWriter(
             bus_bytes=plan.bus_bytes,
             address_width=address_bits(plan),
@@ -180,15 +182,37 @@ class AnalyticsEngine(wiring.Component):
         )
         shared_by(m, self.m0, writer.bus)
         m.d.comb += [
-            results.start.eq(conductor.finish),
             results.address.eq(self.registers.result_address),
-            results.code.eq(core.parameter_code),
-            core.parameter_models.eq(results.models),
-            core.parameter_step.eq(results.step | self.boot.write),
             *passed_on(results.o_command, writer.i),
             *passed_on(results.o, writer.i_data),
             results.idle.eq(writer.idle),
             self.done.eq(results.done),
+        ]
+
+    def _scores(self) -> None:
+        m, core, conductor = self.m, self.core, self.conductor
+        results = ScoreWriter(self.plan)
+        self._writer(results)
+        m.d.comb += [
+            results.start.eq(conductor.start),
+            results.count.eq(self.ports[0]["count"]),
+            conductor.room.eq(results.room),
+            results.valid.eq(core.score),
+            results.mask.eq(core.score_mask),
+            results.codes.eq(core.scores),
+            results.finish.eq(conductor.finish),
+            core.parameter_step.eq(self.boot.write),
+        ]
+
+    def _results(self) -> None:
+        m, core, conductor = self.m, self.core, self.conductor
+        results = ResultWriter(self.plan)
+        self._writer(results)
+        m.d.comb += [
+            results.start.eq(conductor.finish),
+            results.code.eq(core.parameter_code),
+            core.parameter_models.eq(results.models),
+            core.parameter_step.eq(results.step | self.boot.write),
         ]
 
     def _errors(self) -> None:

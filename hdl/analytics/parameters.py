@@ -17,6 +17,8 @@ class ParameterAccess:
         self, core: wiring.Component, m: Module, plan: AnalyticsPlan, stores: dict[int, Store]
     ):
         order = [*plan.runs, *plan.models]
+        if not order:  # of a score that is made of inputs alone
+            return
         lanes, width = plan.lanes, plan.format.width
         which = index(len(order), name="parameter_buffer")
         row, col = (
@@ -54,7 +56,7 @@ class ParameterAccess:
         for k, n in enumerate(order):
             store = stores[n]
             store.write(core.parameter_write & (which == k), beat, core.parameter_data, lane=lane)
-            if n in plan.models:
+            if n in plan.models and plan.score is None:
                 code = pick(store.read(beat), late_lane, width, store.lanes)
                 with m.If(late_which == k):
                     m.d.comb += core.parameter_code.eq(code)

@@ -70,7 +70,7 @@ class Thread(wiring.Component):
     """A thread of `plan`.
 
     Members: the inputs of `ThreadPorts.members` (bits that choose an operand's lane, select and steer arrive in the cycle of their use) and
-    `merge{unit}`, the lanes that leave each unit whose results are merged.
+    `merge{unit}`, the lanes that leave each unit whose results are merged; `score`, in the cycle in which it is written, where the plan scores.
     """
 
     def __init__(self, plan: AnalyticsPlan, library: Parts):
@@ -80,6 +80,8 @@ class Thread(wiring.Component):
         members.update(
             {f"merge{u}": Out(plan.units[u].lanes * plan.format.width) for u in self.ports.merging}
         )
+        if plan.score is not None:
+            members["score"] = Out(plan.format.width)
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -122,6 +124,8 @@ class Thread(wiring.Component):
         for u in ports.merging:
             for lane, value in enumerate(datapath.outputs[u]):
                 m.d.comb += getattr(self, f"merge{u}").word_select(lane, width).eq(value)
+        if plan.score is not None:
+            m.d.comb += self.score.eq(stores[plan.score].write_data)
         for number in ports.inputs:
             place = plan.layout.field(plan.buffers[number].name)
             store = stores[number]

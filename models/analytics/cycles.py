@@ -12,6 +12,7 @@ from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports
 from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
+from .score_cycles import ScoreWriter
 from .shell import sizes
 
 __all__ = ["Cycles", "run"]
@@ -46,14 +47,19 @@ def run(
     channel = memory.channel()
     reader = Reader(channel, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
-    conductor = _Conductor(
-        plan, [Loader(plan, source) for source in sources(reader, origin)], origin + 1
-    )
+    loaders = [Loader(plan, source) for source in sources(reader, origin)]
+    if plan.score is None:
+        conductor = _Conductor(plan, loaders, origin + 1)
+    else:
+        writer = ScoreWriter(plan, Writer(channel, plan.bus_bytes), result_address)
+        conductor = _ScoringConductor(plan, loaders, origin + 1, writer)
     conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
     return Cycles(
-        _results(plan, channel, finish, result_address, conductor),
+        _results(plan, channel, finish, result_address, conductor)
+        if plan.score is None
+        else writer.finish(finish),
         origin,
         finish,
         counts["groups"],
@@ -273,6 +279,26 @@ class _Conductor:
             loader.delay(late)
 
 
+class _ScoringConductor(_Conductor):
+    """Starts groups where there is room for their scores; goes from group to group."""
+
+    def __init__(
+        self, plan: AnalyticsPlan, loaders: list[Loader], free: int, writer: ScoreWriter
+    ) -> None:
+        super().__init__(plan, loaders, free)
+        self.leaps, self.writer = False, writer
+
+    def _glide(self) -> list[int]:
+        return []
+
+    def _begin(self, seen: Sequence[int]) -> list[int]:
+        releases = []
+        for earliest, count in zip(seen, list(self.loaders[0].counts), strict=False):
+            releases += super()._begin([max(earliest, self.writer.room())])
+            self.writer.group(self.start, count)
+        return releases
+
+
 def _latest(found: Sequence[Sequence[int]]) -> Sequence[int]:
     """From which cycles on groups are seen that all ports must have."""
     return found[0] if len(found) == 1 else list(map(max, *found))
@@ -283,7 +309,9 @@ def _boot(plan: AnalyticsPlan, reader: Reader, address: int) -> int:
     words, codes, _ = sizes(plan)
     bus = plan.bus_bytes
     pieces = [(words, bus // 4), (codes, bus // plan.format.container)]
-    reader.command(1, address, sum(-(-count // per_word) for count, per_word in pieces))
+    beats = sum(-(-count // per_word) for count, per_word in pieces)
+    if beats:
+        reader.command(1, address, beats)
     cycle = 0
     for count, per_word in pieces:
         while count:

@@ -143,11 +143,18 @@ class Bound(Terms):
 
 
 def bound(
-    plan: AnalyticsPlan, pages: int, groups: int, batches: int, memory: Memory, epochs: int
+    plan: AnalyticsPlan,
+    pages: int,
+    groups: int,
+    batches: int,
+    memory: Memory,
+    epochs: int,
+    scores: int = 0,
 ) -> Bound:
     """Return the bound of a run.
 
-    memory: the least cycles in which a port reads the busiest one's pages. operations: groups times the beats of the busiest unit. recurrence: batches
+    memory: the least cycles in which a port reads the busiest one's pages, and writes so many `scores`.
+    operations: groups times the beats of the busiest unit. recurrence: batches
     times the kernel's way from a model to the next one, with as many units as could be used, and what groups of a batch must then lie apart
     (`notes["recurrence"]`, `notes["interval"]`).
     """
@@ -159,11 +166,16 @@ def bound(
                 if unit >= 0:
                     work[unit] = work.get(unit, 0) + op.beats
     return Bound(
-        memory.least(busiest // plan.bus_bytes, 0, plan.bus_bytes),
+        memory.least(busiest // plan.bus_bytes, _words(plan, scores), plan.bus_bytes),
         groups * max(work.values(), default=0),
         batches * int(plan.notes["recurrence"])
         + max(groups - batches, 0) * int(plan.notes.get("interval", 0)),
     )
+
+
+def _words(plan: AnalyticsPlan, scores: int) -> int:
+    """Return the bus words that hold so many scores."""
+    return -(-scores * plan.format.container // plan.bus_bytes)
 
 
 def machine_bound(

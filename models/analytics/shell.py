@@ -56,8 +56,28 @@ def beats_bits(plan: AnalyticsPlan) -> int:
     ).bit_length()
 
 
+@dataclass(frozen=True)
+class ScoreRoom:
+    """What holds scores on their way out: `burst` words are written at once, the queue has `words`, and so many `codes` may be under way."""
+
+    burst: int
+    words: int
+    codes: int
+
+
+def score_room(plan: AnalyticsPlan) -> ScoreRoom:
+    """Return the room of a plan that scores: for two bursts and for the groups that are being computed."""
+    burst, per_word = max(1, 128 // plan.bus_bytes), plan.bus_bytes // plan.format.container
+    groups = (plan.schedule.settle + 16) // plan.schedule.interval + 2
+    words = 2 * burst + 1 + -(-groups * plan.threads // per_word)
+    words = 1 << (words - 1).bit_length()
+    return ScoreRoom(burst, words, words * per_word)
+
+
 def result_beats_bits(plan: AnalyticsPlan) -> int:
     """Return the bits of the length in bus words with which the result is written."""
+    if plan.score is not None:
+        return score_room(plan).burst.bit_length()
     return (
         (-(-sizes(plan)[2] * plan.format.container // plan.bus_bytes)).bit_length()
         if plan.lean
@@ -67,6 +87,8 @@ def result_beats_bits(plan: AnalyticsPlan) -> int:
 
 def open_writes(plan: AnalyticsPlan) -> int:
     """Return how many write bursts run ahead of their data: those of the whole result, where it is small."""
+    if plan.score is not None:
+        return Writer.AHEAD
     return (
         min(
             Writer.AHEAD,
@@ -131,9 +153,10 @@ def _round(size: int, unit: int) -> int:
 
 
 def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:
-    """Return (32-bit program words, codes of runs and models, codes of models)."""
+    """Return (32-bit program words, codes of runs and models, codes of models that are written back)."""
     count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
-    return len(plan.program), count((*plan.runs, *plan.models)), count(plan.models)
+    written = plan.models if plan.score is None else ()
+    return len(plan.program), count((*plan.runs, *plan.models)), count(written)
 
 
 def image_bytes(plan: AnalyticsPlan) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from ..numerics.latency import slices
 from ..numerics.pipeline import Wire
 from ..strider import resources as strider
 from .config import AnalyticsPlan, Operand
+from .shell import score_room
 from .timing import REDUCE_FN
 
 __all__ = ["Arithmetic", "arithmetic", "buffers", "memories", "products", "tables"]
@@ -31,6 +32,8 @@ def memories(plan: AnalyticsPlan) -> Iterator[tuple[int, Storage]]:
         yield copies, memory
     for copies, memory in strider.memories(plan.port):
         yield plan.ports * copies, memory
+    if plan.score is not None:
+        yield 1, Storage(8 * plan.bus_bytes, score_room(plan).words, 1, 1)
     for unit in arithmetic(plan):
         for table in tables(unit.fn, plan.format):
             yield unit.copies, table
@@ -47,7 +50,7 @@ def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:
             readers[operand.buffer] += 1
         if op.merge is not None:
             readers[op.dest] += 1
-    for number in plan.models:
+    for number in plan.models if plan.score is None else ():
         readers[number] += 1
     for number, buffer in enumerate(plan.buffers):
         lanes, depth = buffer.width(plan.lanes), buffer.beats(plan.lanes) * buffer.slots

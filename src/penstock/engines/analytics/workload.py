@@ -92,10 +92,15 @@ def _watchdog(design: AnalyticsDesign) -> int:
 
 
 def _cycles(
-    design: AnalyticsDesign, costs: Costs, pages: int, memory: Memory, epochs: int
+    design: AnalyticsDesign,
+    costs: Costs,
+    pages: int,
+    memory: Memory,
+    epochs: int,
+    places: _Places | None = None,
 ) -> Cycles:
     plan = design.plan
-    places = _Places.of_run(design, pages)
+    places = places or _Places.of_run(design, pages)
     taken = model_cycles(
         plan,
         costs,
@@ -113,7 +118,8 @@ def _cycles(
         "trained": taken.trained,
         "striders": strider_cycles(plan, costs) * epochs,
     }
-    limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs)
+    scores = 0 if plan.score is None else taken.tuples
+    limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores)
     tuples = taken.tuples // max(epochs, 1)
     least = machine_bound(plan, design.target, pages, tuples, memory, epochs)
     facts = {"epochs": epochs, "converged": False}
@@ -259,6 +265,7 @@ class Scored(Workload):
     def __init__(self, design: AnalyticsDesign, table: Table, source: str | None) -> None:
         self.design, self.table, self.source = design, table, source
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
+        self.watchdog = _watchdog(design)
 
     @cached_property
     def _walked(
@@ -295,14 +302,54 @@ class Scored(Workload):
     def golden(self) -> Result:
         return self._golden
 
+    @property
+    def _places(self) -> _Places:
+        """Where a run's bytes lie: as those of a training, with a score for each row as the result."""
+        plan = self.design.plan
+        size = max(1, (self.rows or 0) * plan.format.container)
+        return _Places.of(
+            image_bytes(plan)[0],
+            round_up(size, plan.bus_bytes),
+            [self.table.pages.size],
+        )
+
     def model(self, memory: Memory) -> Cycles:
-        raise NotImplementedError
+        costs = page_costs(self.design.plan, self.table.pages)
+        if isinstance(costs, HardwareError):
+            return Cycles(None, error=costs)
+        return _cycles(self.design, costs, len(self.table.pages), memory, 1, self._places)
 
     def memory_bytes(self) -> int:
-        raise NotImplementedError
+        return self._places.size
+
+    def moved(self) -> tuple[int, int]:
+        plan = self.design.plan
+        scores = len(self._walked[0]) * plan.format.container
+        return self.table.pages.size + image_bytes(plan)[0], scores
 
     def drive(self, machine: Metered) -> Result:
-        raise NotImplementedError
+        design, places, plan = self.design, self._places, self.design.plan
+        boot = images(plan, design.runs(), design.models()).boot
+        machine.reserve(0, places.size)
+        if boot.size:
+            machine.write(0, boot)
+        pages = np.ascontiguousarray(self.table.pages)
+        machine.write(places.pages[0], pages)
+        ended = machine.run(
+            {
+                "boot_address": 0,
+                "result_address": places.result,
+                "epochs": 1,
+                "page_address0": places.pages[0],
+                "pages0": len(pages),
+            }
+        )
+        if ended.error is not None:
+            return Result(None, ended.error)
+        count = ended.counters["tuples"]
+        read = machine.read(places.result, max(1, count * plan.format.container))
+        codes = np.frombuffer(read.tobytes(), f"<u{plan.format.container}", count)
+        return Result({design.score["name"]: codes.astype(np.int64)}, None)
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
         fmt = self.design.format
