@@ -101,10 +101,10 @@ def predict(
     table = score_table(scoring, source)
     design = score_design(scoring, table, source, target, **policies)
     run = design.run(table, backend, **options)
-    return scores_of(scoring.name, run, source)
+    return scores_of(scoring.name, run)
 
 
-def scores_of(name: str, run: Run, source: Any = None) -> Scores:
+def scores_of(name: str, run: Run) -> Scores:
     """Return the scores that a run computed. Raises KernelError where it ended with an error."""
     workload: Any = run.workload
     if run.errors:

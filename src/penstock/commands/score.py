@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from penstock.commandline import OUTPUT
+from penstock.commands.simulate import How, run_hardware, verdict
+from penstock.discovery import engine_named
 from penstock.options import Once
 from penstock.state import State
 
@@ -17,12 +20,14 @@ __all__ = ["COMMANDS"]
 def _score(state: State, **values: Any) -> int:
     """Score the rows of a table with what a run has learned; RUN is the folder that run.save wrote.
 
-    F takes block, line pointer and score of each visible row, in row order; a skipped row's score is NULL.
+    F takes block, line pointer and score of each visible row, in row order; a skipped row's score is NULL. A backend that runs hardware is
+    compared with the golden scores and the cycle model.
     """
     values["kernel"] = values.pop("run")
     rest = state.begin("score", values)
+    from penstock.engines.base import Given
     from penstock.output import check_file, write_file
-    from penstock.run import Run, golden
+    from penstock.run import Run, golden, model
     from penstock.scores import check_suffix, encoded
     from penstock.scoring import score_design, score_table, scores_of
 
@@ -37,18 +42,21 @@ def _score(state: State, **values: Any) -> int:
         outcome.design = design = score_design(
             scoring, table, asked.source, asked.target, memory=asked.memory, **policies
         )
-    from penstock.engines.base import Given
-
-    outcome.workload = workload = design.workload(Given(table, asked.source))
+    hardware = rest["backend"] not in (None, "golden")
+    given = Given(table, asked.source)
+    outcome.workload = workload = design.held(given) if hardware else design.workload(given)
     with steps.step("golden run"):
-        outcome.golden = found = golden(workload)
-    if found.errors:
-        return state.stop(workload.failure(found.errors[0]))
-    from dataclasses import replace
-
-    scores = scores_of(scoring.name, replace(found, design=design, workload=workload))
-    write_file(out, encoded(str(out), scores))
-    return 0
+        outcome.golden = golden(workload)
+    if hardware and not outcome.golden.errors:
+        with steps.step("cycle model"):
+            outcome.model = model(workload, design.memory)
+        outcome.rtl = run_hardware(state, design, How(rest["backend"], None, None, None))
+        state.show(engine_named(design.engine_name).sections(outcome))
+    code = verdict(state)
+    if code == 0:
+        done = replace(outcome.rtl or outcome.golden, design=design, workload=workload)
+        write_file(out, encoded(str(out), scores_of(scoring.name, done)))
+    return code
 
 
 def _parameters() -> list[click.Parameter]:
@@ -59,6 +67,11 @@ def _parameters() -> list[click.Parameter]:
         click.Argument(("run",), metavar="RUN"),
         Once(("--data",), metavar="SRC", required=True, help="Rows to score, as for `simulate`."),
         Once(("--out",), metavar="F", required=True, help="F.csv, F.npz or F.parquet."),
+        Once(
+            ("--backend",),
+            type=click.Choice(["golden", "rtl", "netlist", "pysim"]),
+            help="What computes the scores, bit for bit the same.  [default: golden]",
+        ),
         Once(("--target",), metavar="T", help="What scores.  [default: what the training had]"),
         Once(("--memory",), metavar="latency=20,bytes=8", help="Timing of a memory port."),
         Once(

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from penstock.models.memory import Memory
     from penstock.run import Run
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "How", "run_hardware", "verdict"]
 
 
 @dataclass(frozen=True)
-class _How:
+class How:
     """How to run: the backend, and what belongs to it."""
 
     backend: str
@@ -78,7 +78,7 @@ def _simulate(state: State, **values: Any) -> int:
     from penstock.commands.job import Job
     from penstock.run import golden, model
 
-    how = _How(rest["backend"] or "rtl", rest["family"], rest["device"], rest["waves"])
+    how = How(rest["backend"] or "rtl", rest["family"], rest["device"], rest["waves"])
     job, outcome, steps = Job.begin(state, "simulate"), state.record, state.steps
     how.check(job)
     job.check_profile(rest["profile"])
@@ -97,15 +97,15 @@ def _simulate(state: State, **values: Any) -> int:
         with steps.step("cycle model"):
             outcome.model = model(workload, timing)
     if how.backend not in ("golden", "model"):
-        outcome.rtl = _run(state, design, how)
+        outcome.rtl = run_hardware(state, design, how)
     state.show(job.engine.sections(outcome))
     if rest["profile"] and outcome.model is not None:
         state.show(job.engine.profile(outcome))
     costs(job, rest)
-    return _verdict(state)
+    return verdict(state)
 
 
-def _compiled(job: Job, how: _How) -> Design:
+def _compiled(job: Job, how: How) -> Design:
     """Return the design; for a device of a board what `penstock build` makes for it."""
     asked = job.state.asked.target
     if how.backend == "board" and asked is not None:
@@ -122,7 +122,7 @@ def _compiled(job: Job, how: _How) -> Design:
     return design
 
 
-def _timing(design: Design, how: _How) -> Memory | None:
+def _timing(design: Design, how: How) -> Memory | None:
     """Return the timing of the memory that the run has, None where no model of it is exact."""
     if how.backend != "board":
         return design.memory
@@ -139,7 +139,7 @@ def _device(design: Design, url: str) -> Device:
     return open_device(url, register_map=design.registers, baud=baud)
 
 
-def _run(state: State, design: Design, how: _How) -> Run:
+def run_hardware(state: State, design: Design, how: How) -> Run:
     """Run the hardware."""
     from penstock.run import hardware
 
@@ -167,7 +167,7 @@ def _run(state: State, design: Design, how: _How) -> Run:
             return hardware(how.backend, workload, machine, progress=advance)
 
 
-def _verdict(state: State) -> int:
+def verdict(state: State) -> int:
     """Say whether the backends agree; return the exit code."""
     from penstock.failures import DISAGREE
     from penstock.outcome import differences

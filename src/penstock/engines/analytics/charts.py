@@ -28,7 +28,7 @@ def busy(outcome: Outcome) -> dict[str, int]:
         "memory": model.bound.memory,
         "Striders": model.counters.get("striders", 0),
         "engine": model.bound.operations,
-        "new model": model.bound.recurrence,
+        **({"new model": model.bound.recurrence} if model.bound.recurrence else {}),
     }
 
 

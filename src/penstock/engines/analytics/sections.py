@@ -72,7 +72,8 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
     yield from read_rows(outcome)
-    yield Row("epochs", _epochs(outcome))
+    if design.plan.score is None:
+        yield Row("epochs", _epochs(outcome))
     yield from input_rows(outcome)
     yield from agreement(outcome)
     if cycles is not None:
@@ -101,13 +102,13 @@ def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:
 def _plan(plan: AnalyticsPlan) -> str:
     schedule = plan.schedule
     unit = "a batch" if plan.merge_count != 1 else "a new model"
+    batch = f", {unit} every {schedule.batch:,} cycles at least" if plan.score is None else ""
     striders = plural(plan.walkers, "Strider") + (" each" if plan.ports > 1 else "")
     threads = f"{plural(plan.threads, 'thread')} × {plural(plan.lanes, 'lane')}"
     tuples = "a tuple" if plan.threads == 1 else f"{plan.threads} tuples"
     return (
         f"{threads}, {plural(plan.ports, 'port')} with {striders}; "
-        f"{tuples} every {plural(schedule.interval, 'cycle')}, "
-        f"{unit} every {schedule.batch:,} cycles at least"
+        f"{tuples} every {plural(schedule.interval, 'cycle')}{batch}"
     )
 
 

@@ -68,10 +68,12 @@ class _Places:
         return cls(place, tuple(pages), end)
 
     @classmethod
-    def of_run(cls, design: AnalyticsDesign, pages: int) -> _Places:
-        """Return where a run over so many pages has what it needs."""
+    def of_run(cls, design: AnalyticsDesign, pages: int, rows: int) -> _Places:
+        """Return where a run over so many pages has what it needs; `rows`: as many scores as there may be."""
         plan = design.plan
         boot, result = image_bytes(plan)
+        if plan.score is not None:
+            result = round_up(rows * plan.format.container, plan.bus_bytes)
         shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
         return cls.of(boot, max(result, 1), [share * plan.schema.page_size for share in shares])
 
@@ -97,10 +99,10 @@ def _cycles(
     pages: int,
     memory: Memory,
     epochs: int,
-    places: _Places | None = None,
+    rows: int,
 ) -> Cycles:
     plan = design.plan
-    places = places or _Places.of_run(design, pages)
+    places = _Places.of_run(design, pages, rows)
     taken = model_cycles(
         plan,
         costs,
@@ -141,10 +143,10 @@ class Assumption(Workload):
     def model(self, memory: Memory) -> Cycles:
         plan = self.design.plan
         costs = self.table.costs(plan.port, plan.walk)
-        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs)
+        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs, self.table.rows)
 
     def memory_bytes(self) -> int:
-        return _Places.of_run(self.design, self.table.pages).size
+        return _Places.of_run(self.design, self.table.pages, self.table.rows).size
 
     def moved(self) -> tuple[int, int]:
         return _moved(self.design, self.table.pages)
@@ -199,7 +201,7 @@ class Training(Workload):
         costs = page_costs(plan, self.table.pages)
         if isinstance(costs, HardwareError):
             return Cycles(None, error=costs)
-        return _cycles(self.design, costs, len(self.table.pages), memory, epochs)
+        return _cycles(self.design, costs, len(self.table.pages), memory, epochs, 0)
 
     @property
     def value_bytes(self) -> int:  # type: ignore[override]
@@ -211,7 +213,7 @@ class Training(Workload):
         design = self.design
         image = images(design.plan, design.runs(), design.models())
         parts = port_pages(design.plan, self.table.pages)
-        places = _Places.of_run(design, len(self.table.pages))
+        places = _Places.of_run(design, len(self.table.pages), 0)
         return image.boot, parts, max(image.result_bytes, 1), places
 
     def memory_bytes(self) -> int:
@@ -292,7 +294,7 @@ class Scored(Workload):
             "saturated_inputs": counts.saturated,
             "not_finite_inputs": counts.not_finite,
         }
-        return Result({design.score["name"]: found}, None, {}, counters)
+        return Result({design.score["name"]: found}, None, {"epochs": 1}, counters)
 
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each visible row its block, its line pointer, and whether it has a score."""
@@ -304,20 +306,13 @@ class Scored(Workload):
 
     @property
     def _places(self) -> _Places:
-        """Where a run's bytes lie: as those of a training, with a score for each row as the result."""
-        plan = self.design.plan
-        size = max(1, (self.rows or 0) * plan.format.container)
-        return _Places.of(
-            image_bytes(plan)[0],
-            round_up(size, plan.bus_bytes),
-            [self.table.pages.size],
-        )
+        return _Places.of_run(self.design, len(self.table.pages), self.table.rows)
 
     def model(self, memory: Memory) -> Cycles:
         costs = page_costs(self.design.plan, self.table.pages)
         if isinstance(costs, HardwareError):
             return Cycles(None, error=costs)
-        return _cycles(self.design, costs, len(self.table.pages), memory, 1, self._places)
+        return _cycles(self.design, costs, len(self.table.pages), memory, 1, self.table.rows)
 
     def memory_bytes(self) -> int:
         return self._places.size
@@ -349,7 +344,8 @@ class Scored(Workload):
         count = ended.counters["tuples"]
         read = machine.read(places.result, max(1, count * plan.format.container))
         codes = np.frombuffer(read.tobytes(), f"<u{plan.format.container}", count)
-        return Result({design.score["name"]: codes.astype(np.int64)}, None)
+        facts = {"epochs": ended.counters["epochs"]}
+        return Result({design.score["name"]: codes.astype(np.int64)}, None, facts)
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
         fmt = self.design.format
