@@ -13,7 +13,7 @@ from .graph import Graph, Node, Region, Variable
 from .kernel import AnyKernel, Parameter
 from .operations import apply
 
-__all__ = ["ScoreKernel", "evaluate", "graph_from_json", "graph_to_json"]
+__all__ = ["ScoreKernel", "evaluate", "graph_from_json", "graph_to_json", "linear"]
 
 
 @dataclass
@@ -75,6 +75,31 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> np.ndarray:
                     value = np.asarray(number, np.float64)
             values.append(value)
     return np.asarray(values[graph.returns[0]], np.float64)
+
+
+def linear(name: str, weights: Any, bias: float, score: str = "prediction") -> ScoreKernel:
+    """Return the kernel whose score is bias + Σ w x, over an input `x` of as many elements as there are weights."""
+    place, shape = Span.whole(name), np.shape(weights)
+
+    def leaf(kind: str, name: str, shape: tuple[int, ...], region: Region) -> Node:
+        return Node(kind, (), shape, region, place, {"name": name})
+
+    nodes = [
+        leaf("input", "x", shape, Region.TUPLE),
+        leaf("model", "weights", shape, Region.MODEL),
+        leaf("model", "bias", (), Region.MODEL),
+        Node("mul", (1, 0), shape, Region.TUPLE, place),
+        Node("sum", (3,), (), Region.TUPLE, place),
+        Node("add", (4, 2), (), Region.TUPLE, place),
+    ]
+    variables = {
+        node.attrs["name"]: Variable(
+            node.attrs["name"], node.op, node.shape, node.shape, place, index
+        )
+        for index, node in enumerate(nodes[:3])
+    }
+    graph = Graph(name, nodes, variables, (5,), None, 1, 0, score=score)
+    return ScoreKernel.of(graph, {"weights": weights, "bias": bias}, {})
 
 
 # as plain data

@@ -64,16 +64,18 @@ class Boot(wiring.Component):
                 m.d.comb += self.o_command.valid.eq(1)
                 with m.If(self.o_command.ready):
                     m.next = "PROGRAM" if words else rest
-            with m.State("PROGRAM"):
-                m.d.comb += [
-                    self.o_program.payload.eq(self._pieces(m, words, 4, rest)),
-                    self.o_program.valid.eq(self.i.valid),
-                ]
-            with m.State("PARAMETERS"):
-                m.d.comb += [
-                    self.code.eq(self._pieces(m, codes, container, "DONE")),
-                    self.write.eq(self.i.valid),
-                ]
+            if words:
+                with m.State("PROGRAM"):
+                    m.d.comb += [
+                        self.o_program.payload.eq(self._pieces(m, words, 4, rest)),
+                        self.o_program.valid.eq(self.i.valid),
+                    ]
+            if codes:
+                with m.State("PARAMETERS"):
+                    m.d.comb += [
+                        self.code.eq(self._pieces(m, codes, container, "DONE")),
+                        self.write.eq(self.i.valid),
+                    ]
             with m.State("DONE"):
                 pass
         return m

@@ -91,7 +91,7 @@ def _opened(engine: str, source: Any, given: Any) -> Any:
     return engine_named(engine).open(source, given)
 
 
-def _predicted(scoring: Any, source: Any, backend: str, **options: Any) -> Any:
+def _predicted(scoring: Any, source: Any, backend: str | None, **options: Any) -> Any:
     from penstock.scoring import predict
 
     return predict(scoring, source, backend, **options)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from penstock.discovery import engine_of
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
+from penstock.dsl.core.scores import evaluate
 from penstock.engines.base import Design, Given
 from penstock.engines.score import ScoreError, Scoring
 from penstock.feasible import feasible
 from penstock.host.sources import Table, open_table
 from penstock.models.heap.schema import Schema
 from penstock.models.target import Target
+from penstock.run import Run
 from penstock.scores import Scores
 from penstock.targets import target_named
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.run import Run
+    from penstock.failures import Failure
 
-__all__ = ["predict", "score_design", "score_table", "scores_of"]
+__all__ = ["HOST", "on_host", "predict", "score_design", "score_table", "scores_of"]
 
+#: the backend that computes in float64
+HOST = "host"
 #: options of `predict` that the scores' design is compiled with
 _POLICIES = ("on_null", "on_nan", "on_overflow")
 
@@ -91,7 +96,7 @@ def score_design(
 def predict(
     scoring: Scoring,
     source: Any,
-    backend: str = "golden",
+    backend: str | None = None,
     *,
     target: str | Path | Target | None = None,
     **options: Any,
@@ -99,20 +104,62 @@ def predict(
     """Return the scores of a source's rows, see `Run.predict`."""
     policies = {name: options.pop(name) for name in _POLICIES if name in options}
     table = score_table(scoring, source)
+    backend = backend or scoring.backend
+    if backend == HOST:
+        return on_host(scoring, table, source, **policies)
     design = score_design(scoring, table, source, target, **policies)
     run = design.run(table, backend, **options)
     return scores_of(scoring.name, run)
+
+
+def on_host(
+    scoring: Scoring, table: Table, source: Any, on_null: str | None = None, **policies: Any
+) -> Scores:
+    """Return scores in float64, as NumPy computes them; a NaN is a NaN, with `on_nan="skip"` a NULL. Raises as `predict`."""
+    loose = {"on_null": on_null or "skip", "on_nan": "pass", "on_overflow": "saturate"}
+    # the engine's walk says which rows there are; float32 has a NaN that passes
+    design = score_design(replace(scoring, format="float32"), table, source, **loose)
+    workload: Any = design.workload(Given(table, source))
+    if (found := workload.unreadable()) is not None:
+        _fail(workload.failure(found))
+    block, line, given = workload.places()
+    columns, inputs, nan = table.columns(), {}, np.zeros(len(block), bool)
+    for name, parts in scoring.columns.items():
+        held = [_numbers(columns[part], len(block)) for part in parts]
+        inputs[name] = np.concatenate(held, axis=1)
+        nan |= np.isnan(inputs[name]).any(axis=1)
+    if policies.get("on_nan") == "skip":
+        given = given & ~nan
+    values = np.ma.masked_all(len(block), np.float64)
+    rows = {name: array[given] for name, array in inputs.items()}
+    values[given] = evaluate(scoring.kernel.graph, rows)
+    result = {scoring.name: values[given].data}
+    run = Run(HOST, result, None, None, {}, design=design, workload=workload)
+    return Scores(scoring.name, values, block, line, run)
+
+
+def _numbers(column: Any, rows: int) -> np.ndarray:
+    """Return a column as float64, shape (rows, elements), NaN for NULL."""
+    if isinstance(column, list):  # arrays, None for a NULL
+        width = max((len(v) for v in column if v is not None), default=1)
+        column = [np.full(width, np.nan) if v is None else np.ma.filled(v, np.nan) for v in column]
+    held = np.ma.masked_array(column).astype(np.float64)
+    return np.asarray(held.filled(np.nan)).reshape(rows, -1)
 
 
 def scores_of(name: str, run: Run) -> Scores:
     """Return the scores that a run computed. Raises KernelError where it ended with an error."""
     workload: Any = run.workload
     if run.errors:
-        failure = workload.failure(run.errors[0])
-        raise KernelError(failure.diagnostic) if failure.diagnostic else ValueError(failure.text)
+        _fail(workload.failure(run.errors[0]))
     if run.result is None:
         raise ValueError("the cycle model computes no scores: take another backend")
     block, line, given = workload.places()
     values = np.ma.masked_all(len(block), np.float64)
     values[given] = run.result[name]
     return Scores(name, values, block, line, run)
+
+
+def _fail(failure: Failure) -> NoReturn:
+    """Raise what a failed run means."""
+    raise KernelError(failure.diagnostic) if failure.diagnostic else ValueError(failure.text)

@@ -34,7 +34,7 @@ class Scoring:
 
     `kernel`: the score's graph with models and metas; `columns`: of each input the table's columns, in order; `schema`: of the
     table that was learned from; `format`: of the hardware's numbers; `target`: what the training was compiled for;
-    `options`: of the engine that scores, such as `on_nan`.
+    `options`: of the engine that scores, such as `on_nan`; `backend`: what scores unless the user says otherwise.
     """
 
     kernel: ScoreKernel
@@ -43,6 +43,7 @@ class Scoring:
     format: str
     target: Target
     options: Mapping[str, Any] = field(default_factory=dict)
+    backend: str = "golden"
 
     @property
     def name(self) -> str:
@@ -58,6 +59,7 @@ class Scoring:
             "format": self.format,
             "target": self.target.to_json(),
             "options": dict(self.options),
+            "backend": self.backend,
         }
 
     @property
@@ -75,4 +77,5 @@ class Scoring:
             data["format"],
             target_from_json(data["target"]),
             data["options"],
+            data["backend"],
         )
