@@ -64,7 +64,13 @@ def test_what_the_link_brings_back_is_what_the_engine_wrote(
     assert 0 < there <= work.memory_bytes() * (1 + given.get("options", {}).get("refits", 4))
 
 
-def test_a_target_without_link_or_watts_says_so() -> None:
+def test_a_target_without_link_memory_or_watts_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    part = 'part = "xcku040"\nclock = { mhz = 9, evidence = "assumed", source = "none" }'
+    Path("bare.toml").write_text(f'[target]\nname = "bare"\n{part}\n')
+    assert run([*MODEL[:4], "--rows", "1000000", "--target", "bare.toml"]) == 0
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert re.search(r"link [\d,]+ bytes, not counted: the target has no link \(--link\)", said)
+    assert re.search(r"memory [\d,]+ bytes; the target does not say how many it has", said)
     found = reported("--rows", "1000")
     assert set(found["seconds"]) == {"engine", "total", "clock_mhz", "clock_evidence"}
     assert "joules" not in found["energy"] and "watts are not known" in found["energy"]["source"]

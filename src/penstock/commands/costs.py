@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,6 +76,7 @@ def check_costs(job: Job, workload: Workload, rest: dict[str, Any]) -> None:
 def costs(job: Job, rest: dict[str, Any]) -> None:
     """Put on record, and print, what the run on record costs; `rest`: the values of `COSTS`."""
     from penstock.accounts import Moved, account, decoded, machine_of
+    from penstock.report.rows import Row
 
     outcome = job.state.record
     design, workload, model = outcome.design, outcome.workload, outcome.model
@@ -97,7 +99,14 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
         **worth,
     )
     outcome.account = found
-    job.state.show((_facts(found, machine, rest["cpu_watts"]),))
+    facts = _facts(found, machine, rest["cpu_watts"])
+    unknown = []
+    if moved.over_link and machine.link is None:
+        what = f"{moved.over_link:,} bytes, not counted: the target has no link (--link)"
+        unknown.append(Row("link", what))
+    if not design.target.memory.bytes and (taken := workload.device_bytes()):
+        unknown.append(Row("memory", f"{taken:,} bytes; the target does not say how many it has"))
+    job.state.show((replace(facts, rows=(*unknown, *facts.rows)),))
 
 
 def _measured(job: Job, beside: str | None) -> list[Measured]:
