@@ -57,7 +57,7 @@ def draw(seed: int, kernel: Path) -> Case:
         load_kernel(kernel),
         board,
         table,
-        rng.choice(("fixed:8,8", "fixed:5,12", "fixed:4,4")),
+        limbs=rng.choice((1, 1, 2)),
         bindings=bindings,
         dims={"d": features},
     ).plan
@@ -105,7 +105,7 @@ def main() -> int:
         rows.append(
             (
                 columns.n - 1,
-                columns.format_name,
+                max(columns.limbs),
                 case.types,
                 columns.gram_lanes,
                 made.walkers,
@@ -125,7 +125,7 @@ def main() -> int:
         markdown(
             (
                 "features",
-                "format",
+                "limbs",
                 "columns",
                 "products",
                 "Striders",

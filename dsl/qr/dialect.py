@@ -12,13 +12,23 @@ from .kernel import FitKernel
 __all__ = ["DIALECT"]
 
 
-def _options(*, method: str = "gram", incremental: bool | None = None) -> None:
+def _options(
+    *,
+    method: str = "gram",
+    incremental: bool | None = None,
+    intercept: bool | None = None,
+    ridge: float | None = None,
+    ridge_per: str | None = None,
+) -> None:
     """Make a fit kernel of a function: `@fit` or `@fit(method="gram", incremental=True)`.
 
     Parameters
     ----------
     method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
     incremental: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
+    intercept: over columns, False fits no bias.
+    ridge: over columns, what the square of a weight costs, the bias nothing.
+    ridge_per: "weight", or "sd": of weights times their column's standard deviation.
 
     Raises
     ------

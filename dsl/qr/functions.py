@@ -22,6 +22,7 @@ __all__ = [
     "KINDS",
     "LONGEST",
     "MOST_COLUMNS",
+    "OF_COLUMNS",
     "USAGE",
     "FitBuilder",
     "checked_option",
@@ -29,6 +30,10 @@ __all__ = [
 
 #: kinds of parameters
 KINDS = ("key", "input", "output")
+#: options of fits over columns alone
+OF_COLUMNS = ("intercept", "ridge", "ridge_per")
+#: what a penalty may count
+RIDGE_PER = ("weight", "sd")
 #: most columns of a model, the bias among them, and so the most bytes of a window
 MOST_COLUMNS = 64
 LONGEST = MOST_COLUMNS - 1
@@ -117,12 +122,18 @@ def least_squares(
     *,
     method: str | None = None,
     incremental: bool | None = None,
+    intercept: bool | None = None,
+    ridge: float | None = None,
+    ridge_per: str | None = None,
 ) -> Ref:
     """The linear model of the features that comes nearest to the target: what a fit kernel returns.
 
     `method`: "gram" (exact integer sums; unless given) or "givens" (a triangular factor). `incremental`: refits read the
     changed rows alone (unless given); False: each reads all rows. Over keys it follows from the target: True with slots,
     False with ranks.
+
+    Over columns: `intercept`: False fits no bias. `ridge`: what the square of a weight costs, the bias nothing; `ridge_per`: "weight",
+    or "sd": of weights times their column's standard deviation.
     """
     what = builder.op(features)
     if what not in ("window", "input"):
@@ -150,7 +161,13 @@ def least_squares(
             span,
             hint=hint,
         )
-    given = {"method": method, "incremental": incremental}
+    given = {
+        "method": method,
+        "incremental": incremental,
+        "intercept": intercept,
+        "ridge": ridge,
+        "ridge_per": ridge_per,
+    }
     attrs = {
         name: checked_option(builder, name, value, span)
         for name, value in given.items()
@@ -185,18 +202,29 @@ def _bytes(builder: FitBuilder, value: Any, span: Span) -> int:
 
 def checked_option(builder: FitBuilder | AnyKernel, name: str, value: Any, span: Span) -> Any:
     """Return the value of an option of a fit where it is one. Raises KernelError (E458)."""
-    if name == "incremental":
+    if name in _SWITCHES:
         if not isinstance(value, (bool, np.bool_)):
-            hint = "True: refits go on from the last fit; False: each one reads all rows"
-            raise builder.error(
-                "E458", f"incremental must be True or False, not {kind_of(value)}", span, hint=hint
-            )
+            message = f"{name} must be True or False, not {kind_of(value)}"
+            raise builder.error("E458", message, span, hint=_SWITCHES[name])
         return bool(value)
-    names = [kind.value for kind in Method]
+    if name == "ridge":
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not number or not 0 <= value < np.inf:
+            what = f"{value:g}" if number else kind_of(value)
+            hint = "as in ridge=0.1: what the square of a weight costs"
+            raise builder.error("E458", f"ridge must be 0 or more, not {what}", span, hint=hint)
+        return float(value)
+    names = RIDGE_PER if name == "ridge_per" else [kind.value for kind in Method]
     if not isinstance(value, str) or value not in names:
         hint = closest(value, names) if isinstance(value, str) else ""
         known = " and ".join(f'"{known}"' for known in names)
         raise builder.error(
             "E458", f"{name} cannot be {kind_of(value)}", span, hint=hint or f"known are {known}"
         )
-    return Method(value)
+    return value if name == "ridge_per" else Method(value)
+
+
+_SWITCHES = {
+    "incremental": "True: refits go on from the last fit; False: each one reads all rows",
+    "intercept": "True: a bias is fitted as well; False: the model goes through 0",
+}

@@ -18,7 +18,15 @@ from ..core.builder import Operand
 from ..core.diagnostics import Diagnostic, Span
 from ..core.dims import Dim
 from ..core.kernel import AnyKernel, Option, Parameter
-from .functions import KINDS, LONGEST, MOST_COLUMNS, USAGE, FitBuilder, checked_option
+from .functions import (
+    KINDS,
+    LONGEST,
+    MOST_COLUMNS,
+    OF_COLUMNS,
+    USAGE,
+    FitBuilder,
+    checked_option,
+)
 
 __all__ = ["FitGraph", "FitKernel"]
 
@@ -28,7 +36,7 @@ class FitGraph:
     """A fit kernel, checked.
 
     `features` is the key's or the input's name, `label` the output's (None: the key's rank or slot). `columns`: those of the model with its bias; for keys
-    that of the longest window. `target` is None over numeric columns.
+    that of the longest window. `target` is None over numeric columns. `intercept`, `ridge`, `ridge_per`: of those, as `least_squares` has them.
     """
 
     name: str
@@ -40,6 +48,9 @@ class FitGraph:
     incremental: bool
     span: Span
     source: str = ""
+    intercept: bool = True
+    ridge: float = 0.0
+    ridge_per: str = "weight"
 
     @property
     def keys(self) -> bool:
@@ -101,6 +112,10 @@ class FitKernel(AnyKernel):
             if keys:
                 self._contrary(second.op, node.span)
             incremental = False
+        if keys and (wrong := next((name for name in OF_COLUMNS if name in given), None)):
+            said = self.options[wrong].span if wrong in self.options else node.span
+            hint = f"leave {wrong} out: keys are fitted with a bias, and without a penalty"
+            raise self.error("E458", f"{wrong} is for fits over columns", said, hint=hint)
         columns = 1 + first.attrs["bytes"] if first.op == "window" else 1 + self._width(first.shape)
         if columns > MOST_COLUMNS:
             raise self.error(
@@ -119,6 +134,7 @@ class FitKernel(AnyKernel):
             incremental,
             node.span,
             self.source or "",
+            **{name: given[name] for name in OF_COLUMNS if name in given},
         )
 
     def _contrary(self, target: str, span: Span) -> None:

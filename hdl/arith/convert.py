@@ -11,6 +11,7 @@ from amaranth.utils import bits_for
 from penstock.models.numerics.convert import PG_BITS, in_order, may_be_unfit
 from penstock.models.numerics.formats import Fixed, Float, Format
 from penstock.models.numerics.latency import convert_latency
+from penstock.models.numerics.limbs import LIMB, LIMBS_MAX, OFFSET_BITS, SHIFT_BITS, Limbs
 
 from .fixeds import extreme, outside, saturate
 from .pipeline import Pipeline, align, leading_zeros, round_pack
@@ -45,6 +46,8 @@ class PgConverter(wiring.Component):
         Index into `models.numerics.convert.in_order(pgtypes)`; absent if there is only one type.
     o : Out(unsigned(format.width))
         Its code.
+    shift : In(signed(12)), offset : In(signed(64)), limbs : In(2)
+        The unit, of `Limbs` alone, a cycle after the value: `Limbs.quantised`.
     over, nan : Out(1)
         With `o`: it lies beyond the format's range; it is no (finite) number, as
         `models.numerics.convert.unfit` says. Constant 0 where no value of these types is such.
@@ -63,6 +66,12 @@ class PgConverter(wiring.Component):
         choice = (
             {"type": In(unsigned(bits_for(len(self.pgtypes) - 1)))} if len(self.pgtypes) > 1 else {}
         )
+        if isinstance(format, Limbs):
+            choice |= {
+                "shift": In(signed(SHIFT_BITS)),
+                "offset": In(signed(OFFSET_BITS)),
+                "limbs": In(range(LIMBS_MAX + 1)),
+            }
         super().__init__(
             {
                 "i": In(unsigned(64)),
@@ -78,6 +87,8 @@ class PgConverter(wiring.Component):
         pipe = Pipeline(m)
         if isinstance(self.format, Float):
             result, over, nan = self._to_float(pipe, self.format)
+        elif isinstance(self.format, Limbs):
+            result, over, nan = self._to_limbs(pipe, self.format)
         else:
             assert isinstance(self.format, Fixed)
             result, over, nan = self._to_fixed(pipe, self.format)
@@ -272,3 +283,76 @@ class PgConverter(wiring.Component):
             nan=s.real & s.nan,
         )
         return s.o, s.over, s.nan
+
+    def _magnitude(self) -> tuple[Value, Value, Value, Value]:
+        """The input as sign, magnitude and exponent, magnitude · 2**exponent; and whether it is no finite number."""
+        sign: Value = Const(0, 1)
+        magnitude: Value = Mux(self.i[:8].any(), Const(1, 64), 0)[:64]
+        if self._integers:
+            integer = Value.cast(self._integer())
+            wide = Cat(integer, integer[-1].replicate(64 - len(integer)))
+            negated = ((wide ^ integer[-1].replicate(64)) + integer[-1])[:64]
+            is_bool = self._is("bool")
+            sign, magnitude = Mux(is_bool, 0, integer[-1]), Mux(is_bool, magnitude, negated)
+        exponent: Value = Const(0, _EXPONENT)
+        special: Value = Const(0, 1)
+        for name in self._floats:
+            e, f = _FIELDS[name]
+            field, fraction = self.i[f : f + e], self.i[:f]
+            normal = field.any()
+            least = 2 - (1 << (e - 1)) - 52  # of a subnormal's last bit, behind 52 of a fraction
+            here = self._is(name)
+            sign = Mux(here, self.i[e + f], sign)
+            significand = Cat(Const(0, 52 - f), fraction, normal, Const(0, 11))
+            magnitude = Mux(here, significand, magnitude)
+            exponent = Mux(here, Mux(normal, field + (least - 1), least), exponent)
+            special = Mux(here, field.all(), special)
+        return sign[0], magnitude[:64], exponent.as_signed(), special[0]
+
+    def _to_limbs(self, pipe: Pipeline, format: Limbs) -> tuple[Value, Value, Value]:
+        w, room = format.width, 11  # the highest bit of 53 in the highest of 64
+        sign, magnitude, exponent, special = self._magnitude()
+        s = pipe.rank(
+            sign=sign,
+            magnitude=magnitude,
+            exponent=pipe.wire(exponent, _EXPONENT, name="exponent"),
+            special=special,
+        )
+        distance = pipe.wire(room + self.shift - s.exponent, signed(14), name="distance")
+        far = distance < 0
+        s = pipe.rank(
+            sign=s.sign,
+            frame=Cat(Const(0, room + 1), s.magnitude),
+            distance=Mux(far, 0, distance)[:13],
+            far=far & s.magnitude.any(),
+            special=s.special,
+            offset=self.offset,
+            limbs=self.limbs,
+        )
+        s = pipe.rank(
+            aligned=align(s.frame, s.distance),
+            **{name: getattr(s, name) for name in ("sign", "far", "special", "offset", "limbs")},
+        )
+        # below the integer's bits one for rounding, and the or of the rest
+        up = s.aligned[1] & (s.aligned[0] | s.aligned[2])
+        whole = pipe.wire(s.aligned[2:] + up, name="whole")
+        s = pipe.rank(
+            raw=Mux(s.sign, -whole, whole)[:65].as_signed(),
+            far=s.far | Mux(s.sign, whole > 1 << 63, whole >= 1 << 63),
+            **{name: getattr(s, name) for name in ("sign", "special", "offset", "limbs")},
+        )
+        q = pipe.wire(s.raw - s.offset, signed(67), name="q")
+        negative = Mux(s.far, s.sign, q[-1])
+        beyond, ends = Const(0, 1), Const(0, w)
+        for limbs in sorted(set(format.limbs)):
+            top = LIMB * limbs
+            here = s.limbs == limbs
+            high = q[top:]
+            beyond = Mux(here, high.any() & ~high.all(), beyond)
+            end = Mux(negative, Cat(Const(0, top), Const(-1, w - top)), (1 << top) - 1)
+            ends = Mux(here, end, ends)
+        over = s.far | beyond
+        s = pipe.rank(
+            o=Mux(s.special, 0, Mux(over, ends, q))[:w], over=over & ~s.special, nan=s.special
+        )
+        return s.o, s.over[0], s.nan

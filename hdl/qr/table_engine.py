@@ -2,11 +2,11 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import enum, wiring
+from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
 from ...models.numerics.formats import float32
-from ...models.qr.columns import BITS_MAX
-from ...models.qr.errors import ColumnsError
+from ...models.numerics.limbs import LIMB
 from ...models.qr.schedule import CONVERT, settling
 from ...models.qr.shell import ADDRESS_BITS
 from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan, register_map
@@ -81,10 +81,8 @@ class TableFitEngine(wiring.Component):
         m.submodules.sums = self.sums = TableSums(config.columns)
         m.submodules.solver = self.solver = Solver(config.solver, self.library)
         self.state, self.segment = Signal(_State), Signal(2)
-        self.offsets = [
-            Signal(signed(config.columns.format.width + 1), name=f"offset{k}", reset_less=True)
-            for k in range(config.columns.n)
-        ]
+        # what stands before the sums: it goes to the Striders, and into the answer as it came
+        m.submodules.head = self.head = Memory(shape=_BITS, depth=config.head, init=[])
         shared_by(m, self.m0, self.reader.bus, self.writer.bus)
         self._control()
         self._load()
@@ -138,10 +136,12 @@ class TableFitEngine(wiring.Component):
                 m.d.sync += [state.eq(_State.BEGIN), self.segment.eq(self.segment + 1)]
 
     def _load(self) -> None:
-        """Words into numbers, one a cycle: offsets, then sums, then whatever fills the last lanes."""
+        """Words into numbers, one a cycle: offsets, units, then sums, then whatever fills the last lanes."""
         m, config, reader, sums = self.m, self.config, self.reader, self.sums
         n, products, units = config.columns.n, config.columns.products, config.units
-        count = n + config.columns.slots * config.columns.gram_lanes
+        head = config.head
+        count = head + config.columns.slots * config.columns.gram_lanes
+        told, write = self.access.units, self.head.write_port()
         have, held, place, number = (
             Signal(),
             Signal(8 * config.bus_bytes, reset_less=True),
@@ -151,12 +151,19 @@ class TableFitEngine(wiring.Component):
         loading, gives, last, filler = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             loading.eq(self.state == _State.LOAD),
-            filler.eq(number >= n + products),
+            filler.eq(number >= head + products),
             gives.eq(loading & (have | filler)),
             last.eq(place == units - 1),
             self.loaded.eq(gives & (number == count - 1)),
-            sums.load.eq(gives & (number >= n)),
+            sums.load.eq(gives & (number >= head)),
             sums.sum.eq(held[:_BITS]),
+            write.en.eq(gives & (number < head)),
+            write.addr.eq(number),
+            write.data.eq(held[:_BITS]),
+            told.write.eq(write.en),
+            told.kind.eq(number >= n),
+            told.place.eq(Mux(told.kind, number - n, number)),
+            told.number.eq(held[:_BITS]),
         ]
         with m.If(gives):
             m.d.sync += [
@@ -166,9 +173,6 @@ class TableFitEngine(wiring.Component):
             ]
             with m.If(last):
                 m.d.sync += have.eq(0)
-            for k, offset in enumerate(self.offsets):
-                with m.If(number == k):
-                    m.d.sync += offset.eq(held)
         with m.If(loading & reader.o.valid & reader.o.ready):
             m.d.sync += [have.eq(1), held.eq(reader.o.p.data)]
         m.d.comb += reader.o.ready.eq(~loading | ~have | last)
@@ -204,19 +208,12 @@ class TableFitEngine(wiring.Component):
                 )
             ),
         ]
-        width = self.config.columns.format.width
-        # the first row with a value too far from its offset, counted from the segment's first
-        beyond, order = Signal(), Signal(32, reset_less=True)
-        for k, offset in enumerate(self.offsets):
-            value = access.o.p.lanes[k][:width].as_signed() - offset
-            m.d.comb += sums.i.p.values[k].eq(value)
-            if self.config.columns.wide:
-                high = value[BITS_MAX:]
-                with m.If(passes & takes & high.any() & ~high.all()):
-                    m.d.sync += beyond.eq(1)
-        if self.config.columns.wide:
-            with m.If(passes & ~beyond):
-                m.d.sync += order.eq(Mux(second, registers.go_rows, registers.come_rows) - left)
+        limbs = self.config.columns.limbs
+        for at, (column, limb) in enumerate(self.config.columns.operands):
+            part = access.o.p.lanes[column][LIMB * limb :]
+            top = limb == limbs[column] - 1
+            value = part[: LIMB + 1].as_signed() if top else part[:LIMB]
+            m.d.comb += sums.i.p.values[at].eq(value)
         with m.If(self.state == _State.BEGIN):
             m.d.sync += [
                 before.eq(Mux(second, registers.go_skip, registers.come_skip)),
@@ -239,8 +236,6 @@ class TableFitEngine(wiring.Component):
             (reader.error, ErrorCode.BUS_READ.value, 0, 0, 0),
             (self.writer.error, ErrorCode.BUS_WRITE.value, 0, 0, 0),
         ]
-        if self.config.columns.wide:
-            what_ends.append((beyond, ColumnsError.FIT_RANGE.value, order, 0, 0))
         for bad, reason, block, line, item in what_ends:
             with m.If(bad):
                 m.d.comb += [
@@ -256,7 +251,7 @@ class TableFitEngine(wiring.Component):
         m, config, writer, solver = self.m, self.config, self.writer, self.solver
         pipe = Pipeline(m)
         n, products, units = config.columns.n, config.columns.products, config.units
-        totals, words = config.totals_words, config.answer_words
+        totals, words, head = config.totals_words, config.answer_words, config.head
         m.submodules.queue = queue = Queue(8 * config.bus_bytes, AHEAD)
         writing, asked, solved = Signal(), Signal(), Signal()
         word, place, number, going = (
@@ -290,10 +285,12 @@ class TableFitEngine(wiring.Component):
                 m.d.sync += word.eq(word + 1)
 
         # a number is chosen, it is there a cycle later, then it goes into a word and, one of the sums, into the converter
-        of_sums = Signal()
+        of_sums, of_solver, read = Signal(), Signal(), self.head.read_port()
         m.d.comb += [
-            of_sums.eq(going & (number >= n) & (number < n + products)),
+            of_sums.eq(going & (number >= head) & (number < head + products)),
+            of_solver.eq(of_sums & (number < head + config.columns.solved)),
             self.sums.read.eq(of_sums),
+            read.addr.eq(number),
         ]
         mask, weights = (
             Signal(n, reset_less=True),
@@ -309,12 +306,14 @@ class TableFitEngine(wiring.Component):
         last = pipe.delay(going & (place == units - 1), 2, name="ends")
         pairs = [Cat(weights[k : k + 2]) for k in range(0, n, 2)]
         others = {
-            **dict(enumerate(self.offsets)),
             totals * units: mask,
             **{totals * units + 1 + k: pair for k, pair in enumerate(pairs)},
         }
         number_now, chosen = Signal(signed(_BITS)), Signal(_BITS, reset_less=True)
-        m.d.comb += number_now.eq(Mux((late >= n) & (late < n + products), self.sums.o, 0))
+        with m.If(late < head):
+            m.d.comb += number_now.eq(read.data)
+        with m.Elif(late < head + products):
+            m.d.comb += number_now.eq(self.sums.o)
         for which, value in others.items():
             with m.If(late == which):
                 m.d.comb += number_now.eq(value)
@@ -325,7 +324,7 @@ class TableFitEngine(wiring.Component):
             queue.i.valid.eq(last),
         ]
         m.d.comb += queue.i.payload.eq(gathered)
-        self._rows(chosen, pipe.delay(of_sums, 2, name="a_sum"))
+        self._rows(chosen, pipe.delay(of_solver, 2, name="a_sum"))
 
     def _rows(self, chosen, comes) -> None:
         """Sums rounded to float32, a column of the triangle at a time into the solver."""

@@ -5,27 +5,28 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...models.qr.columns import BITS_MAX, Columns
+from ...models.qr.columns import OPERAND as _WIDTH
+from ...models.qr.columns import Columns
 from ...models.qr.table_config import UNIT_BYTES
 from ..arith.pipeline import Pipeline
 from ..index import index
 
 __all__ = ["TableSums", "values_shape"]
 
-#: bits of a value less its offset
-_WIDTH = BITS_MAX + 1
 _BITS = 8 * UNIT_BYTES
 
 
 def values_shape(columns):
-    """A row's features and label less their offsets; `minus`: it goes."""
-    return data.StructLayout({"values": data.ArrayLayout(signed(_WIDTH), columns.n), "minus": 1})
+    """A row's factors behind the 1, as `Columns.split` has them; `minus`: it goes."""
+    values = data.ArrayLayout(signed(_WIDTH), columns.factors - 1)
+    return data.StructLayout({"values": values, "minus": 1})
 
 
 class TableSums(wiring.Component):
     """Adds a aᵀ of each row, a = (1, values), to the sums that were loaded, or takes it from them.
 
-    Golden: `models.qr.columns.add_rows` and `taken`. Lane p has one multiplier of 18 × 18 bits, and holds the sums p, p + gram_lanes, … of the upper triangle,
+    Golden: `models.qr.columns.add_rows`, `remove_rows`.
+    Lane p has one multiplier of 18 × 18 bits, and holds the sums p, p + gram_lanes, … of the upper triangle,
     packed by columns. A row accepted in cycle t occupies the lanes in cycles t + 1 to t + `row_cycles`, in the last of which the next one is accepted; its sums
     can be read from cycle t + `row_cycles` + 3 on.
 
@@ -75,7 +76,7 @@ class TableSums(wiring.Component):
             Const(1, signed(_WIDTH)),
             *(
                 Signal(signed(_WIDTH), name=f"a{k + 1}", reset_less=True)
-                for k in range(self.columns.n)
+                for k in range(self.columns.factors - 1)
             ),
         ]
         m.d.comb += [
@@ -97,7 +98,7 @@ class TableSums(wiring.Component):
         self.chain = [
             Signal(_BITS, name=f"chain{p}", reset_less=True) for p in range(self.columns.gram_lanes)
         ]
-        self.places = [(i, j) for j in range(self.columns.n + 1) for i in range(j + 1)]
+        self.places = [(i, j) for j in range(self.columns.factors) for i in range(j + 1)]
         filled, self.full = index(self.columns.gram_lanes, name="filled"), Signal()
         self.into = index(self.columns.slots, name="into")
         self.out = index(self.columns.slots, name="out")

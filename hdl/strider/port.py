@@ -10,6 +10,7 @@ from ..modules import Submodules
 from ..stream.passing import passed_on
 from .pipeline import program_layout
 from .strider import Strider
+from .tuples import units_members
 
 __all__ = ["AccessPort", "beat_layout", "error_layout"]
 
@@ -61,6 +62,8 @@ class AccessPort(wiring.Component):
         `o.valid` does not depend on `o.ready`.
     error : Out(error_layout())
         The first error in row order, after all tuples before it; stays until `flush`. Nothing is output after it.
+    units : In
+        Of `Limbs` alone: `tuples.units_members`. They outlive a flush.
     tuples, skipped, stalls : Out(32)
         Tuples delivered; tuples left out (invisible, or NULL or NaN under the policy "skip"; pages ahead of `o` included); cycles in which `o`
         waited for `o.ready`.
@@ -83,13 +86,14 @@ class AccessPort(wiring.Component):
                 "tuples": Out(32),
                 "skipped": Out(32),
                 "stalls": Out(32),
+                **units_members(config),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.core = core = ResetInserter(self.flush)(_Core(self.config, self.parts))
-        for name in ("pages", "first_block", "block_stride", "flush"):
+        for name in ("pages", "first_block", "block_stride", "flush", *units_members(self.config)):
             m.d.comb += getattr(core, name).eq(getattr(self, name))
         m.d.comb += [
             core.word.eq(self.i.payload),
@@ -147,6 +151,7 @@ class _Core(wiring.Component):
                 "tuples": Out(32),
                 "skipped": Out(32),
                 "stalls": Out(32),
+                **units_members(config),
             }
         )
 
@@ -171,6 +176,7 @@ class _Core(wiring.Component):
                 beat=beat,
                 read=read & (turn == w),
                 take=take & (turn == w),
+                **{name: getattr(self, name) for name in units_members(config)},
             )
             for w in range(count)
         ]

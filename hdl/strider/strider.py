@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from .pipeline import StriderPipeline, program_layout
-from .tuples import TupleBuffer, item_bits
+from .tuples import TupleBuffer, item_bits, units_members
 
 __all__ = ["Strider"]
 
@@ -24,7 +24,7 @@ class Strider(wiring.Component):
     -------
     word, write, program, program_length : In, freed : Out
         As of `StriderPipeline`.
-    ready, end, error, void, lanes, skipped : Out, beat, read, take : In
+    ready, end, error, void, lanes, skipped : Out, beat, read, take, units : In
         As of `TupleBuffer`.
     code : Out(8), line : Out(13), item : Out(item_bits(config))
         With `error`: what, at which line pointer, and of a value its flat position, counted from 1.
@@ -52,6 +52,7 @@ class Strider(wiring.Component):
                 "read": In(1),
                 "take": In(1),
                 "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
+                **units_members(config),
             }
         )
 
@@ -64,7 +65,7 @@ class Strider(wiring.Component):
         m.d.comb += pipeline.room.eq(buffer.room)
         for name in ("taken", "tag", "window"):
             m.d.comb += getattr(buffer, name).eq(getattr(pipeline, name))
-        for name in ("beat", "read", "take"):
+        for name in ("beat", "read", "take", *units_members(self.config)):
             m.d.comb += getattr(buffer, name).eq(getattr(self, name))
         for name in ("ready", "end", "error", "void", "skipped", "lanes"):
             m.d.comb += getattr(self, name).eq(getattr(buffer, name))

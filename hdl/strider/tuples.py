@@ -8,6 +8,7 @@ from amaranth.utils import bits_for
 from ...models.heap.schema import TYPES
 from ...models.numerics.convert import in_order
 from ...models.numerics.latency import convert_latency
+from ...models.numerics.limbs import LIMBS_MAX, OFFSET_BITS, SHIFT_BITS, UNIT_BITS, Limbs
 from ...models.strider.errors import PageError
 from ...models.strider.isa import FIXED_TYPES, Op
 from ..apart import APART
@@ -16,12 +17,28 @@ from ..modules import module_name
 from .decode import Kind, beat_bits, page_bits, tag_layout
 from .pipeline import policy_layout
 
-__all__ = ["TupleBuffer", "item_bits"]
+__all__ = ["TupleBuffer", "item_bits", "units_members"]
 
 
 def item_bits(config):
     """Bits of a value's flat position, counted from 1."""
     return (config.beats * config.lanes).bit_length()
+
+
+def units_members(config):
+    """What conversions to `Limbs` are told before the first page: of each flat position its offset (`kind` 0), then its unit: the shift,
+    above it the code of what older rows hold there (`models.qr.table_memory`). Nothing in other formats."""
+    if not isinstance(config.format, Limbs):
+        return {}
+    layout = data.StructLayout(
+        {
+            "write": 1,
+            "kind": 1,
+            "place": range(max(2, config.beats * config.lanes)),
+            "number": UNIT_BITS,
+        }
+    )
+    return {"units": In(layout)}
 
 
 def unfit_layout(config):
@@ -62,6 +79,8 @@ class TupleBuffer(wiring.Component):
         The oldest slot is done with.
     skipped : Out(1)
         A pulse for each tuple left out.
+    units : In
+        As `units_members` says.
     """
 
     def __init__(self, config, parts):
@@ -86,6 +105,7 @@ class TupleBuffer(wiring.Component):
                 "lanes": Out(data.ArrayLayout(unsigned(config.format.width), config.lanes)),
                 "take": In(1),
                 "skipped": Out(1),
+                **units_members(config),
             }
         )
 
@@ -228,6 +248,9 @@ class TupleBuffer(wiring.Component):
                 with m.If(tag.type == FIXED_TYPES.index(name)):
                     m.d.comb += [raw.eq(value), choice.eq(n)]
             name = module_name("convert", *types, config.format.name)
+            units, older = self._units(m, k)
+            if older is not None and k == 0:
+                constant = older
             made = self.parts.instance(
                 m,
                 f"convert{k}",
@@ -235,6 +258,7 @@ class TupleBuffer(wiring.Component):
                 lambda types=types: pg_converter(types, config.format),
                 i=raw,
                 **({"type": choice} if len(types) > 1 else {}),
+                **units,
             )
             made = Cat(made["o"], made["over"], made["nan"])
             for _ in range(config.depth - convert_latency(types, config.format)):
@@ -247,6 +271,46 @@ class TupleBuffer(wiring.Component):
             overs.append(made[-2])
             nans.append(made[-1])
         return codes, overs, nans
+
+    def _units(self, m, k):
+        """The unit of what converter k has begun a cycle before, and the code, at the end of its stages, of what older rows hold there."""
+        config = self.config
+        if not isinstance(config.format, Limbs):
+            return {}, None
+        places = config.beats * config.lanes
+        place = Signal.like(self.units.place, name=f"place{k}")
+        flat = _times(self.tag.beat, config.lanes) + self.tag.lane + k
+        m.d.comb += place.eq(Mux(flat < places, flat, 0))
+        found = []
+        for kind in (0, 1):
+            m.submodules[f"units{k}_{kind}"] = store = memory.Memory(
+                shape=UNIT_BITS, depth=max(2, places), init=[], attrs=APART
+            )
+            write, read = store.write_port(), store.read_port()
+            m.d.comb += [
+                write.addr.eq(self.units.place),
+                write.data.eq(self.units.number),
+                write.en.eq(self.units.write & (self.units.kind == kind)),
+                read.addr.eq(place),
+            ]
+            found.append(read.data)
+        late = Signal.like(place, name=f"late{k}")
+        limbs = Signal(range(LIMBS_MAX + 1), name=f"limbs{k}")
+        m.d.sync += late.eq(place)
+        with m.Switch(late):
+            for number, count in enumerate(config.format.limbs):
+                with m.Case(number):
+                    m.d.comb += limbs.eq(count)
+        older = found[1][SHIFT_BITS:][: config.format.width]
+        for n in range(config.depth - 1):
+            later = Signal(len(older), name=f"older{k}_{n}")
+            m.d.sync += later.eq(older)
+            older = later
+        return {
+            "offset": found[0][:OFFSET_BITS],
+            "shift": found[1][:SHIFT_BITS],
+            "limbs": limbs,
+        }, older
 
     def _store(self, m, tag, codes, error, void):
         """Turn the codes to their lanes, write them in the next cycle, and make the slot known in the cycle after."""

@@ -9,9 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .formats import Codes, Fixed, Float, Format
+from .limbs import Limbs
 from .policy import Unfit
 
-__all__ = ["PG_BITS", "STORED", "convert", "from_pg", "in_order", "may_be_unfit", "unfit"]
+__all__ = [
+    "PG_BITS",
+    "STORED",
+    "convert",
+    "from_pg",
+    "in_order",
+    "may_be_unfit",
+    "numbers_of",
+    "unfit",
+]
 
 #: Types that convert, in the order in which hardware numbers them, and the bits of their stored values.
 PG_BITS: dict[str, int] = {
@@ -41,7 +51,7 @@ def in_order(pgtypes: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in PG_BITS if name in pgtypes)
 
 
-def from_pg(pgtype: str, raw: ArrayLike, format: Format) -> Codes:
+def from_pg(pgtype: str, raw: ArrayLike, format: Format, places: ArrayLike = 0) -> Codes:
     """Codes of stored PostgreSQL values.
 
     Parameters
@@ -52,6 +62,9 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format) -> Codes:
         Unsigned little-endian patterns of the values; `uint64` where the type has 64 bits. Bits above the type's width are not looked at.
     format
         Rounds to nearest even. A `Fixed` saturates, infinities too, and NaN becomes 0. A subnormal float4 or float8 reads as zero.
+        `Limbs` saturate, have subnormals, and take what is not finite as 0.
+    places
+        Flat positions that the values go to, for `Limbs`.
 
     Raises
     ------
@@ -60,6 +73,8 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format) -> Codes:
     """
     in_order([pgtype])
     bits = np.asarray(raw).astype(np.uint64)
+    if isinstance(format, Limbs):
+        return format.to_codes(format.quantised(numbers_of(pgtype, bits), places)[0])
     if format is STORED:
         negative = pgtype.startswith("float") and 1 << PG_BITS[pgtype] - 1
         return np.where(bits == np.uint64(negative), 0, bits).view(np.int64)
@@ -79,7 +94,18 @@ def from_pg(pgtype: str, raw: ArrayLike, format: Format) -> Codes:
     )
 
 
-def unfit(pgtype: str, raw: ArrayLike, format: Format) -> NDArray[np.uint8]:
+def numbers_of(pgtype: str, bits: NDArray[np.uint64]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """The numbers of stored patterns, exactly: int64 of booleans and integers, float64 of the others."""
+    if pgtype == "bool":
+        return ((bits & np.uint64(0xFF)) != 0).astype(np.int64)
+    if pgtype == "float4":
+        narrow = np.ascontiguousarray(bits.astype(np.uint32)).view(np.float32)
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return narrow.astype(np.float64).reshape(bits.shape)
+    return _reals(pgtype, bits) if pgtype == "float8" else _integers(pgtype, bits)
+
+
+def unfit(pgtype: str, raw: ArrayLike, format: Format, places: ArrayLike = 0) -> NDArray[np.uint8]:
     """How each value, given as for `from_pg`, fits in `format`: the numbers of `policy.Unfit`.
 
     Raises ValueError for a type that does not convert.
@@ -87,6 +113,10 @@ def unfit(pgtype: str, raw: ArrayLike, format: Format) -> NDArray[np.uint8]:
     in_order([pgtype])
     bits = np.asarray(raw).astype(np.uint64)
     found = np.zeros(bits.shape, np.uint8)
+    if isinstance(format, Limbs):
+        _, beyond, special = format.quantised(numbers_of(pgtype, bits), places)
+        found[beyond], found[special] = Unfit.OVERFLOW, Unfit.NAN
+        return found
     if pgtype.startswith("float"):
         values = _reals(pgtype, bits)
         special = np.isnan(values) if isinstance(format, Fixed) else ~np.isfinite(values)
@@ -108,6 +138,8 @@ def unfit(pgtype: str, raw: ArrayLike, format: Format) -> NDArray[np.uint8]:
 def may_be_unfit(pgtype: str, format: Format) -> tuple[bool, bool]:
     """Return whether a value of the type can overflow, and whether it can be no number."""
     in_order([pgtype])
+    if isinstance(format, Limbs):
+        return True, pgtype.startswith("float")
     if pgtype == "bool":
         return bool(_beyond(np.ones(1), format)[0]), False
     if pgtype.startswith("int"):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from .convert import PG_BITS, in_order
 from .formats import Fixed, Float, Format
+from .limbs import Limbs
 
 __all__ = [
     "Cost",
@@ -211,6 +212,8 @@ def _widths(pgtypes: Collection[str]) -> tuple[int, int]:
 def convert_latency(pgtypes: Collection[str], format: Format) -> int:
     """Depth of the converter from any of these PostgreSQL types (`bool int2 int4 int8 float4 float8`)."""
     integer, real = _widths(pgtypes)
+    if isinstance(format, Limbs):
+        return 5
     if format.is_float:
         return 4 if integer else 2
     return 3 if real else 1
@@ -220,6 +223,8 @@ def convert_cost(pgtypes: Collection[str], format: Format) -> Cost:
     """Estimated size of that converter."""
     integer, real = _widths(pgtypes)
     w = format.width
+    if isinstance(format, Limbs):
+        return Cost(700 + 4 * w, 420 + w)
     if format.is_float:
         return Cost(12 * integer + real + 2 * w, 2 * integer + real + w)
     return Cost(2 * integer + 2 * real + (10 if real else 2) * w, (5 if real else 1) * w)

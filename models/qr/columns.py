@@ -1,39 +1,39 @@
-"""Least squares over numeric columns with method `gram`: values in fixed point, sums in exact integers, so that rows come and go for ever without drift.
+"""Least squares over numeric columns: each in a unit of its own, sums in exact integers, so that rows come and go for ever without drift.
 
-A row's features and label are rounded to integers of a format `fixed:I,F` (units of 2**-F), and less offsets of as many bits,
-about the columns' means at the first fit and when the means have moved away (`needs_recentring`, `recentre`): a has 18 bits, what
-one multiplier block of the parts takes. Formats of at most 17 bits always fit; in a wider one a value may lie too far from its column's offset
-(`first_beyond`), which ends the run. Wide formats are for columns far from 0 whose values lie close together.
-The sums over a aᵀ, a = (1, features, label), have 64 bits: with at most 2**23 rows none overflows. A refit adds and takes rows; the weights depend on offsets
-and sums alone, so they are those of a fit of all rows with the same offsets, bit for bit. Elimination, rank rule and solves are those of `factor`, in float32.
+A value is q = nearest(x / 2**shift) − offset (`numerics.limbs`), in limbs of 17 bits. Limbs are columns to the sums: over a aᵀ,
+a = (1, highest limb of each feature, of the label, then the lower limbs, by column and from the highest one down), whose factors have
+18 bits, what one multiplier block of the parts takes. With at most 2**23 rows no sum of 64 bits overflows. The host joins limbs in
+Python's integers (`Totals.joined`), so that sums over products of q are exact as well.
 
-The fit is that of the rounded values. `least_squares` solves the same sums exactly: those are the weights that a user gets.
+A refit adds and takes rows. When the rows' means have moved away from the offsets (`needs_recentring`), the sums are moved exactly
+(`recentre`), by whole units of the highest limbs. Float32 weights of the highest limbs are solved beside them, with the elimination,
+rank rule and solves of `factor`: those are the device's. What a user gets is the host's (`host.least_squares`).
 The hardware is `hdl.qr.table_engine`, its memory is in `table_memory`, its cycles are in `table_cycles`.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics.fixedpoint import Fixed
-from ..numerics.formats import Codes, parse_format
+from ..numerics.formats import Codes
+from ..numerics.limbs import LIMB, Limbs
 from . import factor
 from .arith import codes, from_integer, numbers
 from .job import Integers
 
 __all__ = [
-    "BITS_MAX",
+    "OPERAND",
     "ROWS_MAX",
     "Columns",
     "Solution",
     "Totals",
     "add_rows",
-    "decode_solution",
-    "first_beyond",
     "initial_totals",
     "needs_recentring",
     "recentre",
@@ -41,46 +41,57 @@ __all__ = [
     "solve",
 ]
 
-#: most bits of a value, its sign included, for which no value less its offset has more than 18
-BITS_MAX = 17
+#: bits of a factor
+OPERAND = LIMB + 1
 #: most rows
 ROWS_MAX = 1 << 23
-#: rows whose sums are exact in float64, where BLAS is quick: 2**(2 · 18 + 17) is no more than 2**53
+#: rows whose sums are exact in float64, where BLAS is quick: 2**(2 · 17 + 17) is no more than 2**53
 _CHUNK = 1 << 17
 
 
 @dataclass(frozen=True)
 class Columns:
-    """An engine for `n` columns, the bias among them (2 to 64), of values in `format_name`.
+    """An engine for columns of so many `limbs`: those of each feature, then the label's (2 to 64 in all).
 
-    `gram_lanes`: products a cycle of the (n + 1) (n + 2) / 2 that a row takes with its label.
+    `gram_lanes`: products a cycle of those that a row takes.
     """
 
-    n: int
-    format_name: str = "fixed:8,8"
+    limbs: tuple[int, ...]
     gram_lanes: int = 8
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "limbs", tuple(self.limbs))
         if not 2 <= self.n <= 64 or not 1 <= self.gram_lanes <= self.products:
             raise ValueError(f"no such engine: {self}")
-        if not isinstance(self.format, Fixed):
-            raise ValueError(f"values are fixed point, not {self.format_name}")
 
     @property
-    def format(self) -> Fixed:
-        made = parse_format(self.format_name)
-        if not isinstance(made, Fixed):
-            raise ValueError(f"values are fixed point, not {self.format_name}")
-        return made
+    def n(self) -> int:
+        """Columns of a row with its label; as many as there are weights, the bias's among them."""
+        return len(self.limbs)
+
+    @cached_property
+    def format(self) -> Limbs:
+        return Limbs(self.limbs)
+
+    @cached_property
+    def operands(self) -> tuple[tuple[int, int], ...]:
+        """Column and limb of each of a's factors but the 1."""
+        low = ((k, i) for k, count in enumerate(self.limbs) for i in range(count - 2, -1, -1))
+        return (*((k, count - 1) for k, count in enumerate(self.limbs)), *low)
 
     @property
-    def wide(self) -> bool:
-        """Whether a value may lie too far from its offset: the hardware looks at each."""
-        return self.format.width > BITS_MAX
+    def factors(self) -> int:
+        """Factors of a row, the 1 among them."""
+        return 1 + sum(self.limbs)
 
     @property
     def products(self) -> int:
         """Products that a row takes."""
+        return self.factors * (self.factors + 1) // 2
+
+    @property
+    def solved(self) -> int:
+        """Of these the first so many are of highest limbs: the solver's."""
         return (self.n + 1) * (self.n + 2) // 2
 
     @property
@@ -94,61 +105,91 @@ class Columns:
         return self.slots
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"limbs": list(self.limbs), "gram_lanes": self.gram_lanes}
+
+    def split(self, q: Integers) -> Integers:
+        """Return the factors of rows of integers q (m, n), behind the 1: int64 (m, factors − 1)."""
+        found = np.empty((len(q), len(self.operands)), dtype=np.int64)
+        for at, (column, limb) in enumerate(self.operands):
+            part = q[:, column] >> LIMB * limb
+            top = limb == self.limbs[column] - 1
+            found[:, at] = part if top else part & ((1 << LIMB) - 1)
+        return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Totals:
-    """What a refit goes on from: int64 `offsets` of features and label (n,), `rows`, and the sums over a aᵀ, int64 (n + 1, n + 1), upper triangle."""
+    """What a refit goes on from: int64 `offsets` and `shifts` of features and label (n,), and the sums over a aᵀ, int64 (factors,
+    factors), upper triangle."""
 
+    columns: Columns
+    shifts: Integers
     offsets: Integers
-    rows: int
     sums: Integers
+
+    @property
+    def rows(self) -> int:
+        return int(self.sums[0, 0])
+
+    @property
+    def format(self) -> Limbs:
+        """The columns' format, with these units."""
+        return self.columns.format.of(self.shifts.tolist(), self.offsets.tolist())
+
+    @cached_property
+    def joined(self) -> NDArray[np.object_]:
+        """The sums over products of (1, q of features and label), Python's integers (n + 1, n + 1), both triangles."""
+        full = _both(self.sums)
+        join = np.zeros((len(full), self.columns.n + 1), dtype=object)
+        join[0, 0] = 1
+        for at, (column, limb) in enumerate(self.columns.operands, 1):
+            join[at, column + 1] = 1 << LIMB * limb
+        return np.asarray(join.T @ full @ join, dtype=object)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights as float32 codes (n,) of features less offsets, bias first; `mask`: columns that have one; `values`: for features as they are, float64 (n,)."""
+    """Float32 codes (n,) of weights of highest limbs, the bias first; `mask`: columns that have one."""
 
     weights: Codes
     mask: NDArray[np.bool_]
-    values: NDArray[np.float64]
+
+    def values(self, totals: Totals) -> NDArray[np.float64]:
+        """Return the weights for features as they are, the bias first, float64 (n,)."""
+        real, columns = numbers(self.weights).astype(np.float64), totals.columns
+        if not totals.rows:
+            return np.zeros(columns.n)
+        units = totals.shifts + LIMB * (np.array(columns.limbs) - 1)
+        weights = np.ldexp(real[1:], units[-1] - units[:-1])
+        means = np.ldexp(totals.offsets.astype(np.float64), totals.shifts)
+        bias = np.ldexp(real[0], int(units[-1])) + means[-1] - weights @ means[:-1]
+        return np.concatenate([[bias], weights])
 
 
-def initial_totals(rows: Integers) -> Totals:
-    """Return empty totals with the offsets for rows int64 (m, n): features, then the label; 0 where there are none."""
-    means = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
-    return Totals(
-        np.rint(means).astype(np.int64), 0, np.zeros((rows.shape[1] + 1,) * 2, dtype=np.int64)
-    )
-
-
-def first_beyond(offsets: Integers, rows: Integers) -> tuple[int, int] | None:
-    """Return the first row, and its first value, that less its offset has more than 18 bits."""
-    wide = np.argwhere((rows - offsets + (1 << BITS_MAX)) >> BITS_MAX + 1)
-    return None if not len(wide) else (int(wide[0, 0]), int(wide[0, 1]))
+def initial_totals(columns: Columns, shifts: Sequence[int], offsets: Sequence[int]) -> Totals:
+    """Return empty totals in these units."""
+    units = (np.array(of, dtype=np.int64) for of in (shifts, offsets))
+    return Totals(columns, *units, np.zeros((columns.factors,) * 2, dtype=np.int64))
 
 
 def add_rows(totals: Totals, rows: Integers) -> Totals:
-    """Return the totals with more rows. Raises ValueError beyond `ROWS_MAX`."""
+    """Return the totals with more rows, int64 (m, n): nearest(x / 2**shift), less no offset. Raises ValueError beyond `ROWS_MAX`."""
     if totals.rows + len(rows) > ROWS_MAX:
         raise ValueError(f"{totals.rows + len(rows)} rows are more than the sums hold: {ROWS_MAX}")
-    return Totals(totals.offsets, totals.rows + len(rows), totals.sums + _sums(totals, rows))
+    return replace(totals, sums=totals.sums + _sums(totals, rows))
 
 
 def remove_rows(totals: Totals, rows: Integers) -> Totals:
     """Return the totals without rows that are among theirs."""
-    return Totals(totals.offsets, totals.rows - len(rows), totals.sums - _sums(totals, rows))
+    return replace(totals, sums=totals.sums - _sums(totals, rows))
 
 
 def needs_recentring(totals: Totals) -> bool:
-    """Whether the rows' means have gone so far from the offsets that digits are lost: of some column's sum of squares more than a quarter is its mean's. Up to
-    there the rank rule, which compares with that sum, is at most a third stricter than with offsets that are the means.
-
-    Right behind `initial_totals` and `recentre` they have not: offsets are then within a half of the means.
+    """Whether the rows' means have gone so far from the offsets that digits are lost: of some highest limb's sum of squares more than
+    a quarter is its mean's. Up to there the rank rule, which compares with that sum, is at most a third stricter than with offsets that are the means.
     """
     rows = totals.rows
-    for k in range(1, len(totals.sums)):
+    for k in range(1, totals.columns.n + 1):
         total, square = int(totals.sums[0, k]), int(totals.sums[k, k])
         if 2 * abs(total) > rows and 4 * total * total > rows * square:
             return True
@@ -156,42 +197,38 @@ def needs_recentring(totals: Totals) -> bool:
 
 
 def recentre(totals: Totals) -> Totals:
-    """Return the totals of the same rows, exactly, with offsets that are their rounded means."""
-    full = np.triu(totals.sums).astype(object)
-    full = full + np.triu(full, 1).T  # Python integers: products of sums are longer than 64 bits
-    rows = totals.rows
-    moved = np.array(
-        [0, *((2 * total + rows) // (2 * rows) for total in full[0, 1:])], dtype=object
-    )
+    """Return the totals of the same rows, exactly, with offsets near their means: highest limbs move by whole units, lower ones stay."""
+    full, rows, columns = _both(totals.sums), totals.rows, totals.columns
+    moved = np.array([0] * columns.factors, dtype=object)
+    moved[1 : columns.n + 1] = [
+        (2 * total + rows) // (2 * rows) for total in full[0, 1 : columns.n + 1]
+    ]
     sums = (
         full - np.outer(full[0], moved) - np.outer(moved, full[0]) + rows * np.outer(moved, moved)
     )
-    return Totals(totals.offsets + moved[1:].astype(np.int64), rows, np.triu(sums).astype(np.int64))
+    units = moved[1 : columns.n + 1] * [1 << LIMB * (n - 1) for n in columns.limbs]
+    offsets = totals.offsets + units.astype(np.int64)
+    return replace(totals, offsets=offsets, sums=np.triu(sums).astype(np.int64))
+
+
+def _both(sums: Integers) -> NDArray[np.object_]:
+    """Both triangles, in Python's integers: products of sums are longer than 64 bits."""
+    full = np.triu(sums).astype(object)
+    return np.asarray(full + np.triu(full, 1).T)
 
 
 def _sums(totals: Totals, rows: Integers) -> Integers:
-    a = np.ones((len(rows), rows.shape[1] + 1))
-    a[:, 1:] = rows - totals.offsets
-    found = np.zeros((a.shape[1],) * 2, dtype=np.int64)
-    for at in range(0, len(a), _CHUNK):
-        part = a[at : at + _CHUNK]
-        found += (part.T @ part).astype(np.int64)
+    columns = totals.columns
+    found = np.zeros((columns.factors,) * 2, dtype=np.int64)
+    for at in range(0, len(rows), _CHUNK):
+        part = columns.split(rows[at : at + _CHUNK] - totals.offsets)
+        a = np.column_stack([np.ones(len(part)), part.astype(np.float64)])
+        found += (a.T @ a).astype(np.int64)
     return np.triu(found)
 
 
-def solve(totals: Totals, fmt: Fixed) -> Solution:
-    """Return the weights: AᵀA rounded to float32 once and eliminated, c likewise, two triangular solves (`factor`)."""
-    d, u, keep = factor.eliminate(totals.sums[:-1, :-1])
-    return decode_solution(
-        totals, codes(factor.solve(d, u, keep, from_integer(totals.sums[:-1, -1]))), keep, fmt
-    )
-
-
-def decode_solution(
-    totals: Totals, weights: Codes, mask: NDArray[np.bool_], fmt: Fixed
-) -> Solution:
-    """Return the solution that these codes are, its values for features as they are."""
-    real = numbers(weights).astype(np.float64)
-    offsets = totals.offsets * 2.0**-fmt.fraction_bits
-    bias = real[0] * 2.0**-fmt.fraction_bits + offsets[-1] - float(real[1:] @ offsets[:-1])
-    return Solution(weights, mask, np.concatenate([[bias if totals.rows else 0.0], real[1:]]))
+def solve(totals: Totals) -> Solution:
+    """Return the device's weights: the sums over highest limbs rounded to float32 once and eliminated, two triangular solves (`factor`)."""
+    n = totals.columns.n
+    d, u, keep = factor.eliminate(totals.sums[:n, :n])
+    return Solution(codes(factor.solve(d, u, keep, from_integer(totals.sums[:n, n]))), keep)

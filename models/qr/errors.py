@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import HardwareCode
 
-__all__ = ["ColumnsError", "FitError"]
+__all__ = ["FitError"]
 
 
 class FitError(HardwareCode):
@@ -27,17 +27,4 @@ class FitError(HardwareCode):
         "rows were removed from a triangular factor, which cannot forget them",
         "",
         "E817",
-    )
-
-
-class ColumnsError(HardwareCode):
-    """What stopped a fit over columns, beside what Striders find; `block` of the report counts the
-    rows that came (or went) before the one meant."""
-
-    FIT_RANGE = (
-        88,
-        "a value lies too far from its column's offset for the sums",
-        "compile the kernel for this table, whose range sets the number format; "
-        "or give one with fewer fraction bits: --format",
-        "E843",
     )

@@ -20,7 +20,6 @@ from ..strider.layout import Source, TupleLayout
 from ..strider.program import port_config
 from .columns import Columns
 from .config import FitPlan
-from .errors import ColumnsError
 from .shell import ADDRESS_BITS
 
 __all__ = ["AHEAD", "UNIT_BYTES", "Segment", "TableFitPlan", "layout", "register_map"]
@@ -50,7 +49,7 @@ class TableFitPlan:
             1,
         ) or self.walk.format != self.columns.format:
             raise ValueError(
-                "the Striders must give a row's features and label in one beat, in the columns' format"
+                "the Striders must give a row's features and label in one beat, in the columns' limbs"
             )
 
     @cached_property
@@ -98,7 +97,18 @@ class TableFitPlan:
 
     @property
     def totals_words(self) -> int:
-        return -(-(self.columns.n + self.columns.products) // self.units)
+        return -(-(self.head + self.columns.products) // self.units)
+
+    @property
+    def head(self) -> int:
+        """Numbers before the sums: an offset and a unit of each column."""
+        return 2 * self.columns.n
+
+    @cached_property
+    def inserts(self) -> bool:
+        """Whether rows older than a column hold a value there that pages do not store."""
+        schema = self.walk.schema
+        return any(schema.columns[k].missing is not None for k in self.walk.used)
 
     @property
     def answer_words(self) -> int:
@@ -161,5 +171,5 @@ def register_map(design: int = 0) -> RegisterMap:
         ],
         [Monitor("tuples"), Monitor("words")],
         design,
-        errors=(PageError, ColumnsError),
+        errors=(PageError,),
     )

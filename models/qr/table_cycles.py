@@ -83,7 +83,7 @@ def machine_bound(
     """
     columns, rows = engine.columns, sum(segment.rows for segment in segments)
     read = sum(segment.pages for segment in segments) * engine.walk.schema.page_size
-    read += UNIT_BYTES * (columns.n + columns.products)
+    read += UNIT_BYTES * (engine.head + columns.products)
     wide, timing = widest(part, memory)
     products = [(rows * (columns.products - 1), [(18, 18, False)])]
     return Machine.of(wide, timing, read // wide.bus_bytes, products, _chain(engine, memory))
@@ -97,7 +97,7 @@ def _loaded(engine: TableFitPlan, reader: Reader, address: int) -> int:
     for _ in range(words):
         ready = reader.accept(ready) + units
     filler = columns.slots * columns.gram_lanes - columns.products
-    used = (columns.n + columns.products - 1) % units + 1
+    used = (engine.head + columns.products - 1) % units + 1
     return ready - units + used + filler + 1
 
 
@@ -182,17 +182,17 @@ def _written(engine: TableFitPlan, memory: Ports, first: int, address: int) -> i
 def _solved(engine: TableFitPlan, starts: list[int]) -> int:
     """Return the cycle from which on the weights are there, when the words of the totals were begun in these cycles."""
     later = tuple(start - starts[0] for start in starts)
-    return starts[0] + _solving(engine.solver, engine.columns.n, engine.units, later)
+    return starts[0] + _solving(engine.solver, engine.columns.n, engine.head, engine.units, later)
 
 
 @lru_cache(maxsize=256)
-def _solving(config: FitPlan, n: int, units: int, starts: tuple[int, ...]) -> int:
+def _solving(config: FitPlan, n: int, head: int, units: int, starts: tuple[int, ...]) -> int:
     """Return `_solved` for words of which the first was begun in cycle 0: plans that differ before the solver have it in common."""
     solver = Solver(config, lambda cycle: None)
     now = entry = 0
     for column in range(n + 1):
         entry += column + 1
-        last = n + (entry if column < n else entry - 1) - 1  # not the label's square
+        last = head + (entry if column < n else entry - 1) - 1  # not the label's square
         now = starts[last // units] + last % units + CHOOSE + CONVERT + 1
         solver.look(now)
         solver.load(now, 0, n, column == n)

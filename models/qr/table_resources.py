@@ -8,14 +8,12 @@ from ..numerics.latency import convert_cost, cost
 from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..strider import resources as strider
 from ..target import Target
-from .columns import BITS_MAX, Columns
+from .columns import OPERAND
 from .table_config import AHEAD, UNIT_BYTES, TableFitPlan
 
 __all__ = ["COEFFICIENTS", "estimate", "features", "flops", "memories"]
 
 _BITS = 8 * UNIT_BYTES
-#: bits of a factor of a product
-_FACTOR = 18
 #: look-up tables of one of each kind of thing that `features` counts, but for the Striders'; benchmarks/fit_estimates.py compares
 COEFFICIENTS = {
     "device": DEVICE,
@@ -27,11 +25,6 @@ COEFFICIENTS = {
     "operands": 0.75,
     "units": 0.91,
     "cells": 4.4,
-    # of formats whose values may lie too far from an offset: synthesised apart, with 2 to 10 columns
-    # of 24 and 32 bits, less the same with 17
-    "range": 72.0,
-    "range_column": 7.8,
-    "range_bit": 1.4,
 }
 
 
@@ -46,14 +39,10 @@ def _memories(engine: TableFitPlan) -> list[tuple[int, Storage]]:
     sums = [(columns.gram_lanes, Storage(_BITS, columns.slots))] if columns.slots > 1 else []
     return [
         *sums,
+        (1, Storage(_BITS, engine.head)),
         (1, Storage(8 * engine.bus_bytes, AHEAD)),
         (engine.solver.lanes + 1, Storage(32, places, apart=True)),
     ]
-
-
-def _further_bits(columns: Columns) -> int:
-    """Return the bits of a row beyond those that a product takes: they are subtracted and looked at."""
-    return columns.n * max(0, columns.format.width - BITS_MAX)
 
 
 def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
@@ -68,13 +57,10 @@ def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
         "shell": 1,
         "engine": 1,
         "bus": 8 * engine.bus_bytes,
-        "column": columns.n,
+        "column": columns.factors - 1,
         "lane": columns.gram_lanes,
-        "operands": columns.gram_lanes * 2 * _FACTOR * (columns.slots - 1),
+        "operands": columns.gram_lanes * 2 * OPERAND * (columns.slots - 1),
         "cells": cells,
-        "range": int(columns.wide),
-        "range_column": columns.n * columns.wide,
-        "range_bit": _further_bits(columns),
         "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut,
     }
 
@@ -89,12 +75,9 @@ def flops(engine: TableFitPlan, target: Target) -> float:
         strider.flops(engine.port)
         + around
         + 94 * engine.bus_bytes
-        + 432 * columns.n
+        + 432 * (columns.factors - 1)
         + 150 * columns.gram_lanes
         + 1.66 * units
-        # offsets, and the place of the first value that is too far from its own
-        + _further_bits(columns)
-        + 33 * columns.wide
     )
 
 
@@ -119,7 +102,7 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
     )
     constant = columns.slots == 1  # one lane counts rows, a product of constants
     dsp = (columns.gram_lanes - constant) * multiplier_blocks(
-        [(_FACTOR, _FACTOR, False)], family
+        [(OPERAND, OPERAND, False)], family
     ) + floats
     return Resources(
         round(lut),

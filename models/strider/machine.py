@@ -303,10 +303,12 @@ class Machine:
         size = TYPES[name].length
         raw = np.frombuffer(self.page.bytes(at, count * size), f"<u{size}")
         if self.judges:
-            self.fits += unfit(name, raw, self.config.format).tolist()
-            self.delivered += range(position, position + count)
+            places = np.arange(position, position + count)
+            self.fits += unfit(name, raw, self.config.format, places).tolist()
+            self.delivered += places.tolist()
         if self.deliver:
-            values[position : position + count] = from_pg(name, raw, self.config.format)
+            places = np.arange(position, position + count)
+            values[places] = from_pg(name, raw, self.config.format, places)
 
     def _judge_values(self) -> bool:
         """Whether a NaN leaves the tuple out; raises where a value is an error."""

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ..heap.page import align, pagesize_version
 from ..heap.schema import TYPES, ColumnType
 from ..heap.values import DTYPES
-from ..numerics.convert import from_pg, unfit
+from ..numerics.convert import from_pg, numbers_of, unfit
+from ..numerics.limbs import Limbs
 from ..numerics.policy import Unfit
 from .config import PortConfig, WalkConfig
 from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, encode, short_possible
@@ -26,6 +27,7 @@ __all__ = [
     "generate",
     "missing_codes",
     "missing_fits",
+    "missing_numbers",
     "needed",
     "port_config",
 ]
@@ -47,13 +49,37 @@ def missing_codes(walk: WalkConfig, index: int) -> Any:
     raw = _missing(walk, index)
     if raw is None:
         return None
-    return np.asarray(from_pg(walk.element(index), raw, walk.format), dtype=np.int64)
+    codes = from_pg(walk.element(index), raw, walk.format, _landing(walk, index, len(raw)))
+    return np.asarray(codes, dtype=np.int64)
 
 
 def missing_fits(walk: WalkConfig, index: int) -> NDArray[np.uint8] | None:
     """How the numbers of `missing_codes` fit in the format (`numerics.policy.Unfit`)."""
     raw = _missing(walk, index)
-    return None if raw is None else unfit(walk.element(index), raw, walk.format)
+    if raw is None:
+        return None
+    return unfit(walk.element(index), raw, walk.format, _landing(walk, index, len(raw)))
+
+
+def missing_numbers(walk: WalkConfig, index: int, element: int) -> int | float | None:
+    """Return the number that an element of column `index` has in rows older than the column, None where that is none."""
+    raw = _missing(walk, index)
+    if raw is None:
+        return None
+    one = raw[element if walk.schema.columns[index].is_array else 0]
+    number: int | float = numbers_of(walk.element(index), np.atleast_1d(one).astype(np.uint64))[
+        0
+    ].item()
+    return number
+
+
+def _landing(walk: WalkConfig, index: int, elements: int) -> NDArray[np.int64]:
+    """Return the flat positions of column `index`'s elements; 0 for those that nobody uses."""
+    places = np.zeros(elements, np.int64)
+    for source in walk.sources(index):
+        first = source.first if walk.schema.columns[index].is_array else 0
+        places[first : first + source.count] = source.position + np.arange(source.count)
+    return places
 
 
 def _missing(walk: WalkConfig, index: int) -> Any:
@@ -258,7 +284,8 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
             for source in sources:
                 for k in range(source.count):
                     element = source.first + k if kind.length < 0 else 0
-                    value = int(constants[element])
+                    # integers in units of a column: hardware is told them before a run
+                    value = 0 if isinstance(walk.format, Limbs) else int(constants[element])
                     out.append(
                         Instruction(
                             Op.INS,
@@ -266,7 +293,10 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
                             offset=value >> 16,
                             attr=index,
                             use=int(fits[element] == Unfit.NAN),
-                            keep=int(fits[element] == Unfit.OVERFLOW),
+                            keep=int(
+                                fits[element] == Unfit.OVERFLOW
+                                and not isinstance(walk.format, Limbs)
+                            ),
                             **_at(walk, source.position + k),
                         )
                     )

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 
 from ..mapping import Shape, Storage, map_storage
 from ..numerics.latency import convert_cost
+from ..numerics.limbs import OFFSET_BITS, UNIT_BITS, Limbs
 from .config import PortConfig
 from .isa import Op as Step
 
@@ -42,6 +43,10 @@ def memories(port: PortConfig) -> Iterator[tuple[int, Storage]]:
         port.striders * port.lanes,
         Storage(port.format.width, port.slots * port.beats, apart=True),
     )
+    if isinstance(port.format, Limbs):  # units by flat position, beside each converter
+        elements = max(port.elements(name) for name in port.types)
+        yield port.striders * elements, Storage(OFFSET_BITS, port.lanes * port.beats, apart=True)
+        yield port.striders * elements, Storage(UNIT_BITS, port.lanes * port.beats, apart=True)
     if port.fixed is None:
         yield port.striders, Storage(96, port.program_depth)
     else:

@@ -195,7 +195,8 @@ def _judged(
         return found
     found.fits = np.zeros((len(found.data), walk.positions), np.uint8)
     for s, element, raw in _raw(walk, flat, found):
-        found.fits[:, s.position : s.position + s.count] = unfit(element, raw, walk.format)
+        places = np.arange(s.position, s.position + s.count)
+        found.fits[:, places] = unfit(element, raw, walk.format, places)
     if not walk.judged:
         return found
     found.left, first = judge_rows(found.fits[:, delivery(walk)], walk.policy)
@@ -220,7 +221,8 @@ def _raw(
 def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArray[np.int64]:
     out = np.zeros((len(found.data), walk.positions), np.int64)
     for s, element, raw in _raw(walk, flat, found):
-        out[:, s.position : s.position + s.count] = from_pg(element, raw, walk.format)
+        places = np.arange(s.position, s.position + s.count)
+        out[:, places] = from_pg(element, raw, walk.format, places)
     return out
 
 

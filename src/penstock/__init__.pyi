@@ -98,7 +98,12 @@ def exp(v: Any) -> Tensor:
 def fit(function: Callable[..., Any], /) -> PythonFit: ...
 @overload
 def fit(
-    *, method: str = "gram", incremental: bool | None = None
+    *,
+    method: str = "gram",
+    incremental: bool | None = None,
+    intercept: bool | None = None,
+    ridge: float | None = None,
+    ridge_per: str | None = None,
 ) -> Callable[[Callable[..., Any]], PythonFit]:
     """Make a fit kernel of a function: `@fit` or `@fit(method="gram", incremental=True)`.
 
@@ -106,6 +111,9 @@ def fit(
     ----------
     method: "gram" (exact integer sums) or "givens" (a triangular factor in float32).
     incremental: whether refits read the changed rows alone, not all of them; over keys it follows from the target.
+    intercept: over columns, False fits no bias.
+    ridge: over columns, what the square of a weight costs, the bias nothing.
+    ridge_per: "weight", or "sd": of weights times their column's standard deviation.
 
     Raises
     ------
@@ -134,13 +142,23 @@ def kernel(
     """
 
 def least_squares(
-    features: Any, target: Any, *, method: str | None = None, incremental: bool | None = None
+    features: Any,
+    target: Any,
+    *,
+    method: str | None = None,
+    incremental: bool | None = None,
+    intercept: bool | None = None,
+    ridge: float | None = None,
+    ridge_per: str | None = None,
 ) -> Tensor:
     """The linear model of the features that comes nearest to the target: what a fit kernel returns.
 
     `method`: "gram" (exact integer sums; unless given) or "givens" (a triangular factor). `incremental`: refits read the
     changed rows alone (unless given); False: each reads all rows. Over keys it follows from the target: True with slots,
     False with ranks.
+
+    Over columns: `intercept`: False fits no bias. `ridge`: what the square of a weight costs, the bias nothing; `ridge_per`: "weight",
+    or "sd": of weights times their column's standard deviation.
     """
 
 def log(v: Any) -> Tensor:

@@ -60,6 +60,8 @@ class Estimator(BaseEstimator):
         The training; `run_.to_sql(…)` writes its models into a table.
     models_ : dict
         The learned arrays by name.
+    coef_, intercept_ : array, float
+        Of a least-squares fit, its weights and bias; `run_.fit` has its statistics.
     classes_ : array
         For classification, the two classes in order.
     n_features_in_, feature_names_in_
@@ -133,6 +135,9 @@ class Estimator(BaseEstimator):
         self._score_design = score_design(self.run_.scoring, self._table(None, X[:1]), None)
         self.models_ = {name: np.array(value) for name, value in self.run_.values.items()}
         self.n_iter_ = self.run_.epochs
+        if self.run_.fit is not None:
+            self.coef_ = self.models_["weights"]
+            self.intercept_ = float(self.models_["bias"][0])
         return self
 
     @available_if(lambda self: self.task == "classification")

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
 from time import perf_counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from penstock import hooks
 from penstock.engines.score import ScoreError, Scoring, no_score
@@ -20,8 +23,6 @@ from penstock.targets import timing_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import numpy as np
 
     from penstock.engines.design import Design
     from penstock.host.device import Device
@@ -98,6 +99,8 @@ class Run(hooks.Shown):
     def rows_used(self) -> int | None:
         """Rows of the table that each epoch learned from; None where the run ended with an error,
         or makes no epochs."""
+        if not self.errors and "rows_used" in self.counters:
+            return self.counters["rows_used"]
         tuples = self.counters.get("tuples")
         return None if self.errors or not self.epochs or tuples is None else tuples // self.epochs
 
@@ -107,6 +110,25 @@ class Run(hooks.Shown):
         tuples of a relation file that are not visible. None where `rows_used` is."""
         used, rows = self.rows_used, getattr(self.workload, "rows", None)
         return None if used is None or rows is None else int(rows) - used
+
+    @property
+    def fit(self) -> SimpleNamespace | None:
+        """What there is to say of a least-squares fit, as attributes: names, coef, std_err, t, p, error, r2, rss, rows, rows_skipped,
+        condition, condition_scaled, rank, dropped, units, preconditioner. None for runs that fit nothing."""
+        found = self.details.get("fit")
+        if found is None:
+            return None
+
+        def real(value: Any) -> Any:
+            if value is None:
+                return np.nan
+            if not isinstance(value, list) or not all(
+                v is None or isinstance(v, float) for v in value
+            ):
+                return value
+            return np.array([np.nan if v is None else v for v in value], np.float64)
+
+        return SimpleNamespace(**{n: real(v) if v != [] else v for n, v in found.items()})
 
     @cached_property
     def scoring(self) -> Scoring:

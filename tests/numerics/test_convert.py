@@ -15,10 +15,12 @@ from penstock.models.numerics.convert import (
     from_pg,
     in_order,
     may_be_unfit,
+    numbers_of,
     unfit,
 )
 from penstock.models.numerics.formats import Fixed, Float, bfloat16, float16, float32, parse_format
 from penstock.models.numerics.latency import convert_cost, convert_latency
+from penstock.models.numerics.limbs import Limbs
 from penstock.models.numerics.policy import Unfit
 from testbench.vectors import run_vectors
 
@@ -250,6 +252,103 @@ def test_converter_of_one_type(name, pgtypes):
 )
 def test_converters_on_millions(name, pgtypes):
     check(name, pgtypes, 1_000_000, seed=25)
+
+
+def limbs_of(pgtype: str, raw: int, shift: int, offset: int, limbs: int) -> tuple[int, Unfit]:
+    """What `Limbs` make of a stored value, from exact fractions."""
+    value = value_of(pgtype, raw)
+    if isinstance(value, float) and not value:  # subnormals as well
+        e, f = {"float4": (8, 23), "float8": (11, 52)}[pgtype]
+        sign = -1 if raw >> (e + f) & 1 else 1
+        value = sign * Fraction(raw & (1 << f) - 1) * Fraction(2) ** (2 - (1 << e - 1) - f)
+    if isinstance(value, float):
+        return 0, Unfit.NAN
+    whole, top = round(value / Fraction(2) ** shift), 1 << 17 * limbs
+    q = whole - offset
+    if -top <= q < top and -(1 << 63) <= whole < 1 << 63:
+        return q, Unfit.FITS
+    return top - 1 if q > 0 else -top, Unfit.OVERFLOW
+
+
+@pytest.mark.parametrize("pgtype", PG_BITS)
+def test_limbs_are_nearest_integers(pgtype):
+    raw, source = raw_values(3000, seed=31), np.random.default_rng(32)
+    whole = not pgtype.startswith("float")
+    shifts = np.where(
+        source.random(3000) < 0.7,
+        source.integers(-60, 70, 3000),
+        source.integers(-1074, 1000, 3000),
+    )
+    shifts = np.abs(shifts) if whole else shifts
+    values = [value_of(pgtype, int(r)) for r in raw]
+    near = [
+        0 if isinstance(v, float) else round(v / Fraction(2) ** int(s))
+        for v, s in zip(values, shifts, strict=True)
+    ]
+    limbs = source.integers(1, 4, 3000)
+    offsets = [
+        max(-(1 << 63), min(n + int(d), (1 << 63) - 1))
+        for n, d in zip(near, source.integers(-(1 << 18), 1 << 18, 3000), strict=True)
+    ]
+    fmt, places = Limbs(tuple(limbs.tolist())).of(shifts, offsets), np.arange(3000)
+    codes, fits = from_pg(pgtype, raw, fmt, places), unfit(pgtype, raw, fmt, places)
+    integers = fmt.to_integers(codes)
+    for k in range(3000):
+        wanted = limbs_of(
+            pgtype,
+            int(raw[k]) & (1 << PG_BITS[pgtype]) - 1,
+            int(shifts[k]),
+            offsets[k],
+            int(limbs[k]),
+        )
+        assert (int(integers[k]), Unfit(int(fits[k]))) == wanted, (
+            hex(raw[k]),
+            shifts[k],
+            offsets[k],
+        )
+
+
+@pytest.mark.parametrize(
+    "pgtypes", [SETS[0], ("int2",), ("bool",), ("float8",), ("int8", "float4")], ids="+".join
+)
+def test_converter_of_limbs(pgtypes):
+    """Golden's bits, with a unit of its own for each value."""
+    count, source = 8_000, np.random.default_rng(33)
+    order, raw = in_order(pgtypes), raw_values(8_000, seed=34)
+    choice, limbs = source.integers(0, len(order), count), source.integers(1, 4, count)
+    whole = np.array([not name.startswith("float") for name in order])[choice]
+    shifts = np.where(
+        source.random(count) < 0.8,
+        source.integers(-60, 70, count),
+        source.integers(-1074, 1000, count),
+    )
+    shifts = np.where(whole, np.abs(shifts), shifts)
+    bare = Limbs(tuple(limbs.tolist()))
+    offsets = np.zeros(count, dtype=np.int64)
+    for n, name in enumerate(order):  # near the value, or anywhere
+        at = np.flatnonzero(choice == n)
+        numbers = numbers_of(name, raw[at])
+        with np.errstate(all="ignore"):
+            near = np.ldexp(
+                np.where(np.isfinite(numbers), numbers, 0).astype(np.float64), -shifts[at]
+            )
+        near = np.clip(np.nan_to_num(near), -9e18, 9e18).astype(np.int64)
+        offsets[at] = near + source.integers(-(1 << 18), 1 << 18, len(at))
+    fmt = bare.of(shifts, offsets)
+    want, fits = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+    for n, name in enumerate(order):
+        at = np.flatnonzero(choice == n)
+        want[at], fits[at] = from_pg(name, raw[at], fmt, at), unfit(name, raw[at], fmt, at)
+    converter = PgConverter(pgtypes, Limbs((1, 2, 3)))
+    late = {"shift": shifts, "offset": offsets, "limbs": limbs}  # a cycle after the value
+    inputs = {"i": raw, **({"type": choice} if len(order) > 1 else {})}
+    inputs |= {name: np.concatenate([[0], values[:-1]]) for name, values in late.items()}
+    inputs["limbs"][0] = 1
+    found = run_vectors(converter, inputs, ["o", "over", "nan"], converter.latency)
+    assert {Unfit.FITS, Unfit.OVERFLOW} <= set(map(Unfit, fits.tolist()))
+    assert np.array_equal(found["o"][:-1], want[:-1])
+    assert np.array_equal(found["over"][:-1] != 0, fits[:-1] == Unfit.OVERFLOW)
+    assert np.array_equal(found["nan"][:-1] != 0, fits[:-1] == Unfit.NAN)
 
 
 def test_converter_interface():

@@ -51,7 +51,7 @@ POINTS: dict[str, tuple[list[Any], list[str], list[Any], list[dict[str, Any]], l
     "columns": (
         [from_text(_COLUMNS, "f.psk")],
         ["vu9p", "ulx3s-85f", "ulx3s-85f-sdram"],
-        ["fixed:8,8", "fixed:4,20"],
+        [None],
         [{"fill": share} for share in (0.02, 0.03, 0.04, 0.35, 0.45, 0.55)],
         [30, 1500],
     ),

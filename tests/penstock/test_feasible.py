@@ -143,7 +143,7 @@ KERNELS: dict[str, tuple[list[str], list[str], float]] = {
     ),
     "lrmf.py": (["float32", "fixed:8,16"], ["--threads 8", "--lanes 16"], 11),
     "mlp.py": (["float32", "float16"], ["--threads 16", "--walkers 4", "--fill 0.95"], 11),
-    "closed_form.py": (["fixed:4,12"], [], 6.1),
+    "closed_form.py": ([], ["--limbs 1", "--limbs 3"], 6.1),
     "rank_model.py:slots": ([], ["--refits 2", "--groups 3"], 0),
     "mamba2.py": (["mx8", "float16"], ["--banks 16", "--banks 64"], 0),
     "map": ([], ["--channels 2", "--window 256", "--cores 64", "--hbm 16M", "--load 4"], 0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ from penstock.cli import run
 from penstock.host.device import DeviceError, DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
-from penstock.models.numerics.formats import float32
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment
 from penstock.models.qr.table_memory import (
@@ -54,7 +54,7 @@ def test_hardware_is_golden_and_model(name: str) -> None:
         f"{n % 7 - 2 * (n % 5) + 0.5},{'' if n % 9 == 4 else n % 7},{n % 5}\n" for n in range(700)
     )
     Path("holes.csv").write_text("y,a,b\n" + lines)
-    options = "--data holes.csv --on-null skip --refits 3 --new 30 --gone 25 --format fixed:6,5 --target kcu105"
+    options = "--data holes.csv --on-null skip --refits 3 --new 30 --gone 25 --target kcu105"
     report = reported(f"simulate {name}.psk {options} -q")
     assert (
         report["bit_exact"] is True
@@ -98,14 +98,14 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
         made = design.run(table, "board", device=device, changes=changes)
         assert differences(golden, made) == []
         assert made.cycles == design.run(table, "model", memory=memory, changes=changes).cycles
-        machine, rows = (
-            DeviceMachine(device),
-            plan.columns.format.to_integers(walk_table(table.pages, plan.walk)[0]),
-        )
+        machine = DeviceMachine(device)
+        empty = c.initial_totals(plan.columns, [0, 0, -1], [0, 0, 0])
+        walk = replace(plan.walk, format=empty.format)
+        rows = plan.columns.format.to_integers(walk_table(table.pages, walk)[0])
         at, size = places(plan).pages, plan.answer_words * plan.bus_bytes
         nothing, some = Segment(), Segment(at, 1, 10, 30, 0)
         machine.write(at, bad)
-        machine.write(first, pack_totals(c.initial_totals(rows[10:40]), plan))
+        machine.write(first, pack_totals(empty, plan))
         assert machine.run(registers(first, second, [some, nothing])).error is None
         sums = [unpack_answer(machine.read(second, size), plan)[0]]
         wrong = machine.run(registers(second, first, [Segment(at, 2, 0, 400, 3), nothing]))
@@ -113,7 +113,7 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
         assert machine.run(registers(second, first, [nothing, nothing])).error is None
         sums.append(unpack_answer(machine.read(first, size), plan)[0])
         assert np.array_equal(sums[0].sums, sums[1].sums) and np.array_equal(
-            sums[0].sums, c.add_rows(c.initial_totals(rows[10:40]), rows[10:40]).sums
+            sums[0].sums, c.add_rows(empty, rows[10:40]).sums
         )
         large = Table(table.schema, np.tile(table.pages, (4, 1)))
         with pytest.raises(
@@ -144,32 +144,14 @@ def test_means_that_wander(backend: str) -> None:
     ).astype(np.float32)
     y = (10 * (x - np.where(x > 0, 25, -25)) + source.normal(0, 0.05, len(x))).astype(np.float32)
     table, changes = Table.from_columns({"x": x, "y": y}), Changes(1, len(x) // 200 - 1, 200, 200)
-    design = ps.compile("f.psk", "kcu105", table, "fixed:8,8")
+    design = ps.compile("f.psk", "kcu105", table, limbs=1)
     made = design.run(table, backend, changes=changes)
     assert made.result is not None and made.codes is not None and made.counters["recentred"] == 1
-    a = np.column_stack([np.ones(200), np.rint(x[-200:] * 256) / 256])
-    best = np.linalg.lstsq(a, np.rint(y[-200:] * 256) / 256, rcond=None)[0]
+    a = np.column_stack([np.ones(200), x[-200:]]).astype(np.float64)
+    best = np.linalg.lstsq(a, y[-200:].astype(np.float64), rcond=None)[0]
     assert made.result["weights"][0] == pytest.approx(best[1], rel=1e-12)
     model = design.run(table, "model", changes=changes)
     assert model.counters["recentred"] == 1 and (backend == "golden" or made.cycles == model.cycles)
-
-
-def test_recentred_sums_are_those_of_the_rows() -> None:
-    source = np.random.default_rng(8)
-    rows = source.integers(-(1 << 16), 1 << 16, (300, 4))
-    rows[:, 2] = 77
-    totals = c.add_rows(c.initial_totals(rows[:3]), rows)
-    moved = c.recentre(totals)
-    expected = c.add_rows(c.initial_totals(rows), rows)
-    assert (
-        np.array_equal(moved.sums, expected.sums)
-        and np.array_equal(moved.offsets, expected.offsets)
-        and moved.rows == 300
-    )
-    assert c.needs_recentring(
-        c.add_rows(c.Totals(rows[0] * 0 + 999, 0, totals.sums * 0), rows)
-    ) and not c.needs_recentring(moved)
-    assert not c.needs_recentring(c.initial_totals(rows[:0]))
 
 
 def test_a_bad_row_is_named() -> None:
@@ -204,8 +186,8 @@ def test_commands() -> None:
     report = reported("simulate f.psk --data t.csv --backend model --refits 5 --new 10 --gone 4 -q")
     assert (
         report["design"]["engine"] == "qr"
-        and report["design"]["format"] == "fixed:16,1"
-        and report["design"]["config"]["n"] == 3
+        and report["design"]["format"] == "limbs:1,1,1"
+        and report["design"]["config"]["limbs"] == [1, 1, 1]
     )
     assert report["result"]["weights"] == pytest.approx([1, -2]) and report["result"][
         "bias"
@@ -224,7 +206,7 @@ def test_rows_alone_tell_the_cycles() -> None:
     """Values do not matter: so many rows of a table's columns, or of the kernel's own, take as long as such a table."""
     for same in (
         ("--data t.csv", "--rows 200 --data t.csv"),
-        ("--data random:rows=300 --dim d=4", "--rows 300 --dim d=4"),
+        ("--data random:rows=300 --dim d=4 --limbs 2", "--rows 300 --dim d=4"),
     ):
         reports = []
         for options in same:
@@ -237,12 +219,11 @@ def test_rows_alone_tell_the_cycles() -> None:
     done("model f.psk --data random:rows=300,regression --bind x=a,b --bind y=t -q")
 
 
-def test_a_format_that_is_asked_for_is_no_default() -> None:
-    assert ps.compile("f.psk", table="t.csv").format_name == "fixed:16,1"
-    assert ps.compile("f.psk", table="t.csv", format="fixed:8,8").format_name == "fixed:8,8"
-    for wrong in ("float32", float32):
-        with pytest.raises(ps.KernelError, match="values are fixed point, not float32"):
-            ps.compile("f.psk", table="t.csv", format=wrong)
+def test_limbs_that_are_asked_for() -> None:
+    assert ps.compile("f.psk", table="t.csv").format_name == "limbs:1,1,1"
+    assert ps.compile("f.psk", table="t.csv", limbs=2).format_name == "limbs:2,2,2"
+    with pytest.raises(ValueError, match="takes no format"):
+        ps.compile("f.psk", table="t.csv", format="fixed:8,8")
 
 
 MESSAGES = [
@@ -253,7 +234,7 @@ MESSAGES = [
     ),
     (
         "build f.psk --board tang-nano-9k --dim d=2 --out o",
-        "error[E601]: kernel 'f' does not fit on tang-nano-9k: the smallest engine needs 13,812 LUT, the part has 8,640\n --> f.psk:2:12\n  |\n"
+        "error[E601]: kernel 'f' does not fit on tang-nano-9k: the smallest engine needs 14,875 LUT, the part has 8,640\n --> f.psk:2:12\n  |\n"
         "2 |   model <- least_squares(x, target=y)\n  |            ^^^^^^^^^^^^^^^^^^^^^^^^^^\nhint: a larger target (--target, --board) would help; "
         "it fits on --target ulx3s-25f\n",
     ),
@@ -291,8 +272,8 @@ MESSAGES = [
     ),
     (
         "simulate f.psk --data t.csv --backend golden --format float32",
-        "error[E603]: values are fixed point, not float32\n --> --format\n"
-        "hint: as in --format fixed:8,8; without, the range of the table's values chooses one\n",
+        "error[E902]: --format float32 is not for fits over columns\n --> penstock simulate\n"
+        "hint: leave --format out: each column has a unit of its own; --limbs says how many bits its values keep\n",
     ),
     (
         "check f.psk --data random:rows=5000000",
@@ -338,6 +319,6 @@ def test_hardware_stops_where_golden_does(where: str) -> None:
         # an unused line pointer that has storage
         page[lower : lower + 4] = np.array([8 << 17 | 512], dtype="<u4").view(np.uint8)
         page[12:14] = np.array([lower + 4], dtype="<u2").view(np.uint8)
-    design = ps.compile("f.psk", "ulx3s-25f", table, "fixed:5,12", bindings={"x": ("a",)})
+    design = ps.compile("f.psk", "ulx3s-25f", table, bindings={"x": ("a",)})
     golden, simulated = (design.run(table, backend) for backend in ("golden", "pysim"))
     assert golden.errors and golden.errors == simulated.errors

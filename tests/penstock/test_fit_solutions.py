@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ import pytest
 import penstock as ps
 from penstock.cli import run
 from penstock.host.sources import Table
-from penstock.models.qr.errors import ColumnsError
 from penstock.models.strider.errors import PageError
 from penstock.run import Run
 from testbench.command_line import told
@@ -29,30 +29,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fitted(
-    columns: dict[str, np.ndarray],
-    format: str | None = None,
-    policy: dict[str, str] | None = None,
-    **options: str,
+    columns: dict[str, np.ndarray], compiled: dict[str, Any] | None = None, **options: str
 ) -> Run:
     table = Table.from_columns(columns)
-    return ps.compile("f.psk", "kcu105", table, format, **(policy or {})).run(table, **options)
-
-
-def best(columns: dict[str, np.ndarray]) -> np.ndarray:
-    """Bias and weights of the stored values, in rational arithmetic."""
-    names = [name for name in columns if name != "y"]
-    rows = np.column_stack([*(columns[name] for name in names), columns["y"]])
-    bias, weights = least_squares([[Fraction(float(v)) for v in row] for row in rows])
-    return np.array([float(v) for v in (bias, *weights)])
+    return ps.compile("f.psk", "vu9p", table, **(compiled or {})).run(table, **options)
 
 
 def check(made: Run, columns: dict[str, np.ndarray]) -> None:
-    """The weights are as near to the exact ones as the run says."""
-    said = made.details["solution"]
-    exact = best(columns)
-    assert made.result is not None
-    assert (np.abs(made.result["weights"] - exact[1:]) <= said["weights_within"]).all()
-    assert abs(made.result["bias"][0] - exact[0]) <= said["bias_within"]
+    """The weights are as near to those of rational arithmetic as the run says."""
+    names = [name for name in columns if name != "y"]
+    every = zip(*(columns[name].tolist() for name in (*names, "y")), strict=True)
+    bias, weights = least_squares([[Fraction(v) for v in row] for row in every])
+    assert made.result is not None and made.fit is not None
+    found = [made.result["bias"][0], *made.result["weights"]]
+    for own, exact, error in zip(found, (bias, *weights), made.fit.error, strict=True):
+        assert abs(Fraction(float(own)) - exact) <= Fraction(float(error))
 
 
 def table(seed: int, rows: int = 250, far: float = 0.0) -> dict[str, np.ndarray]:
@@ -69,10 +60,7 @@ DEPENDENT = {
         "column c is equal to 2 × a − 3 × b + 5 in all 250 rows",
     ),
     "same": ({"c": table(5)["a"]}, "column c is equal to 1 × a in all 250 rows"),
-    "tiny": (
-        {"c": 1e-7 * table(5)["b"]},
-        "column c is constant in fixed:3,14: its values span 1.98633e-07",
-    ),
+    "scaled": ({"c": 1e-7 * table(5)["b"]}, "column c is equal to 1e-07 × b in all 250 rows"),
 }
 
 
@@ -84,13 +72,11 @@ def test_dependent_columns_are_named(name: str) -> None:
         fitted(columns)
     assert caught.value.diagnostic.code == "E844"
     assert reason in caught.value.diagnostic.message
-    made = fitted(columns, on_singular="drop")
+    made = fitted(columns, {"on_singular": "drop"})
     assert made.result is not None and made.result["weights"][2] == 0
-    assert [entry["column"] for entry in made.details["solution"]["dropped"]] == ["c"]
+    assert made.fit is not None and [entry["column"] for entry in made.fit.dropped] == ["c"]
     least = fitted(columns, on_singular="minimum-norm").result
     assert least is not None
-    if name == "tiny":  # float64 would tell it from a constant
-        return
     rows = np.column_stack([columns[n] for n in ("a", "b", "c")])
     centred = rows - rows.mean(axis=0)
     wanted = np.linalg.lstsq(centred, columns["y"] - columns["y"].mean(), rcond=1e-9)[0]
@@ -104,133 +90,102 @@ def test_fewer_rows_than_weights() -> None:
     ):
         fitted(columns)
     assert fitted(columns, on_singular="minimum-norm").result is not None
-    with pytest.raises(
-        ValueError, match="on_singular must be one of 'error', 'drop', 'minimum-norm'"
+    for name, known in (
+        ("on_singular", "'error', 'drop', 'minimum-norm'"),
+        ("refine", "'last', 'never'"),
     ):
-        fitted(columns, on_singular="guess")
+        with pytest.raises(ValueError, match=f"{name} must be one of {known}"):
+            fitted(columns, **{name: "guess"})
     np.savez("t.npz", **columns)
     assert "error[E844]" in told("simulate f.psk --data t.npz --backend golden", 1)
 
 
-def test_a_column_that_no_format_holds() -> None:
-    for values, what in (
-        (
-            np.arange(250) * 1e4,
-            "column a, which spans 2.49e+06; the sums take spans of less than 131,072 units",
-        ),
-        (np.arange(250) % 9 + 3e9, "column a, which reaches 3e+09; a value has at most 31 bits"),
-    ):
-        with pytest.raises(
-            ps.KernelError, match=f"no number format holds {what}".replace("+", r"\+")
-        ):
-            fitted(table(8) | {"a": values})
+def raw(rows: int = 120) -> dict[str, np.ndarray]:
+    """A table as it is: booleans, ids, milliseconds, prices, shares."""
+    source = np.random.default_rng(21)
+    x = {
+        "flag": source.random(rows) < 0.4,
+        "id": (1 << 63) - 1 - source.permutation(rows),
+        "at": 1_700_000_000_000 + source.integers(0, 10**10, rows),
+        "price": np.round(source.lognormal(3, 1, rows), 2),
+        "share": source.random(rows).astype(np.float32),
+        "tiny": 1e-30 * source.standard_normal(rows),
+        "far": 1e12 + source.standard_normal(rows),
+    }
+    near = [(c if c.dtype == bool else c - c.min()).astype(np.float64) for c in x.values()]
+    scaled = [(v - v.mean()) / v.std() for v in near]
+    return {**x, "y": 1e9 + np.sum(scaled, axis=0) + source.standard_normal(rows)}
 
 
-def test_a_column_that_is_rounded_too_coarsely() -> None:
-    columns = table(9) | {"b": np.arange(250) * 500.0}
-    columns["a"] = columns["a"] * 3
-    columns["c"] = columns["a"] + 0.6 * table(10)["b"]
-    with pytest.raises(
-        ps.KernelError, match="is rounded too coarsely to tell its weight: in fixed:32,0"
-    ):
-        fitted(columns)
+@pytest.mark.parametrize("limbs", [None, 1, 2, 3])
+def test_raw_tables(limbs: int | None) -> None:
+    made = fitted(raw(), {"limbs": limbs})
+    check(made, raw())
+    assert made.fit is not None and made.rows_used == 120
+    assert limbs is None or {unit["limbs"] for unit in made.fit.units} == {limbs}
+    assert made.fit.units[1]["exact"] and made.fit.units[1]["shift"] == 0
+    spreads = [float(raw()[name].astype(np.longdouble).std()) for name in list(raw())[:-1]]
+    assert (made.fit.error[1:] * spreads < 1e-6).all()
 
 
-def far_away() -> dict[str, np.ndarray]:
-    x = np.random.default_rng(16).standard_normal((250, 3))
-    x[:, 0] += 1e9
-    return {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": (x - [1e9, 0, 0]) @ [1.0, 2.0, 3.0]}
-
-
-def nearly_equal() -> dict[str, np.ndarray]:
+def test_nearly_equal_columns() -> None:
+    """Fits that were refused once: what float64 can answer is answered."""
     source = np.random.default_rng(17)
     a = source.standard_normal(250)
-    return {"a": a, "b": a + 7e-5 * source.standard_normal(250), "y": a}
+    for columns in (
+        {"a": a, "b": a + 7e-5 * source.standard_normal(250), "y": a},
+        {"a": a, "b": a + 1e-10 * source.standard_normal(250), "y": a},
+        {"a": 500.0 * np.arange(250), "b": a, "y": 1e-12 * a},
+    ):
+        check(fitted(columns), columns)
 
 
-def few_units() -> dict[str, np.ndarray]:
-    x = np.random.default_rng(18).standard_normal((40, 2))
-    return {"a": 1e4 * x[:, 0], "b": 1e4 * x[:, 1], "y": x @ [0.1, 0.2]}
-
-
-VAGUE = {
-    "far": (far_away, "c", ", which column a sets, which reaches 1e+09;"),
-    "near": (nearly_equal, "a", "; its values span "),
-    "label": (few_units, "y", ", which column a sets, which spans "),
-}
-
-
-@pytest.mark.parametrize("name", VAGUE)
-def test_weights_that_rounding_leaves_open(name: str) -> None:
-    """They were a result once, beside a bound larger than themselves."""
-    make, worst, why = VAGUE[name]
-    columns = make()
-    with pytest.raises(ps.KernelError) as caught:
-        fitted(columns)
-    said = caught.value.diagnostic
-    assert said.code == "E845" and why in said.message
-    assert said.hint.startswith("subtract a constant from column a, " if name == "far" else "scale")
-    assert f"column {worst} is rounded too coarsely to tell the weights" in said.message
-    made = fitted(columns, on_singular="drop")
-    check(made, columns)
-    found = made.details["solution"]
-    assert not found["determined"] and found["not_told_from_zero"]
+def test_statistics_and_reports() -> None:
+    columns = raw()
     np.savez("t.npz", **columns)
-    line = "simulate f.psk --data t.npz --target kcu105 --backend golden --on-singular drop"
-    text = " ".join(told(line).replace("│", " ").split())
-    assert "the weights are not determined" in text and "not told from 0" in text
-
-
-def test_weights_of_any_scale_are_determined() -> None:
-    """A weight may be small, and its bound large beside it, where its column has large numbers."""
-    x = np.random.default_rng(19).standard_normal((250, 2))
-    columns = {"a": 2000 * x[:, 0], "b": 3 * x[:, 1], "y": x @ [3.0, 1.0]}
     made = fitted(columns)
-    check(made, columns)
-    assert made.details["solution"]["determined"]
-    least = 1e-3 * x[:, 1] + x[:, 0]  # the weight of b is about 0, which is all there is to say
-    made = fitted({"a": x[:, 0], "b": 9 * x[:, 1], "y": least - 1e-3 * x[:, 1]})
-    assert made.details["solution"]["not_told_from_zero"] == ["b"]
-    assert made.details["solution"]["determined"]
+    assert made.fit is not None and made.fit.names[:3] == ["bias", "flag", "id"]
+    line = "simulate f.psk --data t.npz --target vu9p --backend golden --json r.json"
+    text = " ".join(told(line).replace("│", " ").split())
+    assert "refined on the rows" in text and "standard error" in text and "R² 0.8" in text
+    assert "unit 2^0, offset 9,223,372,036,854,775," in text
+    said = json.loads(Path("r.json").read_text())["details"]["fit"]
+    assert said["coef"] == made.fit.coef.tolist() and said["p"] == made.fit.p.tolist()
+    assert said["rows"] == 120 and said["rows_skipped"] == 0 and said["units"] == made.fit.units
 
 
-@pytest.mark.parametrize("far", [0, 5])
-@pytest.mark.parametrize("policy", ["error", "drop", "minimum-norm"])
-def test_a_label_smaller_than_the_unit(far: float, policy: str) -> None:
-    """All weights were 0."""
-    x = np.random.default_rng(20).standard_normal((250, 3))
-    columns = {"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": far + 1e-12 * (x @ [1.0, 2.0, 3.0])}
-    with pytest.raises(ps.KernelError) as caught:
-        fitted(columns, on_singular=policy)
-    said = caught.value.diagnostic
-    assert said.code == "E844" and "scale the label" in said.hint
-    span = float(np.ptp(columns["y"]))
-    format = "fixed:18,14" if far else "fixed:3,14"
-    constant = f"column y, the label, is constant in {format}: its values span {span:.6g}"
-    assert constant in said.message
-
-
-def test_reports_name_all_of_it() -> None:
+def test_reports_name_what_is_dropped() -> None:
     np.savez("t.npz", **(table(5) | DEPENDENT["sum"][0]))
     line = "simulate f.psk --data t.npz --backend golden --on-singular drop --json r.json"
     text = " ".join(told(line).replace("│", " ").split())
-    assert "every value is exact in it" in text
+    assert "the exact sums solved in exact arithmetic" in text
     assert "c no weight: equal to 2 × a − 3 × b + 5 in all 250 rows" in text
-    assert "3 columns independent" in text and "the nearest numbers to the exact weights" in text
-    said = json.loads(Path("r.json").read_text())["details"]
-    assert said["solution"]["rank"] == 2 and said["solution"]["features"] == 3
-    assert said["format"]["why"] == "every value is exact in it"
+    assert "2 of 3 columns independent" in text
+    said = json.loads(Path("r.json").read_text())["details"]["fit"]
+    assert said["rank"] == 2 and said["std_err"][3] is None
 
 
-def test_labels_that_are_not_numbers() -> None:
+def test_without_intercept_and_with_a_penalty() -> None:
+    columns = table(7)
+    x, y = np.column_stack([columns["a"], columns["b"]]), columns["y"]
+    for options, penalty in (("intercept=False", 0), ("ridge=3, intercept=False", 3)):
+        Path("f.psk").write_text(TEXT.replace("target=y", f"target=y, {options}"))
+        made = fitted(columns)
+        wanted = np.linalg.solve(x.T @ x + penalty * np.eye(2), x.T @ y)
+        assert made.result is not None and np.allclose(made.result["weights"], wanted, rtol=1e-12)
+        assert made.result["bias"] == 0 and made.fit is not None and made.fit.names == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_labels_that_are_not_numbers(value: float) -> None:
     """NaN became 0 once: 20 % of them moved each weight by a tenth."""
     columns = table(12)
-    columns["y"][::5] = np.nan
+    columns["y"][::5] = value
     [error] = fitted(columns).errors
     assert (error.code, error.block, error.line) == (PageError.VALUE_NAN, 0, 1)
-    made = fitted(columns, policy={"on_nan": "skip"})
-    check(made, {name: values[~np.isnan(columns["y"])] for name, values in columns.items()})
-    assert made.counters["nan_rows"] == 50
+    made = fitted(columns, {"on_nan": "skip"})
+    check(made, {name: values[np.isfinite(columns["y"])] for name, values in columns.items()})
+    assert made.counters["nan_rows"] == 50 and (made.rows_used, made.rows_skipped) == (200, 50)
     np.savez("t.npz", **columns)
     said = told("simulate f.psk --data t.npz --backend golden", 1)
     assert "error[E842]: VALUE_NAN" in said and "t.npz, row 1, column y" in said
@@ -238,35 +193,18 @@ def test_labels_that_are_not_numbers() -> None:
     assert "error[E608]" in told("check f.psk --data t.npz --on-nan pass", 1)
 
 
-def test_values_beyond_a_format_that_is_asked_for() -> None:
-    columns = table(13, far=200)
-    [error] = fitted(columns, "fixed:8,8").errors
-    assert (error.code, error.block, error.line) == (PageError.VALUE_OVERFLOW, 0, 1)
-    columns["a"][7:] -= 200
-    made = fitted(columns, "fixed:8,8", {"on_overflow": "saturate"})
-    assert made.counters["saturated_inputs"] == 7
-    np.savez("t.npz", **columns)
-    line = "simulate f.psk --data t.npz --backend golden --format fixed:8,8"
-    assert "t.npz, row 1, column a" in told(line, 1)
-    assert "7 values of the table beyond the format" in " ".join(
-        told(f"{line} --on-overflow saturate").split()
+def test_a_design_meets_another_table() -> None:
+    """Units are those of the table of a run."""
+    np.savez("t.npz", **table(14))
+    assert (
+        run("compile f.psk --data t.npz --target kcu105 --on-singular drop --out o -q".split()) == 0
     )
-
-
-def test_a_design_meets_another_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """Values too far from their offset end the run of a wide format with row and column."""
-    np.savez("t.npz", **table(14, far=1e5))
-    columns = table(14, far=1e5)
-    columns["a"][240] += 1000
-    np.savez("u.npz", **columns)
-    assert run("compile f.psk --data t.npz --target kcu105 --out o -q".split()) == 0
-    [error] = ps.load("o").run("u.npz").errors
-    assert error.code == ColumnsError.FIT_RANGE
-    name = ps.load("o").format_name
-    capsys.readouterr()
-    line = f"simulate f.psk --data u.npz --target kcu105 --backend golden --format {name}"
-    said = told(line, 1)
-    assert "error[E843]: FIT_RANGE" in said and "row 241, column a" in said
+    design, columns = ps.load("o"), table(14, far=1e9)
+    columns["b"] *= 1e6
+    check(design.run(columns), columns)
+    columns["b"][:] = 3
+    made = design.run(columns)
+    assert made.fit is not None and made.fit.dropped[0]["column"] == "b"
 
 
 def test_policies_are_part_of_a_design() -> None:

@@ -54,7 +54,7 @@ def test_examples() -> None:
     assert ps.compile(EXAMPLES / "rank_model.py:rank_model").plan.target is Label.RANK
     source = f"heap:{EXAMPLES / 'data' / 'diabetes'}.heap,{EXAMPLES / 'data' / 'diabetes'}.json"
     a, b = (
-        ps.compile(EXAMPLES / name, "vu9p", source, "fixed:5,12")
+        ps.compile(EXAMPLES / name, "vu9p", source)
         for name in ("closed_form.py", "closed_form.psk")
     )
     assert a.plan.columns == b.plan.columns and a.plan == b.plan and a.plan.columns.n == 11

@@ -127,13 +127,3 @@ def test_zeros_of_both_signs_are_one_value(name: str) -> None:
         "lost_columns.x",
         "lost_columns.a[2]",
     }
-
-
-def test_fits_count_them_too() -> None:
-    kernel = "fit f(x: input[2], y: output)\n  model <- least_squares(x, target=y)\n"
-    rng = np.random.default_rng(1)
-    data = {"x": np.stack([rng.standard_normal(50), rng.random(50) * 1e-9], 1), "y": rng.random(50)}
-    made = ps.compile(from_text(kernel), "small", data, "fixed:8,8").run(
-        data, "golden", on_singular="drop"
-    )
-    assert made.counters["lost_columns.x[2]"] == made.counters["lost_columns"] == 1

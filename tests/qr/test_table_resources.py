@@ -1,113 +1,79 @@
-"""Estimates of fits over columns: what synthesis and packing made of whole devices on an ECP5-85F is met."""
+"""Estimates of fits over columns: multipliers and memories are those that the hardware is written with. What nextpnr-ecp5 packs of whole
+devices is beside their look-up tables in benchmarks/fit_estimates.py."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
+from amaranth.back import rtlil
 
 from penstock.boards.catalogue import boards
+from penstock.hdl.modules import ModuleLibrary
+from penstock.hdl.qr.table_engine import TableFitEngine
 from penstock.models.heap.schema import Column, Schema
+from penstock.models.mapping import Storage
 from penstock.models.qr.columns import Columns
 from penstock.models.qr.table_config import TableFitPlan, layout
-from penstock.models.qr.table_resources import COEFFICIENTS, estimate, features, flops
-from penstock.models.resources import Resources
+from penstock.models.qr.table_resources import estimate, memories
 from penstock.models.strider import resources as strider
 from penstock.models.strider.config import WalkConfig
 
-#: columns with the label last (! is NOT NULL), page size, format, products a cycle, Striders, slots, bus, and what nextpnr-ecp5 packed
-#: (benchmarks/fit_estimates.py)
-PACKED = [
-    (
-        "float8 float8 float8 float8! float8",
-        1024,
-        "fixed:4,4",
-        (21, 2, 64, 32),
-        (31_212, 16_478, 40, 65),
-    ),
-    ("float4! float4", 8192, "fixed:4,4", (4, 1, 4, 32), (17_194, 10_179, 20, 81)),
-    (
-        "int4 int2 int2 int2! int4 int4 int2! int2! int2 int4! int2",
-        1024,
-        "fixed:4,4",
-        (78, 1, 4, 8),
-        (40_245, 26_145, 121, 69),
-    ),
-    ("int2 int4! int2! int4 int2", 1024, "fixed:4,4", (4, 1, 4, 8), (16_368, 9767, 24, 69)),
-    (
-        "float4 float4! float4 float4! float4! float4 float4 float4! float4 float4 float4",
-        1024,
-        "fixed:5,12",
-        (78, 1, 4, 16),
-        (43_509, 28_592, 121, 73),
-    ),
-    (
-        "float8 float8 float8! float8 float8! float8! float8",
-        1024,
-        "fixed:4,4",
-        (36, 1, 4, 32),
-        (30_438, 18_480, 63, 65),
-    ),
-    (
-        "float4! float8! int8 int8 float4 int8! float4 int8",
-        8192,
-        "fixed:4,4",
-        (2, 1, 4, 8),
-        (20_673, 12_401, 34, 73),
-    ),
-    ("float4! float4! float4 float4", 2048, "fixed:8,8", (15, 1, 4, 32), (20_285, 12_531, 30, 81)),
+#: columns with the label last (! is NOT NULL), limbs, products a cycle, Striders, slots, bus
+ENGINES = [
+    ("float4! float4", (1, 1), 4, 1, 4, 32),
+    ("int2 int4! int2! int4 int2", (1, 2, 1, 3, 1), 11, 2, 9, 16),
+    ("float8 bool int8 float8!", (2, 1, 3, 2), 45, 1, 4, 64),
 ]
 
 
-@pytest.mark.parametrize(
-    "case", PACKED, ids=lambda case: f"{len(case[0].split()) - 1} features, bus {case[3][3]}"
-)
-def test_as_packed(case: Any) -> None:
-    names, page_size, number, (products, walkers, slots, bus), counts = case
-    packed = Resources(*counts)
-    types = [name.rstrip("!") for name in names.split()]
-    schema = Schema(
-        "t",
-        tuple(
-            Column(f"c{k}", name, not_null="!" in said)
-            for k, (name, said) in enumerate(zip(types, names.split(), strict=True))
-        ),
-        page_size,
+def _plan(names: str, limbs: tuple[int, ...], lanes: int, *shape: int) -> TableFitPlan:
+    columns = tuple(
+        Column(f"c{k}", name.rstrip("!"), not_null="!" in name)
+        for k, name in enumerate(names.split())
     )
-    columns = Columns(len(types), number, products)
-    engine = TableFitPlan(
-        columns,
-        WalkConfig(schema, layout([(k, 0) for k in range(len(types))]), columns.format),
-        bus,
-        walkers,
-        2,
-        slots,
+    made = Columns(limbs, lanes)
+    walk = WalkConfig(
+        Schema("t", columns, 1024), layout([(k, 0) for k in range(len(limbs))]), made.format
     )
-    found = estimate(engine, boards()["ulx3s-85f"])
-    assert (found.dsp, found.bram) == (packed.dsp, packed.bram)
-    assert abs(found.lut / packed.lut - 1) < 0.15 and abs(found.ff / packed.ff - 1) < 0.25
+    walkers, slots, bus = shape
+    return TableFitPlan(made, walk, bus, walkers, 2, slots)
 
 
-@pytest.mark.parametrize(
-    ("columns", "width", "more"),
-    # look-up tables and flip-flops of offsets and comparison, beyond those of 17 bits, as yosys
-    # synthesised them apart for the ECP5
-    [(2, 24, (100, 47)), (6, 24, (171, 75)), (2, 32, (136, 63)), (6, 32, (245, 123))],
-)
-def test_wide_values_are_looked_at(columns: int, width: int, more: tuple[int, int]) -> None:
-    """The estimate grows by what the check of a value's distance from its offset takes, not counting
-    the Striders' wider words."""
-    found = []
-    for bits in (17, width):
-        schema = Schema("t", tuple(Column(f"c{k}", "int4") for k in range(columns)))
-        chosen = Columns(columns, f"fixed:{bits - 8},8", 1)
-        walk = WalkConfig(schema, layout([(k, 0) for k in range(columns)]), chosen.format)
-        plan = TableFitPlan(chosen, walk)
-        part = boards()["ulx3s-85f"]
-        found.append((features(plan, part), flops(plan, part) - strider.flops(plan.port)))
-    lut = sum(
-        COEFFICIENTS[name] * (found[1][0][name] - found[0][0][name])
-        for name in ("range", "range_column", "range_bit")
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine[0])
+def test_multipliers_and_memories(engine: tuple[str, tuple[int, ...], int, int, int, int]) -> None:
+    plan, library = _plan(*engine), ModuleLibrary()
+    top = rtlil.convert(TableFitEngine(plan, library, design=1), ports=[])
+    [buffers] = [text for text in library.texts if "\\units0_0" in text]
+    expected, striders = (_counted(of) for of in (memories(plan), strider.memories(plan.port)))
+    behind = expected - striders
+    solver = Counter({shape: count for shape, count in behind.items() if shape[0] == 32})
+    assert not behind - solver - _held(top)
+    places = max(2, len(plan.columns.limbs))
+    assert _held(buffers)[64, places] * plan.walkers == striders[64, places]
+    assert len(re.findall(r"cell \$mul ", top)) == plan.columns.gram_lanes
+
+
+def _counted(stores: Iterable[tuple[int, Storage]]) -> Counter[tuple[int, int]]:
+    found = Counter[tuple[int, int]]()
+    for copies, memory in stores:
+        found[memory.width, memory.depth] += copies
+    return found
+
+
+def _held(text: str) -> Counter[tuple[int, int]]:
+    return Counter(
+        (int(width), int(size))
+        for width, size in re.findall(r"memory width (\d+) size (\d+)", text)
     )
-    assert abs(lut - more[0]) < 15
-    assert abs(found[1][1] - found[0][1] - more[1]) <= 4
+
+
+def test_limbs_take_their_place() -> None:
+    """Each limb is a column to the sums; the solver has the highest ones alone."""
+    part = boards()["ulx3s-85f"]
+    one, two = (
+        estimate(_plan("float8 float8 float8", (n,) * 3, 6, 1, 4, 16), part) for n in (1, 2)
+    )
+    assert one.dsp == two.dsp and one.lut < two.lut and one.ff < two.ff

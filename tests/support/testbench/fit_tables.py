@@ -4,15 +4,11 @@ rows."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["FitTable", "random_fit_table"]
-
-#: what a format of the hardware has: fraction bits at most, units that a column spans at most, units from 0
-MOST_BITS, MOST_SPAN, MOST_REACH = 31, (1 << 17) - 1, (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -29,46 +25,6 @@ class FitTable:
     @property
     def finite(self) -> bool:
         return bool(np.isfinite(self.rows).all())
-
-    @property
-    def full_rank(self) -> bool:
-        """Whether the values determine all weights, in rational arithmetic."""
-        rows = [[Fraction(1), *(Fraction(v) for v in row[:-1])] for row in self.rows.tolist()]
-        return len(rows) > 0 and _rank(rows) == len(rows[0])
-
-    @property
-    def condition(self) -> float:
-        """The condition number of the features less their means, scaled, in float64."""
-        x = self.rows[:, :-1] - self.rows[:, :-1].mean(axis=0)
-        lengths = np.linalg.norm(x, axis=0)
-        return float(np.linalg.cond(x / lengths)) if lengths.all() else np.inf
-
-    @property
-    def fits(self) -> bool:
-        """Whether some format of the hardware holds every value exactly."""
-        grid = max(Fraction(v).denominator.bit_length() - 1 for v in self.rows.ravel().tolist())
-        if grid > MOST_BITS:
-            return False
-        units = [[int(Fraction(v) * 2**grid) for v in column] for column in self.rows.T.tolist()]
-        return all(
-            max(column) - min(column) <= MOST_SPAN and max(map(abs, column)) <= MOST_REACH
-            for column in units
-        )
-
-
-def _rank(rows: list[list[Fraction]]) -> int:
-    left, rank = [list(row) for row in rows], 0
-    for k in range(len(rows[0])):
-        at = next((i for i in range(rank, len(left)) if left[i][k]), None)
-        if at is None:
-            continue
-        left[rank], left[at] = left[at], left[rank]
-        for row in left[rank + 1 :]:
-            if row[k]:
-                factor = row[k] / left[rank][k]
-                row[k:] = [v - factor * p for v, p in zip(row[k:], left[rank][k:], strict=True)]
-        rank += 1
-    return rank
 
 
 def random_fit_table(seed: int) -> FitTable:

@@ -40,12 +40,12 @@ def _analytics(name: str, number: str, d: int, page: int = 8192, lanes: int = 1)
     return compile(kernel, "u55c", schema, number, dims={"d": d}, choices=forced)
 
 
-def _columns(count: int, number: str, page: int = 8192) -> Design:
+def _columns(count: int, limbs: int, page: int = 8192) -> Design:
     columns = [Column(f"x{k}", "float4", not_null=True) for k in range(count)]
     table = Schema("t", (*columns, Column("y", "float4")), page_size=page)
     bindings = {"x": [column.name for column in columns]}
     made = from_text(_FIT, "f.psk")
-    return compile(made, "u55c", table, number, bindings=bindings, dims={"d": count})
+    return compile(made, "u55c", table, limbs=limbs, bindings=bindings, dims={"d": count})
 
 
 def _keys(**options: Any) -> Design:
@@ -73,8 +73,8 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "svm, 8": lambda: _analytics("svm", "fixed:8,24", 8),
     "linear, 64": lambda: _analytics("linear", "bfloat16", 64, 32768),
     "linear, 16": lambda: _analytics("linear", "float32", 16, lanes=2),
-    "2 columns": lambda: _columns(2, "fixed:8,8"),
-    "4 columns": lambda: _columns(4, "fixed:5,12", 32768),
+    "2 columns": lambda: _columns(2, 1),
+    "4 columns": lambda: _columns(4, 2, 32768),
     "keys, sums": lambda: _keys(),
     "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS, lanes=2),
     "retnet, float16": lambda: _steps("float16", 256),

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.assumed import Assumed, assume, fitted, paged
 from penstock.dsl.core.bind import bind
-from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.dsl.core.diagnostics import KernelError, error
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
-from penstock.dsl.qr.table_format import TooWide, choose_format
 from penstock.dsl.qr.table_plan import lower_table
+from penstock.dsl.qr.units import Unit, typical_limbs
 from penstock.engines.base import Given
 from penstock.host.sources import Table
 from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency
-from penstock.models.numerics.formats import parse_format
-from penstock.models.qr.columns import BITS_MAX, Columns
+from penstock.models.numerics.limbs import Limbs
+from penstock.models.numerics.policy import InputPolicy
+from penstock.models.qr.columns import Columns
 from penstock.models.qr.job import Method
 from penstock.models.qr.table_config import TableFitPlan, layout, register_map
 from penstock.models.qr.table_resources import estimate, memories
@@ -27,6 +28,7 @@ from penstock.models.resources import AIM, Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.isa import disassemble
+from penstock.models.strider.layout import TupleLayout
 from penstock.models.strider.program import generate
 from penstock.models.target import Target
 from penstock.tables import packed_here, table_on
@@ -34,20 +36,17 @@ from penstock.targets import timing_of
 
 from .changes import asked_of, limited_fits
 from .designs import AnyFit
-from .options import ON_SINGULAR
-from .ranges import column_names, values_of
+from .options import Solving
 from .table_fits import AssumedFits, TableFits
+from .values import column_names, values_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from penstock.engines.score import Scoring
     from penstock.hdl.modules import Parts
 
 __all__ = ["ColumnsDesign", "check_method", "compile_columns", "table_engine_text"]
-
-#: the format where there are no values that choose one
-FORMAT = "fixed:8,8"
-_NO_VALUES = "no values to choose it by"
-#: a format of tables that are read before one is chosen
-_ANY = parse_format(FORMAT)
 
 
 def table_engine_text(plan: TableFitPlan) -> str:
@@ -65,11 +64,12 @@ class ColumnsDesign(AnyFit):
 
     graph: FitGraph
     plan: TableFitPlan
-    #: what chose the format, for reports
-    why: str = field(default="by the design", compare=False, kw_only=True)
+    solving: Solving = field(default=Solving(), compare=False, kw_only=True)
+    #: of the table that the kernel was compiled for, for reports
+    units: tuple[Unit, ...] = field(default=(), compare=False, kw_only=True)
 
     kind = "columns"
-    arguments = frozenset({"changes", "on_singular"})
+    arguments = frozenset({"changes", "on_singular", "refine"})
 
     @property
     def schema(self) -> Schema:
@@ -82,7 +82,7 @@ class ColumnsDesign(AnyFit):
 
     @property
     def format_name(self) -> str:
-        return self.plan.columns.format_name
+        return self.plan.columns.format.name
 
     @property
     def registers(self) -> RegisterMap:
@@ -101,8 +101,10 @@ class ColumnsDesign(AnyFit):
 
     def config(self) -> dict[str, Any]:
         plan = self.plan
-        return asdict(plan.columns) | {
+        return plan.columns.to_json() | {
             "method": "gram",
+            "format": self.format_name,
+            **asdict(self.solving),
             "incremental": self.graph.incremental,
             "walkers": plan.walkers,
             "tuple_slots": plan.slots,
@@ -111,6 +113,16 @@ class ColumnsDesign(AnyFit):
             **asdict(plan.walk.policy),
             "page_size": self.schema.page_size,
         }
+
+    def to_json(self) -> dict[str, Any]:
+        return super().to_json() | {"solving": asdict(self.solving)}
+
+    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+        from .scored import fitted_scores
+
+        sources = sorted(self.plan.walk.layout.sources, key=lambda source: source.position)
+        columns = [self.schema.columns[source.column].name for source in sources[:-1]]
+        return fitted_scores(self.name, result, columns, self.schema, self.target)
 
     def listings(self) -> dict[str, bytes]:
         return {"strider.asm": disassemble(generate(self.plan.walk)).encode()}
@@ -125,20 +137,17 @@ class ColumnsDesign(AnyFit):
         """Return fits of the table's first rows, and refits with rows that come and go.
 
         Raises SourceError for the table, KernelError (E701) where its rows are too few or too many,
-        ValueError for an unknown `on_singular`.
+        ValueError for an option's value that there is not.
         """
         asked = asked_of(given)
         limited_fits(asked.changes)
-        on_singular = given.option("on_singular", ON_SINGULAR[0])
-        if on_singular not in ON_SINGULAR:
-            known = ", ".join(map(repr, ON_SINGULAR))
-            raise ValueError(f"on_singular must be one of {known}, not {on_singular!r}")
+        solving = self.solving.given(given.options)
         if given.rows is not None:
             return AssumedFits(self, assume(self.schema, given.rows), asked)
         if isinstance(given.data, Assumed):
             return AssumedFits(self, given.data, asked)
         table = table_on(given.data, given.source, self.plan.walk, (self.label,))
-        return TableFits(self, table, given.place, asked, on_singular)
+        return TableFits(self, table, given.place, asked, solving)
 
 
 def _schema_of(
@@ -200,69 +209,45 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
         for k in range(run.count)
     ]
     placed = layout(attributes, given.option("on_null", "error"))
-    columns, why = _columns(graph, WalkConfig(schema, placed, _ANY), given)
     policy = input_policy(
-        given.option("on_overflow"),
-        given.option("on_nan"),
-        has_nan=False,
-        format=columns.format_name,
+        given.option("on_overflow"), given.option("on_nan"), has_nan=False, format="integers"
     )
-    walk = WalkConfig(schema, placed, columns.format, policy=policy)
+    solving = Solving().given(given.options)
+    units, limbs = _limbs(graph, schema, placed, policy, given)
     memory = None
     if given.memory is not None or not part.shared:
         memory = timing_of(given.memory, part)
     fill = given.option("fill", AIM)
-    plan = lower_table(graph, columns, walk, _full_page(walk), part, memory, fill)
+
+    def planned(limbs: tuple[int, ...]) -> TableFitPlan:
+        columns = Columns(limbs, 1)
+        walk = WalkConfig(schema, placed, columns.format, policy=policy)
+        return lower_table(graph, columns, walk, _full_page(walk), part, memory, fill)
+
+    try:
+        plan = planned(limbs)
+    except KernelError as problem:
+        # a part that does not hold all limbs may hold the highest ones
+        if problem.diagnostic.code != "E601" or given.option("limbs") or max(limbs) == 1:
+            raise
+        plan, units = planned((1,) * len(limbs)), ()
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-    return ColumnsDesign(part, timing, graph, plan, why=why)
+    return ColumnsDesign(part, timing, graph, plan, solving=solving, units=units)
 
 
-def _columns(graph: FitGraph, walk: WalkConfig, given: Given) -> tuple[Columns, str]:
-    """Return the columns in the format that is asked for, or else suits the values of the table that
-    is given; and what chose it. `walk`: how the table is read. Raises KernelError (E603, E607)."""
-    fmt = given.format
-    if fmt is not None:
-        name = str(getattr(fmt, "name", fmt))
-        try:
-            return Columns(graph.columns, name, 1), "as asked for"
-        except ValueError as problem:
-            hint = "as in --format fixed:8,8; without, the range of the table's values chooses one"
-            raise error("E603", str(problem), Span.whole("--format"), hint=hint) from None
+def _limbs(
+    graph: FitGraph, schema: Schema, placed: TupleLayout, policy: InputPolicy, given: Given
+) -> tuple[tuple[Unit, ...], tuple[int, ...]]:
+    """Return the units of the columns of the table that is given (none without one), and how many limbs they have."""
+    asked = given.option("limbs")
+    walk = WalkConfig(schema, placed, Limbs((1,) * graph.columns), policy=policy)
     if not isinstance(given.data, (Table, str)):
-        return Columns(graph.columns, FORMAT, 1), _NO_VALUES
+        types = [walk.element(source.column) for source in placed.sources]
+        return (), tuple(asked or typical_limbs(name) for name in types)
     label = column_names(walk)[-1].partition("[")[0]
     table = table_on(given.data, given.source, walk, (label,))
-    ranges = values_of(table, walk).ranges
-    try:
-        format, tightest = choose_format(ranges)
-    except TooWide as problem:
-        raise _too_wide(problem, given.place or table.name) from None
-    if tightest is None:
-        why = "every value is exact in it"
-    else:
-        what = "reaches" if tightest.far else "spans"
-        extent = tightest.reach if tightest.far else tightest.span
-        why = (
-            f"rounded to multiples of {2.0**-format.fraction_bits:.6g}: "
-            f"column {tightest.name} {what} {extent:.6g}"
-        )
-    return Columns(graph.columns, format.name, 1), why
-
-
-def _too_wide(problem: TooWide, place: str) -> KernelError:
-    column = problem.column
-    if column.far:
-        what = f"reaches {column.reach:.6g}; a value has at most 31 bits without its sign"
-        hint = "subtract a constant from the column, or scale it"
-    else:
-        what = f"spans {column.span:.6g}; the sums take spans of less than {1 << BITS_MAX:,} units"
-        hint = "scale the column: a fit's weights scale with it"
-    return error(
-        "E607",
-        f"no number format holds column {column.name}, which {what}",
-        Span.whole(place),
-        hint=hint,
-    )
+    units = values_of(table, walk).units([asked] * graph.columns)
+    return tuple(units), tuple(unit.limbs for unit in units)
 
 
 def _full_page(walk: WalkConfig) -> Any:

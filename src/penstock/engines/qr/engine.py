@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict, no_option
-from penstock.models.qr.errors import ColumnsError, FitError
+from penstock.models.qr.errors import FitError
 from penstock.models.strider.errors import PageError
 
-from .options import OPTIONS
+from .options import OPTIONS, Solving
 
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
@@ -36,7 +36,7 @@ class FitEngine(Engine):
     default_target = "vu9p"  # the engine is too large for the small part
     options = OPTIONS
     arguments = frozenset({"load"})
-    errors = (PageError, FitError, ColumnsError)
+    errors = (PageError, FitError)
 
     @property
     def papers(self) -> Mapping[str, Any]:
@@ -56,7 +56,7 @@ class FitEngine(Engine):
                 "--groups is for fits of keys",
                 "leave --groups out: a table is one group of rows",
             )
-        numbers = ("on_overflow", "on_nan", "on_singular")
+        numbers = ("on_overflow", "on_nan", "on_singular", "refine", "limbs")
         if keys and (given := next((n for n in numbers if n in request.own), None)):
             flag = f"--{given.replace('_', '-')}"
             raise Conflict(
@@ -67,6 +67,11 @@ class FitEngine(Engine):
             raise Conflict(
                 f"--format {request.format} is not for fits of keys",
                 "leave --format out: weights are float32",
+            )
+        if not keys and request.format is not None:
+            raise Conflict(
+                f"--format {request.format} is not for fits over columns",
+                "leave --format out: each column has a unit of its own; --limbs says how many bits its values keep",
             )
         if command == "build" and request.memory is not None:
             raise Conflict(
@@ -99,6 +104,8 @@ class FitEngine(Engine):
         if not _over_keys(kernel):
             from .columns import compile_columns
 
+            if given.format is not None:
+                raise no_option(f"the fit kernel {kernel.name}", "format", ("limbs",))
             return compile_columns(kernel, part, given)
         self._keys_alone(kernel, given)
         graph, memory = kernel.trace(), None
@@ -137,7 +144,8 @@ class FitEngine(Engine):
         if manifest["kind"] == "keys":
             return FitDesign(part, memory, graph, FitPlan.from_json(config), given_verilog=verilog)
         plan = TableFitPlan.from_json(config)
-        return ColumnsDesign(part, memory, graph, plan, given_verilog=verilog)
+        solving = Solving(**manifest["solving"])
+        return ColumnsDesign(part, memory, graph, plan, given_verilog=verilog, solving=solving)
 
     def plans(self, kernel: AnyKernel, request: Request) -> bool:
         columns = not _over_keys(kernel)

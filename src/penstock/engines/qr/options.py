@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
 import click
 
+from penstock.models.numerics.limbs import LIMBS_MAX
 from penstock.options import FILL, INPUTS, TABLE, Count, Option
 
-__all__ = ["ON_SINGULAR", "OPTIONS"]
+__all__ = ["ON_SINGULAR", "OPTIONS", "Solving"]
 
 #: what is done where the rows do not determine all weights, the default first
 ON_SINGULAR = ("error", "drop", "minimum-norm")
+#: whether weights are refined on the table's rows
+REFINE = ("last", "never")
+
+
+@dataclass(frozen=True)
+class Solving:
+    """How the host solves a fit's sums. Raises ValueError for a choice that there is not."""
+
+    on_singular: str = ON_SINGULAR[0]
+    refine: str = REFINE[0]
+
+    def __post_init__(self) -> None:
+        for name, known in (("on_singular", ON_SINGULAR), ("refine", REFINE)):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(repr, known))}, not {getattr(self, name)!r}"
+                )
+
+    def given(self, options: Mapping[str, Any]) -> Solving:
+        """Return it with the options that were given."""
+        names = asdict(self)
+        return replace(self, **{n: v for n, v in options.items() if n in names and v is not None})
+
 
 _REFITS = (
     Option(
@@ -37,14 +65,32 @@ _REFITS = (
         "Keys that leave a group before each refit.  [default: 0]",
     ),
 )
-_SINGULAR = Option(
-    "--on-singular",
-    "on_singular",
-    click.Choice(ON_SINGULAR),
-    None,
-    "What a fit over columns does whose rows do not determine all weights.  [default: error]",
+_LIMBS = Option(
+    "--limbs",
+    "limbs",
+    Count(1, LIMBS_MAX),
+    "N",
+    "Limbs of 17 bits of every column of a fit.  [default: what the column's values take]",
+    plans=True,
 )
+_SOLVING = (
+    Option(
+        "--on-singular",
+        "on_singular",
+        click.Choice(ON_SINGULAR),
+        None,
+        "What a fit over columns does whose rows do not determine all weights.  [default: error]",
+    ),
+    Option(
+        "--refine",
+        "refine",
+        click.Choice(REFINE),
+        None,
+        "Whether the last fit's weights are refined on the table's rows.  [default: last]",
+    ),
+)
+_COMPILED = (*TABLE, *INPUTS, FILL, _LIMBS, *_SOLVING)
 OPTIONS = {
-    **dict.fromkeys(("check", "compile", "build"), (*TABLE, *INPUTS, FILL)),
-    **dict.fromkeys(("model", "simulate"), (*TABLE, *INPUTS, FILL, *_REFITS, _SINGULAR)),
+    **dict.fromkeys(("check", "compile", "build"), _COMPILED),
+    **dict.fromkeys(("model", "simulate"), (*_COMPILED, *_REFITS)),
 }

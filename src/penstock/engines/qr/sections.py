@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.outcome import Outcome
@@ -88,10 +90,13 @@ def _of_keys(outcome: Outcome, design: FitDesign) -> Iterable[Part]:
 
 
 def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
-    name = design.format_name
+    limbs = design.plan.columns.limbs
     yield _joined(
         fit_facts(design.graph),
-        Row("values", f"{name}, {design.why}; sums in exact integers of 64 bits"),
+        Row(
+            "values",
+            f"integers in a unit of each column, {_limbs_text(limbs)}; sums in exact integers of 64 bits",
+        ),
         Row("engine", table_engine_text(design.plan)),
         Row("target", target_text(design.target)),
     )
@@ -113,29 +118,38 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
     yield written(outcome)
 
 
+def _limbs_text(limbs: Sequence[int]) -> str:
+    counts = sorted(set(limbs))
+    if len(counts) == 1:
+        return f"{plural(counts[0], 'limb')} of 17 bits"
+    return ", ".join(f"{plural(limbs.count(n), 'column')} of {plural(n, 'limb')}" for n in counts)
+
+
 def _solution_rows(outcome: Outcome) -> Iterable[Row]:
     """Return how the weights were found, how near they are to the best, and what has none."""
     if not outcome.details:
         return
-    found, engine = outcome.details["solution"], outcome.details["engine_float32"]
-    within = found["weights_within"]
-    text = "float64, the exact sums solved in exact arithmetic"
-    if within is not None and found["values_exact"]:
-        text += ": the nearest numbers to the exact weights"
-    elif within is not None:
-        text += f"; at most {max(within, default=0.0):.2g} from the weights of unrounded values"
-    else:
-        text += "; no bound on what rounding the values did"
-    if not found["determined"]:
-        text += ": the weights are not determined"
-    yield Row("solved", text)
-    if unsure := found["not_told_from_zero"]:
-        yield Row("not told from 0", ", ".join(unsure))
-    independent = f"{found['rank']} of {plural(found['features'], 'column')} independent"
+    found, engine = outcome.details["fit"], outcome.details["engine_float32"]
+    how = {
+        "none": "the exact sums solved in exact arithmetic",
+        "sums": f"the sums' weights refined on the rows, {plural(found['steps'], 'step')}",
+        "host": f"refined on the rows, {plural(found['steps'], 'step')}, beside a QR factorisation by the host",
+    }[found["preconditioner"]]
+    yield Row("solved", f"float64, {how}")
+    yield from _coefficients(found)
+    r2 = "" if found["r2"] is None else f"R² {found['r2']:.6g}; "
     yield Row(
-        "condition",
-        f"{found['condition']:.3g}, of the columns less their means, scaled; {independent}",
+        "fit", f"{r2}residual sum of squares {found['rss']:.6g}; {plural(found['rows'], 'row')}"
     )
+    independent = f"{found['rank']} of {plural(len(found['units']) - 1, 'column')} independent"
+    condition, scaled = (_figure(found[n]) for n in ("condition", "condition_scaled"))
+    yield Row(
+        "condition", f"{condition}; {scaled} of the columns less their means, scaled; {independent}"
+    )
+    for unit in found["units"]:
+        exact = "exact" if unit["exact"] else "rounded"
+        text = f"unit 2^{unit['shift']}, offset {unit['offset']:,}, {plural(unit['limbs'], 'limb')}, {exact}"
+        yield Row(f"  {unit['column']}", text)
     for entry in found["dropped"]:
         what = "no weight" if found["on_singular"] == "drop" else "not determined"
         yield Row(f"  {entry['column']}", f"{what}: {entry['reason']}")
@@ -143,6 +157,21 @@ def _solution_rows(outcome: Outcome) -> Iterable[Row]:
     if engine["dropped"]:
         text += f"; without {', '.join(engine['dropped'])}, nearly dependent"
     yield Row("engine", text)
+
+
+def _figure(value: float | None) -> str:
+    return "∞" if value is None else f"{value:.3g}"
+
+
+def _coefficients(found: Mapping[str, Any]) -> Iterable[Row]:
+    """Return a row for each weight: as statistics have it, with the digits that are sure."""
+    columns = (found[n] for n in ("names", "coef", "std_err", "t", "p", "error"))
+    for name, coef, std_err, t, p, off in zip(*columns, strict=True):
+        digits = 17 if coef is None or not coef or not off else -math.log10(off / abs(coef))
+        text = f"{0 if coef is None else coef:.{max(1, min(17, math.floor(digits)))}g}"
+        if std_err is not None and t is not None:
+            text += f", standard error {std_err:.4g}, t {t:.4g}, p {p:.3g}"
+        yield Row(f"  {name}", text)
 
 
 def _joined(facts: Facts, *rows: Row) -> Facts:

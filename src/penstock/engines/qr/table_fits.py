@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,10 @@ import numpy as np
 
 from penstock.assumed import Assumed
 from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.qr.units import Unit
 from penstock.engines.base import Cycles, Result, Workload
-from penstock.failures import Failure, hardware_failure
+from penstock.failures import Failure
+from penstock.host.least_squares import Rows
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.bound import Machine
@@ -20,9 +22,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.qr import columns as c
-from penstock.models.qr.arith import numbers
 from penstock.models.qr.cycles import Bound
-from penstock.models.qr.errors import ColumnsError
 from penstock.models.qr.job import Integers
 from penstock.models.qr.table_config import Segment
 from penstock.models.qr.table_cycles import bound, machine_bound, run, words_read
@@ -33,17 +33,18 @@ from penstock.models.qr.table_memory import (
     registers,
     unpack_answer,
 )
+from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
-from penstock.models.strider.lost import lost
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.sim.machine import Metered
 from penstock.tables import table_failure
 
 from .changes import Asked
-from .ranges import Values, values_of
+from .options import Solving
 from .solution import Solution, solved
+from .values import Values, values_of
 
 if TYPE_CHECKING:
     from .columns import ColumnsDesign
@@ -151,8 +152,14 @@ class _Fits(Workload):
         """Return what a fit goes on from: nothing, with offsets of its own, or the fit before."""
         if totals is not None and self.graph.incremental:
             return totals
-        empty = np.zeros((0, self._columns.n), dtype=np.int64)
-        return c.initial_totals(empty if rows is None else rows[slice(*step.come)])
+        nothing = [0] * self._columns.n
+        if rows is None:
+            return c.initial_totals(self._columns, nothing, nothing)
+        return self._empty(rows[slice(*step.come)])
+
+    def _empty(self, rows: Integers) -> c.Totals:
+        """Return the totals of no rows, offsets at the means of these."""
+        raise NotImplementedError
 
     @staticmethod
     def _summed(before: c.Totals, rows: Integers, step: _Step) -> c.Totals:
@@ -229,10 +236,10 @@ class AssumedFits(_Fits):
 
 class TableFits(_Fits):
     """Fits over a table's rows. What a page has wrong, NULL in a used column under the policy
-    "error", or a value that the format or the sums do not hold is the run's error.
+    "error", or a value that is no finite number is the run's error. Each column has the unit that its values in the table take, in as
+    many limbs as the design has.
 
-    Parameters: `source`: the text that the table was opened from; `on_singular`: what is done where
-    the rows do not determine all weights, one of `options.ON_SINGULAR`.
+    Parameters: `source`: the text that the table was opened from.
     """
 
     results_with_model = True
@@ -243,20 +250,45 @@ class TableFits(_Fits):
         table: Table,
         source: str | None,
         asked: Asked,
-        on_singular: str,
+        solving: Solving,
     ) -> None:
         super().__init__(design, asked)
-        self.table, self.source, self.on_singular = table, source, on_singular
-        self.why = design.why
+        self.table, self.source, self.solving = table, source, solving
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
         self._solutions: dict[bytes, Solution] = {}
 
     @cached_property
+    def _values(self) -> Values:
+        return values_of(self.table, self.plan.walk)
+
+    @cached_property
+    def _units(self) -> list[Unit]:
+        return self._values.units(self._columns.limbs)
+
+    @cached_property
+    def _walk(self) -> WalkConfig:
+        """How the table is walked: with its columns' units."""
+        shifts, offsets = ([getattr(u, of) for u in self._units] for of in ("shift", "offset"))
+        return replace(self.plan.walk, format=self._columns.format.of(shifts, offsets))
+
+    @cached_property
+    def _costs(self) -> Costs:
+        port = replace(self.plan.port, format=self._walk.format)
+        return analyse(port, self._walk, self.table.pages)
+
+    def _empty(self, rows: Integers) -> c.Totals:
+        middle = np.array([unit.offset for unit in self._units], dtype=np.int64)
+        # near the middle float64 has every integer
+        means = np.rint((rows - middle).mean(axis=0)) if len(rows) else np.zeros(len(middle))
+        offsets = (middle + means.astype(np.int64)).tolist()
+        return c.initial_totals(self._columns, [unit.shift for unit in self._units], offsets)
+
+    @cached_property
     def _walked(self) -> tuple[Integers, RowCounts, HardwareError | None]:
         """The rows up to the first error of a page or a value, what was counted, and that error."""
-        codes, _, counts, wrong = walk_table(self.table.pages, self.plan.walk)
-        counts.lost = lost(self.plan.walk, self.table.pages, [codes])
-        return self._columns.format.to_integers(codes), counts, wrong
+        codes, _, counts, wrong = walk_table(self.table.pages, self._walk)
+        middle = np.array([unit.offset for unit in self._units], dtype=np.int64)
+        return self._columns.format.to_integers(codes) + middle, counts, wrong
 
     @cached_property
     def _planned(self) -> tuple[list[_Step], dict[str, int]]:
@@ -271,61 +303,30 @@ class TableFits(_Fits):
             "rows_skipped": counts.skipped,
             "nan_rows": counts.nan_rows,
             "saturated_inputs": counts.saturated,
-            **counts.lost_columns,
+            "rows_used": steps[-1].come[1] - steps[-1].go[1],
         }
         return steps, {**counters, **inputs}
 
-    @cached_property
-    def _values(self) -> Values:
-        return values_of(self.table, self.plan.walk)
-
     def golden(self) -> Result:
         fits: list[tuple[c.Totals, c.Solution]] = []
-        wrong = self._error
+        wrong = self._walked[2]
         if wrong is not None:
             return Result(None, wrong)
         steps, counters = self._planned
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
             totals = self._summed(before, self._walked[0], step)
-            fits.append((totals, c.solve(totals, self._columns.format)))
+            fits.append((totals, c.solve(totals)))
             return totals
 
         self._play(self._walked[0], steps, fit)
         return self._result(fits, counters)
 
-    @cached_property
-    def _beyond(self) -> tuple[int, int, int] | None:
-        """The first value that is too far from its column's offset: the row's place among those
-        that come or go in its fit, its place in the table, and its column."""
-        rows, found = self._walked[0], list[tuple[int, int, int]]()
-        if not self._columns.wide:
-            return None
-
-        def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals | None:
-            for first, last in (step.come, step.go):
-                beyond = c.first_beyond(before.offsets, rows[first:last])
-                if beyond is not None:
-                    found.append((beyond[0], first + beyond[0], beyond[1]))
-                    return None
-            return self._summed(before, rows, step)
-
-        self._play(rows, self._planned[0], fit)
-        return found[0] if found else None
-
-    @property
-    def _error(self) -> HardwareError | None:
-        """What ends the run."""
-        if self._beyond is not None:
-            return HardwareError(ColumnsError.FIT_RANGE, self._beyond[0])
-        return self._walked[2]
-
     def model(self, memory: Memory) -> Cycles:
-        if self._error is not None:
-            return Cycles(None, error=self._error)
+        if self._walked[2] is not None:
+            return Cycles(None, error=self._walked[2])
         steps, counters = self._planned
-        costs = analyse(self.plan.port, self.plan.walk, self.table.pages)
-        return self._cycles(costs, self._walked[0], steps, counters, memory)
+        return self._cycles(self._costs, self._walked[0], steps, counters, memory)
 
     def drive(self, machine: Metered) -> Result:
         plan, where = self.plan, places(self.plan)
@@ -335,7 +336,7 @@ class TableFits(_Fits):
         steps, counters = self._planned
         pages = None
         if unreadable is None:
-            pages = RowPages(analyse(plan.port, plan.walk, self.table.pages))
+            pages = RowPages(self._costs)
         answers, latest = where.answers, 0
         fits: list[tuple[c.Totals, c.Solution]] = []
         wrong: list[HardwareError] = []
@@ -359,7 +360,7 @@ class TableFits(_Fits):
             latest = 1 - latest
             answer = machine.read(after, plan.answer_words * plan.bus_bytes)
             totals, weights, mask = unpack_answer(answer, plan)
-            fits.append((totals, c.decode_solution(totals, weights, mask, self._columns.format)))
+            fits.append((totals, c.Solution(weights, mask)))
             return totals
 
         self._play(rows, steps, fit)
@@ -368,7 +369,7 @@ class TableFits(_Fits):
     def _result(
         self, fits: Sequence[tuple[c.Totals, c.Solution]], counters: Mapping[str, int]
     ) -> Result:
-        sums = [np.concatenate([t.offsets, t.sums.reshape(-1)]) for t, _ in fits]
+        sums = [np.concatenate([t.offsets, t.shifts, t.sums.reshape(-1)]) for t, _ in fits]
         codes = {
             "weights": np.array([fit.weights for _, fit in fits]).astype(np.int64),
             "mask": np.array([fit.mask for _, fit in fits]).astype(np.int64),
@@ -377,44 +378,48 @@ class TableFits(_Fits):
         recentred = {"recentred": len(fits) - counters["jobs"]}
         return Result(codes, counters={**counters, **recentred})
 
+    def _totals(self, codes: Mapping[str, Codes]) -> c.Totals:
+        """Return the totals of the last fit."""
+        n, latest, size = self._columns.n, codes["sums"][-1], self._columns.factors
+        offsets, shifts = latest[:n], latest[n : 2 * n]
+        return c.Totals(self._columns, shifts, offsets, latest[2 * n :].reshape(size, size))
+
     def _solution(self, codes: Mapping[str, Codes]) -> Solution:
         """Return the weights of the last fit, from its sums."""
-        n, latest = self._columns.n, codes["sums"][-1]
-        key = latest.tobytes()
+        key = codes["sums"][-1].tobytes()
         if key not in self._solutions:
-            sums = latest[n:].reshape(n + 1, n + 1)
+            last = self._planned[0][-1]
+            rows = Rows(self._values.rows(last.go[1], last.come[1]), None, self.graph.intercept)
             self._solutions[key] = solved(
-                c.Totals(latest[:n], int(sums[0, 0]), sums),
-                self._columns.format,
-                self._values.ranges,
-                self._values.rounding(self._columns.format),
-                self.on_singular,
+                self._totals(codes),
+                rows,
+                self._values.names,
+                self._units,
+                self.graph,
+                self.solving,
                 self.source or self.name,
             )
         return self._solutions[key]
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
-        """Return the weights of the last fit: the exact sums solved exactly, each rounded once.
+        """Return the weights of the last fit: the exact sums solved exactly, each rounded once, or refined on the table's rows.
 
         Raises KernelError where the rows do not determine them and the policy is "error".
         """
         return self._solution(codes).values
 
     def details(self, codes: Mapping[str, Codes]) -> Mapping[str, Any]:
-        solution = self._solution(codes)
-        engine = numbers(codes["weights"][-1][1:]).astype(np.float64)
+        solution, totals = self._solution(codes), self._totals(codes)
+        mask = codes["mask"][-1].astype(bool)
+        engine = c.Solution(codes["weights"][-1], mask).values(totals)[1:]
         apart = float(np.abs(engine - solution.values["weights"]).max(initial=0.0))
-        name = self._columns.format_name
+        names = zip(self._values.names, mask[1:], strict=False)
+        skipped = self._walked[1].skipped
         return {
-            "solution": solution.to_json(),
-            "format": {"name": name, "why": self.why},
+            "fit": solution.to_json() | {"rows_skipped": skipped},
             "engine_float32": {
-                "weights": [float(w) for w in engine],
-                "dropped": [
-                    column
-                    for column, kept in zip(self._values.names, codes["mask"][-1][1:], strict=False)
-                    if not kept
-                ],
+                "weights": engine.tolist(),
+                "dropped": [name for name, kept in names if not kept],
                 "largest_difference": apart,
             },
         }
@@ -423,10 +428,4 @@ class TableFits(_Fits):
         return self._walked[2]
 
     def failure(self, error: HardwareError) -> Failure:
-        if error.code == ColumnsError.FIT_RANGE and self._beyond is not None:
-            _, row, column = self._beyond
-            place = (
-                f"{self.source or self.name}, row {row + 1:,}, column {self._values.names[column]}"
-            )
-            return hardware_failure(error, place)
         return table_failure(self.source, self.table, error, self.plan.walk)

@@ -1,0 +1,388 @@
+"""Weights of a least-squares fit, how far they may be off, and what statisticians ask of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .rows import WIDE, Rows, corrected, triangle
+from .sums import Dependent, Gram, Sums, factored, gram_of, nearest, power, root, solved
+
+__all__ = ["Fit", "Options", "fit"]
+
+_EPS, _WIDE_EPS = float(np.finfo(np.float64).eps), float(np.finfo(WIDE).eps)
+#: above it the sums do not resolve the columns: what rounding did times the condition
+_UNRESOLVED = 0.1
+_STEPS = 10
+_NOISE = 1e-12
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a fit is made.
+
+    `intercept`: a bias is fitted as well; `ridge`: what a weight's square costs, the bias's nothing (columns count less their means);
+    `ridge_per`: "weight", or "sd": of weights times their column's standard deviation; `minimum_norm`: where columns depend on each
+    other, the least weights of all that fit, in place of 0 for those that others determine; `refine`: on the rows.
+    """
+
+    intercept: bool = True
+    ridge: float = 0.0
+    ridge_per: str = "weight"
+    minimum_norm: bool = False
+    refine: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fit of some rows.
+
+    `bias`, `weights`: float64, 0 for columns of no weight of their own; `error`, `bias_error`: how far they may be from those of exact
+    arithmetic on the table's values; `kept`, `dependent`: columns that are independent of those before them, and the others;
+    `rows`; `preconditioner`: "none" where the sums were solved exactly, "sums", or "host": a QR factorisation of the rows in float64;
+    `steps`: passes of refinement; `rss`, `tss`: sums of squares of the residuals, and of the label (less its mean where there is a bias).
+
+    `triangle`: R of the kept columns, each of length 1, penalties in it; `lengths`, `means`: of all features.
+    """
+
+    weights: NDArray[np.float64]
+    bias: float
+    error: NDArray[np.float64]
+    bias_error: float
+    kept: tuple[int, ...]
+    dependent: tuple[Dependent, ...]
+    rows: int
+    preconditioner: str
+    steps: int
+    rss: float
+    tss: float
+    triangle: NDArray[np.float64]
+    lengths: NDArray[np.float64]
+    means: NDArray[np.float64]
+    options: Options
+    #: sum of the rows' weights
+    total: float
+
+    @property
+    def rank(self) -> int:
+        return len(self.kept)
+
+    @cached_property
+    def condition_scaled(self) -> float:
+        """The condition number of the independent columns less their means, each of length 1."""
+        return _condition(self.triangle)
+
+    @cached_property
+    def condition(self) -> float:
+        """The condition number of the independent columns as they are, the 1 of the bias among them."""
+        kept = list(self.kept)
+        scaled = self.triangle * self.lengths[kept]
+        if not self.options.intercept:
+            return _condition(scaled)
+        whole = np.zeros((len(kept) + 1,) * 2)
+        whole[0, 0] = math.sqrt(self.total)
+        whole[0, 1:] = whole[0, 0] * self.means[kept]
+        whole[1:, 1:] = scaled
+        return _condition(whole)
+
+    @property
+    def freedom(self) -> int:
+        """Rows less the parameters that were fitted."""
+        return self.rows - self.rank - self.options.intercept
+
+    @property
+    def r2(self) -> float:
+        return 1 - self.rss / self.tss if self.tss else math.nan
+
+    @cached_property
+    def std_err(self) -> tuple[float, NDArray[np.float64]]:
+        """Standard errors of bias and weights; NaN where there are none: without further rows, for columns without a weight of their
+        own, and with a penalty."""
+        found = np.full(len(self.weights), math.nan)
+        if (
+            self.freedom <= 0
+            or self.options.ridge
+            or (self.dependent and self.options.minimum_norm)
+        ):
+            return math.nan, found
+        kept, variance = list(self.kept), self.rss / self.freedom
+        inverse = np.linalg.inv(self.triangle) / self.lengths[kept][:, None]
+        found[kept] = np.sqrt(variance) * np.linalg.norm(inverse, axis=1)
+        if not self.options.intercept:
+            return math.nan, found
+        along = self.means[kept] @ inverse
+        return math.sqrt(variance * (1 / self.total + float(along @ along))), found
+
+    def statistics(self) -> Mapping[str, object]:
+        """Return the fit's table: coefficients (the bias first, if there is one) with standard errors, t and p, and figures of the whole."""
+        from scipy.stats import t as student
+
+        bias, of_weights = self.std_err
+        first = [self.bias] if self.options.intercept else []
+        coef = np.concatenate([first, self.weights])
+        std_err = np.concatenate([[bias] if self.options.intercept else [], of_weights])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = coef / std_err
+        p = 2 * student.sf(np.abs(t), max(self.freedom, 1))
+        return {
+            "coef": coef,
+            "std_err": std_err,
+            "t": t,
+            "p": p,
+            "error": np.concatenate(
+                [[self.bias_error] if self.options.intercept else [], self.error]
+            ),
+            "r2": self.r2,
+            "rss": self.rss,
+            "rows": self.rows,
+            "condition": self.condition,
+            "condition_scaled": self.condition_scaled,
+            "preconditioner": self.preconditioner,
+        }
+
+
+def _condition(matrix: NDArray[np.float64]) -> float:
+    if not matrix.any():
+        return 1.0
+    # the last digits of small singular values need the columns' scales as they are: one-norm scaling by a power of two
+    values = np.linalg.svd(matrix / np.abs(matrix).max(), compute_uv=False)
+    return float(values[0] / values[-1]) if values[-1] else math.inf
+
+
+def fit(sums: Sums, rows: Rows | None, options: Options) -> Fit:
+    """Return the fit of the rows that are in some sums.
+
+    `rows`: the same rows; None where only the sums are known, or are to be used: then what rounding did to the values is in the stated
+    error. Sums of weighted rows are not exact.
+    """
+    if not sums.rows:
+        return _nothing(len(sums.shifts) - 1, options)
+    exact = all(sums.exact) and (rows is None or rows.weights is None)
+    gram = gram_of(sums, options.intercept)
+    if exact or rows is None or not options.refine:
+        return _exactly(sums, gram, options, exact)
+    return _refined(sums, gram, rows, options)
+
+
+def _nothing(features: int, options: Options) -> Fit:
+    zeros, others = np.zeros(features), tuple(Dependent(k, (), 0.0) for k in range(features))
+    return Fit(
+        zeros,
+        0.0,
+        zeros,
+        0.0,
+        (),
+        others,
+        0,
+        "none",
+        0,
+        0.0,
+        0.0,
+        np.zeros((0, 0)),
+        zeros,
+        zeros,
+        options,
+        0.0,
+    )
+
+
+def _penalties(options: Options, squares: Sequence[Fraction], total: Fraction) -> list[Fraction]:
+    """Return what is added to the sum of squares of each feature, given these sums."""
+    each = Fraction(options.ridge)
+    if options.ridge_per == "sd":
+        return [each * square / total for square in squares]
+    return [each] * len(squares)
+
+
+def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
+    features, rows = len(sums.shifts) - 1, sums.rows
+    squares = [gram.value(k, k) for k in range(features)]
+    penalties = (
+        _penalties(options, squares, Fraction(rows)) if options.ridge else [Fraction()] * features
+    )
+    found = solved(gram, penalties, options.minimum_norm)
+    kept = [k for k in found.kept if squares[k]]
+    factor = factored(gram, kept, penalties)
+    assert factor is not None
+    means = [m * power(s) for m, s in zip(gram.means, gram.shifts, strict=True)]
+    bias = means[-1] - sum(
+        (w * m for w, m in zip(found.weights, means, strict=False)), start=Fraction()
+    )
+    along = [gram.value(k, features) for k in range(features)]
+    tss = gram.value(features, features)
+    rss = tss - 2 * sum(
+        (w * a for w, a in zip(found.weights, along, strict=True)), start=Fraction()
+    )
+    for j, w in enumerate(found.weights):
+        if w:
+            rss += w * sum(
+                (v * gram.value(j, k) for k, v in enumerate(found.weights) if v), start=Fraction()
+            )
+    weights = np.array([nearest(w) for w in found.weights])
+    error, bias_error = _EPS / 2 * np.abs(weights), _EPS / 2 * abs(nearest(bias))
+    lengths = np.array([root(s) for s in squares])
+    floats = np.array([nearest(m) for m in means])
+    if not exact:
+        far = _rounding(sums, gram) * math.sqrt(features + 1)
+        spread = _stated(factor, kept, weights, lengths, root(rss), root(tss), far)
+        error = error + spread
+        bias_error += float(np.abs(floats[:-1]) @ spread) + far * root(tss / rows)
+    return Fit(weights, nearest(bias), error, bias_error, tuple(kept), found.dependent, rows, "none", 0,
+               max(nearest(rss), 0.0), nearest(tss), factor, lengths, floats[:-1], options, float(rows))  # fmt: skip
+
+
+def _rounding(sums: Sums, gram: Gram) -> float:
+    """Return how far values are from those of the table, as a share of their column's spread, at most."""
+    found = 0.0
+    for k, exact in enumerate(sums.exact):
+        spread = gram.spread(k, sums.rows)
+        if not exact:
+            found = max(found, root(power(2 * sums.shifts[k] - 2)) / spread if spread else math.inf)
+    return found
+
+
+def _stated(
+    factor: NDArray[np.float64],
+    kept: Sequence[int],
+    weights: NDArray[np.float64],
+    lengths: NDArray[np.float64],
+    residual: float,
+    label: float,
+    far: float,
+) -> NDArray[np.float64]:
+    """Return how far weights may be from the exact ones where each column is `far` off, as a share of its length."""
+    found = np.zeros(len(weights))
+    if not len(kept) or not far:
+        return found
+    condition = _condition(factor)
+    size = float(np.linalg.norm(weights[list(kept)] * lengths[list(kept)]))
+    away = far * (condition * (size + label) + condition**2 * residual)
+    found[list(kept)] = away / lengths[list(kept)]
+    return found
+
+
+def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
+    """Refine weights on the rows: their own residuals, in the widest floating point, and a triangle that has only to come near."""
+    features = len(rows.columns) - 1
+    lengths, label = rows.lengths[:-1], rows.lengths[-1]
+    some = np.where(lengths > 0, lengths, 1)
+    penalties = np.zeros(features, WIDE)
+    if options.ridge:
+        whole = options.ridge_per == "weight"
+        share = WIDE(options.ridge) / (some**2 if whole else WIDE(rows.total))
+        penalties = np.where(lengths > 0, share, 0)
+    factor, kept, others, how = _preconditioner(sums, gram, rows, options, penalties)
+    omega, last, steps = _iterated(rows, factor, kept, penalties)
+    _, squares = rows.step(omega)
+    scale = np.where(lengths > 0, label / some, 0)
+    weights, means = omega * scale, rows.means
+    dependent = _dependent(others, kept, lengths, means)
+    if dependent and options.minimum_norm:
+        weights = _least(weights, kept, others, lengths)
+    bias = means[-1] - weights @ means[:-1]
+    rss, tss = float(squares * label**2), float(label**2)
+    off = _WIDE_EPS * 4 * max(features, math.sqrt(rows.count))
+    shown, real = weights.astype(np.float64), lengths.astype(np.float64)
+    error = _stated(factor, kept, shown, real, math.sqrt(rss), float(label), off)
+    error[kept] += (last * scale[kept]).astype(np.float64)
+    near = means[:-1].astype(np.float64)
+    bias_error = float(np.abs(near) @ error) + _EPS * abs(float(bias))
+    error = error + _EPS / 2 * np.abs(shown)
+    return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, how, steps,
+               rss, tss, factor, real, near, options, rows.total)  # fmt: skip
+
+
+def _iterated(
+    rows: Rows,
+    factor: NDArray[np.float64],
+    kept: Sequence[int],
+    penalties: NDArray[np.longdouble],
+) -> tuple[NDArray[np.longdouble], float, int]:
+    """Return weights of the rows' scaled columns, what a further step would change about, and the steps."""
+    inverse, picked = np.linalg.inv(factor), list(kept)
+    omega, last = np.zeros(len(penalties), WIDE), math.inf
+    for number in range(1, _STEPS + 1):
+        gradient, _ = rows.step(omega)
+        left = (gradient - penalties * omega)[picked].astype(np.float64)
+        step = inverse @ (inverse.T @ left)
+        size = float(np.abs(step).max(initial=0.0))
+        if size >= last / 2:
+            return omega, last, number
+        omega[picked] += step
+        # the next step is shorter by as much as this one was, or by half
+        last = size * min(size / last, 0.5) if last < math.inf else size / 2
+        if size <= 2 * _WIDE_EPS * float(np.abs(omega).max(initial=0.0)):
+            return omega, last, number
+        last = size
+    return omega, last, _STEPS
+
+
+def _preconditioner(
+    sums: Sums, gram: Gram, rows: Rows, options: Options, penalties: NDArray[np.longdouble]
+) -> tuple[NDArray[np.float64], list[int], dict[int, NDArray[np.float64]], str]:
+    """Return a triangle R near that of the rows' own values, the columns kept, what determines the others, and where R comes from."""
+    features = len(sums.shifts) - 1
+    if rows.weights is None:
+        squares = [gram.value(k, k) for k in range(features)]
+        some = (
+            _penalties(options, squares, Fraction(sums.rows))
+            if options.ridge
+            else [Fraction()] * features
+        )
+        kept = [k for k in range(features) if squares[k]]
+        if len(kept) == features:
+            factor = factored(gram, kept, some)
+            if factor is not None:
+                far = _condition(factor) * _rounding(sums, gram) * math.sqrt(features)
+                if far <= _UNRESOLVED:
+                    return corrected(rows, factor, kept, penalties), kept, {}, "sums"
+    tolerance = (features + 1) * _EPS
+    factor, kept, others = triangle(rows, np.sqrt(penalties).astype(np.float64), tolerance)
+    return factor, kept, others, "host"
+
+
+def _dependent(
+    others: Mapping[int, NDArray[np.float64]],
+    kept: Sequence[int],
+    lengths: NDArray[np.longdouble],
+    means: NDArray[np.longdouble],
+) -> tuple[Dependent, ...]:
+    found = []
+    for k, along in others.items():
+        before = [j for j in kept if j < k]
+        # what rounding alone leaves of a factor, or of the constant, is none
+        near = [
+            (j, float(a * lengths[k] / lengths[j]))
+            for a, j in zip(along, before, strict=True)
+            if lengths[k] and abs(a) > _NOISE
+        ]
+        terms = [means[k], *(-a * means[j] for j, a in near)]
+        constant = float(sum(terms))
+        if near and abs(constant) <= _NOISE * (max(abs(t) for t in terms) + lengths[k]):
+            constant = 0.0
+        found.append(Dependent(k, tuple(near), constant))
+    return tuple(found)
+
+
+def _least(
+    weights: NDArray[np.longdouble],
+    kept: Sequence[int],
+    others: Mapping[int, NDArray[np.float64]],
+    lengths: NDArray[np.longdouble],
+) -> NDArray[np.longdouble]:
+    """Spread the weights of independent columns over those that they determine, with the least sum of squares."""
+    basis = np.zeros((len(kept), len(weights)))
+    for row, j in enumerate(kept):
+        basis[row, j] = 1
+    for k, along in others.items():
+        before = [j for j in kept if j < k]
+        basis[: len(before), k] = [
+            float(a * lengths[k] / lengths[j]) for a, j in zip(along, before, strict=True)
+        ]
+    return np.linalg.lstsq(basis, weights[kept].astype(np.float64), rcond=None)[0].astype(WIDE)

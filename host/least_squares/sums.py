@@ -1,0 +1,229 @@
+"""Exact sums over products of a table's columns, and what integer algebra makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Dependent",
+    "Gram",
+    "Solved",
+    "Sums",
+    "factored",
+    "gram_of",
+    "nearest",
+    "power",
+    "root",
+    "solved",
+]
+
+#: fraction bits of the elimination that gives a triangle: float64's digits of columns up to a condition of 2**100
+_BITS = 320
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A column that the columns before it determine: `constant` plus the sum of each factor times its column (from 0). A constant
+    column has no factors."""
+
+    column: int
+    factors: tuple[tuple[int, float], ...]
+    constant: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over a aᵀ, a = (1, q of the features, q of the label), Python's integers (d + 2, d + 2), both triangles.
+
+    `offsets`, `shifts`: a value is about (q + offset) 2**shift, features first, then the label; `exact`: columns of which it is
+    exactly that. The sum of 1 is the number of rows.
+    """
+
+    products: NDArray[np.object_]
+    offsets: Sequence[int]
+    shifts: Sequence[int]
+    exact: Sequence[bool]
+
+    @property
+    def rows(self) -> int:
+        return int(self.products[0, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """Sums over products of features and label, less their means or not, times `scale`: integers (d + 1, d + 1) in units
+    2**shift of each column. `means`: in those units, 0 where columns are not centred."""
+
+    products: NDArray[np.object_]
+    scale: int
+    means: tuple[Fraction, ...]
+    shifts: Sequence[int]
+
+    def value(self, i: int, j: int) -> Fraction:
+        """Return a sum over products of values."""
+        return Fraction(int(self.products[i, j]), self.scale) * power(
+            self.shifts[i] + self.shifts[j]
+        )
+
+    def spread(self, j: int, rows: int) -> float:
+        return root(self.value(j, j) / rows)
+
+
+def power(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
+def nearest(value: Fraction) -> float:
+    """Return the float64 number nearest to a rational one; infinite beyond the range."""
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def root(value: Fraction) -> float:
+    """Return a square root, whatever the exponent."""
+    if value <= 0:
+        return 0.0
+    shift = (value.numerator.bit_length() - value.denominator.bit_length()) // 2
+    return math.ldexp(math.sqrt(value / power(2 * shift)), shift)
+
+
+def gram_of(sums: Sums, centred: bool) -> Gram:
+    """Return the sums over products of the columns, less their means (for a fit with a bias) or as they are."""
+    products, rows = sums.products, sums.rows
+    first = products[0, 1:]
+    if centred:
+        centre = rows * products[1:, 1:] - np.outer(first, first)
+        means = tuple(
+            Fraction(int(total), rows) + int(offset)
+            for total, offset in zip(first, sums.offsets, strict=True)
+        )
+        return Gram(centre, rows, means, sums.shifts)
+    offsets = np.array([int(o) for o in sums.offsets], dtype=object)
+    whole = products[1:, 1:] + np.outer(first, offsets) + np.outer(offsets, first)
+    whole = whole + rows * np.outer(offsets, offsets)
+    return Gram(whole, 1, (Fraction(),) * len(first), sums.shifts)
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Rational weights of the features, those that are `kept` (each independent of the ones before it), and the others."""
+
+    weights: tuple[Fraction, ...]
+    kept: tuple[int, ...]
+    dependent: tuple[Dependent, ...]
+
+
+def solved(gram: Gram, penalties: Sequence[Fraction], minimum_norm: bool) -> Solved:
+    """Return the weights of normal equations, exactly, penalties (times values squared) added to the features' diagonal.
+
+    `minimum_norm`: where columns depend on each other, the weights whose squares have the least sum, in place of 0 for each column
+    that those before it determine.
+    """
+    features = len(gram.products) - 1
+    kept, reduced, denominator = _reduced(_penalised(gram, penalties)[0])
+    units = [power(gram.shifts[-1] - s) for s in gram.shifts[:-1]]
+    weights = [Fraction()] * features
+    for row, k in enumerate(kept):
+        weights[k] = Fraction(reduced[row][features], denominator) * units[k]
+    dependent, factors = [], dict[int, list[Fraction]]()
+    for k in sorted(set(range(features)) - set(kept)):
+        some = [
+            Fraction(reduced[row][k], denominator) * power(gram.shifts[k] - gram.shifts[j])
+            for row, j in enumerate(kept)
+        ]
+        factors[k] = some
+        constant = gram.means[k] * power(gram.shifts[k]) - sum(
+            (f * gram.means[j] * power(gram.shifts[j]) for f, j in zip(some, kept, strict=True)),
+            start=Fraction(),
+        )
+        named = tuple((j, nearest(f)) for f, j in zip(some, kept, strict=True) if f)
+        dependent.append(Dependent(k, named, nearest(constant)))
+    if dependent and minimum_norm and kept:
+        weights = _least(weights, kept, factors)
+    return Solved(tuple(weights), tuple(kept), tuple(dependent))
+
+
+def _penalised(gram: Gram, penalties: Sequence[Fraction]) -> tuple[NDArray[np.object_], int]:
+    """Return the rows of the features, with the penalties, all times a factor; and that factor."""
+    products = gram.products[:-1].copy()
+    if not any(penalties):
+        return products, 1
+    added = [
+        penalty * gram.scale * power(-2 * shift)
+        for penalty, shift in zip(penalties, gram.shifts, strict=False)
+    ]
+    common = math.lcm(*(a.denominator for a in added))
+    products = products * common
+    for k, a in enumerate(added):
+        products[k, k] += int(a * common)
+    return products, common
+
+
+def _reduced(products: NDArray[np.object_]) -> tuple[list[int], list[list[int]], int]:
+    """Return the columns with a pivot, the rows of the reduced echelon form, and their denominator."""
+    from flint import fmpz_mat
+
+    features = len(products)
+    if not features:
+        return [], [], 1
+    matrix, denominator, rank = fmpz_mat([[int(v) for v in row] for row in products]).rref()
+    rows = [[int(matrix[i, j]) for j in range(features + 1)] for i in range(rank)]
+    kept = [next(j for j, value in enumerate(row) if value) for row in rows]
+    return kept, rows, int(denominator)
+
+
+def _least(
+    weights: Sequence[Fraction], kept: Sequence[int], factors: dict[int, list[Fraction]]
+) -> list[Fraction]:
+    """Spread the weights of independent columns over those that they determine, with the least sum of squares."""
+    from flint import fmpq, fmpq_mat
+
+    features = len(weights)
+    basis = fmpq_mat(len(kept), features)
+    for row, j in enumerate(kept):
+        basis[row, j] = 1
+        for k, some in factors.items():
+            basis[row, k] = fmpq(some[row].numerator, some[row].denominator)
+    right = fmpq_mat(
+        len(kept), 1, [fmpq(weights[j].numerator, weights[j].denominator) for j in kept]
+    )
+    found = basis.transpose() * (basis * basis.transpose()).solve(right)
+    return [Fraction(int(found[k, 0].p), int(found[k, 0].q)) for k in range(features)]
+
+
+def factored(
+    gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction]
+) -> NDArray[np.float64] | None:
+    """Return R, upper triangular, with RᵀR the sums over products of the kept features, penalties added, each column divided by its
+    own length without; None where a pivot vanishes. Fixed point of some hundred bits, so that R has float64's digits.
+    """
+    products, common = _penalised(gram, penalties)
+    size = len(kept)
+    lengths = [int(gram.products[k, k]) * common for k in kept]
+    halves = [length.bit_length() // 2 for length in lengths]
+    left = np.zeros((size, size), dtype=object)
+    for i in range(size):
+        for j in range(i, size):
+            shift = _BITS - halves[i] - halves[j]
+            value = int(products[kept[i], kept[j]])
+            left[i, j] = value << shift if shift >= 0 else value >> -shift
+    found = np.zeros((size, size))
+    for k in range(size):
+        pivot = int(left[k, k])
+        if pivot <= 0:
+            return None
+        unit = (left[k, k:] << _BITS) // pivot
+        length = root(Fraction(pivot, 1 << _BITS))
+        found[k, k:] = [nearest(Fraction(int(u), 1 << _BITS)) * length for u in unit]
+        for i in range(k + 1, size):
+            left[i, i:] -= (left[k, i] * unit[i - k :]) >> _BITS
+    scales = [root(Fraction(n, 1 << 2 * half)) for n, half in zip(lengths, halves, strict=True)]
+    return found / np.array(scales)

@@ -1,0 +1,184 @@
+"""Least squares over a table's own values: beside rational arithmetic, and beside SciPy's and scikit-learn's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+
+from penstock.host.least_squares import Fit
+from testbench.least_squares import fitted
+from testbench.rational import least_squares
+
+Columns = Sequence[np.ndarray]
+
+
+def check(found: Fit, columns: Columns, minimum_norm: bool = False) -> float:
+    """The weights are as near to the exact ones as the fit says; return the largest difference, times spreads."""
+    rows = [[Fraction(v) for v in row] for row in zip(*(c.tolist() for c in columns), strict=True)]
+    bias, weights = least_squares(rows, minimum_norm)
+    off = [
+        abs(Fraction(w) - exact) for w, exact in zip(found.weights.tolist(), weights, strict=True)
+    ]
+    assert all(o <= Fraction(most) for o, most in zip(off, found.error.tolist(), strict=True))
+    assert abs(Fraction(found.bias) - bias) <= Fraction(found.bias_error)
+    spread = found.lengths / math.sqrt(found.rows)
+    return max(float(o) * s for o, s in zip(off, spread, strict=True)) if len(off) else 0.0
+
+
+def table(seed: int, rows: int = 60) -> list[np.ndarray]:
+    """Columns of all types, any scale, near 0 or far from it, the last ones nearly equal."""
+    source = np.random.default_rng(seed)
+    x = [
+        source.standard_normal(rows) * 10.0 ** source.integers(-30, 30),
+        source.integers(0, 2, rows),
+        (1 << 62) + source.integers(0, 10**6, rows) + (1 << 61),
+        1_600_000_000_000 + source.integers(0, 10**10, rows),
+        1e12 + source.standard_normal(rows) * 10.0 ** source.integers(0, 5),
+        np.float32(source.standard_normal(rows)).astype(np.float64),
+    ]
+    x.append(x[5] + 10.0 ** -source.integers(0, 5) * source.standard_normal(rows))
+    scaled = [(v - v.mean()) / v.std() for v in (c.astype(np.float64) for c in x)]
+    y = np.sum(scaled, axis=0) + source.standard_normal(rows)
+    return [c.astype(np.int64) if c.dtype.kind in "iu" else c for c in (*x, y)]
+
+
+@pytest.mark.parametrize("limbs", [None, 1, 2, 3])
+def test_weights_are_those_of_rational_arithmetic(limbs: int | None) -> None:
+    how = set()
+    for seed in range(4):
+        columns = table(seed)
+        found = fitted(columns, limbs)
+        how.add(found.preconditioner)
+        assert found.condition_scaled < 1e6
+        assert check(found, columns) < 1e-9
+    assert how == {"host", "sums"} if limbs == 1 else how == {"sums"}
+
+
+def test_whole_numbers_are_solved_exactly() -> None:
+    source = np.random.default_rng(1)
+    columns = [source.integers(-(1 << 40), 1 << 40, 50) for _ in range(6)]
+    found = fitted(columns)
+    rows = [[Fraction(v) for v in row] for row in np.array(columns).T.tolist()]
+    assert found.preconditioner == "none"
+    assert found.weights.tolist() == [float(w) for w in least_squares(rows)[1]]
+    check(found, columns)
+
+
+def test_many_columns() -> None:
+    """63 features."""
+    source = np.random.default_rng(2)
+    columns = list(source.integers(-(1 << 33), 1 << 33, (64, 200)))
+    best = LinearRegression().fit(np.array(columns[:-1]).T, columns[-1])
+    assert np.allclose(fitted(columns).weights, best.coef_, rtol=0, atol=1e-10)
+
+
+def test_columns_that_the_sums_do_not_resolve() -> None:
+    """Nearer to each other than any sum of rounded values tells: what float64 can answer is answered."""
+    source = np.random.default_rng(3)
+    a, b = source.standard_normal((2, 200))
+    columns = [a, a + 1e-11 * b, a + b + source.standard_normal(200)]
+    found = fitted(columns)
+    assert found.preconditioner == "host" and not found.dependent and found.condition_scaled > 1e10
+    check(found, columns)
+
+
+DEPENDENT = {
+    "exact": [np.arange(50) % 7, np.full(50, 77), np.arange(50) % 11, np.arange(50) ** 2 % 13],
+    "real": [np.arange(50) % 7 / 3, np.full(50, 77.1), np.arange(50) % 11 / 7, np.arange(50) ** 2 % 13 / 9],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DEPENDENT)
+@pytest.mark.parametrize("minimum_norm", [False, True])
+def test_dependent_columns_say_on_which(kind: str, minimum_norm: bool) -> None:
+    a, constant, b, y = DEPENDENT[kind]
+    columns = [a, constant, b, 2 * a - 3 * b + 5, y]
+    found = fitted(columns, minimum_norm=minimum_norm)
+    assert found.kept == (0, 2) and [d.column for d in found.dependent] == [1, 3]
+    one, sum_ = found.dependent
+    assert one.factors == () and one.constant == pytest.approx(constant[0])
+    assert [k for k, _ in sum_.factors] == [0, 2]
+    assert [f for _, f in sum_.factors] == pytest.approx(
+        [2, -3]
+    ) and sum_.constant == pytest.approx(5)
+    x = np.array(columns[:-1]).T.astype(np.float64)
+    if minimum_norm:
+        wanted = np.linalg.lstsq(x - x.mean(axis=0), y - y.mean(), rcond=1e-9)[0]
+        assert np.allclose(found.weights, wanted, rtol=0, atol=1e-9)
+    else:
+        assert found.weights[1] == found.weights[3] == 0
+        less = fitted([a, b, y])
+        assert found.weights[[0, 2]] == pytest.approx(less.weights, rel=1e-14)
+        assert found.std_err[1][[0, 2]] == pytest.approx(less.std_err[1])
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3])
+def test_few_rows(rows: int) -> None:
+    source = np.random.default_rng(4)
+    columns = list(source.standard_normal((4, rows)))
+    found = fitted(columns, 2)
+    assert found.rank == max(0, rows - 1) and len(found.dependent) == 3 - found.rank
+    assert np.isfinite(found.weights).all() and np.isnan(found.std_err[1]).all()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_statistics_are_those_of_the_formulas(intercept: bool) -> None:
+    source = np.random.default_rng(5)
+    x = source.standard_normal((80, 4)) + 3
+    y = x @ [1, -2, 0, 3] + 7 + source.standard_normal(80)
+    found = fitted([*x.T, y], intercept=intercept)
+    a = np.column_stack([np.ones(80), x]) if intercept else x
+    best = np.linalg.lstsq(a, y, rcond=None)[0]
+    left = y - a @ best
+    variance = left @ left / (80 - a.shape[1])
+    said = found.statistics()
+    assert np.allclose(said["coef"], best, rtol=1e-11)
+    assert np.allclose(
+        said["std_err"], np.sqrt(variance * np.diag(np.linalg.inv(a.T @ a))), rtol=1e-10
+    )
+    assert said["condition"] == pytest.approx(np.linalg.cond(a), rel=1e-10)
+    assert said["rss"] == pytest.approx(left @ left, rel=1e-11)
+    total = ((y - y.mean()) ** 2).sum() if intercept else y @ y
+    assert said["r2"] == pytest.approx(1 - left @ left / total, rel=1e-11)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("per", ["weight", "sd"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_ridge_is_scikit_learns(whole: bool, per: str, intercept: bool) -> None:
+    source = np.random.default_rng(6)
+    x = source.standard_normal((70, 3)) * [1, 50, 200] + [3, 0, 900]
+    y = np.rint(x @ [10, 1, 0.1] + source.standard_normal(70))
+    x = np.rint(x) if whole else x
+    columns = [c.astype(np.int64) if whole else c for c in (*x.T, y)]
+    found = fitted(columns, ridge=2.5, ridge_per=per, intercept=intercept)
+    spread = (x.std(axis=0) if intercept else np.sqrt((x**2).mean(axis=0))) if per == "sd" else 1
+    best = Ridge(alpha=2.5, fit_intercept=intercept, solver="svd").fit(x / spread, y)
+    assert np.allclose(found.weights, best.coef_ / spread, rtol=1e-10)
+    assert found.bias == pytest.approx(best.intercept_, rel=1e-9, abs=1e-12)
+    assert (found.preconditioner == "none") == whole
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_weighted_rows(intercept: bool) -> None:
+    source = np.random.default_rng(7)
+    x = source.standard_normal((90, 3)) + np.array([0, 5, 50])
+    y, weights = x @ [1, 2, 3] + source.standard_normal(90), source.uniform(0, 3, 90)
+    columns = [*x.T, y]
+    found = fitted(columns, weights=weights, intercept=intercept)
+    best = LinearRegression(fit_intercept=intercept).fit(x, y, sample_weight=weights)
+    assert np.allclose(found.weights, best.coef_, rtol=1e-8)
+
+
+def test_sums_alone() -> None:
+    """Without refinement the stated error has what rounding did."""
+    source = np.random.default_rng(8)
+    columns = list(source.standard_normal((4, 60)))
+    for limbs in (1, 2):
+        found = fitted(columns, limbs, refine=False)
+        assert 0 < check(found, columns) < found.error.max() < (1e-2 if limbs == 1 else 1e-7)
