@@ -154,6 +154,11 @@ def account(
         else Carbon(spent.joules, total, machine.made or embodied(None, None))
     )
     judged = verdict(seconds, [m.beside() for m in beside], worth) if beside else None
+    if judged is not None and judged.yes and moved.over_link and machine.link is None:
+        what = (
+            "worth it: not said: the target has no link, and its transfer is not counted (--link)"
+        )
+        judged = Verdict(None, what)
     return Account(seconds, spent, carbon, judged, tuple(beside))
 
 

@@ -55,6 +55,11 @@ def test_a_machine_that_says_little() -> None:
         "seconds": {"engine": 2e-5, "total": 2e-5, "clock_mhz": 50.0, "clock_evidence": "assumed"},
         "energy": {"source": "estimate; the target's watts are not known"},
     }
+    for seconds, said in ((1.0, "not said: the target has no link"), (1e-6, "no: the engine")):
+        slow = Measured("C", 1, seconds, 5, 300, 300)
+        moved, memory = Moved(4096, 8), parse_memory("latency=3,bytes=8")
+        judged = account(1000, Machine(50), moved, memory, {}, beside=[slow]).verdict
+        assert judged is not None and judged.text.startswith(f"worth it: {said}")
 
 
 def test_without_striders() -> None:
