@@ -92,18 +92,23 @@ def combine(record: Path) -> None:
 
 
 def run(
-    folder: Path, checkout: Path, wanted: list[Mutant], cap: float, workers: int
+    folder: Path,
+    checkout: Path,
+    wanted: list[Mutant],
+    cap: float,
+    workers: int,
+    given: tuple[str, ...] = (),
 ) -> Iterator[dict[str, object]]:
     """Try mutants in so many copies at a time; yield each and how it ended."""
     from mutation.contexts import Contexts
     from mutation.trial import STOP, Bench
 
     benches: SimpleQueue[Bench] = SimpleQueue()
-    contexts = Contexts(folder / "record", folder / "collected" / "tree")
+    contexts = None if given else Contexts(folder / "record", folder / "collected" / "tree")
     for k in range(workers):
         copy = Copy(folder / f"worker{k}", checkout)
         copy.renew(like=folder / "collected" / "tree")
-        benches.put(Bench(copy, contexts, folder / "cache", cap))
+        benches.put(Bench(copy, contexts, folder / "cache", cap, given))
 
     def tried(mutant: Mutant) -> dict[str, object]:
         bench = benches.get()
@@ -176,6 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--again", action="append", choices=ENDS, help="try these once more")
     parser.add_argument("--only", choices=GROUPS, help="of those drawn")
+    parser.add_argument("--tests", action="append", help="run these, and not those collected")
     parser.add_argument("--proofs", action="store_true", help="of shared hardware, by proofs alone")
     parser.add_argument("--anew", action="store_true", help="collect again, of today's sources")
     given, parts = parser.parse_known_args(arguments)
@@ -212,7 +218,8 @@ def main(arguments: list[str] | None = None) -> int:
         waiting = [m for m in wanted if m.key not in found or found[m.key]["end"] in again]
         by_key = {mutant.key: mutant for mutant in waiting}
         settings = (folder, checkout, waiting, given.seconds, given.workers)
-        for told in proven(waiting, given.workers) if given.proofs else run(*settings):
+        tests = tuple(given.tests or ())
+        for told in proven(waiting, given.workers) if given.proofs else run(*settings, tests):
             mutant = by_key[str(told["key"])]
             fields = {name: getattr(mutant, name) for name in ("module", "line", "kind", "text")}
             print(json.dumps(told | fields), file=results, flush=True)

@@ -127,12 +127,14 @@ class Chosen:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if not self.seconds:  # all that were given
+            return
         place = {name: k for k, name in enumerate(self.seconds)}
         items[:] = sorted((i for i in items if i.nodeid in place), key=lambda i: place[i.nodeid])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        limited(10 + 10 * self.seconds[item.nodeid])
+        limited(10 + 10 * self.seconds.get(item.nodeid, 9))
         try:
             return (yield)
         finally:

@@ -28,16 +28,19 @@ class Bench:
     """A copy in which mutants are tried, one at a time."""
 
     copy: Copy
-    contexts: Contexts
+    contexts: Contexts | None  # without: the tests given, in their order
     cache: Path
     cap: float  # seconds of a processor
+    given: tuple[str, ...] = ()
     sound: dict[str, bool] = field(default_factory=dict)
 
     def tried(self, mutant: Mutant) -> dict[str, object]:
         """Return how it ended: caught, MISSED or late, by which test, after how many seconds."""
         module = self.copy.tree / mutant.module
         source, times = module.read_text(), module.stat()
-        found, how = self.contexts.tests(mutant.module, source, mutant.line, mutant.end)
+        found, how = [*self.given], "given"
+        if self.contexts:
+            found, how = self.contexts.tests(mutant.module, source, mutant.line, mutant.end)
         tests = [test for test in found if self._there(test) and self.sound.get(test, True)]
         taken, end, by = 0.0, "MISSED", how
         for part in self._parts(tests):
@@ -51,12 +54,12 @@ class Bench:
                 module.write_text(source)
                 os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
             # a test that fails without a mutant as well says nothing, nor does a file like that
-            for test in [t for t in part if by in (t, _import(t))][:1]:
+            for test in [t for t in (by, *part) if end == "caught" and by in (t, _import(t))][:1]:
                 if test not in self.sound:
                     self.sound[test] = self._run([test], 10 * self.cap)[0] == "MISSED"
                 if not self.sound[test]:
                     return self.tried(mutant)
-        if end == "caught":
+        if end == "caught" and self.contexts:
             self.contexts.caught(mutant.module, by)
         told = {"end": end, "by": by if end == "caught" else how, "seconds": round(taken, 1)}
         return told | {"tests": len(tests), "expected": round(sum(map(self._seconds, tests)), 1)}
@@ -79,16 +82,18 @@ class Bench:
         return (self.copy.tree / test.split("::")[0]).is_file()
 
     def _seconds(self, test: str) -> float:
-        return self.contexts.seconds[test]
+        return self.contexts.seconds[test] if self.contexts else 0.0
 
     def _run(self, tests: list[str], cap: float) -> tuple[str, str, float]:
         chosen, cache = self.copy.folder / "chosen.json", self.copy.folder / "cache"
         (failed := chosen.with_suffix(".failed")).unlink(missing_ok=True)
-        chosen.write_text(json.dumps({test: self._seconds(test) for test in tests}))
+        times = {test: self._seconds(test) for test in tests} if self.contexts else {}
+        chosen.write_text(json.dumps(times))
         shutil.rmtree(cache, ignore_errors=True)  # what a mutant leaves there is no one else's
         shutil.copytree(self.cache, cache, copy_function=os.link)
         command = [self.copy.python, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "mutation.plugin"]
-        command += ["-p", "no:cacheprovider", *sorted({test.split("::")[0] for test in tests})]
+        command += ["-p", "no:cacheprovider"]
+        command += sorted({test.split("::")[0] for test in tests}) if self.contexts else tests
         more = {"MUTATION_CHOSEN": str(chosen), "PYTHONDONTWRITEBYTECODE": "1"}
         with (self.copy.folder / "output").open("w") as output:
             process = subprocess.Popen(
