@@ -177,7 +177,7 @@ def test_diagnostics(
     [
         (
             'ps.Input["d"], y: ps.Output["k"], w: ps.Model["k", "d"]',
-            "--dim d=4000 --dim k=4000",
+            "--dim d=400 --dim k=400",
             "the largest d and k that fit are about ",
         ),
         (
