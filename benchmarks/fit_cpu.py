@@ -167,9 +167,10 @@ def methods(options: Options) -> str:
             # the smallest engine beside the fastest one
             small = replace(
                 fastest,
-                gram_lanes=min(fastest.gram_lanes, 12 * (shape[1] // 4)),
+                gram_lanes=min(fastest.gram_lanes, 12 * (shape[1] // 4))
+                if method is Method.GRAM
+                else fastest.gram_lanes,
                 solvers=1,
-                vectors=1,
                 row_units=1,
             )
             for name, config in (("fastest", fastest), ("one solver", small)):

@@ -12,12 +12,11 @@ from penstock.host.workloads.groups import Group, keys
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
-from penstock.models.qr.folding import Folding
+from penstock.models.qr.givens import alone
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit, Label, Method
 from penstock.models.qr.layout import Size, row_stride
 from penstock.models.qr.resources import estimate
-from penstock.models.qr.rotations import alone
 from penstock.targets import target_named as target
 
 SHAPES = ((500, 9), (5000, 33))
@@ -222,86 +221,20 @@ def traffic(options: Options) -> str:
 
 
 def folding(options: Options) -> str:
-    """A dense 64 × 32 block on `givens`: 20 rotation lanes and one vectoring unit, 63 multipliers."""
+    """A dense 64 × 32 block on `givens`, 33 multipliers: the solver alone, from the start to the weights, and in the whole engine."""
     rows = []
-    lanes, vectors = 10, 2
-    count = vectors * lanes * 3 + 3
-    for name, met, fresh in (
-        ("fresh factor", tuple(min(i + 1, 32) for i in range(64)), True),
-        ("onto a full factor", (32,) * 64, False),
+    config = FitPlan(n_max=32, method=Method.GIVENS, lanes=33, gram_lanes=64, row_units=2)
+    for name, size in (
+        ("fresh factor", Size(32, 64, full=True)),
+        ("64 new rows of 500", Size(32, 500, inserted=64)),
+        ("32 new rows of 500, 32 gone", Size(32, 500, inserted=32, removed=32)),
     ):
-        work = Folding(32, met, (None,) * 32, fresh)
-        for groups in (1, 8, 64):
-            config = FitPlan(
-                n_max=32, method=Method.GIVENS, vectors=vectors, lanes=lanes, contexts=8
-            )
-            folded, cycles = (
-                alone(config, [work] * groups, rotated=True),
-                alone(config, [work] * groups),
-            )
-            busy = groups * work.multiplications / cycles / count
-            rows.append(
-                (
-                    name,
-                    groups,
-                    f"{folded:,}",
-                    f"{cycles:,}",
-                    f"{cycles / groups:,.0f}",
-                    f"{busy:.0%}",
-                )
-            )
+        work = Work.plain(size, True)
+        alone_, whole_ = alone(config, work), run(config, [work] * 8, MEMORY).total / 8
+        busy = work.multiplications(config) / alone_ / config.lanes
+        rows.append((name, f"{alone_:,}", f"{busy:.0%}", f"{whole_:,.0f}"))
     return markdown(
-        (
-            "64 × 32",
-            "groups, up to 8 interleaved",
-            "cycles to the last rotation",
-            "to the last weights",
-            "a block",
-            f"{count} multipliers busy",
-        ),
-        rows,
-    )
-
-
-def engine(options: Options) -> str:
-    """Blocks of 64 rows of 32 columns folded by the whole engine, from the ring of descriptors to results and memos in memory: its exact cycles."""
-    rows = []
-    count = 63
-    base = FitPlan(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8, row_units=2)
-    slots = replace(base, target=Label.SLOT)
-    for name, config, size, rescanned in (
-        ("fresh factor, slots", slots, Size(32, 64, full=True, span=128), True),
-        (
-            "64 new rows of 500, slots",
-            slots,
-            Size(32, 500, inserted=64, moved=64, span=1000),
-            False,
-        ),
-        ("64 new rows of 500, ranks, passes", base, Size(32, 500, inserted=64), True),
-    ):
-        for jobs in (1, 8, 32):
-            works = [Work.plain(size, rescanned)] * jobs
-            result, least = run(config, works, MEMORY), bound(config, works, MEMORY)
-            rows.append(
-                (
-                    name,
-                    jobs,
-                    f"{result.total:,}",
-                    f"{result.total / jobs:,.0f}",
-                    f"{least.cycles // jobs:,} ({least.by})",
-                    f"{result.multiplications / result.total / count:.1%}",
-                )
-            )
-    return markdown(
-        (
-            "64 × 32",
-            "jobs, 8 interleaved",
-            "cycles of the run",
-            "a job",
-            "bound",
-            f"{count} multipliers busy",
-        ),
-        rows,
+        ("64 × 32", "cycles of the solver", "multipliers busy", "a job of 8 in the engine"), rows
     )
 
 
@@ -310,9 +243,7 @@ def whole(options: Options) -> str:
     rows = []
     by_method = {
         Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-        Method.GIVENS: FitPlan(
-            n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8
-        ),
+        Method.GIVENS: FitPlan(n_max=9, method=Method.GIVENS, row_units=8, lanes=9, gram_lanes=18),
     }
     for method, passes in by_method.items():
         for name, config, work in (
@@ -347,7 +278,6 @@ SECTIONS = [
     Section("qr-options", False, options_table),
     Section("qr-traffic", False, traffic),
     Section("qr-folding", False, folding),
-    Section("qr-engine", False, engine),
     Section("qr-whole", False, whole),
 ]
 

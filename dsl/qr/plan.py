@@ -15,13 +15,12 @@ from functools import lru_cache
 from typing import TypeVar
 
 from ...models.memory.timing import FixedLatency, Memory
-from ...models.qr import rotations
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
 from ...models.qr.job import Method
 from ...models.qr.layout import ENTRY_BYTES, Size, change_words, row_stride, row_words
 from ...models.qr.resources import estimate
-from ...models.qr.schedule import WIDEN_TURNS
+from ...models.qr.schedule import WIDEN_TURNS, gram_tasks
 from ...models.qr.solver import alone
 from ...models.resources import AIM, FILL, MOST, Resources
 from ...models.target import Target
@@ -44,12 +43,8 @@ LEAST = 8
 BETWEEN = 12
 #: cycles of the dot unit in which bounds are widened
 WIDENING = len(WIDEN_TURNS)
-#: of several vector units of `givens`, which wait for each other: cycles, of those of the busiest one
-TOGETHER = 1.1
 _DIVISORS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _SOLVERS = (1, 2, 3, 4, 6, 8, 12, 16)
-#: rows that show how long a group takes alone
-_SAMPLE = 64
 
 
 @dataclass(frozen=True)
@@ -164,21 +159,11 @@ def cost(config: FitPlan, load: Load, memory: Memory) -> float:
         passes = 2 * row_words(work.size, config)
         together = min(config.row_units, config.bus_bytes // row_stride(config.n_max - 1))
         sums += -(-work.size.places // together)
-    if config.method is Method.GIVENS:
-        solver = _rotations(config.lanes, config.vectors, work)
-    else:
-        solver = _slots(config, work) / config.solvers
+    solver = _slots(config, work) / config.solvers
+    if config.method is Method.GRAM:
         # a job's changes come while they are added up, its other words between two jobs' changes
         sums += BETWEEN + interval * (read - change_words(work.size, config) - passes)
     return max(interval * max(read, work.written(config)), sums, work.dot_cycles(config), solver)
-
-
-@lru_cache(maxsize=1024)
-def _rotations(lanes: int, vectors: int, work: Work) -> float:
-    """Cycles of the solver of `givens`: one operation a cycle is issued, however many vector units there are, and the busiest unit takes its time; several
-    wait for each other."""
-    folding = work.folding()
-    return max(folding.issued, *folding.slots(lanes, vectors)) * (1 if vectors == 1 else TOGETHER)
 
 
 @lru_cache(maxsize=1024)
@@ -199,8 +184,8 @@ def _base(graph: FitGraph, bus_bytes: int, columns: int | None = None) -> FitPla
         target=graph.target,
         bus_bytes=bus_bytes,
         gram_lanes=1,
-        lanes=1,
-        contexts=2,
+        lanes=max(4, columns or graph.columns),
+        contexts=1,
         jobs=4,
     )
 
@@ -218,52 +203,32 @@ def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
         }
     )
     for row_units in (1, 2) if base.incremental else (1, 2, 4, 8):
-        # the solver of `gram` takes a row a cycle
-        for width in (
-            sorted({-(-n // d) for d in _DIVISORS}) if base.method is Method.GIVENS else (n,)
-        ):
-            if base.method is Method.GIVENS:
-                units: Iterable[FitPlan] = (
-                    replace(base, vectors=v, lanes=width) for v in (1, 2, 3, 4, 6, 8)
-                )
-            else:
-                units = (
-                    replace(base, gram_lanes=g, lanes=width, solvers=s)
-                    for g in sums
-                    for s in _SOLVERS
-                )
-            for unit in units:
-                contexts = _contexts(replace(unit, solvers=1), load)
-                ahead = -(-3 * part.latency // 32) + 2
-                yield replace(
-                    unit,
-                    row_units=row_units,
-                    contexts=contexts,
-                    jobs=contexts * unit.solvers + ahead,
-                )
+        if base.method is Method.GIVENS:
+            units: Iterable[FitPlan] = (replace(base, gram_lanes=2 * n),)
+        else:
+            units = (replace(base, gram_lanes=g, solvers=s) for g in sums for s in _SOLVERS)
+        for unit in units:
+            contexts = _contexts(replace(unit, solvers=1), load)
+            ahead = -(-3 * part.latency // 32) + 2
+            yield replace(
+                unit,
+                row_units=row_units,
+                contexts=contexts,
+                jobs=contexts * unit.solvers + ahead,
+            )
 
 
 @lru_cache(maxsize=4096)
-def _contexts_of(config: FitPlan, work: Work) -> int:
-    if config.method is Method.GIVENS:
-        work = replace(work, met=work.met[:_SAMPLE])
-    one = replace(config, contexts=1)
-    cycles = (
-        rotations.alone(one, [work.folding()])
-        if config.method is Method.GIVENS
-        else alone(one, [work.size.columns])
-    )
-    return min(MOST_CONTEXTS, -(-cycles // max(1, work.slots(config) // config.vectors)) + 1)
+def _contexts_of(config: FitPlan, columns: int) -> int:
+    slots = sum(task.slots for task in gram_tasks(columns, config.lanes))
+    return min(MOST_CONTEXTS, -(-alone(config, [columns]) // max(1, slots)) + 1)
 
 
 def _contexts(config: FitPlan, load: Load) -> int:
-    """Groups that keep one solver busy: how much longer one takes alone than its issue slots."""
-    return _contexts_of(
-        FitPlan(
-            n_max=config.n_max, method=config.method, lanes=config.lanes, vectors=config.vectors
-        ),
-        load.work(config),
-    )
+    """Groups that keep one solver busy: how much longer one takes alone than its issue slots; one of method `givens`."""
+    if config.method is Method.GIVENS:
+        return 1
+    return _contexts_of(FitPlan(n_max=config.n_max, lanes=config.lanes, contexts=1), config.n_max)
 
 
 def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resources | None:

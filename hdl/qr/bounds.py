@@ -22,12 +22,14 @@ __all__ = ["Bounds", "outcome_shape", "solved_shape"]
 
 
 def solved_shape(n_max):
-    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its records."""
+    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its records;
+    `failed`: what was removed could not be taken out of its factor."""
     return data.StructLayout(
         {
             "kept": slot_shape(),
             "head": head_kept_shape(n_max),
             "report": data.StructLayout({"live": signed(25), "code": 8}),
+            "failed": 1,
             "mask": n_max,
             "weights": data.ArrayLayout(32, n_max),
             "anchor": anchor_shape(n_max),
@@ -171,7 +173,11 @@ class Bounds(wiring.Component):
                 Mux(
                     self.i.report.code != 0,
                     self.i.report.code,
-                    self.disorder * FitError.QR_ORDER.value,
+                    Mux(
+                        self.i.failed,
+                        FitError.QR_DOWNDATE.value,
+                        self.disorder * FitError.QR_ORDER.value,
+                    ),
                 )
             )
         found = Signal(segment_shape(self.config.n_max))

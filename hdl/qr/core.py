@@ -1,23 +1,26 @@
 """From a job's changes, or all its rows, and its memo's sums to new sums and weights."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.qr.config import FitPlan
+from ...models.qr.job import Method
 from ...models.qr.layout import held_words
 from ..index import index, index_range
 from ..modules import Parts, Submodules
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .full_scan import FullScan
+from .gearbox import Gearbox
+from .givens import Givens, factor_shape
 from .loader import Loader
 from .merge import Merge
 from .normal_equations import NormalEquationAccumulator
 from .records import Records, record_shape
 from .solver import Solver, solution_shape
 
-__all__ = ["COUNTS", "Core", "core_command_shape", "core_members"]
+__all__ = ["COUNTS", "Core", "core_command_shape"]
 
 #: lists of changes, in their order
 COUNTS = ("inserted", "buried", "removed", "moved")
@@ -40,8 +43,7 @@ def core_command_shape(n_max, jobs, solvers):
     )
 
 
-def core_members(config: FitPlan) -> dict[str, wiring.Member]:
-    """Return the members that cores of all methods have, see `Core`."""
+def _members(config: FitPlan) -> dict[str, wiring.Member]:
     n, jobs, bus = config.n_max, config.jobs, 8 * config.bus_bytes
     number = index_range(jobs)
     members = {
@@ -59,13 +61,16 @@ def core_members(config: FitPlan) -> dict[str, wiring.Member]:
         "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
         "report_valid": Out(1),
     }
+    if config.method is Method.GIVENS:
+        factor = stream.Signature(factor_shape(config))
+        members |= {"load": In(stream.Signature(bus)), "factor": Out(factor), "failed": Out(1)}
     for k in range(config.solvers):
         members |= {f"o{k}": Out(solution_shape(n, jobs)), f"o{k}_valid": Out(1)}
     return members
 
 
 class Core(wiring.Component):
-    """Jobs of method `gram` from their records to their weights. While one job's records are added up, the words of the one before pass
+    """Jobs from their records to their weights. While one job's records are added up, the words of the one before pass
     the memo's sums, and those before it are solved.
 
     Golden: `models.qr.golden.refit` (weights, mask; c and AᵀA of the memo). Twin in cycles: `models.qr.blocks`. A job of k changes keeps the records' side for
@@ -96,11 +101,15 @@ class Core(wiring.Component):
         Before a job's first word of c: by how much its live rows change, and `models.errors.ErrorCode`. For one cycle.
     o0, o1, … : Out(solution_shape(n_max, jobs)), o0_valid, … : Out(1)
         Weights from each solver, for one cycle; later jobs may come before earlier ones.
+    load : In(stream.Signature(8 * bus_bytes)), factor : Out(stream.Signature(factor_shape(config)))
+        Method `givens`: words of the memos' factors, job by job, which must not wait for words of their changes; words of the new ones, which are always taken.
+    failed : Out(1)
+        Method `givens`, with the weights: what was removed could not be taken out of the factor.
     """
 
     def __init__(self, config: FitPlan, parts: Parts | None = None):
         self.config, self.parts = config, parts or Submodules()
-        super().__init__(core_members(config))
+        super().__init__(_members(config))
 
     def elaborate(self, platform):
         m = Module()
@@ -113,6 +122,10 @@ class Core(wiring.Component):
         words = held_words(self.config)
         m.submodules.sums = self.sums = Queue(8 * self.config.bus_bytes, words)
 
+        self.givens = self.config.method is Method.GIVENS
+        if self.givens:
+            m.submodules.solver0 = self.rotated = Givens(self.config, self.parts)
+            self._factors(m)
         self._commands(m)
         self._inputs(m)
         self._add_up(m)
@@ -146,6 +159,7 @@ class Core(wiring.Component):
                 & (self.full_scan.command.ready | ~(self.command.p.full | self.scans))
                 & (self.records.command.ready | self.command.p.full)
                 & self.waiting.i.ready
+                & (self.starts.i.ready & self.factors.i.ready if self.givens else 1)
             ),
             begins.eq(self.command.valid & self.command.ready),
             self.records.command.valid.eq(begins & ~self.command.p.full),
@@ -164,6 +178,41 @@ class Core(wiring.Component):
             self.full_scan.offsets.eq(self.offsets),
             self.accumulator.columns.eq(self.columns),
         ]
+        for queue in (self.starts, self.factors) if self.givens else ():
+            m.d.comb += [
+                queue.i.p.columns.eq(self.command.p.length + 1),
+                queue.i.p.fresh.eq(self.command.p.full),
+                queue.i.p.job.eq(self.command.p.job),
+                queue.i.valid.eq(begins & ~(self.command.p.full & (queue is self.factors))),
+            ]
+
+    def _factors(self, m):
+        """Jobs on their way to the solver of method `givens`, and columns of the memos' factors."""
+        n, solver = self.config.n_max, self.rotated
+        job = solver.start.p.shape()
+        m.submodules.starts = self.starts = Queue(job, 2)
+        m.submodules.factors = self.factors = Queue(job, 2)
+        m.submodules.cutter = cutter = Gearbox(
+            word_units=self.config.bus_bytes // 4,
+            unit_bits=32,
+            chunk_units=n,
+            count_bits=len(self.command.p.length) + 1,
+        )
+        columns = self.factors.o.p.columns
+        m.d.comb += [
+            *passed_on(self.starts.o, solver.start),
+            *passed_on(self.load, cutter.i),
+            *passed_on(solver.factor, self.factor),
+            cutter.command.valid.eq(self.factors.o.valid),
+            self.factors.o.ready.eq(cutter.command.ready),
+            cutter.command.p.size.eq(1),
+            cutter.command.p.grow.eq(1),
+            cutter.command.p.count.eq(columns),
+            cutter.command.p.units.eq(Array([k * (k + 1) // 2 for k in range(n + 1)])[columns]),
+            solver.load.payload.eq(cutter.o.p.data),
+            solver.load.valid.eq(cutter.o.valid & ~cutter.o.p.end),
+            cutter.o.ready.eq(cutter.o.p.end | solver.load.ready),
+        ]
 
     def _inputs(self, m):
         """Words of changes, bits and rows."""
@@ -177,19 +226,35 @@ class Core(wiring.Component):
     def _add_up(self, m):
         """Records go to the accumulator. Where c comes from a pass the rows come behind the changes, whose end is passed over."""
         passed, wrong = Signal(), Signal(8)
-        m.d.comb += passed.eq(
-            self.scans & self.records.o.valid & self.records.o.p.end & ~self.places
-        )
-        with m.If(self.places):
-            m.d.comb += passed_on(self.full_scan.o, self.accumulator.i)
-            with m.If(wrong != 0):
-                m.d.comb += self.accumulator.i.p.code.eq(wrong)
-        with m.Else():
+        item, offered, rest = self.accumulator.i.p, Signal(), Const(1)
+        m.d.comb += [
+            passed.eq(self.scans & self.records.o.valid & self.records.o.p.end & ~self.places),
+            item.eq(
+                Mux(self.places, self.full_scan.o.payload.as_value(), self.records.o.p.as_value())
+            ),
+            offered.eq(
+                Mux(
+                    self.places, self.full_scan.o.valid, self.records.o.valid & ~passed & ~self.hold
+                )
+            ),
+        ]
+        with m.If(self.places & (wrong != 0)):
+            m.d.comb += item.code.eq(wrong)
+        if self.givens:  # rows go to the solver too
+            rows, folded = self.rotated.rows, item.end | (item.sign != 0)
+            rest = ~folded | rows.ready
             m.d.comb += [
-                self.accumulator.i.payload.eq(self.records.o.payload),
-                self.accumulator.i.valid.eq(self.records.o.valid & ~passed & ~self.hold),
-                self.records.o.ready.eq((self.accumulator.i.ready & ~self.hold) | passed),
+                rows.valid.eq(offered & folded & self.accumulator.i.ready),
+                rows.p.a.eq(item.a),
+                rows.p.gone.eq(item.sign < 0),
+                rows.p.end.eq(item.end),
             ]
+        taken = offered & rest & self.accumulator.i.ready
+        m.d.comb += [
+            self.accumulator.i.valid.eq(offered & rest),
+            self.records.o.ready.eq((taken & ~self.places) | passed),
+            self.full_scan.o.ready.eq(taken & self.places),
+        ]
         with m.If(passed):
             m.d.sync += [self.places.eq(1), wrong.eq(self.records.o.p.code)]
         with m.If(self.command.valid & self.command.ready):
@@ -258,6 +323,14 @@ class Core(wiring.Component):
             self.loader.i.valid.eq(self.merge.o.valid & self.words.ready),
             self.words.valid.eq(self.merge.o.valid & self.loader.i.ready),
         ]
+        if self.givens:
+            connect(m, self.loader.o, self.rotated.i)
+            m.d.comb += [
+                self.o0.eq(self.rotated.o),
+                self.o0_valid.eq(self.rotated.o_valid),
+                self.failed.eq(self.rotated.failed),
+            ]
+            return
         if self.config.solvers == 1:
             m.submodules.solver0 = unit = Solver(self.config, self.parts)
             connect(m, self.loader.o, unit.i)

@@ -100,10 +100,6 @@ class JobCheck(wiring.Component):
                 ((d.length == 0) | (d.length >= config.n_max), FitError.QR_COLUMNS),
                 ((d.rows > ROWS_MAX) | (d.span > SPAN_MAX), FitError.QR_ROWS),
                 (contradiction, FitError.QR_DESCRIPTOR),
-                (
-                    d.removed.any() if config.method is Method.GIVENS else Const(0),
-                    FitError.QR_REMOVED,
-                ),
             )
         )
         strange = (

@@ -22,7 +22,6 @@ from .anchor_update import AnchorUpdate, errors_shape
 from .bounds import Bounds
 from .core import Core
 from .fetch import ROUTE_BITS, Fetch, slot_shape
-from .givens_core import GivensCore
 from .intake import Intake, head_kept_shape
 from .writeback import WriteBack
 
@@ -76,9 +75,7 @@ class FitEngine(wiring.Component):
         m.submodules.fetch = self.fetch = Fetch(config)
         m.submodules.intake = self.intake = Intake(config)
         self.givens = config.method is Method.GIVENS
-        m.submodules.core = self.core = (
-            GivensCore(config, parts) if self.givens else Core(config, parts)
-        )
+        m.submodules.core = self.core = Core(config, parts)
         m.submodules.bounds = self.bounds = Bounds(config, parts)
         m.submodules.back = self.back = WriteBack(config)
         self.retired, self.slot, self.solver = Signal(32), index(config.jobs), index(config.solvers)
@@ -180,41 +177,36 @@ class FitEngine(wiring.Component):
         for k in range(config.solvers):
             o, valid = getattr(core, f"o{k}"), getattr(core, f"o{k}_valid")
             solution = Signal(
-                data.StructLayout({"mask": n, "weights": 32 * n}), name=f"solution{k}"
+                data.StructLayout({"mask": n, "weights": 32 * n, "failed": int(self.givens)}),
+                name=f"solution{k}",
             )
             m.d.comb += [solution.mask.eq(o.mask), solution.weights.eq(o.weights)]
+            if self.givens:
+                m.d.comb += solution.failed.eq(core.failed)
             solutions.append(
                 self._kept(f"of_solver{k}", solution.shape(), valid, o.job, solution)[0]
             )
             with m.If(valid):
                 m.d.sync += over.bit_select(o.job, 1).eq(1)
-        failed = Signal(config.jobs)  # before anything was made of them
         for fails, slot in (
             (fetch.slot_valid & (fetch.kept.code != 0), fetch.slot),
             (intake.head_valid & (intake.head.code != 0), intake.slot),
         ):
             with m.If(fails):
-                m.d.sync += [over.bit_select(slot, 1).eq(1), failed.bit_select(slot, 1).eq(1)]
+                m.d.sync += over.bit_select(slot, 1).eq(1)
         solved = Array(solutions)[self.solver] if len(solutions) > 1 else solutions[0]
-        whole = Signal(config.jobs, init=0 if self.givens else -1)  # new factors that are kept
-        if self.givens:
-            with m.If(core.factor.valid & core.factor.p.last):
-                m.d.sync += whole.bit_select(core.factor.p.job, 1).eq(1)
         m.d.comb += [
-            bounds.ready_next.eq((over & (whole | failed)).bit_select(self.slot, 1)),
+            bounds.ready_next.eq(over.bit_select(self.slot, 1)),
             job.mask.eq(solved[:n]),
-            job.weights.as_value().eq(solved[n:]),
+            job.weights.as_value().eq(solved[n : 33 * n]),
+            job.failed.eq(solved[33 * n :].any()),
         ]
         with m.If(bounds.o.valid & bounds.o.ready):
             m.d.sync += [
                 over.bit_select(self.slot, 1).eq(0),
-                failed.bit_select(self.slot, 1).eq(0),
                 self.slot.eq(Mux(self.slot == config.jobs - 1, 0, self.slot + 1)),
                 self.solver.eq(Mux(self.solver == config.solvers - 1, 0, self.solver + 1)),
             ]
-        if self.givens:
-            with m.If(bounds.o.valid & bounds.o.ready):
-                m.d.sync += whole.bit_select(self.slot, 1).eq(0)
         if config.incremental:
             self._anchors(job)
 

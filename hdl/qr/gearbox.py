@@ -29,8 +29,8 @@ class Gearbox(wiring.Component):
 
     Members
     -------
-    command : In(stream.Signature({size, grow, shrink, count, units}))
-        `count` chunks, the first one of `size` ≥ 1 units; with `grow` each has a unit more than the one before it, with `shrink` one less. `units`: of all of
+    command : In(stream.Signature({size, grow, count, units}))
+        `count` chunks, the first one of `size` ≥ 1 units; with `grow` each has a unit more than the one before it. `units`: of all of
         them. A run of no chunks takes no words.
     i : In(stream.Signature(word_units * unit_bits))
     o : Out(stream.Signature({data, end}))
@@ -49,7 +49,6 @@ class Gearbox(wiring.Component):
                             {
                                 "size": range(chunk_units + 1),
                                 "grow": 1,
-                                "shrink": 1,
                                 "count": count_bits,
                                 "units": range((chunk_units << count_bits) + 1),
                             }
@@ -88,7 +87,6 @@ class Gearbox(wiring.Component):
         self.wanted = Signal(range(-self.word_units, (self.chunk_units << len(self.left)) + 1))
         self.active = Signal()
         self.grow = Signal()
-        self.shrink = Signal()
         # left != 0, wanted > 0
         self.some = Signal()
         self.more = Signal()
@@ -135,7 +133,7 @@ class Gearbox(wiring.Component):
             m.d.sync += [
                 self.left.eq(self.left - 1),
                 self.some.eq(self.left != 1),
-                self.size.eq(self.size + self.grow - self.shrink),
+                self.size.eq(self.size + self.grow),
                 self.head.eq(
                     Mux(
                         behind >= self.places * self.word_units,
@@ -151,7 +149,6 @@ class Gearbox(wiring.Component):
                 self.active.eq(1),
                 self.size.eq(self.command.p.size),
                 self.grow.eq(self.command.p.grow),
-                self.shrink.eq(self.command.p.shrink),
                 self.left.eq(self.command.p.count),
                 self.wanted.eq(self.command.p.units),
                 self.some.eq(self.command.p.count != 0),

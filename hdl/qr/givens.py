@@ -1,45 +1,55 @@
-"""The solver of method `givens`: rows rotated into a float32 factor, rank rule, both triangular solves, several jobs interleaved."""
+"""The solver of method `givens`: rows rotated into a float32 factor and out of it, rank rule, both triangular solves."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from types import SimpleNamespace
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
-from ...models.qr.schedule import VECTORING
-from ..arith.pipeline import Pipeline
+from ...models.qr.programs import Kind
+from ...models.qr.schedule import ADD, DIV, MUL, STEP
+from ..apart import APART
+from ..arith.pipeline import Pipeline, Unpacked, leading_zeros
+from ..arith.unit import unit
+from ..index import index
 from ..modules import Parts, Submodules
-from ..stream.passing import passed_on
-from .back_substitution import BackSubstitution
-from .factor_writer import FactorWriter, factor_shape
-from .givens_context import Kind
-from .givens_issue import Issue, start_shape
-from .rotation import RowRing, VectorUnit
-from .solver import solution_shape
-from .vectoring import Vectoring
+from .sequencer import Sequencer
+from .solver import above, load_shape, scaled, solution_shape
 
-__all__ = ["Givens", "factor_row_shape", "new_row_shape", "side_column_shape"]
+__all__ = ["Givens", "factor_shape", "row_shape", "start_shape"]
 
-
-def factor_row_shape(n_max):
-    """A row of a memo's factor: d_k, then u_kj for j > k; float32 codes."""
-    return data.ArrayLayout(32, n_max)
+_NOTHING = Const(0x80000000, 32)  # -0: -0 - (a · -b) is a · b, whatever its sign
+_ONE, _MINUS_ONE = (Const(float32.const(x), 32) for x in (1.0, -1.0))
+#: exponent of `models.qr.factor.SHRINKS`
+_SHRINKS = 8
 
 
-def new_row_shape(n_max):
-    """A row to be folded: bytes minus offsets (9 bits, two's complement); or the `end` of a job's."""
-    return data.StructLayout({"a": data.ArrayLayout(9, n_max - 1), "end": 1})
+def start_shape(n_max, jobs):
+    """A job: its columns, its number among those in flight, whether it has no factor yet."""
+    return data.StructLayout({"columns": range(n_max + 1), "job": range(max(jobs, 2)), "fresh": 1})
 
 
-def side_column_shape():
-    """A column of a right side: its value, and the limit that its pivot must exceed (float32 codes). With the `last` one h (float32 code)."""
-    return data.StructLayout({"value": 32, "limit": 32, "h": 32, "last": 1})
+def row_shape(n_max):
+    """A row to be folded, or to be taken out (`gone`): 1, bytes minus offsets (9 bits); or the `end` of a job's."""
+    return data.StructLayout({"a": data.ArrayLayout(signed(9), n_max), "gone": 1, "end": 1})
+
+
+def factor_shape(config):
+    """A word of a new factor: by columns u_kj for k < j, then d_j, float32, zeros at the end."""
+    return data.StructLayout(
+        {"data": 8 * config.bus_bytes, "job": range(max(config.jobs, 2)), "last": 1}
+    )
 
 
 class Givens(wiring.Component):
-    """Jobs from factor, new rows and right side to weights and new factor.
+    """Jobs from factor, new rows and right side to weights and new factor, one after the other.
 
-    Golden: `models.qr.factor.fold`, `full_rank` and `solve`, h added to the bias. Twin in cycles: `models.qr.rotations`. An operation a cycle; weights come
-    `ARRIVE` cycles and a job's slots after its last operation.
+    Golden: `models.qr.factor.fold`, `full_rank` and `solve`, h added to the bias. Its steps are `models.qr.programs`, its cycles `models.qr.givens`.
+    Lane k has row k of the factor, and the row that column k turns next, each in a memory of its own. An operation's results are written `STEP` - 1 cycles
+    after its issue; rows go to the next lane's memory, into the half that the next wave reads.
 
     Parameters
     ----------
@@ -49,17 +59,19 @@ class Givens(wiring.Component):
     Members
     -------
     start : In(stream.Signature(start_shape(n_max, jobs)))
-        Jobs. What follows comes in the same order, each job's when its start has been accepted.
-    load : In(stream.Signature(factor_row_shape(n_max)))
-        Rows of the factor, from the first column's; none for a `fresh` job.
-    rows : In(stream.Signature(new_row_shape(n_max)))
-        New rows, and an `end` behind each job's.
-    side : In(stream.Signature(side_column_shape()))
-        Columns of the right side.
+        Jobs. What follows comes in the same order.
+    load : In(stream.Signature(ArrayLayout(32, n_max)))
+        Columns of the memo's factor, u_kj for k < j, then d_j; none for a `fresh` job.
+    rows : In(stream.Signature(row_shape(n_max)))
+        Rows, and an `end` behind each job's.
+    i : In(stream.Signature(load_shape(n_max, jobs)))
+        Of each column its sum and sum of squares, then the right side.
     o : Out(solution_shape(n_max, jobs)), o_valid : Out(1)
         A solution, for one cycle.
+    failed : Out(1)
+        Of that: the rows that went could not be taken out.
     factor : Out(stream.Signature(factor_shape(config)))
-        Words of the new factors, one job's after the other's, in the order in which they are done.
+        Words of the new factors; always to be taken.
     """
 
     def __init__(self, config: FitPlan, parts: Parts | None = None):
@@ -68,224 +80,406 @@ class Givens(wiring.Component):
         super().__init__(
             {
                 "start": In(stream.Signature(start_shape(n, jobs))),
-                "load": In(stream.Signature(factor_row_shape(n))),
-                "rows": In(stream.Signature(new_row_shape(n))),
-                "side": In(stream.Signature(side_column_shape())),
+                "load": In(stream.Signature(data.ArrayLayout(32, n))),
+                "rows": In(stream.Signature(row_shape(n))),
+                "i": In(stream.Signature(load_shape(n, jobs))),
                 "o": Out(solution_shape(n, jobs)),
                 "o_valid": Out(1),
+                "failed": Out(1),
                 "factor": Out(stream.Signature(factor_shape(config))),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
-        self.pipe = Pipeline(m)
-        self.n = config.n_max
-        self.count = config.contexts
-        self.lanes = config.lanes
-        self.vectors = config.vectors
-        m.submodules.issue = self.issue = Issue(config)
-        m.submodules.vectoring = self.vectoring = Vectoring(config, self.parts)
-        m.submodules.ring = self.ring = RowRing(config)
-        m.submodules.back_substitution = self.back = BackSubstitution(config)
-        m.submodules.factor_writer = self.writer = FactorWriter(config, self.back)
-        self.units = [VectorUnit(config, self.parts) for _ in range(self.vectors)]
-        for v, each in enumerate(self.units):
-            m.submodules[f"unit{v}"] = each
-
-        self._streams(m)
-        self._units(m)
-
-        self._moves(m)
-        self._ends(m)
+        self.n, self.pipe = self.config.n_max, Pipeline(m)
+        vector = lambda name: [
+            Signal(32, name=f"{name}{k}", reset_less=True) for k in range(self.n)
+        ]
+        # of each lane: d, d', e and then s, c or 1 / d, δ, x_k, y_k or z_k; the least d that is kept
+        names = ("d", "pivot", "s", "c", "delta", "head", "y", "limit")
+        self.of = SimpleNamespace(**{name: vector(name) for name in names})
+        # a row is there; it is turned here; the column is kept
+        self.live, self.turned, self.keep = Signal(self.n), Signal(self.n), Signal(self.n)
+        self.job, self.row = Signal(self.start.p.shape()), Signal(self.rows.p.shape())
+        # first lane in use; whether the right side is there; it waits for a row dropped before it, or has waited; some have been dropped; nothing is turned;
+        # which half of the rows' memories is read
+        flags = ("siding", "drops", "waited", "dropped", "short", "parity", "last", "above")
+        self.wave = SimpleNamespace(
+            first=index(self.n, name="first"), **{name: Signal(name=name) for name in flags}
+        )
+        # a column of the factor comes; the new one goes
+        self.factor_in = SimpleNamespace(some=Signal(), column=index(self.n, name="in_column"))
+        self.factor_out = SimpleNamespace(
+            some=Signal(), column=index(self.n, name="out_column"), ends=Signal()
+        )
+        self.failing = Signal()
+        m.submodules.sequencer = self.sequencer = Sequencer(self.n)
+        self._control(m)
+        self._memories(m)
+        self._lanes(m)
+        self._write(m)
+        self._divide(m)
+        self._limits(m)
+        self._leave(m)
         return m
 
-    def _streams(self, m):
-        """Streams in."""
-        side_column, self.h = (
-            Signal(range(self.n)),
-            [Signal(32, name=f"h{c}") for c in range(self.count)],
-        )
-        side_taken = self.side.valid & self.side.ready
-        row_taken = self.rows.valid & self.rows.ready & ~self.rows.p.end
+    def _control(self, m):
+        """Which wave comes next."""
+        wave, running = self.wave, self.sequencer
+        held, ended, some = Signal(name="held"), Signal(name="ended"), Signal(name="some")
+        leaves = index(STEP, name="leaves")  # a solution is on its way
         m.d.comb += [
-            *passed_on(self.start, self.issue.start),
-            self.issue.load_valid.eq(self.load.valid),
-            self.load.ready.eq(self.issue.load_taken),
-            self.issue.row_valid.eq(self.rows.valid),
-            self.issue.row_end.eq(self.rows.p.end),
-            self.rows.ready.eq(self.issue.row_ready),
-            self.issue.side_valid.eq(self.side.valid),
-            self.issue.side_last.eq(self.side.p.last),
-            self.side.ready.eq(self.issue.side_ready),
-            self.ring.write.eq(row_taken),
-            self.ring.context.eq(self.issue.row_context),
-            self.ring.place.eq(self.issue.row_place),
-            self.ring.row.eq(self.rows.p.a),
-            self.ring.side.eq(side_taken),
-            self.ring.side_context.eq(self.issue.side_context),
-            self.ring.side_column.eq(side_column),
-            self.ring.side_value.eq(self.side.p.value),
-            self.vectoring.side.eq(side_taken),
-            self.vectoring.side_context.eq(self.issue.side_context),
-            self.vectoring.side_column.eq(side_column),
-            self.vectoring.side_value.eq(self.side.p.value),
-            self.vectoring.side_limit.eq(self.side.p.limit),
+            wave.last.eq(wave.first == self.job.columns - 1),
+            running.top.eq((self.job.columns - 1)[: len(running.top)]),
+            running.first.eq(wave.first),
+            running.short.eq(wave.short),
+            running.then_solves.eq(wave.siding & wave.last & ~running.solves),
+            self.i.ready.eq(~self.i.p.side | (running.issue & (running.step == Kind.FINAL))),
         ]
-        with m.If(side_taken):
-            m.d.sync += side_column.eq(Mux(self.side.p.last, 0, side_column + 1))
-            for c in range(self.count):
-                with m.If(self.side.p.last & (self.issue.side_context == c)):
-                    m.d.sync += self.h[c].eq(self.side.p.h)
-        padded = Cat(self.load.payload.as_value()[32:], Const(0, 32 * self.lanes))
-        groups = self.issue.groups
-        wanted = Signal(32 * self.lanes)
-        with m.Switch(self.issue.load_group):
-            for group in range(groups):
-                with m.Case(group):
-                    m.d.comb += wanted.eq(
-                        padded[32 * self.lanes * group : 32 * self.lanes * (group + 1)]
-                    )
-        self.load_late = Signal(data.ArrayLayout(32, self.lanes))
-        m.d.comb += [
-            self.load_late.eq(self.pipe.delay(wanted, VECTORING + 2, name="load")),
-            self.vectoring.i.eq(self.issue.o),
-            self.vectoring.load_d.eq(self.load.payload[0]),
-        ]
-
-    def _units(self, m):
-        """An operation reaches its vector unit when its turn is nearly there."""
-        self.go = Signal.like(self.issue.o)
-        m.d.comb += self.go.eq(self.pipe.delay(self.issue.o.as_value(), VECTORING, name="go"))
-        kind, columns = Kind(self.go.kind), Signal(range(self.n + 1))
-        work, slots = Signal(range(self.n + 1)), Signal.like(self.units[0].slots)
-        m.d.comb += columns.eq(
-            Array([self.issue.columns[c] for c in range(self.count)])[self.go.context]
-        )
-        with m.Switch(kind):
-            with m.Case(Kind.BACK):
-                m.d.comb += work.eq(self.go.column)
-            with m.Case(Kind.FINAL):
-                m.d.comb += work.eq(columns)
-            with m.Case(Kind.SIDE, Kind.KEEP):
-                m.d.comb += work.eq(Mux(self.go.last, 1, columns - 1 - self.go.column))
-            with m.Default():
-                m.d.comb += work.eq(columns - 1 - self.go.column)
-        m.d.comb += slots.eq(Array([-(-k // self.lanes) for k in range(self.n + 1)])[work])
-        steps_back = (kind == Kind.BACK) | (kind == Kind.FINAL)
-        own = Array([k % self.vectors for k in range(self.n)])
-        for v, each in enumerate(self.units):
-            before = self.units[v - 1]
-            m.d.comb += [
-                each.go.eq(
-                    self.go.some
-                    & (slots != 0)
-                    & Mux(steps_back, v == self.vectors - 1, own[self.go.column] == v)
-                ),
-                each.operation.eq(self.go),
-                each.slots.eq(slots),
-                each.c.eq(self.vectoring.c),
-                each.s.eq(self.vectoring.s),
-                each.head.eq(self.vectoring.head_o),
-                each.keep.eq(self.vectoring.keep),
-                each.skip.eq(self.vectoring.skip),
-                each.load.eq(self.load_late),
-                each.next.eq(before.done),
-                each.next_values.eq(before.result),
+        m.d.sync += leaves.eq(Mux(leaves == 0, 0, leaves - 1))
+        with m.If(self.rows.valid & self.rows.ready):
+            m.d.sync += [
+                self.row.eq(self.rows.payload),
+                held.eq(~self.rows.p.end),
+                ended.eq(self.rows.p.end),
+                some.eq(some | ~self.rows.p.end),
             ]
-        m.d.comb += [
-            self.units[0].row.eq(self.ring.o),
-            self.units[0].rows.eq(1),
-            self.ring.read.eq(self.units[0].read),
-            self.ring.data.eq(self.units[0].data),
-            self.issue.freed.eq(self.ring.freed),
-            self.issue.freed_context.eq(self.ring.freed_context),
-        ]
+        solves = Signal()
+        m.d.comb += running.solves.eq(solves)
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.start.ready.eq(leaves == 0)
+                with m.If(self.start.valid & self.start.ready):
+                    flags = (wave.siding, wave.waited, wave.dropped, wave.short, wave.first)
+                    m.d.sync += [
+                        self.job.eq(self.start.payload),
+                        *(flag.eq(0) for flag in (held, ended, some, solves, *flags)),
+                        *(flag.eq(0) for flag in (self.live, self.keep, self.failing)),
+                    ]
+                    m.next = "LOAD"
+            self._row_states(m, held, ended, some)
+            self._side_states(m)
+            with m.State("WAVE"):
+                m.d.comb += running.running.eq(1)
+                with m.If(running.over):
+                    m.d.sync += [held.eq(0), wave.parity.eq(~wave.parity), wave.drops.eq(0)]
+                    with m.If(solves):
+                        m.d.sync += leaves.eq(STEP - 1)
+                        m.next = "IDLE"
+                    with m.Elif(~wave.siding):
+                        m.next = "ROWS"
+                    with m.Elif(wave.last):
+                        m.d.sync += solves.eq(1)
+                    with m.Else():
+                        m.d.sync += [
+                            wave.waited.eq(wave.drops),
+                            wave.first.eq(wave.first + ~wave.drops),
+                        ]
+                        m.next = "LOOK"
 
-    def _moves(self, m):
-        """First elements of rows that move on; u that goes out: one unit at a time."""
-        heads = [
-            each.done.some
-            & (each.done.slot == 0)
-            & Cat(each.done.operation.kind == k for k in (Kind.ROW, Kind.SIDE, Kind.DROP)).any()
-            & ~each.done.operation.last
-            for each in self.units
-        ]
-        takes = [
-            each.data.some
-            & ((each.data.operation.kind == Kind.SIDE) | (each.data.operation.kind == Kind.KEEP))
-            for each in self.units
-        ]
-        moved = Signal.like(self.go)
-        taken = Signal.like(self.go)
-        take_slot = Signal.like(self.units[0].data.slot)
-        m.d.comb += [
-            self.vectoring.head.eq(Cat(heads).any()),
-            self.back.take.eq(Cat(takes).any()),
-            self.vectoring.head_context.eq(moved.context),
-            self.vectoring.head_column.eq(moved.column + 1),
-            self.vectoring.head_place.eq(Mux(moved.kind == Kind.SIDE, 3, moved.to)),
-            self.back.take_operation.eq(taken),
-            self.back.take_slot.eq(take_slot),
-        ]
-        for each, head, take in zip(self.units, heads, takes, strict=True):
-            with m.If(head):
-                m.d.comb += [
-                    moved.eq(each.done.operation),
-                    self.vectoring.head_value.eq(each.result[0]),
+    def _row_states(self, m, held, ended, some):
+        """The memo's factor, then a wave for each row, and until the last one has left; then the new factor."""
+        wave, count = self.wave, self.factor_in.column
+        with m.State("LOAD"):
+            m.d.comb += [
+                self.load.ready.eq(~self.job.fresh),
+                self.factor_in.some.eq(self.job.fresh | self.load.valid),
+            ]
+            with m.If(self.factor_in.some):
+                m.d.sync += count.eq(count + 1)
+                with m.If(count == self.job.columns - 1):
+                    m.d.sync += count.eq(0)
+                    m.next = "ROWS"
+        with m.State("ROWS"):
+            m.d.comb += self.rows.ready.eq(~held & ~ended)
+            with m.If(held):
+                m.d.sync += [
+                    wave.first.eq(0),
+                    self.live[0].eq(1),
+                    self.of.delta[0].eq(Mux(self.row.gone, _MINUS_ONE, _ONE)),
                 ]
-            with m.If(take):
-                m.d.comb += [
-                    taken.eq(each.data.operation),
-                    take_slot.eq(each.data.slot),
-                    self.back.take_values.eq(each.u_o),
-                ]
+                m.next = "WAVE"
+            with m.Elif(ended & some & ~wave.last):
+                m.d.sync += wave.first.eq(wave.first + 1)
+                m.next = "WAVE"
+            with m.Elif(ended):
+                m.d.sync += [wave.first.eq(0), wave.siding.eq(1)]
+                m.next = "OUT"
+        with m.State("OUT"):
+            m.d.comb += self.factor_out.some.eq(1)
+            with m.If(self.factor_out.ends):
+                m.next = "SIDE"
 
-    def _ends(self, m):
-        """Back substitution and the factor writer."""
-        last = self.units[-1]
-        m.d.comb += [
-            *(
-                getattr(self.back, f"{name}{part}").eq(getattr(self.vectoring, f"{name}{part}"))
-                for name in ("d", "z")
-                for part in ("", "_context", "_column", "_value")
-            ),
-            self.back.read.eq(last.read),
-            self.back.data.eq(last.data),
-            self.back.done.eq(last.done),
-            self.back.result.eq(last.result),
-            self.back.columns.eq(self.issue.columns),
-            *(self.back.h[c].eq(self.h[c]) for c in range(self.count)),
-            self.back.kept.eq(self.vectoring.kept),
-            last.u.eq(self.back.u),
-            last.z.eq(self.back.z_o),
-            last.factor.eq(self.back.factor),
-            self.issue.leaves.eq(self.vectoring.leaves),
-            self.issue.drops.eq(self.vectoring.drops),
-            self.issue.keep.eq(self.vectoring.kept),
-            self.issue.ended.eq(self.back.ended),
-            self.issue.ended_context.eq(self.back.ended_context),
-            self.issue.gone.eq(self.writer.gone),
-            self.issue.gone_context.eq(self.writer.gone_context),
-            self.writer.goes.eq(self.issue.goes),
-            self.writer.goes_context.eq(self.issue.goes_context),
-            self.writer.columns.eq(self.issue.columns),
-            self.writer.jobs.eq(self.issue.jobs),
-            self.back.out_address.eq(self.writer.address),
-            self.back.out_column_address.eq(self.writer.column_address),
-            self.back.out_en.eq(self.writer.en),
-            self.writer.values.eq(self.back.out_values),
-            self.writer.d.eq(self.back.out_d),
-            *passed_on(self.writer.o, self.factor),
-            self.o.weights.eq(self.back.weights),
-        ]
+    def _side_states(self, m):
+        """A wave for each lane that the right side passes, and one more where its column is dropped."""
+        wave = self.wave
+        with m.State("LOOK"):  # what is above its limit is known a cycle later
+            m.next = "SIDE"
+        with m.State("SIDE"):
+            with m.If(self.i.valid & self.i.p.side):
+                stays = wave.above | wave.last | wave.waited
+                m.d.sync += [
+                    wave.drops.eq(~stays),
+                    wave.dropped.eq(wave.dropped | ~stays),
+                    wave.short.eq(~wave.dropped & stays),
+                ]
+                with m.If(wave.above & ~wave.waited):
+                    m.d.sync += self.keep.bit_select(wave.first, 1).eq(1)
+                m.next = "WAVE"
+
+    def _memories(self, m):
+        """Of each lane: row k of the factor, and the row that it meets, in the half that `parity` names; data come a cycle after the issue."""
+        turns = self.sequencer.step == Kind.TURN
+        self.u, self.x, self.writes = [], [], []
+        for k in range(self.n):
+            m.submodules[f"u{k}"] = u = Memory(
+                shape=unsigned(32), depth=1 << len(self.sequencer.column), init=[], attrs=APART
+            )
+            m.submodules[f"x{k}"] = x = Memory(
+                shape=unsigned(32), depth=2 << len(self.sequencer.column), init=[], attrs=APART
+            )
+            u_read, x_read = u.read_port(), x.read_port()
+            half = self.wave.parity ^ (self.wave.waited & (self.wave.first == k))
+            m.d.comb += [
+                u_read.addr.eq(
+                    Mux(self.factor_out.some, self.factor_out.column, self.sequencer.column)
+                ),
+                u_read.en.eq(1),
+                x_read.addr.eq(
+                    Cat(Mux(turns, k, self.sequencer.column)[: len(self.sequencer.column)], half)
+                ),
+                x_read.en.eq(1),
+            ]
+            self.u.append(u_read.data)
+            self.x.append(x_read.data)
+            self.writes.append((u.write_port(), x.write_port()))
+        # lane 0 meets the row that comes
+        entry, value = Signal(signed(9), reset_less=True), Signal(32, reset_less=True)
         m.d.sync += [
-            self.o_valid.eq(self.back.ended),
-            self.o.job.eq(
-                Array([self.issue.jobs[c] for c in range(self.count)])[self.back.ended_context]
-            ),
-            self.o.mask.eq(
-                Array([self.vectoring.kept[c] for c in range(self.count)])[self.back.ended_context]
-            ),
+            entry.eq(Array(self.row.a)[self.sequencer.column]),
+            value.eq(Array(self.i.p.values)[self.sequencer.column]),
         ]
+        self.x[0] = self.pipe.wire(
+            Mux(self.wave.siding, value, _small_float(entry)), name="entering"
+        )
+
+    def _lanes(self, m):
+        """Minuend less product in all lanes; operands a cycle after the issue."""
+        task = self.pipe.rank(
+            issue=self.sequencer.issue,
+            kind=self.sequencer.step,
+            column=self.sequencer.column,
+            first=self.wave.first,
+            side=self.wave.siding,
+            drops=self.wave.drops,
+            half=self.wave.parity,
+        )
+        self.task, self.results = task, []
+        scalar = self.pipe.wire(Array(self.of.y)[task.column], name="scalar")
+        for k in range(self.n):
+            a, b, minuend = self._operands(m, k, scalar)
+            x = self.x[k]
+            with m.If(task.issue & (task.kind == Kind.TURN)):
+                m.d.sync += self.of.head[k].eq(x)
+                with m.If(task.side & (task.first == k)):
+                    m.d.sync += self.of.y[k].eq(x)
+            product = self.parts.instance(
+                m, f"mul{k}", "mul_float32", lambda: unit("mul", float32), a=a, b=b
+            )["o"]
+            waiting = self.pipe.delay(minuend, MUL, name=f"waiting{k}_")
+            self.results.append(
+                self.parts.instance(
+                    m, f"sub{k}", "sub_float32", lambda: unit("sub", float32), a=waiting, b=product
+                )["o"]
+            )
+
+    def _operands(self, m, k, scalar):
+        """Of a lane: what is multiplied, and from what the product is taken."""
+        task, of, x, u, minus = self.task, self.of, self.x[k], self.u[k], 1 << 31
+        kept, known = (self.keep >> task.first)[0], (self.keep >> task.column)[0]
+        here = task.side & (task.first == k)
+        a, b, minuend = (
+            Signal(32, name=f"{name}{k}", reset_less=True) for name in ("a", "b", "minuend")
+        )
+        products = {
+            Kind.TURN: (_NOTHING, of.delta[k], x ^ minus),
+            Kind.PIVOT: (of.d[k], of.s[k], of.head[k] ^ minus),
+            Kind.REST: (x, of.head[k], u),
+            Kind.SCALE: (_NOTHING, of.c[k], u ^ minus),
+            Kind.WEIGHT: (_NOTHING, of.delta[k], of.c[k] ^ minus),
+            Kind.ADD: (u, of.s[k], x ^ minus),
+            Kind.UNIT: (_NOTHING, of.y[k], of.c[k] ^ minus),
+            Kind.BACK: (of.y[k], u, scalar),
+            Kind.FINAL: (of.y[k], self.i.p.h if k == 0 else Const(0, 32), _MINUS_ONE),
+        }
+        # where the product is left out, and what the result then is
+        alone = {
+            Kind.REST: (here & ~kept, Mux(task.drops, u, x)),
+            Kind.WEIGHT: (
+                ~self.turned[k],
+                Mux(here & task.drops, of.d[k], of.delta[k]),
+            ),
+            Kind.BACK: (~known | (k >= task.column), of.y[k]),
+            Kind.FINAL: (~self.keep[0], of.y[k]),
+        }
+        with m.Switch(task.kind):
+            for kind, (less, left, right) in products.items():
+                with m.Case(kind):
+                    m.d.sync += [minuend.eq(less), a.eq(left), b.eq(right)]
+                    if kind in alone:
+                        with m.If(alone[kind][0]):
+                            m.d.sync += [minuend.eq(alone[kind][1]), a.eq(0), b.eq(0)]
+        return a, b, minuend
+
+    def _write(self, m):
+        """Results go to their places."""
+        names = ("issue", "kind", "column", "drops", "first", "half")
+        end = {
+            name: self.pipe.delay(getattr(self.task, name), MUL + ADD + 1, name=f"{name}_end")
+            for name in names
+        }
+        done = {kind: self.pipe.wire(end["issue"] & (end["kind"] == kind)) for kind in Kind}
+        self.pivots, dropping = done[Kind.PIVOT], end["drops"]
+        for k, (u_write, x_write) in enumerate(self.writes):
+            result, before = self.results[k], self.results[k - 1]
+            changes = (done[Kind.SCALE] | done[Kind.ADD]) & self.turned[k]
+            m.d.comb += [
+                u_write.en.eq(self.factor_in.some | changes),
+                u_write.addr.eq(Mux(self.factor_in.some, self.factor_in.column, end["column"])),
+                u_write.data.eq(
+                    Mux(self.factor_in.some, Mux(self.job.fresh, 0, self.load.payload[k]), result)
+                ),
+                x_write.en.eq(done[Kind.REST]),
+                x_write.addr.eq(Cat(end["column"], ~end["half"])),
+                x_write.data.eq(before),
+            ]
+            with m.If(self.factor_in.some & (self.factor_in.column == k)):
+                m.d.sync += self.of.d[k].eq(Mux(self.job.fresh, 0, self.load.payload[k]))
+            with m.If(done[Kind.TURN]):
+                m.d.sync += self.of.s[k].eq(result)
+            with m.If(done[Kind.PIVOT]):
+                m.d.sync += [
+                    self.of.pivot[k].eq(result),
+                    self.turned[k].eq(self.live[k] & ~Unpacked(result, float32).zero),
+                ]
+            with m.If(done[Kind.UNIT] | done[Kind.BACK]):
+                m.d.sync += self.of.y[k].eq(result)
+            with m.If(done[Kind.WEIGHT]):
+                goes = (
+                    (self.live[k - 1] | (dropping & (end["first"] == k - 1)))
+                    & ~Unpacked(before, float32).zero
+                    & (self.job.columns != k)
+                    if k
+                    else Const(0)
+                )
+                m.d.sync += [self.live[k].eq(goes), self.of.delta[k].eq(before)]
+            m.d.comb += self.o.weights[k].eq(Mux(self.keep[k], result, 0))
+        m.d.comb += [
+            self.o_valid.eq(done[Kind.FINAL]),
+            self.o.job.eq(self.job.job),
+            self.o.mask.eq(self.keep),
+            self.failed.eq(self.failing),
+        ]
+
+    def _divide(self, m):
+        """c of all lanes, then s, behind a wave's PIVOT; or 1 / d."""
+        lane, going, second = index(self.n, name="lane"), Signal(), Signal()
+        inverts = self.sequencer.issue & (self.sequencer.step == Kind.INVERT)
+        which = Mux(inverts, self.sequencer.column, lane)
+        s = self.pipe.rank(
+            some=going | inverts,
+            second=going & second,
+            commits=going & ~second,
+            lane=which,
+            a=Mux(
+                inverts,
+                _ONE,
+                Mux(second, Array(self.of.s)[lane], Array(self.of.d)[lane]),
+            ),
+            b=Mux(inverts, Array(self.of.d)[self.sequencer.column], Array(self.of.pivot)[lane]),
+        )
+        with m.If(going):
+            m.d.sync += lane.eq(lane + 1)
+            with m.If(lane == self.job.columns - 1):
+                m.d.sync += [lane.eq(self.wave.first), second.eq(1), going.eq(~second)]
+        with m.If(self.pivots):
+            m.d.sync += [lane.eq(self.wave.first), second.eq(0), going.eq(1)]
+        quotient = self.parts.instance(
+            m, "div", "div_float32", lambda: unit("div", float32), a=s.a, b=s.b
+        )["o"]
+        arrives = {
+            name: self.pipe.delay(getattr(s, name), DIV, name=f"{name}_late")
+            for name in ("some", "second", "commits", "lane")
+        }
+        for k in range(self.n):
+            with m.If(arrives["some"] & (arrives["lane"] == k)):
+                with m.If(arrives["second"]):
+                    m.d.sync += self.of.s[k].eq(quotient)
+                with m.Else():
+                    m.d.sync += self.of.c[k].eq(quotient)
+                    with m.If(arrives["commits"] & self.turned[k]):
+                        m.d.sync += self.of.d[k].eq(self.of.pivot[k])
+
+    def _limits(self, m):
+        """The rank rule, and whether rows that went left enough of each pivot."""
+        with m.If(self.i.valid & ~self.i.p.side):
+            for k in range(self.n):
+                with m.If(self.i.p.row == k):
+                    m.d.sync += self.of.limit[k].eq(scaled(self.i.p.values[1]))
+        m.d.sync += self.wave.above.eq(
+            above(Array(self.of.d)[self.wave.first], Array(self.of.limit)[self.wave.first])
+        )
+        # d is the old one until its c has come
+        short = []
+        for k in range(self.n):
+            exponent = self.of.d[k][float32.fraction_bits : -1]
+            least = Mux(
+                exponent > _SHRINKS,
+                self.of.d[k] - (_SHRINKS << float32.fraction_bits),
+                Const(0, 32),
+            )[:32]
+            some = self.live[k] & self.of.delta[k][-1] & ~Unpacked(self.of.head[k], float32).zero
+            short.append(some & ~above(self.of.pivot[k], least))
+        with m.If(self.pipe.delay(self.pivots, 1, name="pivots") & Cat(short).any()):
+            m.d.sync += self.failing.eq(1)
+
+    def _leave(self, m):
+        """The new factor, a number a cycle, packed into words."""
+        each = self.config.bus_bytes // 4
+        row, place = index(self.n, name="out_row"), index(each, name="place")
+        m.d.comb += self.factor_out.ends.eq(
+            (row == self.factor_out.column) & (row == self.job.columns - 1)
+        )
+        with m.If(self.factor_out.some):
+            m.d.sync += row.eq(row + 1)
+            with m.If(row == self.factor_out.column):
+                m.d.sync += [row.eq(0), self.factor_out.column.eq(self.factor_out.column + 1)]
+            with m.If(self.factor_out.ends):
+                m.d.sync += self.factor_out.column.eq(0)
+        s = self.pipe.rank(
+            some=self.factor_out.some,
+            last=self.factor_out.ends,
+            diagonal=row == self.factor_out.column,
+            row=row,
+        )
+        word, full = Signal(32 * each, reset_less=True), Signal()
+        value = Mux(s.diagonal, Array(self.of.d)[s.row], Array(self.u)[s.row])
+        m.d.comb += full.eq(s.last | (place == each - 1))
+        m.d.sync += [self.factor.valid.eq(s.some & full), self.factor.p.last.eq(s.last)]
+        with m.If(s.some):
+            m.d.sync += place.eq(Mux(full, 0, place + 1))
+            with m.If(place == 0):
+                m.d.sync += word.eq(value)
+            with m.Else():
+                m.d.sync += word.word_select(place, 32).eq(value)
+        m.d.comb += [self.factor.p.data.eq(word), self.factor.p.job.eq(self.job.job)]
+
+
+def _small_float(value):
+    """An integer from -255 to 255 as float32."""
+    size = Mux(value < 0, -value, value)[:8]
+    zeros, some = leading_zeros(size)
+    fraction = (size << zeros)[:8][:7]
+    exponent = (float32.bias + 7 - zeros)[:8]
+    return Mux(some, Cat(Const(0, 16), fraction, exponent, value[-1]), 0)

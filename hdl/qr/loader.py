@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
-from ...models.qr.layout import ENTRY_BYTES
+from ...models.qr.job import Method
+from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.pipeline import Pipeline
 from ..arith.unit import unit
@@ -67,7 +68,11 @@ class Loader(wiring.Component):
         self.each = bus // ENTRY_BYTES
         self.width = 8 * ENTRY_BYTES
         self.per_word = bus // 8
-        triangle = Array([k * (k + 1) // 2 for k in range(self.n + 1)])
+        self.givens = self.config.method is Method.GIVENS
+        counts = entry_counts(self.config)
+        self.words = -(-counts[-1] // self.each)
+        places = entries(self.config.method, self.n)
+        self.sums = [places.index((0, k)) for k in range(self.n)]
         self.active = Signal()
         self.columns = Signal(range(self.n + 1))
         self.job = Signal(range(max(self.config.jobs, 2)))
@@ -79,10 +84,10 @@ class Loader(wiring.Component):
         m.d.comb += [
             self.command.ready.eq(~self.active & self.rows.command.ready),
             self.rows.command.valid.eq(self.command.valid & ~self.active),
-            self.rows.command.p.size.eq(1),
-            self.rows.command.p.grow.eq(1),
+            self.rows.command.p.size.eq(2 if self.givens else 1),
+            self.rows.command.p.grow.eq(not self.givens),
             self.rows.command.p.count.eq(self.command.p.columns),
-            self.rows.command.p.units.eq(triangle[self.command.p.columns]),
+            self.rows.command.p.units.eq(Array(counts)[self.command.p.columns]),
             *passed_on(self.queue.o, self.rows.i),
         ]
 
@@ -97,9 +102,7 @@ class Loader(wiring.Component):
         """Words in; entries pass the converters into the queue, which has room for all that are on their way."""
         under_way, self.number = (
             Signal(range(self.depth + 1)),
-            index(
-                -(-(self.n * (self.n + 1) // 2) // min(self.each, self.per_word)) + 1, name="number"
-            ),
+            index(max(self.words, -(-self.n // self.per_word)) + 1, name="number"),
         )
         taken = Signal()
         self.entries_come = Signal()
@@ -129,9 +132,9 @@ class Loader(wiring.Component):
             m.d.sync += self.number.eq(self.number + 1)
             with m.If(self.i.p.gram):
                 for k in range(self.n):
-                    with m.If(self.number == k * (k + 1) // 2 // self.each):
+                    with m.If(self.number == self.sums[k] // self.each):
                         m.d.sync += self.kept_sums[k].eq(
-                            word.word_select(k * (k + 1) // 2 % self.each, self.width)
+                            word.word_select(self.sums[k] % self.each, self.width)
                         )
             with m.Else():
                 with m.If((self.number + 1) * self.per_word >= self.columns):

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.layout import ENTRY_BYTES
+from ...models.qr.layout import ENTRY_BYTES, entry_counts
 from .normal_equations import entries_shape, right_hand_side_shape
 
 __all__ = ["Merge"]
@@ -15,7 +15,7 @@ class Merge(wiring.Component):
     """Adds a `NormalEquationAccumulator`'s sums to the words of a memo's parts c and AᵀA, in the layout of `models.qr.memo_image.pack_memo`;
     without a memo to none.
 
-    A word accepted in cycle t is offered in cycle t + 2; one word a cycle. A job of w words (8 bytes a column, columns (columns + 1) / 2 entries, each part
+    A word accepted in cycle t is offered in cycle t + 2; one word a cycle. A job of w words (8 bytes a column, entries of AᵀA, each part
     in whole words) occupies it w + 1 cycles, the command included. No combinational path from `o.ready` to anything but `i.ready`, `chunk` and `command.ready`.
 
     Golden: `models.qr.memo_image.pack_memo` of the job's new memo.
@@ -40,7 +40,8 @@ class Merge(wiring.Component):
     def __init__(self, config: FitPlan):
         self.config = config
         bus, n = config.bus_bytes, config.n_max
-        self.chunks = -(-(n * (n + 1) // 2) // (bus // ENTRY_BYTES))
+        self.counts = entry_counts(config)
+        self.chunks = -(-self.counts[-1] // (bus // ENTRY_BYTES))
         super().__init__(
             {
                 "command": In(
@@ -66,12 +67,7 @@ class Merge(wiring.Component):
                     for k in range(self.config.n_max + 1)
                 ]
             ),
-            Array(
-                [
-                    max(-(-(k * (k + 1) // 2) // self.each), 1) - 1
-                    for k in range(self.config.n_max + 1)
-                ]
-            ),
+            Array([max(-(-count // self.each), 1) - 1 for count in self.counts]),
         ]
         self.active = Signal()
         self.columns = Signal(range(self.config.n_max + 1))
@@ -139,10 +135,9 @@ class Merge(wiring.Component):
             sums.append(
                 (self.held.word_select(place, 64).as_signed() + self.right_hand_side[place])[:64]
             )
-        # places behind the triangle's last entry stay 0
-        triangle = Array([k * (k + 1) // 2 for k in range(self.config.n_max + 1)])
+        # places behind the last entry stay 0
         beyond = Signal(range(-2 * self.each, 2 * self.config.n_max * self.config.n_max + 2))
-        m.d.comb += beyond.eq(triangle[self.columns] - self.held_number * self.each)
+        m.d.comb += beyond.eq(Array(self.counts)[self.columns] - self.held_number * self.each)
         width = 8 * ENTRY_BYTES
         for place in range(self.each):
             entry = (self.held.word_select(place, width).as_signed() + self.entries[place])[:width]

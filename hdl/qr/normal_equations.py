@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.layout import ENTRY_BYTES
+from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts
 from ..index import index
 from .records import record_shape
 
@@ -31,16 +31,16 @@ class NormalEquationAccumulator(wiring.Component):
     """Adds up records of one job after the other; while one job's sums are read, the next job's grow in the other bank.
 
     Golden: differences of `models.qr.normal_equations.update_sums` to the memo. A record whose `sign` is not 0 takes
-    ceil(columns (columns + 1) / 2 / gram_lanes) cycles, any other one, and a job's end, 1 cycle (`models.qr.cycles.Work.sums_cycles`, and one).
+    ceil(entries of AᵀA / gram_lanes) cycles, any other one, and a job's end, 1 cycle (`models.qr.cycles.Work.sums_cycles`, and one).
     The sums are there 3 cycles after the job's end was accepted; in two of them nothing is accepted.
 
-    Lane p has one multiplier of 9 × 9 bits, and holds the entries p, p + gram_lanes, … of the packed triangle in a memory of its own; in registers, as the sums
-    of c are, where each lane has one entry.
+    Lane p has one multiplier of 9 × 9 bits, and holds the entries p, p + gram_lanes, … (`models.qr.layout.entries`) in a memory of its own; in registers, as
+    the sums of c are, where each lane has one entry.
 
     Parameters
     ----------
     config
-        `models.qr.config.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or the whole triangle.
+        `models.qr.config.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or all.
 
     Members
     -------
@@ -63,14 +63,15 @@ class NormalEquationAccumulator(wiring.Component):
     def __init__(self, config: FitPlan):
         self.config = config
         n, bus = config.n_max, config.bus_bytes
-        self.triangle, self.each = n * (n + 1) // 2, bus // ENTRY_BYTES
-        if config.gram_lanes < self.triangle and config.gram_lanes % self.each:
+        self.places, self.each = entries(config.method, n), bus // ENTRY_BYTES
+        count = len(self.places)
+        if config.gram_lanes < count and config.gram_lanes % self.each:
             raise ValueError(
-                f"gram_lanes must be a multiple of {self.each}, the entries of a bus word, or the whole triangle of {self.triangle}"
+                f"gram_lanes must be a multiple of {self.each}, the entries of a bus word, or all {count} entries"
             )
-        self.lanes = min(config.gram_lanes, self.triangle)
-        self.slots = -(-self.triangle // self.lanes)
-        self.chunks = -(-self.triangle // self.each)
+        self.lanes = min(config.gram_lanes, count)
+        self.slots = -(-count // self.lanes)
+        self.chunks = -(-count // self.each)
         super().__init__(
             {
                 "i": In(stream.Signature(record_shape(n))),
@@ -112,7 +113,7 @@ class NormalEquationAccumulator(wiring.Component):
         """A record stays at the input while the lanes take its products."""
         self.slot, last_slot = index(self.slots, name="slot"), index(self.slots, name="last_slot")
         slots_of = Array(
-            [max(-(-k * (k + 1) // 2 // self.lanes) - 1, 0) for k in range(self.config.n_max + 1)]
+            [max(-(-count // self.lanes) - 1, 0) for count in entry_counts(self.config)]
         )
         final, self.closing = Signal(), Signal()  # a job's end has been accepted: its sums settle
         m.d.comb += [
@@ -211,9 +212,8 @@ class NormalEquationAccumulator(wiring.Component):
             for factor, x in zip(factors, a, strict=True)
         ]
         sums = [
-            self._sum(m, f"{i}_{j}", factors[i] * a[j], _GRAM, banks)
-            for j in range(len(a))
-            for i in range(j + 1)
+            self._sum(m, f"{number}_{i}_{j}", factors[i] * a[j], _GRAM, banks)
+            for number, (i, j) in enumerate(self.places)
         ]
         self._give(m, self.entries, sums)
 
@@ -245,7 +245,6 @@ class NormalEquationAccumulator(wiring.Component):
                     m.d.sync += given.eq(0)
 
     def _gram(self, m, a, sign, add, slot1, slot2, first, banks, zero):
-        places = [(i, j) for j in range(len(a)) for i in range(j + 1)]
         size = len(index(self.slots))
         read_slot = Signal(size)
         steps = self.lanes // self.each if self.slots > 1 else self.chunks  # chunks of a slot
@@ -255,7 +254,7 @@ class NormalEquationAccumulator(wiring.Component):
                     m.d.comb += read_slot.eq(number // steps)
         lanes = []
         for p in range(self.lanes):
-            mine = places[p :: self.lanes]
+            mine = self.places[p :: self.lanes]
             left, right = Signal(signed(9), name=f"left{p}"), Signal(signed(9), name=f"right{p}")
             with m.Switch(slot1):
                 for s, (i, j) in enumerate(mine):

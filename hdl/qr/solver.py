@@ -14,7 +14,7 @@ from ..arith.unit import unit
 from ..index import index
 from ..modules import Parts, Submodules
 
-__all__ = ["Solver", "load_shape", "solution_shape"]
+__all__ = ["Solver", "above", "load_shape", "scaled", "solution_shape"]
 
 _NOTHING = Const(0x80000000, 32)  # -0: -0 - (a · -b) is a · b, whatever its sign
 _MINUS_ONE = Const(float32.const(-1.0), 32)
@@ -308,7 +308,7 @@ class Solver(wiring.Component):
             limit_write.en.eq(self.task.issue & (self.kind1 == Kind.LOAD) & ~self.task.side),
             limit_write.addr.eq(Cat(self.task.row, self.task.context)),
             limit_write.data.eq(
-                _scaled(
+                scaled(
                     Array([self.task.load.word_select(i, 32) for i in range(self.config.n_max)])[
                         self.task.row
                     ]
@@ -317,7 +317,7 @@ class Solver(wiring.Component):
             limit.en.eq(1),
             limit.addr.eq(Cat(self.end["row"], self.end["context"])),
         ]
-        self.passes = self.pipe.wire(_above(self.s.value, limit.data), name="passes")
+        self.passes = self.pipe.wire(above(self.s.value, limit.data), name="passes")
         self.reciprocal = self.parts.instance(
             m,
             "div",
@@ -488,12 +488,12 @@ class Solver(wiring.Component):
                 m.d.sync += active.eq(0)
 
 
-def _scaled(code: Value) -> Value:
+def scaled(code: Value) -> Value:
     """A code of 0 or of a number of at least 1, times `TOLERANCE`."""
     return Mux(Unpacked(code, float32).zero, 0, code - (_TOLERANCE << float32.fraction_bits))[:32]
 
 
-def _above(a: Value, b: Value) -> Value:
+def above(a: Value, b: Value) -> Value:
     """Whether a > b, b not negative."""
     x = Unpacked(a, float32)
     return ~x.sign & ~x.nan & ~x.zero & (a > b)

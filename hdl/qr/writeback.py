@@ -27,7 +27,7 @@ from ..index import index, index_range
 from ..memory.reader import command_shape
 from .barrel import shifted_left
 from .bounds import outcome_shape
-from .factor_writer import factor_shape
+from .givens import factor_shape
 
 __all__ = ["WriteBack"]
 
@@ -59,7 +59,7 @@ class WriteBack(wiring.Component):
     sums : In(stream), sums_job : In
         As `Core`'s `words`; always taken.
     factor : In(stream)
-        As `GivensCore`'s; always taken (method `givens` alone).
+        As `Core`'s; always taken (method `givens` alone).
     i : In(stream.Signature(outcome_shape(n_max))), slot : In
         Outcomes, and the job's number among those under way.
     command : Out(stream.Signature(command_shape(ADDRESS_BITS, 24))), o : Out(stream.Signature(8 * bus_bytes))

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...models.errors import Error, HardwareError
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Label, Method, Window
 from .slots import DENSITY, Slots
@@ -155,15 +156,14 @@ class Trainer:
         self.full = 0  #: fits of all rows so far
         self.incremental = 0  #: fits from a memo so far
 
+    def _answers(self, jobs: list[Job]) -> list[Fit | HardwareError]:
+        results = list(self.backend(jobs)) if jobs else []
+        if len(results) != len(jobs):
+            raise ValueError(f"the backend answered {len(results)} of {len(jobs)} jobs")
+        return results
+
     def _do(self, jobs: list[Job]) -> list[Fit]:
-        fits = []
-        for result in self.backend(jobs) if jobs else ():
-            if isinstance(result, HardwareError):
-                raise TrainingError(result)
-            fits.append(result)
-        if len(fits) != len(jobs):
-            raise ValueError(f"the backend answered {len(fits)} of {len(jobs)} jobs")
-        return fits
+        return [_trained(result) for result in self._answers(jobs)]
 
     def build(
         self, parts: Sequence[tuple[Sequence[bytes], Window]], *, dense: bool = False
@@ -184,38 +184,42 @@ class Trainer:
         return None if not self.gaps else Slots.dense(count) if dense else Slots.spread(count)
 
     def refit(self, changes: Sequence[Change]) -> list[Model]:
-        """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and rows can be taken out if
-        any went (not with method `givens`)."""
-        jobs: list[Job] = []
-        slots: list[Slots | None] = []
+        """Fit models again, from their memos where these can be used: where all keys still share what lies before the window, and what is removed can be
+        taken out of the memo; the engine refuses that of some factors of method `givens`."""
+        found: list[tuple[Job, Slots | None]] = []
         for number, change in enumerate(changes):
             model, keys = change.model, change.keys
             ends = [texts[at] for texts in (keys, change.removed) if texts for at in (0, -1)]
-            found: tuple[Job, Slots | None] | None = None
-            if (
-                ends
-                and common(min(ends), max(ends)) >= model.window.prefix
-                and not (change.removed and self.config.method is Method.GIVENS)
-            ):
-                found = self._again(number, change)
-            if found is None:
-                self.full += 1
-                inside = not keys or common(keys[0], keys[-1]) >= model.window.prefix
-                where = self._fresh(len(keys))
-                found = (
-                    _whole(
-                        number,
-                        keys,
-                        model.window if inside else _moved(model, keys, self.longest),
-                        where,
-                    ),
-                    where,
-                )
-            else:
-                self.incremental += 1
-            jobs.append(found[0])
-            slots.append(found[1])
-        return [Model(fit, where) for fit, where in zip(self._do(jobs), slots, strict=True)]
+            again: tuple[Job, Slots | None] | None = None
+            if ends and common(min(ends), max(ends)) >= model.window.prefix:
+                again = self._again(number, change)
+            self.incremental += again is not None
+            found.append(again or self._in_full(number, change))
+        results = self._answers([job for job, _ in found])
+        refused = [
+            number
+            for number, result in enumerate(results)
+            if isinstance(result, HardwareError) and result.code is FitError.QR_DOWNDATE
+        ]
+        self.incremental -= len(refused)
+        for number in refused:
+            found[number] = self._in_full(number, changes[number])
+        fits = self._do([found[number][0] for number in refused])
+        for number, fit in zip(refused, fits, strict=True):
+            results[number] = fit
+        return [
+            Model(_trained(result), where)
+            for result, (_, where) in zip(results, found, strict=True)
+        ]
+
+    def _in_full(self, number: int, change: Change) -> tuple[Job, Slots | None]:
+        """The job that trains a group afresh."""
+        model, keys = change.model, change.keys
+        self.full += 1
+        inside = not keys or common(keys[0], keys[-1]) >= model.window.prefix
+        where = self._fresh(len(keys))
+        window = model.window if inside else _moved(model, keys, self.longest)
+        return _whole(number, keys, window, where), where
 
     def _again(self, number: int, change: Change) -> tuple[Job, Slots | None] | None:
         """The job from the memo; None where an array with gaps has no more of them."""
@@ -260,6 +264,12 @@ def _whole(number: int, keys: Sequence[bytes], window: Window, slots: Slots | No
         else np.zeros(window.length, dtype=np.uint8)
     )
     return Job(number, window, offsets, rows, labels=None if slots is None else slots.array())
+
+
+def _trained(result: Fit | HardwareError) -> Fit:
+    if isinstance(result, HardwareError):
+        raise TrainingError(result)
+    return result
 
 
 def _moved(model: Model, keys: Sequence[bytes], longest: int) -> Window:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Fit, Job, Label, Memo, Method, Window
+from ...models.qr.job import Fit, Job, Label, Memo, Window
 
 __all__ = ["Group", "keys", "mean_offsets"]
 
@@ -34,7 +34,7 @@ def mean_offsets(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 class Group:
-    """A host's group that follows the rules: keeps rows, tombstones (`givens`) and slots (target `slot`), and makes jobs of batches of changes.
+    """A host's group that follows the rules: keeps rows and slots (target `slot`), and makes jobs of batches of changes.
 
     Slots: a full training spreads the rows evenly at 1 / `density` slots a row; a new row goes into the gap at its place, else the run of rows up to
     the nearest gap moves by one. Where there is no gap left the next job is a full one.
@@ -70,12 +70,7 @@ class Group:
         """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot: a full job."""
         memo = self.memo
         keep = np.ones(len(self.rows), dtype=bool)
-        tomb = self.config.method is Method.GIVENS
-        if tomb:
-            self.live = self.live.copy()  # the job before has it too
-            self.live[doomed] = False
-        else:
-            keep[doomed] = False
+        keep[doomed] = False
         gone, gone_live = self.rows[~keep], self.live[~keep]
         old_slots = self.slots
         stacked = np.concatenate([self.rows[keep], new])
@@ -92,7 +87,6 @@ class Group:
             ],
             dtype=np.int64,
         )
-        buried = np.sort(places[doomed]) if tomb else np.zeros(0, dtype=np.int64)
         self.rows = stacked[order]
         self.live = np.concatenate([self.live[keep], np.ones(len(new), dtype=bool)])[order]
         job = Job(
@@ -103,10 +97,9 @@ class Group:
             self.live,
             None,
             inserted,
-            buried,
-            gone,
-            removed_at,
-            gone_live,
+            removed=gone,
+            removed_at=removed_at,
+            removed_live=gone_live,
             memo=memo,
             epoch=0 if memo is None else memo.epoch,
             limit=limit,

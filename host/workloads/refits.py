@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...models.errors import HardwareError
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
+from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Window
 from ..learned_index.windows import common_prefixes, features
@@ -156,7 +157,8 @@ class Refits:
         return cls(loaded, coming, changes, seed)
 
     def play(self, config: FitPlan) -> list[Round]:
-        """Return all rounds as the host and the golden model go through them: the trainings, then the refits."""
+        """Return all rounds as the host and the golden model go through them: the trainings, then the refits. A group whose rows cannot be taken out of its
+        factor (QR_DOWNDATE) is trained afresh in that round."""
         source = np.random.default_rng(self.seed)
         groups = [
             _Windowed(config, rows, number, window)
@@ -176,6 +178,9 @@ class Refits:
         out = Round()
         for number, (group, job) in enumerate(zip(groups, jobs, strict=True)):
             fit = refit(job, config, number)
+            if isinstance(fit, HardwareError) and fit.code is FitError.QR_DOWNDATE:
+                job = group.full()  # the attempt before it is not among the jobs
+                fit = refit(job, config, number)
             if isinstance(fit, HardwareError):
                 raise ValueError(f"a job of the workload is not valid: {fit}")
             group.take(fit)

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from .config import FitPlan
-from .layout import ENTRY_BYTES
+from .job import Method
+from .layout import ENTRY_BYTES, entry_counts
 from .schedule import CONVERT, DIV, FLOOR
 
 __all__ = [
@@ -194,9 +195,9 @@ class NormalEquationAccumulator:
     """`hdl.qr.normal_equations`."""
 
     def __init__(self, config: FitPlan, wake: Wake) -> None:
-        n = config.n_max
-        lanes = min(config.gram_lanes, n * (n + 1) // 2)
-        self.slots_of = [max(-(-k * (k + 1) // 2 // lanes), 1) for k in range(n + 1)]
+        counts = entry_counts(config)
+        lanes = min(config.gram_lanes, counts[-1])
+        self.slots_of = [max(-(-count // lanes), 1) for count in counts]
         self.wake = wake
         self.slots = 1
         self.slot = self.bank = self.reading = 0
@@ -269,6 +270,7 @@ class Loader:
     def __init__(self, config: FitPlan, wake: Wake) -> None:
         self.each = config.bus_bytes // ENTRY_BYTES
         self.rows, self.wake = Gearbox(self.each, config.n_max), wake
+        self.givens = config.method is Method.GIVENS
         self.active = self.all_in = False
         self.under_way = self.columns = 0
         self.converted: deque[int] = deque()  # when they are in the queue
@@ -282,7 +284,10 @@ class Loader:
     def begin(self, columns: int) -> None:
         self.active, self.all_in, self.columns, self.known = True, False, columns, None
         self.side = None
-        self.rows.begin(1, 1, columns, columns * (columns + 1) // 2)
+        if self.givens:
+            self.rows.begin(2, 0, columns, 2 * columns)
+        else:
+            self.rows.begin(1, 1, columns, columns * (columns + 1) // 2)
 
     @property
     def ready(self) -> bool:

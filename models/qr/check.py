@@ -9,7 +9,7 @@ from ..errors import HardwareCode
 from .arith import LABEL_MAX
 from .config import FitPlan
 from .errors import FitError
-from .job import Job, Label, Method
+from .job import Job, Label
 from .normal_equations import ROWS_MAX, target_of
 
 __all__ = ["check", "descending", "disorder"]
@@ -41,7 +41,7 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
     """Return what is wrong with the job, None if nothing is. The first of these, in this order:
 
     sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
-    them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW, QR_REMOVED), the order of the rows that are read
+    them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW), the order of the rows that are read
     (QR_ORDER). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
     """
     length, m = job.window.length, len(job.rows)
@@ -133,4 +133,4 @@ def _memo(job: Job, config: FitPlan) -> HardwareCode | None:
     )
     if live != int(job.alive.sum()):
         return FitError.QR_MEMO
-    return FitError.QR_REMOVED if config.method is Method.GIVENS and len(job.gone) else None
+    return None

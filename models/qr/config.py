@@ -23,16 +23,16 @@ class FitPlan:
     bus_bytes
         Width of the memory port, at least that of a sum.
     gram_lanes
-        Integer multiply-accumulators of the Gram matrix (method `gram`), 1 to n_max (n_max + 1) / 2; lane p owns the entries p, p + gram_lanes, … of the packed
-        upper triangle (entry (i, j) at j (j + 1) / 2 + i), so that a row takes ceil(n (n + 1) / 2 / gram_lanes) cycles.
+        Integer multiply-accumulators of the entries of AᵀA that are kept (`layout.entries`); lane p owns the entries p, p + gram_lanes, …, so that a row takes
+        ceil(n (n + 1) / 2 / gram_lanes) cycles. Method `givens` has a lane for each of its 2 n_max entries.
     row_units
         Rows a cycle in passes over all rows for the error bounds; those for c take a row a cycle.
     solvers
-        Solver units (method `gram`), each with one vector unit of `lanes` lanes (a multiplier and a subtracter each).
-    vectors, lanes
-        Method `givens`: vector units and rotation lanes of each; a lane has 3 multipliers. There is one such solver.
+        Solver units, each with one divider and `lanes` lanes (a multiplier and a subtracter each); of `givens` there is one.
+    lanes
+        Of a solver, at least n_max.
     contexts
-        Groups interleaved in one solver.
+        Groups interleaved in one solver (method `gram`).
     jobs
         Jobs between fetch and write-back: input buffers.
     """
@@ -44,7 +44,6 @@ class FitPlan:
     gram_lanes: int = 561
     row_units: int = 1
     solvers: int = 1
-    vectors: int = 1
     lanes: int = 33
     contexts: int = 4
     jobs: int = 16
@@ -56,7 +55,6 @@ class FitPlan:
             ("gram_lanes", 1, 2080),
             ("row_units", 1, 16),
             ("solvers", 1, 64),
-            ("vectors", 1, 64),
             ("lanes", 1, 64),
             ("contexts", 1, 64),
             ("jobs", 1, 4096),
@@ -65,10 +63,8 @@ class FitPlan:
                 raise ValueError(
                     f"{name} must be from {low} to {high}, not {getattr(self, name)!r}"
                 )
-        if (self.solvers if self.method is Method.GIVENS else self.vectors) != 1:
-            raise ValueError(
-                "method givens has one solver of several vector units, method gram several solvers of one vector unit"
-            )
+        if self.method is Method.GIVENS and self.solvers != 1:
+            raise ValueError("method givens has one solver, which takes one group after the other")
         for name in ("bus_bytes", "row_units"):
             if getattr(self, name) & (getattr(self, name) - 1):
                 raise ValueError(f"{name} must be a power of two, not {getattr(self, name)}")
@@ -85,12 +81,15 @@ class FitPlan:
         """Whether there is hardware for it, `hdl.qr.engine`, whose cycles are then exact."""
         if self.bus_bytes < row_stride(self.n_max - 1):
             return False
+        if self.lanes < self.n_max:
+            return False
+        if self.method is Method.GIVENS:
+            return self.gram_lanes >= 2 * self.n_max
         # a word of sums takes as many of the triangle's lanes as it has entries
-        whole = (
+        return (
             self.gram_lanes >= self.n_max * (self.n_max + 1) // 2
             or self.gram_lanes % (self.bus_bytes // ENTRY_BYTES) == 0
         )
-        return self.method is Method.GIVENS or (self.lanes >= self.n_max and whole)
 
     def structure(self) -> dict[str, Any]:
         """Return what decides the hardware: all of `to_json`."""

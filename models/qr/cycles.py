@@ -12,7 +12,7 @@ from .config import FitPlan
 from .job import Method
 from .layout import Places, place
 from .machine import run as run_machine
-from .schedule import ADD, DIV, MUL, VECTORING, dot_latency
+from .schedule import ADD, DIV, MUL, dot_latency
 from .work import Work
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "machine_bound", "run", "widest"]
@@ -77,28 +77,16 @@ class Bound(Terms):
 def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
     """Return the bound of a run.
 
-    memory: the least cycles in which the port moves its words. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers, or
-    rotations, one a cycle, the right side's passes among them. recurrence: the longest job's own chain with as many units as could be used: three memory
-    latencies, its words, each column's pivot to the next one, both solves.
+    memory: the least cycles in which the port moves its words. sums, dot: rows over rows a cycle. solver: multiplications over the lanes' multipliers.
+    recurrence: the longest job's own chain with as many units as could be used: three memory latencies, its words, each column's pivot to the next one, both
+    solves.
     """
     interval = memory.interval(config.bus_bytes)
-    lanes = (
-        config.solvers
-        * config.vectors
-        * config.lanes
-        * (3 if config.method is Method.GIVENS else 1)
-    )
+    lanes = config.solvers * config.lanes
     read = sum(sum(work.read(config)) for work in works)
     written = sum(work.written(config) for work in works)
     chains = [_chain(config, work, memory) + interval * sum(work.read(config)) for work in works]
-    if config.method is Method.GIVENS:
-        foldings = [work.folding() for work in works]
-        solver = max(
-            -(-sum(folding.products for folding in foldings) // lanes),
-            sum(folding.rotations + folding.columns for folding in foldings),
-        )
-    else:
-        solver = -(-sum(work.multiplications(config) for work in works) // lanes)
+    solver = -(-sum(work.multiplications(config) for work in works) // lanes)
     sums = sum(work.sums_cycles(config) for work in works)
     dot = sum(work.dot_cycles(config) for work in works)
     return Bound(
@@ -108,7 +96,9 @@ def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
 
 def _chain(config: FitPlan, work: Work, memory: Memory) -> int:
     """Return a job's way through memory and units without number, but for its words."""
-    pivot = VECTORING + MUL + ADD if config.method is Method.GIVENS else DIV + MUL + MUL + ADD
+    pivot = DIV + MUL + MUL + ADD
+    if config.method is Method.GIVENS:
+        pivot = (MUL + MUL + ADD + DIV + MUL + ADD) * (work.folded > 0)
     return (
         3 * memory.quickest + sum(work.keep) * (pivot + 2 * (MUL + ADD)) + dot_latency(config.n_max)
     )

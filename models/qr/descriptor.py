@@ -55,7 +55,7 @@ def unpack_descriptor(data: bytes) -> Descriptor:
 
 
 def check_descriptor(d: Descriptor, config: FitPlan) -> HardwareCode:
-    """Return the first of: QR_COLUMNS, QR_ROWS (rows, places), QR_DESCRIPTOR (flags, more changes than rows, addresses off bus words), QR_REMOVED; else OK."""
+    """Return the first of: QR_COLUMNS, QR_ROWS (rows, places), QR_DESCRIPTOR (flags, more changes than rows, addresses off bus words); else OK."""
     if not 2 <= d.length + 1 <= config.n_max:
         return FitError.QR_COLUMNS
     if d.rows > ROWS_MAX or d.span > SPAN_MAX:
@@ -68,7 +68,7 @@ def check_descriptor(d: Descriptor, config: FitPlan) -> HardwareCode:
         return FitError.QR_DESCRIPTOR
     if any(address % config.bus_bytes for address in (d.memo, d.changes, d.rows_at, d.result)):
         return FitError.QR_DESCRIPTOR
-    return FitError.QR_REMOVED if config.method is Method.GIVENS and d.removed else ErrorCode.OK
+    return ErrorCode.OK
 
 
 def check_head(head: bytes, d: Descriptor, config: FitPlan) -> HardwareCode:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from .arith import Numbers, add, div, from_integer, mul, plain, sub
 from .job import Integers
 
-__all__ = ["TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
+__all__ = ["SHRINKS", "TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
 
 #: a column is kept if its pivot is greater than this times its sum of squares: about 8 roundings of a chain of 64 operations
 TOLERANCE = np.float32(2.0**-16)
+#: a row is taken out of a factor if that leaves more than so much of each pivot it meets: about what AS 75 loses in 16 of 24 bits
+SHRINKS = np.float32(2.0**-8)
 _ONE = np.float32(1)
 #: fewer rows than this are folded one by one
 _FEW = 4
@@ -23,11 +25,12 @@ _FEW = 4
 
 def fold(
     d: Numbers, u: Numbers, rows: Numbers, *, weight: np.float32 = _ONE, first: int = 0
-) -> list[int]:
-    """Fold rows (k, n) into the factor d (n,), u (n, n), in place, one after the other. Return how many columns each row met.
+) -> bool:
+    """Fold rows (k, n) into the factor d (n,), u (n, n), in place, one after the other: with weight -1 they are taken out of it. Return whether that could be
+    done, that is, left more than `SHRINKS` of each d_k that a row with a negative weight met.
 
-    For a row x of weight δ and each column k from `first` on: e = δ · x_k, d' = d_k + e · x_k; unless d' is 0 (nothing to do) c = d_k / d', s = e / d',
-    δ' = δ · c, and for every j > k: u_kj' = c · u_kj + s · x_j and x_j' = x_j - x_k · u_kj, both with the old u_kj and x_j.
+    For a row x of weight δ and each column k from `first` on: e = δ · x_k, d' = d_k + e · x_k, c = d_k / d', s = e / d', δ' = δ · c, and for every j > k:
+    u_kj' = c · u_kj + s · x_j and x_j' = x_j - x_k · u_kj, both with the old u_kj and x_j. Where d' is 0 d, u and δ stay.
     Once δ' is 0 nothing is left of the row, and it leaves (so does row i of a fresh factor at column i, the columns being independent).
     """
     if len(rows) < _FEW:
@@ -35,35 +38,33 @@ def fold(
     return _in_waves(d[first:], u[first:, first:], rows[:, first:], weight)
 
 
-def _one_by_one(
-    d: Numbers, u: Numbers, rows: Numbers, weight: np.float32, first: int = 0
-) -> list[int]:
+def _one_by_one(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32, first: int = 0) -> bool:
     """The definition."""
-    n, met = len(d), []
+    n, done = len(d), True
     for row in rows:
-        x, delta, depth = row.copy(), weight, 0
+        x, delta = row.copy(), weight
         for k in range(first, n):
-            depth = k + 1 - first
             pivot, c, s = _vector(d[k], x[k], delta)
+            if delta < 0 and x[k] != 0:
+                done &= bool(pivot > mul(d[k], SHRINKS))
+            turned, rest = _rotate(c, s, x[k], u[k, k + 1 :], x[k + 1 :])
+            x[k + 1 :] = rest
             if pivot == 0:
                 continue
-            u[k, k + 1 :], x[k + 1 :] = _rotate(c, s, x[k], u[k, k + 1 :], x[k + 1 :])
-            d[k] = pivot
+            u[k, k + 1 :], d[k] = turned, pivot
             delta = np.float32(mul(delta, c))
             if delta == 0:
                 break
-        met.append(depth)
-    return met
+    return done
 
 
-def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list[int]:
+def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> bool:
     """The same as a triangular array does it: in wave w row w - k meets column k, all columns at once."""
     m, n = rows.shape
-    met = np.full(m, n, dtype=np.int64)
     x = np.zeros(
         (n, n), dtype=np.float32
     )  # the row before each column, from there on; zeros before, as in u
-    delta, here = np.zeros(n, dtype=np.float32), np.zeros(n, dtype=bool)
+    delta, here, done = np.zeros(n, dtype=np.float32), np.zeros(n, dtype=bool), True
     columns = np.arange(n)
     for wave in range(m + n - 1):
         x[1:], delta[1:], here[1:] = x[:-1].copy(), delta[:-1].copy(), here[:-1].copy()
@@ -74,20 +75,17 @@ def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> list
         some = np.flatnonzero(here)
         head, weights = x[some, some], delta[some]
         turned, pivot, c, s, left = _vectors(d[some], head, weights)
-        if not turned.all():
-            some = some[turned]
-            head, pivot, c, s, left = (v[turned] for v in (head, pivot, c, s, left))
-        if not len(some):
-            continue
+        taken = (weights < 0) & (head != 0)
+        if taken.any():
+            done &= bool((pivot > mul(d[some], SHRINKS))[taken].all())
         old, row = u[some], x[some]
         turned_u, turned_x = _rotate(c[:, None], s[:, None], head[:, None], old, row)
         behind = columns > some[:, None]  # what lies before is 0, and 0 times infinity is not
-        u[some], x[some] = np.where(behind, turned_u, old), np.where(behind, turned_x, 0)
-        d[some], delta[some] = pivot, left
-        ends = some[left == 0]
-        here[ends] = False
-        met[wave - ends] = ends + 1
-    return met.tolist()
+        x[some] = np.where(behind, turned_x, 0)
+        u[some] = np.where(behind & turned[:, None], turned_u, old)
+        d[some], delta[some] = np.where(turned, pivot, d[some]), np.where(turned, left, weights)
+        here[some[turned & (left == 0)]] = False
+    return done
 
 
 def _vectors(
@@ -147,25 +145,24 @@ def _rotate(
 
 def full_rank(
     d: Numbers, u: Numbers, squares: Integers
-) -> tuple[Numbers, Numbers, NDArray[np.bool_], list[int | None]]:
-    """Apply the rank rule to a folded factor: return d, u (copies) of the columns kept, which those are, and how many columns each dropped row met (or None).
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """Apply the rank rule to a folded factor: return d, u (copies) of the columns kept, and which those are.
 
     In order: column k is kept if d_k > `TOLERANCE` · squares_k. A column that is not has its row of the factor taken out and folded into
     the rows below with the weight d_k: what it held belongs to the columns behind it.
     """
     d, u = d.copy(), u.copy()
     limit = mul(TOLERANCE, from_integer(squares))
-    keep, met = np.zeros(len(d), dtype=bool), list[int | None]()
+    keep = np.zeros(len(d), dtype=bool)
     for k in range(len(d)):
-        met.append(None)
         keep[k] = d[k] > limit[k]
         if not keep[k]:
             row, weight = u[k].copy(), d[k]
             u[k, k + 1 :] = 0
             d[k] = 0
-            if weight > 0:
-                met[k] = fold(d, u, row[None], weight=weight, first=k + 1)[0]
-    return d, u, keep, met
+            if weight != 0:
+                fold(d, u, row[None], weight=weight, first=k + 1)
+    return d, u, keep
 
 
 def eliminate(gram: Integers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:

@@ -13,10 +13,11 @@ from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
 from .check import check, disorder
 from .config import FitPlan
+from .errors import FitError
 from .job import Fit, Job, Memo, Method
 from .normal_equations import Exact, design, sum_all_rows, target_of, update_sums
 
-__all__ = ["factors", "folds", "refit", "right_side"]
+__all__ = ["factors", "kept", "refit", "right_side"]
 
 
 def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
@@ -34,40 +35,41 @@ def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
 
 def factors(
     job: Job, config: FitPlan, exact: Exact
-) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None]:
-    """Return d, u to solve with, the columns kept, and d, u of the memo (method `givens`)."""
+) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None, bool]:
+    """Return d, u to solve with, the columns kept; d, u of the memo (method `givens`), and whether its removed rows could be taken out of that."""
     if config.method is Method.GRAM:
         assert exact.gram is not None
-        return *factor.eliminate(exact.gram), None, None
-    d, u, _ = _folded(job)
-    return *factor.full_rank(d, u, exact.squares)[:3], codes(d), codes(u)
+        return *factor.eliminate(exact.gram), None, None, True
+    d, u, done = _folded(job)
+    return *factor.full_rank(d, u, exact.squares), codes(d), codes(u), done
 
 
-def _folded(job: Job) -> tuple[Numbers, Numbers, list[int]]:
-    """The memo's factor (or a fresh one) with the job's rows, and how many columns each of them met."""
+def _folded(job: Job) -> tuple[Numbers, Numbers, bool]:
+    """The memo's factor (or a fresh one) with the job's rows and without those removed, and whether that could be done."""
     n = job.window.columns
     if job.memo is None:
         d, u, rows = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32), job.rows
     else:
         assert job.memo.d is not None and job.memo.u is not None
         d, u, rows = numbers(job.memo.d), numbers(job.memo.u), job.rows[job.inserted]
-    return d, u, factor.fold(d, u, design(rows, job.offsets).astype(np.float32))
+    factor.fold(d, u, design(rows, job.offsets).astype(np.float32))
+    gone = design(job.gone if job.memo is not None else job.rows[:0], job.offsets)
+    return d, u, factor.fold(d, u, gone.astype(np.float32), weight=np.float32(-1))
 
 
-def folds(job: Job) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """Return how many columns each folded row meets, and each dropped column's row (None: none): the data on which the times of `givens` depend.
+def kept(job: Job) -> NDArray[np.bool_]:
+    """Return the columns that method `givens` keeps: the data on which its times depend.
 
     Of jobs in error too, as long as there is a memo that fits: hardware finds an order that is wrong on its way.
     """
     if job.memo is None and job.labels is not None:
         job = replace(job, rows=job.rows[job.alive])  # a place without its bit has no row
-    d, u, met = _folded(job)
-    squares = (
-        design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets) ** 2
-    ).sum(axis=0)
-    return tuple(met), tuple(
-        factor.full_rank(d, u, squares if job.memo is None else squares + job.memo.squares)[3]
-    )
+    d, u, _ = _folded(job)
+    rows = design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets)
+    squares = (rows**2).sum(axis=0)
+    if job.memo is not None:
+        squares = squares + job.memo.squares - (design(job.gone, job.offsets) ** 2).sum(axis=0)
+    return factor.full_rank(d, u, squares)[2]
 
 
 def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
@@ -96,7 +98,9 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         else update_sums(job, memo, scan=not config.incremental)
     )
     c, middle = right_side(exact)
-    d, u, keep, kept_d, kept_u = factors(job, config, exact)
+    d, u, keep, kept_d, kept_u, done = factors(job, config, exact)
+    if not done:
+        return HardwareError(FitError.QR_DOWNDATE, index)
     solution = factor.solve(d, u, keep, c)
     if keep[0]:
         solution[0] = add(solution[0], middle)

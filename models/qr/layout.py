@@ -3,9 +3,9 @@
 Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
 * descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
-* memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; `givens`: sums and squares, 8 bytes
-  a column each; the triangle: Gram entries (`ENTRY_BYTES` each, by columns), or row by row d_k and u_kj, j > k; `slot`: anchor weights, then its
-  segment: zero (4 bytes), err_min, err_max (4 each), zero (8), least (4), low and high.
+* memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; entries of AᵀA (`ENTRY_BYTES` each):
+  `gram` the upper triangle by columns, `givens` of each column its sum and its sum of squares; `givens`: the factor by columns, u_kj for k < j, then d_j;
+  `slot`: anchor weights, then its segment: zero (4 bytes), err_min, err_max (4 each), zero (8), least (4), low and high.
 * changes: inserted, buried, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
 * rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`); behind them one bit
   a place: whether a live row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
@@ -29,6 +29,8 @@ __all__ = [
     "Size",
     "anchor_words",
     "change_words",
+    "entries",
+    "entry_counts",
     "factor_words",
     "head_words",
     "held_words",
@@ -99,12 +101,24 @@ def words(count: int, bus_bytes: int) -> int:
     return -(-count // bus_bytes)
 
 
+def entries(method: Method, columns: int) -> list[tuple[int, int]]:
+    """The entries (i, j) of AᵀA in a memo, in order; those of fewer columns come first."""
+    if method is Method.GIVENS:
+        return [(i, j) for j in range(columns) for i in (0, j)]
+    return [(i, j) for j in range(columns) for i in range(j + 1)]
+
+
+def entry_counts(config: FitPlan) -> list[int]:
+    """How many they are, of 0 … n_max columns."""
+    givens = config.method is Method.GIVENS
+    return [2 * n if givens else n * (n + 1) // 2 for n in range(config.n_max + 1)]
+
+
 def sums_words(size: Size, config: FitPlan) -> tuple[int, int]:
-    """Bus words of c, and of AᵀA (method `gram`) or of sums and squares (`givens`)."""
+    """Bus words of c, and of the entries of AᵀA."""
     n = size.columns
-    if config.method is Method.GIVENS:
-        return words(8 * n, config.bus_bytes), words(16 * n, config.bus_bytes)
-    return words(8 * n, config.bus_bytes), words(n * (n + 1) // 2, config.bus_bytes // ENTRY_BYTES)
+    count = 2 * n if config.method is Method.GIVENS else n * (n + 1) // 2
+    return words(8 * n, config.bus_bytes), words(count, config.bus_bytes // ENTRY_BYTES)
 
 
 def factor_words(size: Size, config: FitPlan) -> int:

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from ..memory.bursts import COMMANDS, Writer, burst_count
 from ..memory.timing import Memory, Ports
 from .config import FitPlan
-from .givens_core import GivensCoreStage
-from .job import Method
 from .layout import Places
 from .requests import FetchStage, Request, Route
 from .running import Times
@@ -76,11 +74,10 @@ class Run:
         self.port, self.writer = Port(channel, config.bus_bytes), Writer(channel, config.bus_bytes)
         self.over: set[int] = set()  # jobs that have been solved, or never will be
         self.overs: dict[int, list[int]] = {}
-        core = GivensCoreStage if config.method is Method.GIVENS else CoreStage
         self.fetch, self.intake, self.core, self.bounds = (
             FetchStage(self),
             IntakeStage(self),
-            core(self),
+            CoreStage(self),
             BoundsStage(self),
         )
 

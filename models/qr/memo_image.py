@@ -67,27 +67,36 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
     parts.append(memo.right_hand_side.astype("<i8").tobytes())
     i, j = _triangle(n)
-    if memo.gram is not None:
-        each = bus // ENTRY_BYTES
-        entries = np.zeros((words(len(i), each), each), dtype="<i8")
-        entries.flat[: len(i)] = memo.gram[i, j]
-        whole = np.zeros((len(entries), bus), dtype=np.uint8)
-        whole[:, : each * ENTRY_BYTES] = (
-            entries.view(np.uint8)
-            .reshape(-1, each, 8)[:, :, :ENTRY_BYTES]
-            .reshape(len(entries), -1)
-        )
-        parts.append(whole.tobytes())
-    else:
-        assert memo.d is not None and memo.u is not None
-        parts.append(memo.sums.astype("<i8").tobytes() + memo.squares.astype("<i8").tobytes())
-        i, j = np.triu_indices(n)
+    given = (
+        np.stack([memo.sums, memo.squares], axis=1).ravel()
+        if memo.gram is None
+        else memo.gram[i, j]
+    )
+    each = bus // ENTRY_BYTES
+    entries = np.zeros((words(len(given), each), each), dtype="<i8")
+    entries.flat[: len(given)] = given
+    whole = np.zeros((len(entries), bus), dtype=np.uint8)
+    whole[:, : each * ENTRY_BYTES] = (
+        entries.view(np.uint8).reshape(-1, each, 8)[:, :, :ENTRY_BYTES].reshape(len(entries), -1)
+    )
+    parts.append(whole.tobytes())
+    if memo.d is not None and memo.u is not None:
         parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
     if anchor is not None:
         parts.append(anchor.weights.astype("<u4").tobytes())
         numbers = _SEGMENT.pack(anchor.err_min, anchor.err_max, anchor.least)
         parts.append(numbers + anchor.low.tobytes() + anchor.high.tobytes())
     return b"".join(padded(part, bus) for part in parts)
+
+
+def _entries(data: bytes, count: int, bus_bytes: int) -> Integers:
+    """The entries of AᵀA that bus words hold."""
+    used = bus_bytes // ENTRY_BYTES * ENTRY_BYTES
+    raw = np.frombuffer(data, dtype=np.uint8).reshape(-1, bus_bytes)[:, :used]
+    wide = np.zeros((count, 8), dtype=np.uint8)
+    wide[:, :ENTRY_BYTES] = raw.reshape(-1, ENTRY_BYTES)[:count]
+    shift = 64 - 8 * ENTRY_BYTES
+    return (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
 
 
 def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
@@ -113,41 +122,25 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
 
     i, j = _triangle(n)
     each = config.bus_bytes // ENTRY_BYTES
-    size = (
-        HEAD_BYTES + length,
-        8 * n,
-        *(
-            (config.bus_bytes * words(len(i), each),)
-            if config.method is Method.GRAM
-            else (16 * n, 4 * len(i))
-        ),
-    )
-    if sum(-(-count // config.bus_bytes) * config.bus_bytes for count in size) > len(data):
+    givens = config.method is Method.GIVENS
+    count = 2 * n if givens else len(i)
+    size = HEAD_BYTES + length, 8 * n, config.bus_bytes * words(count, each), 4 * len(i) * givens
+    if sum(-(-part // config.bus_bytes) * config.bus_bytes for part in size) > len(data):
         return FitError.QR_MEMO
     offsets = np.frombuffer(take(size[0])[HEAD_BYTES:], dtype=np.uint8)
     right_hand_side = np.frombuffer(take(size[1]), dtype="<i8").astype(np.int64)
+    found = _entries(take(size[2]), count, config.bus_bytes)
     gram, d, u = None, None, None
-    if config.method is Method.GRAM:
-        raw = (
-            np.frombuffer(take(size[2]), dtype=np.uint8)
-            .reshape(-1, config.bus_bytes)[:, : each * ENTRY_BYTES]
-            .reshape(-1, ENTRY_BYTES)
-        )
-        wide = np.zeros((len(i), 8), dtype=np.uint8)
-        wide[:, :ENTRY_BYTES] = raw[: len(i)]
-        shift = 64 - 8 * ENTRY_BYTES
-        gram = np.zeros((n, n), dtype=np.int64)
-        gram[i, j] = (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
-        sums, squares = gram[0].copy(), np.diagonal(gram).copy()
-    else:
-        both = np.frombuffer(take(size[2]), dtype="<i8").astype(np.int64)
-        sums, squares = both[:n], both[n:]
-        packed = np.frombuffer(take(size[3]), dtype="<u4").astype(np.int64)
-        i, j = np.triu_indices(n)
-        d, u = np.zeros(n, dtype=np.int64), np.zeros((n, n), dtype=np.int64)
-        u[i, j] = packed
-        d[:] = np.diagonal(u)
+    if givens:
+        sums, squares = found[::2].copy(), found[1::2].copy()
+        u = np.zeros((n, n), dtype=np.int64)
+        u[i, j] = np.frombuffer(take(size[3]), dtype="<u4").astype(np.int64)
+        d = np.diagonal(u).copy()
         np.fill_diagonal(u, 0)
+    else:
+        gram = np.zeros((n, n), dtype=np.int64)
+        gram[i, j] = found
+        sums, squares = gram[0].copy(), np.diagonal(gram).copy()
     anchor = None
     if segments:
         weights, segment = take(4 * n), take(_SEGMENT.size + 2 * length)

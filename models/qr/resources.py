@@ -10,7 +10,7 @@ from ..resources import Resources, device_memories
 from ..target import Target
 from .config import FitPlan
 from .job import Method
-from .layout import ENTRY_BYTES
+from .layout import ENTRY_BYTES, entry_counts
 from .schedule import WIDEN_SHARED
 from .storages import memories, strays
 
@@ -18,6 +18,8 @@ __all__ = ["estimate"]
 
 #: the host's link and the memory's control
 DEVICE = Cost(round(DEVICE_LUT), 600)
+#: of a column of method `givens`: numbers that its lane holds, and what chooses among them; a column's sum takes no multiplier
+GIVENS_LANE = Cost(700, 330, -1)
 #: flip-flops, of those of units and parts: values wait beside pipelines (40,006 were synthesised of an engine of 9 columns on an ECP5)
 DELAYS = 1.84
 #: look-up tables, of those of units and parts: the same engine took 59,315, 2,596 of them in LUT RAM
@@ -34,30 +36,20 @@ def estimate(config: FitPlan, target: Target) -> Resources:
     """
     shape, n, adders = target.multiplier, config.n_max, -(-config.n_max // WIDEN_SHARED)
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
-    triangle = n * (n + 1) // 2
-    shared_lanes = config.gram_lanes < triangle
+    count = entry_counts(config)[-1]
+    shared_lanes = config.gram_lanes < count
     total = Cost(
         9200 + 40 * config.bus_bytes, 5760 + 62 * config.bus_bytes
     )  # shell, ring, requests; what cuts and joins words
     total += n * Cost(160, 160, 2)  # labels times rows
-    if config.method is Method.GRAM:
-        total += min(config.gram_lanes, triangle) * (
-            Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)
-        ) + config.solvers * (config.lanes * (mul + add) + div)
-        total += (config.bus_bytes // ENTRY_BYTES + 2) * convert_cost(
-            ["int8"], float32
-        ) + div  # the loader's
-    else:
-        total += (
-            config.vectors * config.lanes * (3 * mul + 2 * add)
-            + 3 * mul
-            + add
-            + 3 * div
-            + 5 * convert_cost(["int8"], float32)
-        )
-        total += n * Cost(300, 300, 1) + config.contexts * n * Cost(
-            40, 16
-        )  # sums of squares; places before the columns
+    total += min(config.gram_lanes, count) * (
+        Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)
+    ) + config.solvers * (config.lanes * (mul + add) + div)
+    total += (config.bus_bytes // ENTRY_BYTES + 2) * convert_cost(
+        ["int8"], float32
+    ) + div  # the loader's
+    if config.method is Method.GIVENS:
+        total += n * GIVENS_LANE
     times = Cost(
         mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9, False)], target.family)
     )  # float32 by byte
@@ -69,8 +61,8 @@ def estimate(config: FitPlan, target: Target) -> Resources:
     total += Cost(0, 0, multiplier_blocks(strays(config), target.family))
     held = list(memories(config))
     kept = list(held)
-    if shared_lanes and config.method is Method.GRAM:  # else a lane's one entry is in registers
-        slots = 2 * -(-triangle // config.gram_lanes)
+    if shared_lanes:  # else a lane's one entry is in registers
+        slots = 2 * -(-count // config.gram_lanes)
         kept.append((config.gram_lanes, Storage(8 * ENTRY_BYTES, slots, 2, clocked=False)))
     cells = sum(copies * map_storage(memory, target.family).cells for copies, memory in kept)
     if target.shared is not None:

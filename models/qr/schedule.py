@@ -41,8 +41,6 @@ MIDDLE = 1 + CONVERT + DIV + FLOOR + 1 + 3 + CONVERT + 1
 ACCESS = 3
 #: a product and a difference, from issue to where the next operation may be issued
 STEP = MUL + ADD + ACCESS
-#: e, e · x, d', then c and s: from a rotation's issue to its first lane
-VECTORING = MUL + MUL + ADD + DIV
 #: columns that share an adder where bounds are widened, a power of two: two sums each, beside the hundreds of cycles of a job
 WIDEN_SHARED = 4
 #: cycles, from a segment's start, in which widening has the dot unit: for the sum upwards, that downwards, and their size
@@ -76,7 +74,7 @@ def widen_latency(n_max: int) -> int:
 
 def settling(n_max: int) -> int:
     """Cycles in which whatever is in the pipelines comes out of them while nothing goes in: all of them one behind the other, which none is."""
-    return dot_latency(n_max) + widen_latency(n_max) + 2 * (VECTORING + STEP + DIV + MIDDLE)
+    return dot_latency(n_max) + widen_latency(n_max) + 2 * (2 * STEP + 2 * DIV + MIDDLE)
 
 
 @lru_cache(maxsize=64)

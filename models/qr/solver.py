@@ -19,9 +19,12 @@ class Solver:
         self.loading = False
         self.waiting: _Context | None = None  # may issue now
 
-    def look(self, now: int) -> bool:
-        """Return whether a row is taken in this cycle."""
+    def look(self, now: int) -> None:
+        """Which task may be issued in this cycle."""
         self.waiting = next((c for c in self.contexts if c.ready <= now), None)
+
+    def takes(self) -> bool:
+        """Whether a row is taken in this cycle."""
         return self.loading or len(self.contexts) < self.room
 
     def load(self, now: int, job: int, columns: int, side: bool) -> None:
@@ -71,7 +74,8 @@ def alone(config: FitPlan, columns: Sequence[int]) -> int:
     rows.reverse()
     time, left = 0, len(columns)
     while left:
-        if solver.look(time) and rows:
+        solver.look(time)
+        if rows and solver.takes():
             solver.load(time, *rows.pop())
         left -= solver.step(time) is not None
         time += 1

@@ -7,12 +7,15 @@ from collections import deque
 from .blocks import (
     END,
     FullScan,
+    Gearbox,
     Loader,
     Merge,
     NormalEquationAccumulator,
     Records,
     Rows,
 )
+from .givens import Givens
+from .job import Method
 from .layout import (
     HEAD_BYTES,
     held_words,
@@ -104,7 +107,9 @@ class CoreStage:
         self.scans = not config.incremental
         self.merge = Merge(self.scans)
         self.loader = Loader(config, run.wake)
-        self.solvers = [Solver(config, run.wake) for _ in range(config.solvers)]
+        self.givens = Rotated(run) if config.method is Method.GIVENS else None
+        count = config.solvers if self.givens is None else 0
+        self.solvers = [Solver(config, run.wake) for _ in range(count)]
         self.busy = self.places = self.merging = False
         self.waiting: deque[int] = deque()
         self.loaded = 0  # the job that the loader has
@@ -114,15 +119,21 @@ class CoreStage:
     def look(self, now: int) -> None:
         self.accumulator.look(now)
         self.bits, self.put = self.full_scan.rows.look()
-        self.rows_taken = [solver.look(now) for solver in self.solvers]
+        if self.givens is not None:
+            self.givens.solver.look(now)
+        for solver in self.solvers:
+            solver.look(now)
 
     def ready(self, work: Work) -> bool:
         free = (self.full_scan.ready or not (work.size.full or self.scans)) and (
             work.size.full or not self.records.cutter.active
         )
-        return not self.busy and free and len(self.waiting) < 2
+        room = self.givens is None or self.givens.room
+        return not self.busy and free and len(self.waiting) < 2 and room
 
     def takes(self, route: int) -> bool:
+        if route == Route.FACTOR:
+            return self.givens is not None and self.givens.cutter.ready
         if route == Route.CHANGES:
             return self.records.cutter.ready
         if route == Route.SUMS:
@@ -138,21 +149,14 @@ class CoreStage:
         holds = run.bounds.uses and not self.places and item is not None and not passed
         if passed or holds:
             item = None
+        folded = self.givens is not None and bool(item)
+        if folded and self.givens is not None and not self.givens.solver.rows:
+            item = None
         taken = item is not None and self.accumulator.takes(item)
         done, working = self.accumulator.done, item is not None and self.accumulator.open
         run.times.sums += working
-        # rows to a solver
-        solver = self.solvers[self.loaded % len(self.solvers)]
-        row = self.loader.offers(now) and self.rows_taken[self.loaded % len(self.solvers)]
-        if row:
-            side = not self.loader.rows.left
-            solver.load(now, self.loaded, self.loader.columns, side)
-        for each in self.solvers:
-            if each.waiting is not None:
-                moved = True
-                job = each.step(now)
-                if job is not None:
-                    run.set_over(job, now + STEP)
+        row, more = self._solve(now, fed == Route.FACTOR, item == END if folded and taken else None)
+        moved |= more
         # words
         begin = done and not self.merging and not self.merge.active and self.loader.idle
         room = self.loader.ready
@@ -184,6 +188,8 @@ class CoreStage:
             work, moved = run.works[given], True
             size, self.busy, self.places = work.size, True, work.size.full
             self.waiting.append(given)
+            if self.givens is not None:
+                self.givens.begin(given)
             self.accumulator.slots = self.accumulator.slots_of[size.columns]
             if size.full or self.scans:
                 self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)
@@ -192,6 +198,65 @@ class CoreStage:
                     size.columns - 1, size.inserted, size.buried, size.removed, size.moved
                 )
         return moved or working or holds
+
+    def _solve(self, now: int, put: bool, end: bool | None) -> tuple[bool, bool]:
+        """The solvers' cycle; return whether one takes a row of the loader's, and whether anything moves. `put`, `end`: as of `Rotated.step`."""
+        offers, side = self.loader.offers(now), not self.loader.rows.left
+        if self.givens is not None:
+            row = offers and self.givens.solver.takes(now, side)
+            return row, self.givens.step(now, put, offers and side, end)
+        solver = self.solvers[self.loaded % len(self.solvers)]
+        row = offers and solver.takes()
+        if row:
+            solver.load(now, self.loaded, self.loader.columns, side)
+        moved = False
+        for each in self.solvers:
+            if each.waiting is not None:
+                moved = True
+                job = each.step(now)
+                if job is not None:
+                    self.run.set_over(job, now + STEP)
+        return row, moved
+
+
+class Rotated:
+    """What method `givens` adds to `CoreStage`: jobs on their way to its solver, and the memos' factors."""
+
+    def __init__(self, run: Running) -> None:
+        self.run, self.solver = run, Givens(run.config, run.wake)
+        self.cutter = Gearbox(run.config.bus_bytes // 4, run.config.n_max)
+        self.starts: deque[int] = deque()  # jobs whose start is to come, whose factor
+        self.factors: deque[int] = deque()
+
+    @property
+    def room(self) -> bool:
+        return max(len(self.starts), len(self.factors)) < 2
+
+    def begin(self, job: int) -> None:
+        self.starts.append(job)
+        if not self.run.works[job].size.full:
+            self.factors.append(job)
+
+    def step(self, now: int, put: bool, side: bool, row: bool | None) -> bool:
+        """A word of a factor comes; the right side is offered; a row is taken, or the end of them."""
+        solver, cutter, works = self.solver, self.cutter, self.run.works
+        offers, ends = cutter.offers and cutter.left > 0, cutter.active and cutter.left == 0
+        loaded = offers and solver.loads
+        commands = bool(self.factors) and not cutter.active
+        starts = bool(self.starts) and solver.starts
+        moved, over = solver.step(now, loaded, side)
+        if over is not None:
+            self.run.set_over(over, solver.final + STEP)
+        if row is not None:
+            solver.row(row)
+        cutter.step(put, ends or loaded)
+        if commands:
+            n = works[self.factors.popleft()].size.columns
+            cutter.begin(1, 1, n, n * (n + 1) // 2)
+        if starts:
+            job = self.starts.popleft()
+            solver.start(now, job, works[job])
+        return moved or put or ends or loaded or commands or starts or row is not None
 
 
 class BoundsStage:

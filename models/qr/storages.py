@@ -11,30 +11,25 @@ from collections.abc import Iterator
 from ..mapping import DISTRIBUTED_BITS, Factors, Storage
 from .config import FitPlan
 from .job import Method
-from .layout import ENTRY_BYTES, Size, factor_words, held_words
+from .layout import ENTRY_BYTES, Size, entry_counts, factor_words, held_words
 from .requests import AHEAD
-from .rotations import RING
 from .schedule import CONVERT
 
 __all__ = ["memories", "strays"]
 
 #: bits of a descriptor; of what a job's end must know of it, of its memo's head without the offsets, of its records, of a segment's errors
 _DESCRIPTOR, _KEPT, _HEAD, _REPORT, _ERRORS = 512, 289, 40, 33, 96
-#: bits of a column's sums: with the label, alone
-_LABELLED, _ALONE = 64, 34
-#: room for a column's rows that wait, a power of two
-_PLACES = 4
 
 
 def memories(config: FitPlan) -> Iterator[tuple[int, Storage]]:
     """Yield (copies, memory)."""
     bus, jobs = 8 * config.bus_bytes, config.jobs
     givens = config.method is Method.GIVENS
-    queues = [(_DESCRIPTOR + _bits(jobs) + _bits(config.solvers), AHEAD), (bus, held_words(config))]
-    if givens:
-        queues.append((bus + 2, 2))
-    else:
-        queues.append((32 * (config.bus_bytes // ENTRY_BYTES), 2 * CONVERT))
+    queues = [
+        (_DESCRIPTOR + _bits(jobs) + _bits(config.solvers), AHEAD),
+        (bus, held_words(config)),
+        (32 * (config.bus_bytes // ENTRY_BYTES), 2 * CONVERT),
+    ]
     for width, depth in queues:
         if width * depth > DISTRIBUTED_BITS:
             yield 1, Storage(width, depth, transparent=True)
@@ -46,15 +41,15 @@ def memories(config: FitPlan) -> Iterator[tuple[int, Storage]]:
 
 def strays(config: FitPlan) -> Iterator[Factors]:
     """Yield the products that are no unit's: of h and a column's sum, and sizes and addresses."""
-    yield (32, 34 if config.method is Method.GIVENS else 32, False)
+    yield (32, 32, False)
     yield (26, (2 + -(-(config.n_max - 1) // 4)).bit_length(), True)  # words of records
     yield (26, 10, True)
     depth = held_words(config)
     if depth & (depth - 1):  # a job's place in what is kept: put and got
         yield from 2 * [(_bits(config.jobs), depth.bit_length(), True)]
-    each, triangle = config.bus_bytes // ENTRY_BYTES, config.n_max * (config.n_max + 1) // 2
-    if config.method is Method.GRAM and each & (each - 1):  # an entry's place behind a word
-        yield (_bits(-(-triangle // each)), each.bit_length(), True)
+    each = config.bus_bytes // ENTRY_BYTES
+    if each & (each - 1):  # an entry's place behind a word
+        yield (_bits(-(-entry_counts(config)[-1] // each)), each.bit_length(), True)
 
 
 def _bits(count: int) -> int:
@@ -67,7 +62,8 @@ def _of_jobs(config: FitPlan) -> Iterator[tuple[int, int]]:
     yield 1, _KEPT
     yield 1, _HEAD + offsets
     yield 1, _REPORT
-    yield config.solvers, 33 * n  # weights and which there are
+    # weights and which there are, and whether rows could be taken out
+    yield config.solvers, 33 * n + (config.method is Method.GIVENS)
     if config.incremental:
         yield 1, 32 * n
         yield 1, 2 * offsets
@@ -83,21 +79,9 @@ def _solver(config: FitPlan) -> Iterator[tuple[int, Storage]]:
 
 
 def _rotations(config: FitPlan) -> Iterator[tuple[int, Storage]]:
-    """Yield those of a solver by rotations."""
-    n, lanes, contexts = config.n_max, config.lanes, config.contexts
-    groups, units = -(-(n - 1) // lanes), config.vectors * lanes
-    own = -(-n // config.vectors) * contexts * groups
-    yield units, Storage(32, own)
-    yield units, Storage(32, _PLACES * own)
-    yield lanes, Storage(32, contexts * n * groups, 2)
-    yield lanes, Storage(32, contexts * groups)
-    yield 2 * lanes, Storage(32, max(contexts * -(-n // lanes), 2))
-    yield 1, Storage(9 * (n - 1), RING * contexts)
-    yield 1, Storage(32, _PLACES * n * contexts, transparent=True)
-    yield 1, Storage(32, _PLACES * n * contexts)
-    yield 3, Storage(32, n * contexts)
-    yield 1, Storage(32, contexts)
-    yield 1, Storage(_LABELLED, n)
-    yield 1, Storage(_ALONE, n)
-    depth = config.jobs * factor_words(Size(n, 0), config)
-    yield 1, Storage(8 * config.bus_bytes, depth)
+    """Yield those of a solver by rotations: lanes of the factor, and of rows on their way, twice; new factors."""
+    n = config.n_max
+    rows = 1 << _bits(n)
+    yield n, Storage(32, rows, apart=True)
+    yield n, Storage(32, 2 * rows, apart=True)
+    yield 1, Storage(8 * config.bus_bytes, config.jobs * factor_words(Size(n, 0), config))

@@ -13,13 +13,14 @@ from ..errors import HardwareError, NamedCode
 from .check import descending
 from .config import FitPlan
 from .errors import FitError
-from .folding import Folding
-from .golden import folds
+from .givens import alone
+from .golden import kept
 from .job import Fit, Job, Memo, Method
 from .layout import (
     DESCRIPTOR_BYTES,
     Size,
     change_words,
+    entry_counts,
     head_words,
     memo_words,
     result_words,
@@ -46,8 +47,6 @@ class Fails(StrEnum):
 class Work:
     """One job as the cycle model sees it: its size, the columns kept, whether bounds come from a pass over all rows (and whether after a try to widen).
 
-    `met`: columns that each folded row met
-    (method `givens`), as `factor.fold` returns them; `met_again`: those that rows of dropped columns met, None for a column that was kept or had nothing.
     `live`: bool (places,), the places of a full job that hold a row; None: spread evenly. `fails`: where the job's error is found.
     """
 
@@ -55,8 +54,6 @@ class Work:
     keep: tuple[bool, ...]
     rescanned: bool
     tried: bool = False
-    met: tuple[int, ...] = ()
-    met_again: tuple[int | None, ...] = ()
     live: NDArray[np.bool_] | None = field(default=None, compare=False)
     fails: Fails = Fails.NOT
 
@@ -68,25 +65,23 @@ class Work:
             live = np.zeros(size.places, dtype=bool)
             live[job.labels[job.alive]] = True
         if isinstance(fit, HardwareError):
-            fails = _where(job, fit.code, config)
-            met, again = (
-                folds(job)
-                if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS)
-                else ((), ())
-            )
-            return cls(
-                size, (True,) * size.columns, fails is Fails.PASS, False, met, again, live, fails
-            )
+            fails, keep = _where(job, fit.code, config), (True,) * size.columns
+            if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS):
+                keep = tuple(bool(k) for k in kept(job))
+            return cls(size, keep, fails is Fails.PASS, False, live, fails)
         tried = config.incremental and job.memo is not None and job.memo.anchor is not None
-        met, again = folds(job) if config.method is Method.GIVENS else ((), ())
-        return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, tried, met, again, live)
+        return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, tried, live)
 
     @classmethod
     def plain(cls, size: Size, rescanned: bool) -> Work:
-        """A job that keeps all columns; its rows, folded into a fresh factor, are independent as long as they can be."""
-        n = size.columns
-        met = tuple(min(i + 1, n) for i in range(size.rows)) if size.full else (n,) * size.inserted
-        return cls(size, (True,) * n, rescanned, not rescanned, met, (None,) * n)
+        """A job that keeps all columns."""
+        return cls(size, (True,) * size.columns, rescanned, not rescanned)
+
+    @property
+    def folded(self) -> int:
+        """Rows that method `givens` takes into its factor, or out of it."""
+        size = self.size
+        return size.rows if size.full else size.inserted + size.removed
 
     def live_places(self) -> Iterator[int]:
         """Of each place in the pass that gives c: whether AᵀA takes its row; only a full job has it take any."""
@@ -121,8 +116,7 @@ class Work:
     def sums_cycles(self, config: FitPlan) -> int:
         """Cycles of the integer sums: records one by one, places of passes too."""
         size, total = self.size, 0
-        triangle = size.columns * (size.columns + 1) // 2
-        a_row = -(-triangle // config.gram_lanes) if config.method is Method.GRAM else 1
+        a_row = -(-entry_counts(config)[size.columns] // config.gram_lanes)
         if size.full:
             return size.rows * (a_row - 1) + size.places
         total += (size.inserted + size.removed) * a_row + size.moved + size.buried
@@ -144,30 +138,28 @@ class Work:
         """The solver's tasks, in order (method `gram`)."""
         return gram_tasks(self.size.columns, config.lanes)
 
-    def folding(self) -> Folding:
-        """The solver's work (method `givens`)."""
-        return Folding(self.size.columns, self.met, self.met_again, self.size.full)
-
     def slots(self, config: FitPlan) -> int:
-        """Cycles of the solver's vector units, all of them together."""
-        return (
-            sum(self.folding().slots(config.lanes))
-            if config.method is Method.GIVENS
-            else sum(task.slots for task in self.tasks(config))
-        )
+        """Cycles of a solver's lanes."""
+        if config.method is Method.GIVENS:
+            return alone(config, self)
+        return sum(task.slots for task in self.tasks(config))
 
     def multiplications(self, config: FitPlan) -> int:
-        """Float32 products of the solver."""
-        return (
-            self.folding().multiplications
-            if config.method is Method.GIVENS
-            else multiplications(self.tasks(config))
-        )
+        """Float32 products of the solver; of `givens` those of columns that are independent."""
+        if config.method is Method.GRAM:
+            return multiplications(self.tasks(config))
+        n = self.size.columns
+        met = n * self.folded
+        behind = n * (n - 1) // 2 * self.folded
+        if self.size.full:  # row i of a fresh factor leaves at column i
+            met -= sum(n - 1 - i for i in range(min(n, self.folded)))
+            behind -= sum((n - 1 - i) * (n - 2 - i) // 2 for i in range(min(n, self.folded)))
+        return 3 * met + 3 * behind + n * (n - 1) + n + 1
 
 
 def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
     """Where the hardware finds an error that the golden model's check has found."""
-    if code in (FitError.QR_COLUMNS, FitError.QR_ROWS, FitError.QR_REMOVED):
+    if code in (FitError.QR_COLUMNS, FitError.QR_ROWS):
         return Fails.DESCRIPTOR
     if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
         return (

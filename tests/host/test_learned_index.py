@@ -97,7 +97,7 @@ def test_random_operations_with_what_is_kept(kind: str) -> None:
         kind,
     )
     found(index)
-    assert index.trainer.incremental > 10 or kind == "givens"  # which cannot take a key out
+    assert index.trainer.incremental > 10
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
 """Weights after a thousand random batches of inserts and deletes: as near as float64 least squares of the live rows, `gram`'s sums those of Python's integers.
 
-`givens` cannot forget a row: a group that lost some is trained afresh, as `host.learned_index` does.
-
+Where `givens` cannot take rows out of its factor a group is trained afresh, as `host.learned_index` does.
 """
 
 from __future__ import annotations
@@ -10,7 +9,9 @@ import numpy as np
 import pytest
 
 from penstock.host.workloads.groups import Group, keys
+from penstock.models.errors import HardwareError
 from penstock.models.qr.config import FitPlan
+from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit, Label, Method
 from testbench.qr_least_squares import as_least_squares, exact
@@ -25,6 +26,10 @@ def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: i
     full = 0
     for number in range(batches):
         fit = refit(job, config)
+        if isinstance(fit, HardwareError):
+            assert fit.code is FitError.QR_DOWNDATE
+            job = group.full()
+            fit = refit(job, config)
         assert isinstance(fit, Fit)
         group.take(fit)
         full += job.memo is None
@@ -42,9 +47,7 @@ def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: i
             )
         )
         job = group.batch(keys(source, come if kind != 1 else 0, length, 62, 48), doomed)
-        if not group.live.all():
-            job = group.full()
-    assert full < batches * (0.75 if config.method is Method.GIVENS else 0.25)
+    assert full < batches * 0.25
 
 
 CASES = [(Method.GRAM, Label.RANK), (Method.GRAM, Label.SLOT), (Method.GIVENS, Label.RANK)]

@@ -51,8 +51,9 @@ def test_what_is_built_is_what_the_accumulator_takes() -> None:
     assert refused > 50
 
 
-def test_rotations_have_no_such_lanes() -> None:
-    assert config(6, 32, 15, method=Method.GIVENS).built
+@pytest.mark.parametrize(("gram_lanes", "built"), [(11, False), (12, True), (15, True)])
+def test_lanes_of_sums_and_squares(gram_lanes: int, built: bool) -> None:
+    assert config(6, 32, gram_lanes, method=Method.GIVENS).built is built
 
 
 def test_what_is_around_every_engine_has_one_figure() -> None:

@@ -11,12 +11,11 @@ from penstock.host.workloads.groups import Group, keys
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
-from penstock.models.qr.folding import Folding
+from penstock.models.qr.givens import alone
 from penstock.models.qr.golden import refit
-from penstock.models.qr.job import Fit, Job, Label, Method, Window
+from penstock.models.qr.job import Fit, Label, Method
 from penstock.models.qr.layout import Size
 from penstock.models.qr.resources import estimate
-from penstock.models.qr.rotations import alone
 from penstock.models.qr.schedule import gram_tasks, multiplications
 from penstock.targets import target_named as target
 from testbench.qr_cases import slot_plan
@@ -32,30 +31,13 @@ REFIT = slot_plan(
     contexts=4,
     jobs=32,
 )
-FOLD = FitPlan(n_max=32, method=Method.GIVENS, vectors=2, lanes=10, contexts=8)
-FRESH = tuple(min(i + 1, 32) for i in range(64))
 
 
-def test_fold_of_a_dense_block():
-    multipliers = 3 * FOLD.vectors * FOLD.lanes + 3
-    assert multipliers <= 64
-    fresh, full = Folding(32, FRESH, (None,) * 32, True), Folding(32, (32,) * 64, (None,) * 32)
-    assert alone(FOLD, [fresh], rotated=True) <= 2400
-    for each in (fresh, full):
-        assert 8 * each.multiplications / alone(FOLD, [each] * 8) / multipliers >= 0.6
-    # in the long run
-    assert alone(FOLD, [fresh] * 24) / 24 <= 2400
-
-
-def test_fresh_factor_meets_what_the_schedule_says():
-    """Independent columns: row i of a fresh factor leaves at column i, as `Work.plain` assumes."""
-    rows = keys(np.random.default_rng(1), 64, 31)
-    job = Job(0, Window(0, 31), np.full(31, 128, dtype=np.uint8), rows)
-    fit = refit(job, FOLD)
-    assert isinstance(fit, Fit) and not Size.of(job).records  # nothing came before
-    work = Work.of(job, fit, FOLD)
-    assert work.met == FRESH == Work.plain(Size(32, 64, full=True), True).met
-    assert run(FOLD, [work], MEMORY).total > 2000
+@pytest.mark.parametrize("columns", [32, 33])
+def test_fold_of_a_dense_block(columns):
+    """On 33 multipliers, from the start to the weights; a published one takes 17,800 cycles on about 63."""
+    plan = FitPlan(n_max=columns, method=Method.GIVENS, lanes=33, gram_lanes=66)
+    assert alone(plan, Work.plain(Size(columns, 64, full=True), True)) <= 12_000
 
 
 @pytest.mark.parametrize(
@@ -79,8 +61,6 @@ def test_sustained_refits(size, most):
     [
         FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
         slot_plan(n_max=9, gram_lanes=45, lanes=9, contexts=8),
-        FitPlan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
-        slot_plan(n_max=9, method=Method.GIVENS, row_units=8, vectors=4, lanes=2, contexts=8),
     ],
 )
 def test_whole_retrain_near_its_bound(config):
@@ -94,37 +74,19 @@ def test_whole_retrain_near_its_bound(config):
     assert run(config, works, MEMORY).total <= 1.25 * bound(config, works, MEMORY).cycles
 
 
-@pytest.mark.parametrize(
-    ("size", "rescanned"),
-    [
-        (Size(32, 64, full=True, span=128), True),
-        (Size(32, 500, inserted=64, moved=64, span=1000), False),
-    ],
-)
-def test_multipliers_are_busy_in_the_whole_engine(size, rescanned):
-    """At least 60 % of all cycles of a run of jobs, 8 of them interleaved."""
-    config = replace(FOLD, target=Label.SLOT, row_units=2)
-    result = run(config, [Work.plain(size, rescanned)] * 24, MEMORY)
-    assert (
-        config.built
-        and result.multiplications / result.total / (3 * config.vectors * config.lanes + 3) >= 0.6
-    )
-
-
 def test_never_below_the_bound():
     source = np.random.default_rng(2)
     for _ in range(40):
         method = list(Method)[source.integers(2)]
-        lanes, several = int(source.integers(1, 12)), int(source.integers(1, 4))
+        several = int(source.integers(1, 4))
         config = FitPlan(
             n_max=16,
             method=method,
             target=list(Label)[source.integers(2)],
-            gram_lanes=int(source.choice([12, 24, 60, 120, 136])),
+            gram_lanes=136 if method is Method.GIVENS else int(source.choice([12, 24, 60, 120])),
             row_units=int(source.choice([1, 2, 4])),
-            lanes=16 if method is Method.GRAM else lanes,
+            lanes=16,
             solvers=several if method is Method.GRAM else 1,
-            vectors=several if method is Method.GIVENS else 1,
             contexts=int(source.integers(1, 5)),
             jobs=int(source.integers(1, 9)),
             bus_bytes=int(source.choice([16, 64])),
@@ -149,10 +111,8 @@ def test_never_below_the_bound():
         result, least = run(config, works, memory), bound(config, works, memory)
         assert result.total >= least.cycles
         assert result.words_read == sum(sum(work.read(config)) for work in works)
-        ends = (
-            len(works) if method is Method.GRAM else 0
-        )  # the accumulator takes a cycle for a job's end
-        assert result.sums_busy == sum(work.sums_cycles(config) for work in works) + ends
+        # the accumulator takes a cycle for a job's end
+        assert result.sums_busy == sum(work.sums_cycles(config) for work in works) + len(works)
         assert result.dot_busy == sum(work.dot_cycles(config) for work in works)
         assert all(result.done)
 
@@ -181,10 +141,9 @@ def test_work_of_random_jobs():
 
 def test_schedules_do_all_the_work():
     n = 9
-    assert (
-        Folding(n, (n,) * 5, (None,) * n).multiplications
-        == 5 * (3 * n * (n - 1) // 2 + 3 * n) + n * (n - 1) + n + 1
-    )
+    givens = FitPlan(n_max=n, method=Method.GIVENS)
+    five = Work.plain(Size(n, 100, inserted=3, removed=2), True)
+    assert five.multiplications(givens) == 5 * (3 * n * (n - 1) // 2 + 3 * n) + n * (n - 1) + n + 1
     # elimination with u once more for the way back, the right side, the way back, h
     assert (
         multiplications(gram_tasks(n, 4))
@@ -193,7 +152,6 @@ def test_schedules_do_all_the_work():
         + 1
     )
     assert all(at < number for number, task in enumerate(gram_tasks(n, 4)) for at, _ in task.after)
-    assert Folding(n, (2, n), (None, None, 3, *[None] * 6)).rotations == 2 + n + 3
 
 
 def test_configurations_that_cannot_be():
@@ -201,12 +159,11 @@ def test_configurations_that_cannot_be():
         {"n_max": 3},
         {"jobs": 0},
         {"method": Method.GIVENS, "solvers": 2},
-        {"vectors": 2},
     ):
         with pytest.raises(ValueError):
             FitPlan(**bad)
     assert FitPlan.from_json(REFIT.to_json()) == REFIT
     with pytest.raises(TypeError, match="blocks"):
-        FitPlan.from_json({**REFIT.to_json(), "blocks": 4})
+        FitPlan.from_json({**REFIT.to_json(), "blocks": 4, "vectors": 1})
     with pytest.raises(ValueError, match="no hardware"):
         run(slot_plan(n_max=33, lanes=5), [], MEMORY)

@@ -27,7 +27,9 @@ from testbench.qr_runs import compare, random_run
 CONFIG = slot_plan(
     n_max=6, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2, contexts=2, jobs=5
 )
-GIVENS = replace(CONFIG, n_max=16, method=Method.GIVENS, lanes=2, vectors=2, solvers=1, contexts=3)
+GIVENS = replace(
+    CONFIG, n_max=16, method=Method.GIVENS, lanes=16, gram_lanes=32, solvers=1, contexts=1
+)
 RANKS = {"target": Label.RANK}
 MEMORIES = [
     FixedLatency(20, 32),
@@ -42,7 +44,7 @@ MEMORIES = [
     scope="module",
     params=[
         pytest.param(CONFIG, id="gram"),
-        pytest.param(replace(GIVENS, n_max=6, bus_bytes=64), id="givens"),
+        pytest.param(replace(GIVENS, n_max=6, lanes=7, bus_bytes=64), id="givens"),
         pytest.param(GIVENS, id="givens-16", marks=pytest.mark.long),
     ],
 )
@@ -94,6 +96,7 @@ def test_random_runs(engine):
                 "QR_DESCRIPTOR",
                 "QR_COLUMNS",
                 "QR_ORDER",
+                *(["QR_DOWNDATE"] if config.method is Method.GIVENS else []),
             )
         )
         >= 3
@@ -200,11 +203,11 @@ def test_more_rows_go_than_the_memo_has(engine):
     source = np.random.default_rng(12)
     jobs = []
     for number in range(8):
-        group = Group(config, keys(source, 40, 5), number)
+        group = Group(config, keys(source, 60, 5), number)
         fit = refit(group.full(), config)
         assert isinstance(fit, Fit)
         group.take(fit)
-        job = group.batch(keys(source, number % 3, 5), np.sort(source.choice(40, 4, replace=False)))
+        job = group.batch(keys(source, number % 3, 5), np.sort(source.choice(60, 4, replace=False)))
         assert job.memo is not None
         jobs.append(replace(job, memo=replace(job.memo, live=0)) if number % 2 else job)
     found = compare(config, library, jobs, FixedLatency(20, 32))
@@ -253,15 +256,14 @@ SHAPE = "n_max bus_bytes gram_lanes lanes row_units solvers contexts jobs".split
         ((4, 8, 10, 4, 1, 1, 1, 1), {}),
         ((9, 64, 45, 9, 8, 3, 4, 16), {**RANKS}),
         ((5, 16, 6, 5, 2, 1, 2, 4), {**RANKS}),
-        ((12, 64, 12, 3, 4, 1, 3, 8), {**RANKS, "vectors": 2, "method": Method.GIVENS}),
+        ((12, 64, 24, 12, 4, 1, 1, 8), {**RANKS, "method": Method.GIVENS}),
         ((24, 32, 300, 24, 4, 2, 2, 8), {**RANKS}),
-        ((4, 16, 12, 2, 1, 1, 2, 4), {**RANKS, "vectors": 2, "method": Method.GIVENS}),
-        ((6, 32, 12, 3, 1, 1, 3, 6), {"vectors": 2, "method": Method.GIVENS}),
-        ((5, 8, 12, 3, 1, 1, 2, 4), {"vectors": 1, "method": Method.GIVENS}),
-        ((9, 64, 12, 1, 8, 1, 8, 16), {**RANKS, "vectors": 8, "method": Method.GIVENS}),
-        ((16, 16, 12, 20, 1, 1, 1, 1), {**RANKS, "vectors": 1, "method": Method.GIVENS}),
-        ((33, 64, 12, 8, 2, 1, 4, 8), {"vectors": 3, "method": Method.GIVENS}),
-        ((64, 64, 12, 10, 1, 1, 2, 4), {"vectors": 2, "method": Method.GIVENS}),
+        ((4, 16, 12, 4, 1, 1, 1, 4), {**RANKS, "method": Method.GIVENS}),
+        ((5, 8, 12, 8, 1, 1, 1, 4), {"method": Method.GIVENS}),
+        ((9, 64, 18, 9, 8, 1, 1, 16), {**RANKS, "method": Method.GIVENS}),
+        ((16, 16, 40, 20, 1, 1, 1, 1), {**RANKS, "method": Method.GIVENS}),
+        ((33, 64, 66, 33, 2, 1, 1, 8), {"method": Method.GIVENS}),
+        ((64, 64, 128, 64, 1, 1, 1, 4), {"method": Method.GIVENS}),
         ((17, 16, 51, 17, 1, 2, 3, 7), {}),
         ((33, 64, 561, 33, 2, 2, 4, 16), {}),
         ((64, 128, 200, 64, 2, 1, 2, 4), {}),

@@ -36,17 +36,42 @@ def test_waves(kind):
         d, u = np.zeros(n, dtype=np.float32), np.zeros((n, n), dtype=np.float32)
         factor._one_by_one(d, u, rows[:3], np.float32(1))
         other_d, other_u = d.copy(), u.copy()
-        met = factor._one_by_one(d, u, rows, weight, first)
-        assert factor.fold(other_d, other_u, rows, weight=weight, first=first) == met
+        gone = source.random(m) < 0.3
+        done = [
+            factor._one_by_one(d, u, rows, weight, first),
+            factor._one_by_one(d, u, rows[gone], -weight, first),
+        ]
+        assert done == [
+            factor.fold(other_d, other_u, rows, weight=weight, first=first),
+            factor.fold(other_d, other_u, rows[gone], weight=-weight, first=first),
+        ]
         assert np.array_equal(codes(d), codes(other_d)) and np.array_equal(
             u.view(np.uint32), other_u.view(np.uint32)
         )
 
 
 def test_dropped_rows_meet_the_columns_behind():
-    """Unless they weigh nothing; the last one has none behind."""
     d, u = np.float32([4, 0, 3, 2]), np.triu(np.ones((4, 4), dtype=np.float32))
     squares = np.array([1, 1, 1 << 30, 1 << 30])
-    left, rows, keep, met = factor.full_rank(d, u, squares)
-    assert keep.tolist() == [True, False, False, False] and met == [None, None, 1, 0]
+    left, rows, keep = factor.full_rank(d, u, squares)
+    assert keep.tolist() == [True, False, False, False]
     assert left.tolist() == [4, 0, 0, 0] and (rows == np.vstack([u[0], np.eye(4)[1:]])).all()
+
+
+@pytest.mark.parametrize("rows", [60, 500])
+def test_rows_are_taken_out(rows):
+    """What is left is the factor of the other rows; a row without which nothing is left of a column stays."""
+    source = np.random.default_rng(rows)
+    a = np.ones((rows, 9), dtype=np.float32)
+    a[:, 1:] = source.integers(-128, 128, (rows, 8))
+    d, u = np.zeros(9, dtype=np.float32), np.zeros((9, 9), dtype=np.float32)
+    assert factor.fold(d, u, a)
+    assert factor.fold(d, u, a[: rows // 2], weight=np.float32(-1))
+    r = u.astype(np.float64) + np.eye(9)
+    left = a[rows // 2 :].astype(np.float64)
+    exact = left.T @ left
+    assert np.abs(r.T @ np.diag(d.astype(np.float64)) @ r - exact).max() < 1e-4 * exact.max()
+    only = np.zeros((1, 9), dtype=np.float32)
+    only[0, 8] = 100
+    d[8] = 10_001
+    assert not factor.fold(d, u, only, weight=np.float32(-1))

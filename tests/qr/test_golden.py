@@ -149,7 +149,19 @@ def test_errors():
     assert code(replace(full, labels=np.arange(60) + (1 << 31)), slot) == FitError.QR_ROWS
     givens = replace(config, method=Method.GIVENS)
     fit = done(refit(full, givens))
-    assert code(replace(job, memo=fit.memo, epoch=0), givens) == FitError.QR_REMOVED
+    alone = replace(
+        job,
+        rows=job.rows[:1],
+        live=None,
+        inserted=nobody[:0],
+        buried=nobody[:0],
+        removed=full.rows[1:],
+        removed_at=np.ones(len(full.rows) - 1, dtype=np.int64),
+        removed_live=None,
+        memo=fit.memo,
+        epoch=0,
+    )
+    assert code(alone, givens) == FitError.QR_DOWNDATE
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -35,16 +35,16 @@ def test_as_packed() -> None:
 
 
 _SLOTS = {"target": Label.SLOT}
-_GIVENS = {"method": Method.GIVENS, "gram_lanes": 1, "lanes": 2}
+_GIVENS = {"method": Method.GIVENS, "gram_lanes": 14, "lanes": 7}
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {**_SLOTS, "bus_bytes": 64, "gram_lanes": 12, "solvers": 2},
-        {**_SLOTS, **_GIVENS, "n_max": 7, "jobs": 5, "lanes": 4},
+        {**_SLOTS, **_GIVENS, "n_max": 7, "jobs": 5},
         pytest.param({"row_units": 2}, marks=pytest.mark.long),
-        pytest.param({**_GIVENS, "vectors": 2}, marks=pytest.mark.long),
+        pytest.param(_GIVENS, marks=pytest.mark.long),
     ],
 )
 def test_memories_of_the_hardware(options: Any) -> None:

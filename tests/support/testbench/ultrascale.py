@@ -76,7 +76,7 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "2 columns": lambda: _columns(2, 1),
     "4 columns": lambda: _columns(4, 2, 32768),
     "keys, sums": lambda: _keys(),
-    "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS, lanes=2),
+    "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS),
     "retnet, float16": lambda: _steps("float16", 256),
     "retnet, mx8": lambda: _steps("mx8", 4),
     "map of 2^10": lambda: _map(1 << 10),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.models.qr.cycles import Bound
-from penstock.models.qr.job import Method
 from penstock.outcome import Outcome
 from penstock.report.common import bound_terms, roofline_chart, shares_chart
 from penstock.report.rows import Chart
@@ -29,9 +28,7 @@ def _roofline(outcome: Outcome) -> Iterable[Chart]:
         return
     if isinstance(design, FitDesign):
         plan = design.plan
-        gram = plan.method is Method.GRAM
-        sums = plan.gram_lanes if gram else 0
-        solver = plan.solvers * plan.vectors * plan.lanes * (1 if gram else 3)
+        sums, solver = plan.gram_lanes, plan.solvers * plan.lanes
     elif isinstance(design, ColumnsDesign):
         sums, solver = design.plan.columns.gram_lanes, 0
     else:

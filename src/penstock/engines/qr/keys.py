@@ -46,14 +46,10 @@ def engine_text(plan: FitPlan) -> str:
     """Return in words how an engine is built."""
     from penstock.report.words import plural
 
-    if plan.method.value == "gram":
-        solvers = f"{plural(plan.solvers, 'solver')} × {plural(plan.lanes, 'lane')}"
-        units = f"{solvers}, {plural(plan.gram_lanes, 'sum')} a cycle"
-    else:
-        units = f"{plan.vectors} × {plural(plan.lanes, 'rotation lane')}"
-    groups = plural(plan.contexts, "group")
-    held = f"{groups} interleaved, {plural(plan.jobs, 'job')} in flight"
-    return f"{plural(plan.n_max, 'column')}, {units}, {held}"
+    solvers = f"{plural(plan.solvers, 'solver')} × {plural(plan.lanes, 'lane')}"
+    sums = f"{plural(plan.gram_lanes, 'sum')} a cycle"
+    held = f"{plural(plan.contexts, 'group')} interleaved, {plural(plan.jobs, 'job')} in flight"
+    return f"{plural(plan.n_max, 'column')}, {solvers}, {sums}, {held}"
 
 
 @dataclass(frozen=True, repr=False)
