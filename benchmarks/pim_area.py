@@ -1,7 +1,7 @@
 """Area of a unit's datapath from synthesis: for each format, ECP5 cells and Yosys' generic cells.
 
 The datapath takes a sub-chunk of 32 bytes each iteration: both products, the sum, rounding, the output's products and
-their sum. Float16's is the sum of its parts, which are alike for all 16 numbers; MX8's is one, with stochastic
+their sum. Float16's is sixteen times that of a number, and the output's; MX8's is one, with stochastic
 rounding and without. Registers, results and banks are not in it. Needs pyosys:  pip install pyosys
 """
 
@@ -18,16 +18,27 @@ from pathlib import Path
 from typing import Any
 
 from amaranth.back import verilog
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Out
 from common import Options, Section, main, markdown, versions
 
-from penstock.hdl.arith.unit import unit
 from penstock.hdl.pim.float16 import Float16Lane
 from penstock.hdl.pim.mx import MxLane
-from penstock.models.numerics.floating import float16
 
 SCRIPTS = {"ecp5": "synth_ecp5 -nowidelut -top top", "generic": "synth -flatten -top top"}
+
+
+class Number(Float16Lane):
+    """One of the sixteen numbers: its product, its difference and its sum."""
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        valid = [self.i_valid]
+        for _ in range(self.depth):
+            valid.append(Signal())
+            m.d.sync += valid[-1].eq(valid[-2])
+        m.d.comb += self.o_code.eq(self._number(m, 0, valid, self.i_first))
+        return m
 
 
 class Output(Float16Lane):
@@ -35,7 +46,9 @@ class Output(Float16Lane):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        self._output(m, [self.i_data[16 * n : 16 * (n + 1)] for n in range(16)])
+        parts = [slice(16 * n, 16 * (n + 1)) for n in range(16)]
+        # scores take the sub-chunk as it was fetched
+        self._output(m, [Mux(self.i_score, self.i_data[p], self.i_k[p]) for p in parts])
         return m
 
 
@@ -44,7 +57,7 @@ class Nearest(MxLane):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.lane = lane = MxLane()
+        m.submodules.lane = lane = MxLane(4)
         for name, member in self.signature.members.items():
             outer, inner = getattr(self, name), getattr(lane, name)
             fixed = name in ("i_stochastic", "i_random")
@@ -56,14 +69,10 @@ class Nearest(MxLane):
 FORMATS: dict[str, tuple[int, list[tuple[int, Callable[[], Any]]]]] = {
     "float16": (
         16,
-        [
-            (32, lambda: unit("mul", float16)),
-            (16, lambda: unit("add", float16)),
-            (1, Output),
-        ],
+        [(16, Number), (1, Output)],
     ),
-    "MX8, to nearest": (32, [(1, Nearest)]),
-    "MX8, stochastic": (32, [(1, MxLane)]),
+    "MX8, to nearest": (32, [(1, lambda: Nearest(4))]),
+    "MX8, stochastic": (32, [(1, lambda: MxLane(4))]),
 }
 
 

@@ -62,6 +62,24 @@ class Recurrent:
         leaf = None if self.d is None else self.leaf(self.d)
         return set() if leaf is None else {leaf}
 
+    def rates(self) -> set[str]:
+        """Return the inputs that are 1 less a decay as they are."""
+        node = None if self.d is None else self.rate(self.d)
+        leaf = None if node is None else self.leaf(node)
+        return set() if leaf is None else {leaf}
+
+    def rate(self, node: int) -> int | None:
+        """Return the node of c where a decay is written as 1 − c (or S − c S), None where it is written in another way."""
+        own = self.nodes[node]
+        if own.op not in ("sub", "add"):
+            return None
+        one, rest = (self.nodes[n] for n in own.inputs)
+        if one.op != "const" or not np.all(one.attrs["value"] == 1):
+            return None
+        if own.op == "sub":
+            return own.inputs[1]
+        return rest.inputs[0] if rest.op == "neg" else None
+
     def leaf(self, node: int) -> str | None:
         """Return the input that a node is as it is, None where it is another operation."""
         own = self.nodes[node]

@@ -54,7 +54,7 @@ def add(pipe: Pipeline, format: Float, a: Value, b: Value, negate: bool = False)
     )
     # two more bits and the sticky bit below are enough: only a distance of 0 or 1 can shift the sum left by more than one
     aligned = align(Cat(Const(0, 2), s.small), s.distance)
-    if format.width > 16:
+    if format.width > 17:
         s = pipe.rank(
             aligned=aligned,
             **{name: value for name, value in vars(s).items() if name not in ("distance", "small")},

@@ -60,14 +60,14 @@ def product(a: Group, b: Group) -> tuple[list[Value], list[Value]]:
     return magnitude, sign
 
 
-def shifted_right(value: Value, amount: Value) -> Value:
+def shifted_right(pipe: Pipeline, value: Value, amount: Value) -> Value:
     """value >> amount, 0 where the amount is beyond the width; as wide as `value`."""
     levels = max(1, (len(value) - 1).bit_length())
-    out = value
+    out, amount = pipe.wire(value, name="shifted"), pipe.wire(amount, name="by")
     for level in range(min(levels, len(amount))):
-        out = Mux(amount[level], out >> (1 << level), out)[: len(value)]
+        out = pipe.wire(Mux(amount[level], out >> (1 << level), out)[: len(value)], name="shifted")
     if len(amount) > levels:
-        out = Mux(amount[levels:].any(), 0, out)[: len(value)]
+        out = pipe.wire(Mux(amount[levels:].any(), 0, out)[: len(value)], name="shifted")
     return out
 
 
@@ -116,13 +116,23 @@ def renormalise(
     x = [getattr(s, f"x{lane}") for lane in range(GROUP)]
     top, ones = low - 1, (1 << bits) - 1
 
-    def over(value: Value, level: int) -> Value:
-        shift = top - level - (bits - 1)
-        tail = Mux(s.stochastic, value[shift - RANDOM_BITS : shift].any(), value[shift - 1])
-        return (value[shift:] == ones) & tail
+    half = Const(1 << (RANDOM_BITS - 1), RANDOM_BITS)
+    add = [
+        half if random is None else pipe.wire(Mux(s.stochastic, random[lane], half), name="add")
+        for lane in range(GROUP)
+    ]
 
-    over0 = [pipe.wire(over(v, 0), name="over0") for v in x]
-    over1 = [pipe.wire(over(v, 1), name="over1") for v in x]
+    def full(value: Value, level: int) -> tuple[Value, Value]:
+        """Whether a magnitude is all ones, and the bits below that count."""
+        shift = top - level - (bits - 1)
+        return value[shift:] == ones, value[shift - RANDOM_BITS : shift]
+
+    over0, over1 = [], []
+    for lane, value in enumerate(x):
+        ones0, rest = full(value, 0)
+        over0.append(pipe.wire(ones0 & (rest + add[lane])[RANDOM_BITS], name="over0"))
+        ones1, rest = full(value, 1)
+        over1.append(pipe.wire(ones1 & Mux(s.stochastic, rest.any(), rest[-1]), name="over1"))
     bump = pipe.wire(_any(over0), name="bump")
     biased = pipe.wire(s.exponent + bump, signed(len(s.exponent) + 1), name="biased")
     gone = pipe.wire(~s.some | (biased < 0), name="gone")
@@ -148,9 +158,7 @@ def renormalise(
             ]
             coarse, even, fine = parts
             kept = Mux(bump, Mux(micro, even, coarse), Mux(micro, fine, even))
-            half = Const(1 << (RANDOM_BITS - 1), RANDOM_BITS)
-            add = half if random is None else Mux(s.stochastic, random[lane], half)
-            m = (kept + add)[RANDOM_BITS : RANDOM_BITS + bits]
+            m = (kept + add[lane])[RANDOM_BITS : RANDOM_BITS + bits]
             m = pipe.wire(Mux(gone, 0, m)[:bits], name="m")
             magnitudes.append(m)
             signs.append(s.sign[lane] & m.any())

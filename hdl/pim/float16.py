@@ -8,71 +8,141 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 
 from ...models.numerics.floating import float16
-from ...models.pim.unit import GUARD
+from ...models.pim.unit import GUARD, INNER
 from ..arith.mx import shifted_right
-from ..arith.pipeline import Pipeline, exponent_shape, round_pack
+from ..arith.pipeline import (
+    Pipeline,
+    Unpacked,
+    exponent_shape,
+    leading_zeros,
+    round_pack,
+)
 from ..arith.unit import unit
 from .members import lane_members, result_members
 
-__all__ = ["Float16Lane", "Float16Results"]
+__all__ = ["Float16Lane", "Float16Results", "normalised"]
 
 _LANES = 16
 _EXPONENT = 6
 
 
+def _widened(code: Value) -> Value:
+    """A code of float16 in INNER; subnormal numbers are zeros."""
+    exponent = code[10:15]
+    number, top = exponent.any(), exponent.all()
+    return Cat(code[:10], exponent[:4], (number & ~exponent[4]) | top, exponent[4], code[15])
+
+
+def _narrowed(code: Value) -> Value:
+    """A code of INNER in float16."""
+    exponent = code[10:16]
+    nan = exponent.all() & code[:10].any()
+    over, under = exponent >= 47, exponent <= 16
+    fraction = Mux((over & ~nan) | under, 0, code[:10])
+    return Cat(fraction[:10], Mux(over, 31, Mux(under, 0, (exponent - 16)[:5]))[:5], code[16])
+
+
+def normalised(code: Value) -> Value:
+    """A rate (`models.pim.rate`) in INNER: subnormal rates are shifted until they have a leading one."""
+    fraction, exponent = code[:10], code[10:15]
+    zeros, some = leading_zeros(fraction)
+    small = Cat((fraction << (zeros + 1))[:10], Mux(some, 16 - zeros, 0)[:6])
+    return Cat(Mux(exponent.any(), _widened(code)[:16], small)[:16], code[15])
+
+
 class Float16Lane(wiring.Component):
     """One iteration after another: sub-chunk in, new sub-chunk and the output's sum out.
 
-    Members are `lane_members`. The new sub-chunk comes six ranks after the old one,
-    the sum four later. In attend an iteration needs the sum of the one before: iterations come every 4
-    cycles at most.
+    Members are `lane_members`; rates are `normalised`. A number's multiplier makes c S in the first cycle and k v in the
+    next: operands and sub-chunk stay for four cycles, and iterations come every four at most, also because in attend
+    one needs the sum of the one before. The new sub-chunk comes ten ranks after the old one, the sum four later; where
+    nothing changes (`i_score`), four ranks after the old sub-chunk.
     """
 
-    depth = 6
-    sum_depth = 10
+    depth, wait = 10, 0
+    sum_depth = 14
     v_bits = 16
     sum_shape = signed(31)
 
     def __init__(self) -> None:
-        super().__init__(lane_members(self.v_bits, self.sum_shape, _EXPONENT, 5))
+        rates = _LANES * INNER.width
+        super().__init__(lane_members(self.v_bits, rates, self.sum_shape, _EXPONENT, 5))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        valid, attend, first = [self.i_valid], [self.i_attend], [self.i_first]
+        valid, first = [self.i_valid], [self.i_first]
         for rank in range(self.sum_depth):
-            for chain, name in ((valid, "valid"), (attend, "attend"), (first, "first")):
+            for chain, name in ((valid, "valid"), (first, "first")):
                 bit = Signal(name=f"{name}{rank + 1}")
                 m.d.sync += bit.eq(chain[-1])
                 chain.append(bit)
-        new, lost = [], []
-        for lane in range(_LANES):
-            part = slice(16 * lane, 16 * (lane + 1))
-            data, d, k = self.i_data[part], self.i_d[part], self.i_k[part]
-            m.submodules[f"decay{lane}"] = decay = unit("mul", float16)
-            m.submodules[f"key{lane}"] = key = unit("mul", float16)
-            m.submodules[f"sum{lane}"] = total = unit("add", float16)
-            held = Signal(16, name=f"held{lane}")
-            with m.If(valid[6]):
-                m.d.sync += held.eq(total.o)
-            so_far = Mux(first[2], 0, Mux(valid[6], total.o, held))
-            m.d.comb += [
-                decay.a.eq(d),
-                decay.b.eq(data),
-                key.a.eq(Mux(self.i_attend, data, k)),
-                key.b.eq(self.i_v),
-                total.a.eq(Mux(attend[2], so_far, decay.o)),
-                total.b.eq(key.o),
-            ]
-            new.append(total.o)
-            lost.append(total.o[10:15].all())
+        new = [self._number(m, lane, valid, first[6]) for lane in range(_LANES)]
         m.d.comb += [
             self.o_code.eq(Cat(*new)),
             self.o_valid.eq(valid[self.depth]),
-            self.o_saturated.eq(sum(lost)),
+            self.o_saturated.eq(sum(code[10:15].all() for code in new)),
         ]
-        self._output(m, new)
-        m.d.comb += self.o_sum_valid.eq(valid[self.sum_depth])
+        self._output(m, [Mux(self.i_score, self._data(n), code) for n, code in enumerate(new)])
+        m.d.comb += self.o_sum_valid.eq(
+            Mux(self.i_score, valid[self.sum_depth - self.depth], valid[self.sum_depth])
+        )
         return m
+
+    def _data(self, lane: int) -> Value:
+        return self.i_data[16 * lane : 16 * (lane + 1)]
+
+    def _number(self, m: Module, lane: int, valid: list[Signal], first: Signal) -> Value:
+        """The new number of a lane: in update S + (k v − c S), in attend the sum so far + V s."""
+        pipe, width = Pipeline(m), INNER.width
+        data, k = self._data(lane), self.i_k[16 * lane : 16 * (lane + 1)]
+        c = self.i_c[width * lane : width * (lane + 1)]
+        factor = pipe.wire(Mux(self.i_valid, c, _widened(self.i_v))[:width], name="factor")
+        other = _widened(Mux(self.i_valid | self.i_attend, data, k)[:16])
+        product = self._product(pipe, factor, pipe.wire(other, name="other"))
+        m.submodules[f"change{lane}"] = change = unit("add", INNER)
+        m.submodules[f"sum{lane}"] = total = unit("add", INNER)
+        decayed = Signal(width, name=f"decayed{lane}")
+        old, held = Signal(16, name=f"old{lane}"), Signal(width, name=f"held{lane}")
+        m.d.sync += decayed.eq(Mux(self.i_attend, 0, product))
+        with m.If(valid[3]):
+            m.d.sync += old.eq(data)
+        with m.If(valid[self.depth]):
+            m.d.sync += held.eq(total.o)
+        so_far = Mux(first, 0, Mux(valid[self.depth], total.o, held))
+        m.d.comb += [
+            change.a.eq(product),
+            change.b.eq(Cat(decayed[:-1], ~decayed[-1])),
+            total.a.eq(Mux(self.i_attend, so_far, _widened(old))),
+            total.b.eq(Cat(change.o[:-1], change.o[-1] | ~change.o[10:16].any())),  # zeros are −0
+        ]
+        return pipe.wire(_narrowed(total.o), name="new")
+
+    @staticmethod
+    def _product(pipe: Pipeline, a: Value, b: Value) -> Value:
+        """a · b, rounded: one rank, and then no register."""
+        x, y, p = Unpacked(a, INNER), Unpacked(b, INNER), INNER.fraction_bits + 1
+        exponent = x.exponent + y.exponent - INNER.bias
+        s = pipe.rank(
+            exponent=pipe.wire(exponent, exponent_shape(INNER), name="exponent"),
+            product=x.normal_significand * y.normal_significand,
+            sign=x.sign ^ y.sign,
+            zero=x.zero | y.zero,
+            inf=x.inf | y.inf,
+            nan=x.nan | y.nan | (x.inf & y.zero) | (x.zero & y.inf),
+        )
+        wide = s.product[-1]
+        code = round_pack(
+            INNER,
+            s.sign,
+            pipe.wire(s.exponent + wide, exponent_shape(INNER), name="exponent"),
+            Mux(wide, s.product[p:], s.product[p - 1 : -1]),
+            Mux(wide, s.product[p - 1], s.product[p - 2]),
+            s.product[: p - 2].any() | (wide & s.product[p - 2]),
+            s.zero,
+            s.inf,
+            s.nan,
+        )
+        return pipe.wire(code, name="rounded")
 
     def _output(self, m: Module, new: list[Value]) -> None:
         """Products; the largest exponent; alignment; the sum: four ranks."""
@@ -98,7 +168,7 @@ class Float16Lane(wiring.Component):
             distance = pipe.wire(s.top - getattr(s, f"e{lane}"), name="distance")[:_EXPONENT]
             wide = Cat(Const(0, GUARD), getattr(s, f"p{lane}"))
             sign = getattr(s, f"s{lane}")
-            p = shifted_right(wide, distance)
+            p = shifted_right(pipe, wide, distance)
             # a complement is one too small
             aligned[f"p{lane}"] = Cat(p ^ sign.replicate(len(p)), sign)
         minus = sum(getattr(s, f"s{lane}") for lane in range(_LANES))[:5]

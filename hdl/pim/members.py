@@ -9,13 +9,16 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["lane_members", "result_members"]
 
 
-def lane_members(v_bits: int, sum_shape: Any, exponent: int, saturated: int) -> dict[str, Any]:
+def lane_members(
+    v_bits: int, rates: int, sum_shape: Any, exponent: int, saturated: int
+) -> dict[str, Any]:
     """Return the members of a datapath that takes one iteration after another.
 
-    i_valid, i_data, i_d, i_k, i_v, i_q : In
-        A sub-chunk with its operands; `i_v` is one number of `v_bits`.
-    i_attend, i_first, i_stochastic : In
-        Of this iteration: `i_first` begins a sum of attend.
+    i_valid, i_data, i_c, i_k, i_v, i_q : In
+        A sub-chunk with its operands; `i_v` is one number of `v_bits`, and all rates have `rates` bits. All but `i_valid` and
+        `i_q` stay as they are until the next sub-chunk; `i_q` is taken `depth` + `wait` ranks after the sub-chunk.
+    i_attend, i_score, i_first, i_stochastic : In
+        Of this iteration: `i_first` begins a sum of attend. The first two stay as they are for a whole round.
     i_random : In(256)
         Random bytes, taken where `o_draw` is high.
     o_code, o_valid, o_saturated : Out
@@ -26,11 +29,12 @@ def lane_members(v_bits: int, sum_shape: Any, exponent: int, saturated: int) -> 
     return {
         "i_valid": In(1),
         "i_data": In(256),
-        "i_d": In(256),
+        "i_c": In(rates),
         "i_k": In(256),
         "i_v": In(v_bits),
         "i_q": In(256),
         "i_attend": In(1),
+        "i_score": In(1),
         "i_first": In(1),
         "i_stochastic": In(1),
         "i_random": In(256),

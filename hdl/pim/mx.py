@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 
 from ...models.numerics.mx import BIAS, FAMILY, GROUP, LARGEST
-from ...models.pim.unit import GUARD, WIDTH
+from ...models.pim.unit import FRACTION, GUARD, WIDTH
 from ..arith import mx
 from ..arith.pipeline import Pipeline
 from .members import lane_members, result_members
@@ -19,22 +19,36 @@ __all__ = ["MxLane", "MxResults"]
 MX8 = FAMILY["mx8"]
 #: an exponent sum of two biased exponents
 _EXPONENT = 9
+#: bits of a rate's magnitude, of S − c S, and of a product with its microexponents folded in
+_RATE, _KEPT, _PRODUCT = 11, FRACTION + 3, 2 * MX8.magnitude_bits + 2
 
 
 class MxLane(wiring.Component):
     """One iteration after another: sub-chunk in, new sub-chunk and the output's sum out.
 
-    Members are `lane_members`; `i_v` is {magnitude 6, sign, micro, exponent 8}. `o_draw` comes four ranks
-    after the sub-chunk.
+    Members are `lane_members`; `i_v` is {magnitude 6, sign, micro, exponent 8}. A number has one multiplier: it makes c S in
+    the first cycle, k v in the next, and the product with q, of the new sub-chunk, when it is free: `wait` ranks after
+    that is there. `o_draw` comes five ranks after the sub-chunk.
+
+    Parameters
+    ----------
+    apart
+        Cycles from one iteration to the next, 3 or more.
     """
 
-    depth = 5
-    sum_depth = 8
+    depth = 6
     v_bits = 16
     sum_shape = signed(26)
 
-    def __init__(self) -> None:
-        super().__init__(lane_members(self.v_bits, self.sum_shape, _EXPONENT, 2))
+    def __init__(self, apart: int) -> None:
+        if apart < 3:
+            raise ValueError(
+                f"iterations {apart} cycles apart leave no cycle for the third product"
+            )
+        self.wait = next(n for n in range(3) if (self.depth + n) % apart > 1)
+        self.sum_depth = self.depth + self.wait + 3
+        rates = 2 * 16 * GROUP
+        super().__init__(lane_members(self.v_bits, rates, self.sum_shape, _EXPONENT, 2))
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
@@ -58,40 +72,97 @@ class MxLane(wiring.Component):
         far = Mux(big, b.sum, a.sum)
         distance = Mux(big, a.exponent - b.exponent, b.exponent - a.exponent)[:_EXPONENT]
         m.d.sync += [
-            self.o_sum.eq(near + floored(far, distance)),
+            self.o_sum.eq(near + floored(pipes[0], far, distance)),
             self.o_exponent.eq(Mux(big, a.exponent, b.exponent)),
         ]
         m.d.comb += self.o_sum_valid.eq(valid[self.sum_depth])
         return m
 
+    def _terms(
+        self, pipe: Pipeline, g: int, last: Value, new: list[Signal], q: list[Signal]
+    ) -> SimpleNamespace:
+        """S − c S, and k v (in attend V s), with their exponents: two ranks. Beside them `products`, those of what is
+        multiplied now: where `last`, of new numbers and q."""
+        part = slice(128 * g, 128 * (g + 1))
+        data, element = mx.unpack(self.i_data[part], MX8), self.i_v
+        rates = [self.i_c[16 * n : 16 * (n + 1)] for n in range(GROUP * g, GROUP * (g + 1))]
+        # rank 1: c S, then k v
+        mine = self.i_attend | self.i_valid
+        kept = mx.unpack(Mux(mine, self.i_data[part], self.i_k[part])[:128], MX8)
+        v = Mux(element[7], element[:6], element[:6] << 1)[:7]
+        products = []
+        for n, c in enumerate(rates):
+            rate = Cat(c[:10], c[10:15].any())
+            factor = Mux(self.i_valid, rate, Mux(last, q[n], v))[:_RATE]
+            products.append(
+                pipe.wire(Mux(last, new[n], kept.magnitude[n]) * factor, name="product")
+            )
+        beside = {n: getattr(self, f"i_{n}") for n in ("attend", "first", "stochastic")}
+        s = pipe.rank(**{f"p{n}": p for n, p in enumerate(products)}, **beside)
+        # rank 2: S less c S; the second products with their microexponents
+        extra, whole = self._fours(pipe, rates), []
+        for n, c in enumerate(rates):
+            whole.append(self._less(pipe, c, extra, data.magnitude[n], getattr(s, f"p{n}")))
+        first = [
+            Mux(data.micro[n // 2], value >> 1, value)[:_KEPT] for n, (value, _) in enumerate(whole)
+        ]
+        second = [
+            Mux(kept.micro[n // 2], p[:13], p[:13] << 1)[:_PRODUCT] for n, p in enumerate(products)
+        ]
+        terms = pipe.rank(
+            **{f"a{n}": value for n, value in enumerate(first)},
+            **{f"b{n}": value for n, value in enumerate(second)},
+            a_sign=Cat(*(sign ^ data.sign[n] for n, (_, sign) in enumerate(whole))),
+            b_sign=Cat(*(sign ^ element[6] for sign in kept.sign)),
+            a_exponent=(data.exponent + BIAS + (extra << 2))[:_EXPONENT],
+            b_exponent=Mux(element[:6].any(), kept.exponent + element[8:], 0)[:_EXPONENT],
+            **{name: getattr(s, name) for name in beside},
+        )
+        return SimpleNamespace(**vars(terms), products=products)
+
+    @staticmethod
+    def _exponent(c: Value) -> Value:
+        """A rate's exponent, 1 where it is subnormal."""
+        return Cat(c[10] | ~c[10:15].any(), c[11:15])
+
+    def _fours(self, pipe: Pipeline, rates: list[Value]) -> Value:
+        """How many times four bits a group's power of two is above that of S: none for rates below 2."""
+        above = []
+        for c in rates:
+            high = self._exponent(c)[2:]
+            above.append(Cat(high[2], high[2] & high[:2].any(), high[2] & high[1], high.all()))
+        reached = pipe.wire(_joined(above), name="reached")
+        return pipe.wire(sum(reached), name="extra")
+
+    def _less(
+        self, pipe: Pipeline, c: Value, extra: Value, magnitude: Value, product: Value
+    ) -> tuple[Value, Value]:
+        """S − c S of a magnitude and its product with a rate, and whether the sign turns."""
+        exponent = self._exponent(c)
+        # 15 + 4 · extra − exponent; extra has no part in the lowest two bits
+        amount = pipe.wire(Cat(~exponent[:2], (extra + 3 - exponent[2:])[:3]), name="amount")
+        cut = mx.shifted_right(pipe, Cat(Const(0, FRACTION - 15), product), amount)
+        place = Cat(Const(0, FRACTION - MX8.magnitude_bits + 1), magnitude)
+        whole = mx.shifted_right(pipe, place, Cat(Const(0, 2), extra))
+        minus = ~c[15]
+        addend = Cat(cut, Const(0, _KEPT + 1 - len(cut))) ^ minus.replicate(_KEPT + 1)
+        total = pipe.wire((whole + addend + minus)[: _KEPT + 1], name="kept")
+        turned = total[-1]  # a complement is one too small
+        return total[:-1] ^ turned.replicate(_KEPT), turned
+
     def _group(self, m: Module, pipe: Pipeline, g: int, valid: list[Signal]) -> SimpleNamespace:
         part = slice(128 * g, 128 * (g + 1))
-        data, d = (mx.unpack(v[part], MX8) for v in (self.i_data, self.i_d))
-        element = self.i_v
-        one = mx.Group(element[8:], [element[7]] * 8, [element[:6]] * GROUP, [element[6]] * GROUP)
-        # rank 1: both products
-        kept = mx.unpack(Mux(self.i_attend, self.i_data[part], self.i_k[part])[:128], MX8)
-        decayed, decayed_sign = mx.product(d, data)
-        added, added_sign = mx.product(kept, one)
-        s = pipe.rank(
-            **{f"a{n}": v for n, v in enumerate(decayed)},
-            **{f"b{n}": v for n, v in enumerate(added)},
-            a_sign=Cat(*decayed_sign),
-            b_sign=Cat(*added_sign),
-            a_exponent=d.exponent + data.exponent,
-            b_exponent=Mux(one.magnitude[0].any(), kept.exponent + one.exponent, 0)[:_EXPONENT],
-            attend=self.i_attend,
-            first=self.i_first,
-            stochastic=self.i_stochastic,
-        )
-        # rank 2: align; attend adds to its own sum
+        new = [Signal(MX8.magnitude_bits, name=f"new{g}_{n}") for n in range(GROUP)]
+        factor = [Signal(MX8.magnitude_bits + 1, name=f"q{g}_{n}") for n in range(GROUP)]
+        s = self._terms(pipe, g, valid[self.depth + self.wait], new, factor)
+        products = s.products
+        # rank 3: align; attend adds to its own sum, which begins at 0
         sums = [Signal(WIDTH, name=f"sum{g}_{n}") for n in range(GROUP)]
         sum_signs, sum_exponent = Signal(GROUP, name=f"signs{g}"), Signal(10, name=f"exponent{g}")
-        old = [
-            Mux(s.attend, Mux(s.first, 0, sums[n]), getattr(s, f"a{n}") << GUARD)[:WIDTH]
-            for n in range(GROUP)
-        ]
-        old_exponent = Mux(s.attend, Mux(s.first, 0, sum_exponent), s.a_exponent)[:10]
+        with m.If(valid[1] & self.i_attend & self.i_first):
+            m.d.sync += [held.eq(0) for held in (*sums, sum_exponent)]
+        old = [Mux(s.attend, sums[n], getattr(s, f"a{n}"))[:WIDTH] for n in range(GROUP)]
+        old_exponent = Mux(s.attend, sum_exponent, s.a_exponent)[:10]
         big = pipe.wire(old_exponent >= s.b_exponent, name="big")
         apart = Mux(big, old_exponent - s.b_exponent, s.b_exponent - old_exponent)
         distance = pipe.wire(apart[:10], name="distance")
@@ -99,9 +170,9 @@ class MxLane(wiring.Component):
         differ = pipe.wire(old_sign ^ s.b_sign, name="differ")
         near, far = [], []
         for n in range(GROUP):
-            added = (getattr(s, f"b{n}") << GUARD)[:WIDTH]
+            added = (getattr(s, f"b{n}") << (FRACTION - _PRODUCT + 2))[:WIDTH]
             near.append(Mux(big, old[n], added)[:WIDTH])
-            aligned = mx.shifted_right(Mux(big, added, old[n])[:WIDTH], distance)
+            aligned = mx.shifted_right(pipe, Mux(big, added, old[n])[:WIDTH], distance)
             far.append(aligned ^ differ[n].replicate(WIDTH))  # for a difference
         s = pipe.rank(
             **{f"a{n}": v for n, v in enumerate(near)},
@@ -112,7 +183,7 @@ class MxLane(wiring.Component):
             attend=s.attend,
             stochastic=s.stochastic,
         )
-        # rank 3: add; in attend, all are shifted where one needs another bit. A difference is that of
+        # rank 4: add; in attend, all are shifted where one needs another bit. A difference is that of
         # magnitudes: a + ~b carries out where a > b and is one too small, else it is the complement
         totals, signs = [], []
         for n in range(GROUP):
@@ -124,29 +195,36 @@ class MxLane(wiring.Component):
             totals.append(Cat(more[:WIDTH] ^ less.replicate(WIDTH), more[WIDTH]))
             signs.append(s.sign[n] ^ less)
         carry = pipe.wire(Cat(*(t[WIDTH] for t in totals)).any() & s.attend, name="carry")
-        taken = valid[2]
+        taken = valid[3]
         with m.If(taken):
             for n in range(GROUP):
                 m.d.sync += sums[n].eq(Mux(carry, totals[n][1:], totals[n][:WIDTH]))
             m.d.sync += [sum_signs.eq(Cat(*signs)), sum_exponent.eq(s.exponent + carry)]
         pipe.depth += 1
         stochastic = pipe.delay(s.stochastic, 1, name="stochastic")
-        # ranks 4 and 5: the new groups
-        unit = (sum_exponent - (BIAS + 2 * (MX8.magnitude_bits - 1) + 2 + GUARD)).as_signed()
+        # ranks 5 and 6: the new groups
+        unit = (sum_exponent - (BIAS + FRACTION)).as_signed()
         random = [
             self.i_random[8 * (GROUP * g + n) : 8 * (GROUP * g + n + 1)] for n in range(GROUP)
         ]
         code, saturated = mx.renormalise(
             pipe, MX8, list(sums), [sum_signs[n] for n in range(GROUP)], unit, random, stochastic
         )
-        # rank 6: products with q; rank 7: their sum; rank 8 joins the groups
-        state, query = mx.unpack(code, MX8), mx.unpack(self.i_q[part], MX8)
-        magnitude, sign = mx.product(state, query)
+        # products with q, `wait` ranks later; then their sum; the last rank joins the groups
+        state = mx.unpack(pipe.delay(code, self.wait, name="code"), MX8)
+        query, signed_products, sign = mx.unpack(self.i_q[part], MX8), [], []
+        for n in range(GROUP):
+            own = query.magnitude[n]
+            p = products[n][: 2 * MX8.magnitude_bits + 1]
+            whole = Mux(state.micro[n // 2], p, p << 1)[:_PRODUCT]
+            sign.append(pipe.wire(state.sign[n] ^ query.sign[n], name="sign"))
+            signed_products.append(Cat(whole ^ sign[n].replicate(_PRODUCT), sign[n]))
+            m.d.comb += [
+                new[n].eq(state.magnitude[n]),
+                factor[n].eq(Mux(query.micro[n // 2], own, own << 1)),
+            ]
         t = pipe.rank(
-            **{
-                f"p{n}": Cat(p ^ s.replicate(len(p)), s)
-                for n, (p, s) in enumerate(zip(magnitude, sign, strict=True))
-            },
+            **{f"p{n}": p for n, p in enumerate(signed_products)},
             minus=sum(sign)[:5],
             exponent=state.exponent + query.exponent,
         )
@@ -159,15 +237,24 @@ class MxLane(wiring.Component):
         return SimpleNamespace(code=code, saturated=saturated, sum=u.sum, exponent=u.exponent)
 
 
-def floored(value: Value, amount: Value) -> Value:
+def _joined(values: list[Value]) -> Value:
+    """The bits that are set in any of the values."""
+    joined = values[0]
+    for value in values[1:]:
+        joined = joined | value
+    return joined
+
+
+def floored(pipe: Pipeline, value: Value, amount: Value) -> Value:
     """A signed value shifted right, rounded down; as wide as `value`."""
-    width = len(value)
-    out = value.as_signed()
+    width, amount = len(value), pipe.wire(amount, name="by")
+    wire = lambda v: pipe.wire(v[:width].as_signed(), signed(width), name="floored")
+    out = wire(value)
     levels = (width - 1).bit_length()
     for level in range(min(levels, len(amount))):
-        out = Mux(amount[level], (out >> (1 << level)), out)[:width].as_signed()
+        out = wire(Mux(amount[level], (out >> (1 << level)), out))
     if len(amount) > levels:
-        out = Mux(amount[levels:].any(), out[-1].replicate(width), out)[:width].as_signed()
+        out = wire(Mux(amount[levels:].any(), out[-1].replicate(width), out))
     return out
 
 
@@ -245,7 +332,7 @@ class MxResults(wiring.Component):
                 sign, cut, some, power = _fields(entry)
                 # one bit below the last place, which rounds
                 below = pipe.wire((level - power)[:12], name="below")
-                doubled = pipe.wire(mx.shifted_right(cut, below), name="doubled")
+                doubled = pipe.wire(mx.shifted_right(pipe, cut, below), name="doubled")
                 rounded = (doubled[1:] + doubled[0])[:6]
                 value = pipe.wire(Mux(some & ~gone, rounded, 0)[:6], name="m")
                 magnitudes.append(value)

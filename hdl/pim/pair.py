@@ -9,13 +9,13 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.pim.config import COLUMNS, PimConfig
-from .float16 import Float16Lane, Float16Results
+from ...models.pim.device import REGISTERS
+from ...models.pim.program import MODES
+from ..arith.pipeline import Pipeline
+from .float16 import Float16Lane, Float16Results, normalised
 from .mx import MX8, MxLane, MxResults, floored
 
-__all__ = ["MODES", "Pair"]
-
-#: what ROUND says
-MODES = ("update", "score", "attend", "load", "store", "seed")
+__all__ = ["Pair"]
 
 
 class Pair(wiring.Component):
@@ -23,7 +23,7 @@ class Pair(wiring.Component):
 
     Time goes on only where `tick` is high: cycles without are not there for anything but `o_data` and
     `o_result`, which stay. A sub-chunk that COMP reads in slot s is written three slots later. Registers are
-    d, k, q, v0, v1 and, of the pair, the seed (`models.pim.device.REGISTERS`).
+    rates, k, q, v0, v1 and, of the pair, the seed (`models.pim.device.REGISTERS`).
 
     Members
     -------
@@ -48,17 +48,13 @@ class Pair(wiring.Component):
 
     def __init__(self, config: PimConfig) -> None:
         self.config = config
-        self.lane: Any
-        self.results: Any
-        self.lane, self.results = (
-            (MxLane, MxResults) if config.format == "mx8" else (Float16Lane, Float16Results)
-        )
+        self.results: Any = MxResults if config.format == "mx8" else Float16Results
         interval = config.interval
         if interval < (3 if config.format == "mx8" else 4):
             raise ValueError(f"{config.format} units need more than {interval} cycles an iteration")
-        if max(config.timing.tRTP, config.timing.tWR) < 14:
+        if max(config.timing.tRTP, config.timing.tWR) < 15:
             raise ValueError(
-                f"{config.timing.name}: results are there 15 cycles after the last COMP"
+                f"{config.timing.name}: results are there 16 cycles after the last COMP"
             )
         super().__init__(
             {
@@ -90,7 +86,7 @@ class Pair(wiring.Component):
         mode = Signal(3)
         with m.If(self.round_):
             m.d.sync += mode.eq(self.mode)
-        update, attend = mode == MODES.index("update"), mode == MODES.index("attend")
+        update, self._score, attend = (mode == MODES.index(name) for name in MODES[:3])
         # which unit begins which column in this slot; attention takes a column in each
         launch, bank, column = Signal(), Signal(), Signal(5)
         number = Signal(9)
@@ -154,7 +150,7 @@ class Pair(wiring.Component):
         ready: list[list[Signal]] = []
         for n, lane in enumerate(lanes):
             apart = config.interval * config.design.spacing
-            depth = (3 * config.interval - self.lane.depth - 2) // apart
+            depth = (3 * config.interval - lane.depth - 2) // apart
             chain = [Signal(256, name=f"ready{n}_{k}") for k in range(depth + 1)]
             come: Any = lane.o_valid
             for k, held in enumerate(chain):
@@ -170,22 +166,23 @@ class Pair(wiring.Component):
     def _registers(self, m: Module) -> dict[str, Any]:
         """The registers of both banks; ROUND of a score sets those that change nothing."""
         found: dict[str, Any] = {}
-        from ...models.pim.unit import Float16Unit, MxUnit
-
-        one = int.from_bytes(
-            (MxUnit if self.config.format == "mx8" else Float16Unit).one.tobytes(), "little"
-        )
         score = self.round_ & (self.mode == MODES.index("score"))
-        names = ("d", "k", "q", "v0") + (("v1",) if self.config.format == "float16" else ())
-        order = ("d", "k", "q", "v0", "v1")
-        for name in names:
-            both = [Signal(256, name=f"{name}_{b}") for b in (0, 1)]
+        wide = self.config.format == "float16"
+        rates: Any = self.data
+        if wide:
+            rates = Cat(*(normalised(self.data.word_select(n, 16)) for n in range(16)))
+        for name in ("c0", "v1" if wide else "c1", "k", "q", "v0"):
+            data = rates if name[0] == "c" else self.data
+            written = self.store & (self.register == REGISTERS.index(name))
+            if name == "c1":  # what goes to c0 goes to both
+                written |= self.store & (self.register == REGISTERS.index("c0"))
+            both = [Signal(len(data), name=f"{name}_{b}") for b in (0, 1)]
             for b, register in enumerate(both):
-                with m.If(self.store & (self.register == order.index(name)) & (self.bank == b)):
-                    m.d.sync += register.eq(self.data)
+                with m.If(written & (self.bank == b)):
+                    m.d.sync += register.eq(data)
                 if name != "q":
                     with m.If(score):
-                        m.d.sync += register.eq(one if name == "d" else 0)
+                        m.d.sync += register.eq(0)
             found[name] = both
         return found
 
@@ -201,30 +198,40 @@ class Pair(wiring.Component):
         attend: Any,
     ) -> Any:
         units = 2 // self.config.design.banks
-        lane = self.lane()
+        lane: Any = Float16Lane()
+        if self.config.format == "mx8":
+            lane = MxLane(self.config.interval * self.config.design.spacing)
         m.submodules[f"lane{n}"] = lane
         valid, at, number = Signal(), Signal(), Signal(5)
         first = Signal()
-        m.d.sync += [valid.eq(launch), at.eq(bank), number.eq(column)]
-        m.d.sync += first.eq((column == 0) & (bank == 0))
+        m.d.sync += valid.eq(launch)
+        with m.If(launch):
+            m.d.sync += [
+                at.eq(bank),
+                number.eq(column),
+                first.eq((column == 0) & (bank == 0)),
+            ]
         # which bank's q, when the output's products are taken
         late = at
-        for _ in range(self.lane.depth):
+        for _ in range(lane.depth + lane.wait):
             kept = Signal()
             m.d.sync += kept.eq(late)
             late = kept
         which = at if units == 1 else n
         registers["bank"] = at  # of the sub-chunk that is read now
         pick = lambda name, index: Mux(index, registers[name][1], registers[name][0])
+        score = self._score
         m.d.comb += [
             lane.i_valid.eq(valid),
-            lane.i_d.eq(pick("d", which)),
+            lane.i_c.eq(Cat(*(pick(name, which) for name in ("c0", "c1") if name in registers))),
             lane.i_k.eq(pick("k", which)),
-            lane.i_q.eq(pick("q", late if units == 1 else n)),
             lane.i_attend.eq(attend),
+            lane.i_score.eq(score),
             lane.i_first.eq(first),
             lane.i_stochastic.eq(update & int(self.config.stochastic)),
         ]
+        soon = score & int(self.config.format == "float16")
+        m.d.comb += lane.i_q.eq(pick("q", Mux(soon, at, late) if units == 1 else n))
         v = Cat(pick("v0", which), *([pick("v1", which)] if "v1" in registers else []))
         if self.config.format == "float16":
             m.d.comb += lane.i_v.eq(v.word_select(number, 16))
@@ -250,10 +257,9 @@ class Pair(wiring.Component):
         m.d.comb += lane.i_random.eq(Cat(*words[2:]))
         with m.If(lane.o_draw & update):
             m.d.sync += [state[0].eq(words[-2]), state[1].eq(words[-1])]
-        mine = 1 if self.config.design.banks == 2 else (self.bank == n)
-        upper = (self.bank == 0) if self.config.design.banks == 2 else 1
-        with m.If(self.store & (self.register == 5) & mine & upper):
-            m.d.sync += [state[0].eq(self.data[:64]), state[1].eq(self.data[64:128])]
+        seed = self.data.word_select(n, 128)
+        with m.If(self.store & (self.register == REGISTERS.index("seed"))):
+            m.d.sync += [state[0].eq(seed[:64]), state[1].eq(seed[64:])]
 
     def _join(self, m: Module, lanes: list[Any], update: Any, attend: Any, sums: list[Any]) -> None:
         """The sums of both banks together, and what is lost on the way."""
@@ -283,7 +289,7 @@ class Pair(wiring.Component):
         near, far = Mux(big, a[0], b[0]), Mux(big, b[0], a[0])
         distance = Mux(big, a[1] - b[1], b[1] - a[1])[: len(a[1])]
         m.d.sync += [
-            results.i_sum.eq(near + floored(far, distance)),
+            results.i_sum.eq(near + floored(Pipeline(m), far, distance)),
             results.i_exponent.eq(Mux(big, a[1], b[1])),
             results.i_column.eq(column),
             results.i_valid.eq(valid & ~attend),

@@ -119,7 +119,7 @@ def _stages(op: str, format: Format) -> int:
 
 
 def _add(format: Format) -> int:
-    return 1 if not format.is_float else 5 if format.width > 16 else 4
+    return 1 if not format.is_float else 5 if format.width > 17 else 4
 
 
 def _mul(format: Format) -> int:

@@ -18,20 +18,23 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Lfsr", "seed_words"]
 
-_MASK = (1 << 64) - 1
+
+def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64 (Steele, Lea and Flood 2014)."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
 
 
-def seed_words(seed: int, stream: int) -> tuple[int, int]:
-    """Return the two words that a stream starts from: splitmix64 of the seed and the stream's number."""
-    state = (seed * 0x9E3779B97F4A7C15 + stream * 0xD1342543DE82EF95 + 1) & _MASK
-    words = []
-    for _ in range(2):
-        state = (state + 0x9E3779B97F4A7C15) & _MASK
-        z = state
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK
-        words.append(z ^ z >> 31)
-    return words[0] | 2, words[1]  # one bit that is set, among those that the recurrence reads
+def seed_words(*numbers: ArrayLike) -> NDArray[np.uint64]:
+    """Return the two words (…, 2) that a stream starts from: a hash of whole numbers, or of arrays that broadcast."""
+    step, state = np.uint64(0x9E3779B97F4A7C15), np.zeros((), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for number in numbers:
+            state = _mixed((state ^ np.asarray(number).astype(np.uint64)) + step)
+        words = np.stack([_mixed(state + step), _mixed(state + step + step)], axis=-1)
+    words[..., 0] |= np.uint64(2)  # one bit that is set, among those that the recurrence reads
+    return words
 
 
 class Lfsr:
@@ -47,7 +50,7 @@ class Lfsr:
     @classmethod
     def seeded(cls, seed: int, streams: int) -> Lfsr:
         """Return streams with the seeds of `seed_words`."""
-        return cls([seed_words(seed, number) for number in range(streams)])
+        return cls(seed_words(seed, np.arange(streams)))
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return the next `count` words of each stream, (count, streams)."""

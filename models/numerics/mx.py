@@ -10,9 +10,11 @@ Way" (ISCA 2023); MX8 with 6 bits is the one of Pimba (MICRO 2025). It is not OC
 
 Rules that are ours, because the papers leave them open:
 
-* A number's exponent is that of its leading one, or one more where rounding may carry out of the
+* A number's exponent is that of its leading one, or one more where rounding carries out of the
   magnitude. The group's exponent is the largest of these; a pair's microexponent is 1 where its own
-  largest is at least one less. So rounding never overflows, and a stochastic rounding has no bias.
+  largest is at least one less, and rounding cannot carry there. So rounding never overflows, and a
+  stochastic rounding has no bias. The group's exponent follows from its numbers as they are stored:
+  decoded and encoded again, they are the same in every computation.
 * To nearest: half of the last place is added to the magnitude, then the rest is dropped (ties away from
   zero). Stochastic: 8 random bits are added just below the last place, then the rest is dropped. Bits
   below these 8 are dropped first.
@@ -203,16 +205,16 @@ class SharedMicroexponents:
         top = low - 1
         ones = (1 << bits) - 1
 
-        def over(level: int) -> NDArray[np.bool_]:
-            """Whether rounding may carry out of a magnitude whose leading one is `level` below the top."""
+        def full(level: int) -> tuple[NDArray[np.bool_], Ints]:
+            """Whether a magnitude whose leading one is `level` below the top is all ones, and the RANDOM_BITS below."""
             shift = top - level - (bits - 1)
-            head = x >> shift
-            rest = x & ((1 << shift) - 1)
-            drop = max(0, shift - RANDOM_BITS)
-            tail = (rest >> (shift - 1)) if random is None else (rest >> drop)
-            return (head == ones) & (tail != 0)
+            return x >> shift == ones, (x & ((1 << shift) - 1)) >> (shift - RANDOM_BITS)
 
-        over0, over1 = over(0), over(1)
+        half = np.int64(1 << (RANDOM_BITS - 1))
+        (full0, rest0), (full1, rest1) = full(0), full(1)
+        # at the top, whether rounding carries; one below, whether it may
+        over0 = full0 & (rest0 + (half if random is None else random) >= 1 << RANDOM_BITS)
+        over1 = full1 & (rest1 >= (half if random is None else 1))
         bump: NDArray[np.bool_] = np.asarray(over0.any(axis=-1))[..., None]
         at0 = _pairs((x >> top) & 1).any(axis=-1)
         pair0, pair1 = _pairs(over0).any(axis=-1), _pairs(over1).any(axis=-1)

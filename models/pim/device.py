@@ -21,8 +21,9 @@ from .unit import Float16Unit, MxUnit
 __all__ = ["REGISTERS", "Device", "Step", "registers_of"]
 
 Bytes = NDArray[np.uint8]
-#: registers of a unit for one bank, and the seed of a pair's random bits
-REGISTERS = ("d", "k", "q", "v0", "v1", "seed")
+#: registers of a unit for one bank, and the seed of a pair's random bits. The rates of lanes from 16 on are c1; what is
+#: written to c0 goes to both
+REGISTERS = ("c0", "k", "q", "v0", "v1", "seed", "c1")
 
 
 def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
@@ -30,16 +31,18 @@ def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
     wide = config.format == "float16"
     v = ("v0", "v1") if wide else ("v0",)
     if given.mode == "update":
-        return ("d", "k", "q", *v) if given.first else v
-    return {"score": ("q",), "attend": v, "seed": ("seed",)}.get(given.mode, ())
+        return (*("c0", "c1")[: given.rates], "k", "q", *v) if given.first else v
+    return {"score": ("q",), "attend": v}.get(given.mode, ())
 
 
 @dataclass(frozen=True)
 class Step:
-    """A round with its data: operands (banks of the set, registers, 32), or for a load (banks, 32, 32)."""
+    """A round with its data: operands (banks of the set, registers, 32), or for a load (banks, 32, 32); the seeds
+    (pairs of banks, 32), of which each unit has a half, are two words each (`models.numerics.lfsr`)."""
 
     round: Round
     data: Bytes
+    seeds: Bytes | None = None
 
 
 class Device:
@@ -68,29 +71,27 @@ class Device:
         if given.mode == "store":
             return self.banks[own, given.row].reshape(-1, 32)
         if given.mode == "score":  # ROUND sets what makes an update that changes nothing
-            for name, value in (("d", self.unit.one), ("k", self.unit.zero)):
-                self.registers[name][own] = value
-            for name in ("v0", "v1"):
+            for name in ("c0", "c1", "k", "v0", "v1"):
                 self.registers[name][own] = 0
         for index, name in enumerate(registers_of(self.config, given)):
             self.registers[name][own] = step.data[:, index]
-        if given.mode == "seed":
-            words = np.ascontiguousarray(step.data[:, 0, :16]).view("<u8")
-            streams = self._units(own)
-            for bank in streams:
-                self._streams[int(bank)] = Lfsr(words[bank - own[0]][None])
-            return np.zeros((0, 32), dtype=np.uint8)
-        return self._compute(own, given)
-
-    def _units(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the first bank of each unit."""
-        return own[:: self.config.design.banks]
+            if name == "c0":
+                self.registers["c1"][own] = step.data[:, index]
+        if step.seeds is not None:
+            units = 2 // self.config.design.banks
+            words = np.ascontiguousarray(step.seeds[:, : 16 * units]).view("<u8")
+            self._streams[number] = Lfsr(words.reshape(-1, 2))
+        return self._compute(number, own, given)
 
     def _v(self, own: NDArray[np.int64]) -> Bytes:
         both = [self.registers[name][own] for name in ("v0", "v1")]
         return both[0] if self.config.format == "mx8" else np.concatenate(both, axis=-1)
 
-    def _compute(self, own: NDArray[np.int64], given: Round) -> Bytes:
+    def _rates(self, own: NDArray[np.int64]) -> NDArray[np.uint16]:
+        both = np.concatenate([self.registers[name][own] for name in ("c0", "c1")], axis=-1)
+        return both.view("<u2")[:, : self.config.lanes]
+
+    def _compute(self, number: int, own: NDArray[np.int64], given: Round) -> Bytes:
         unit, columns = self.unit, np.arange(COLUMNS)
         state = self.banks[own, given.row]  # (banks, columns, 32)
         v = np.repeat(self._v(own)[:, None], COLUMNS, axis=1)
@@ -105,20 +106,21 @@ class Device:
             out, lost = unit.attend(both, unit.element(scores, which))
             self.saturated += int(lost.sum())
             return out.reshape(-1, 32)
-        d, k, q = (self.registers[name][own][:, None] for name in ("d", "k", "q"))
-        shape = state.shape
-        random = self._random(own) if self.config.stochastic and given.mode == "update" else None
-        new, lost = unit.update(
-            state,
-            np.broadcast_to(d, shape),
-            np.broadcast_to(k, shape),
-            element,
-            random,
-        )
+        q = np.broadcast_to(self.registers["q"][own][:, None], state.shape)
+        new = state
         if given.mode == "update":
+            shape, lanes = state.shape, self.config.lanes
+            random = self._random(number, len(own)) if self.config.stochastic else None
+            new, lost = unit.update(
+                state,
+                np.broadcast_to(self._rates(own)[:, None], (*shape[:2], lanes)),
+                np.broadcast_to(self.registers["k"][own][:, None], shape),
+                element,
+                random,
+            )
             self.banks[own, given.row] = new
             self.saturated += int(lost.sum())
-        sums = unit.output(new, np.broadcast_to(q, shape))
+        sums = unit.output(new, q)
         pair = type(sums)(sums.value[::2], sums.exponent[::2]).joined(
             type(sums)(sums.value[1::2], sums.exponent[1::2])
         )
@@ -126,12 +128,9 @@ class Device:
         self.saturated += int(lost.sum())
         return out.reshape(-1, 32)
 
-    def _random(self, own: NDArray[np.int64]) -> Bytes:
-        """Return bytes (banks, columns, 32) in the order in which each unit takes them."""
+    def _random(self, number: int, banks: int) -> Bytes:
+        """Return bytes (banks, columns, 32) in the order in which each unit of a set takes them."""
         served = self.config.design.banks
-        units = self._units(own)
-        drawn = np.stack(
-            [self._streams[int(unit)].bytes(served * COLUMNS * 32)[0] for unit in units]
-        )
-        drawn = drawn.reshape(len(units), COLUMNS, served, 32).swapaxes(1, 2)
-        return drawn.reshape(len(own), COLUMNS, 32)
+        drawn = self._streams[number].bytes(served * COLUMNS * 32)
+        drawn = drawn.reshape(-1, COLUMNS, served, 32).swapaxes(1, 2)
+        return drawn.reshape(banks, COLUMNS, 32)

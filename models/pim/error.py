@@ -1,15 +1,20 @@
-"""How far a run may be from float64: a bound for each number of the output and of the last state.
+"""A run in float64, and how far the device's may be from it: a bound for each number of the output and of the last
+state.
 
 The bound follows from the formats and from `models.pim.unit` step by step; nothing in it is measured. It
 holds where nothing saturates.
 
+Rates are off by 2⁻¹¹ of themselves, or by 2⁻²⁵ where float16 is subnormal.
+
 MX8. Half of a group's last place is at most 1/63 of its largest number: the exponent is that of the leading one,
 or one more from 63 of 64 on. So each operand is off by 1/63 of its group's largest, and the new state by 1/63, or
-2/63 where it is rounded stochastically. What aligning drops is below a unit of the larger product's exponent, and
-that unit is 2⁻¹⁶ of the product of the two groups' powers of two. Results are rounded once for each pair of slices.
+2/63 where it is rounded stochastically. What is cut of S − c S, by folding microexponents and by aligning is five
+units of the larger term's power of two at most, and such a unit is 2⁻¹⁷ of it. Results are rounded once for each pair
+of slices.
 
-float16. Each operand, product, sum and result is off by 2⁻¹¹ of itself, or by 2⁻¹⁴ where it would be subnormal. The
-output's products are cut 24 bits below the largest one of a slice.
+float16. Each operand, product, sum and result is off by 2⁻¹¹ of itself; an operand, state or result by 2⁻¹⁴ where it would
+be subnormal, what is inside a unit by 2⁻³⁰. The output's products are cut 24 bits below the largest one of a slice.
+The host has the output in float32.
 """
 
 from __future__ import annotations
@@ -22,8 +27,20 @@ import numpy as np
 from ..numerics.mx import GROUP
 from .config import COLUMNS, PimConfig
 from .layout import Floats, Operands
+from .unit import FRACTION
 
-__all__ = ["error_bound"]
+__all__ = ["Reference", "reference"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A run in float64, each with how far the device's may be from it: the outputs (tokens, items, dim_state; in attend
+    dim_head), and the last state (items, dim_head, dim_state; None for caches)."""
+
+    y: Floats
+    y_bound: Floats
+    state: Floats | None
+    state_bound: Floats | None
 
 
 @dataclass(frozen=True)
@@ -59,14 +76,20 @@ def _largest(size: Floats, axis: int, count: int) -> Floats:
 
 class _Format(Protocol):
     """What each format does to numbers: `rounded` and `stored` along the axis of its groups (`stored`: by the
-    unit, as the device rounds states), `added` the sum of two products, `read` what a sum over a pair of slices
+    unit, as the device rounds states), `updated` the new state before, `read` what a sum over a pair of slices
     loses, `gathered` what a sum over a round of attend loses."""
 
     def rounded(self, x: _Number, axis: int) -> _Number: ...
     def stored(self, x: _Number, axis: int) -> _Number: ...
-    def added(self, a: tuple[_Number, _Number], b: tuple[_Number, _Number]) -> _Number: ...
+    def updated(self, s: _Number, c: _Number, k: _Number, v: _Number) -> _Number: ...
     def read(self, state: _Number, q: _Number) -> Floats: ...
     def gathered(self, values: _Number, weights: _Number) -> Floats: ...
+
+
+def _kept(s: _Number, c: _Number) -> _Number:
+    """S − c S."""
+    rest = 1 - c.value
+    return _Number(s.value - c.value * s.value, np.abs(rest) * s.error + c.error * s.size)
 
 
 class _Mx8:
@@ -92,10 +115,13 @@ class _Mx8:
         sizes = (_largest(x.size, axis(x), GROUP) for x in (a, b))
         return np.asarray(next(sizes) * next(sizes) * self.power**2)
 
-    def added(self, a: tuple[_Number, _Number], b: tuple[_Number, _Number]) -> _Number:
-        first, second = a[0].times(a[1]), b[0].times(b[1])
-        lost = np.maximum(self._powers(*a), self._powers(*b)) * self.unit
-        return _Number(first.value + second.value, first.error + second.error + lost)
+    def updated(self, s: _Number, c: _Number, k: _Number, v: _Number) -> _Number:
+        kept, added = _kept(s, c), k.times(v)
+        rates = _largest(c.size, 1, GROUP)
+        # a rate of 2 or more makes the power of two greater, up to eight times as much
+        own = _largest(s.size, 1, GROUP) * self.power * np.where(rates < 2, 1, 8 * rates)
+        lost = 5 * np.maximum(own, self._powers(k, v)) * 2.0**-FRACTION
+        return _Number(kept.value + added.value, kept.error + added.error + lost)
 
     def read(self, state: _Number, q: _Number) -> Floats:
         return np.asarray(3 * self.unit * self._powers(state, q).max(axis=1))
@@ -108,7 +134,7 @@ class _Mx8:
 
 
 class _Float16:
-    half, tiny = 2.0**-11, 2.0**-14
+    half, tiny, inner = 2.0**-11, 2.0**-14, 2.0**-30
     #: where products are cut, and what of each slice's 16 and of their sum
     cut, slices = 2.0**-24, 2 * 16 + 1
 
@@ -118,9 +144,16 @@ class _Float16:
 
     stored = rounded
 
-    def added(self, a: tuple[_Number, _Number], b: tuple[_Number, _Number]) -> _Number:
-        first, second = (self.rounded(x.times(y), 1) for x, y in (a, b))
-        return _Number(first.value + second.value, first.error + second.error)
+    def _inside(self, size: Floats) -> Floats:
+        return size * self.half + self.inner
+
+    def updated(self, s: _Number, c: _Number, k: _Number, v: _Number) -> _Number:
+        kept, added = _kept(s, c), k.times(v)
+        decayed = c.size * s.size
+        error = self._inside(decayed) + self._inside(added.size)
+        change = decayed + added.size + error
+        error = error + self._inside(change)
+        return _Number(kept.value + added.value, kept.error + added.error + error)
 
     def read(self, state: _Number, q: _Number) -> Floats:
         return np.asarray(self.slices * self.cut * state.times(q).size.max(axis=1))
@@ -134,11 +167,8 @@ class _Float16:
         return np.asarray((terms.error - values.times(weights).error).sum(axis=2) + lost)
 
 
-def error_bound(
-    config: PimConfig, mode: str, given: Operands, tokens: int
-) -> tuple[Floats, Floats | None]:
-    """Return how far the output (tokens, items, dim_state; in attend dim_head) and the last state (items,
-    dim_head, dim_state; None for caches) may be from those in float64.
+def reference(config: PimConfig, mode: str, given: Operands, tokens: int) -> Reference:
+    """Return a run in float64, with the bound of the device's.
 
     Parameters: `mode`: "update", "score" or "attend"; `given`: as `models.pim.layout.Layout.program` takes it.
     """
@@ -162,20 +192,26 @@ def error_bound(
     state, out = form.rounded(exact(start), 1), []
     for token in range(tokens):
         if mode == "update":
-            d, k = (operand(x, token, 1) for x in (given.d, given.k))
-            state = form.stored(form.added((d, state), (k, operand(given.v, token, 2))), 1)
+            assert given.c is not None
+            rates = np.expand_dims(given.c[token], 2)
+            c = _Number(rates, np.where(rates == 0, 0, np.abs(rates) * 2.0**-11 + 2.0**-25))
+            k, v = operand(given.k, token, 1), operand(given.v, token, 2)
+            state = form.stored(form.updated(state, c, k, v), 1)
         vector = operand(*((given.v, token, 2) if mode == "attend" else (given.q, token, 1)))
-        out.append(_outputs(form, config, mode, state, vector))
-    return np.array(out), state.error if mode == "update" else None
+        out.append(_output(form, config, mode, state, vector))
+    y, bound = (np.array([getattr(token, name) for token in out]) for name in ("value", "error"))
+    last = (state.value, state.error) if mode == "update" else (None, None)
+    return Reference(y, bound + (np.abs(y) + bound) * 2.0**-24, *last)
 
 
-def _outputs(
+def _output(
     form: _Format, config: PimConfig, mode: str, state: _Number, vector: _Number
-) -> Floats:
-    """The error of one token's output: of all sums that the unit makes, each rounded."""
+) -> _Number:
+    """One token's output, with the error of all sums that the unit makes, each rounded."""
     axis = 2 if mode == "attend" else 1
     size = 2 * (COLUMNS if mode == "attend" else config.lanes)
     lose = form.gathered if mode == "attend" else form.read
+    value: Floats = np.zeros(1)
     error: Floats = np.zeros(1)
     for begin in range(0, state.value.shape[axis], size):
         part = (slice(None),) * axis + (slice(begin, begin + size),)
@@ -185,5 +221,5 @@ def _outputs(
         )
         terms = a.times(b)
         total = _Number(terms.value.sum(axis=axis), terms.error.sum(axis=axis) + lose(a, b))
-        error = error + form.rounded(total, 1).error
-    return error
+        value, error = value + total.value, error + form.rounded(total, 1).error
+    return _Number(value, error)

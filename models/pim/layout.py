@@ -2,7 +2,7 @@
 
 Words are Pimba's. A *sub-chunk* is 32 bytes of one state column along dim_head; a *chunk* 32 sub-chunks along
 dim_state: a row; a *chunk group* all chunks of one slice of dim_head, in consecutive rows of one bank, with
-the same d, k and q. Two slices of a head go to the upper and the bottom bank of a pair, so that their outputs
+the same rates, k and q. Two slices of a head go to the upper and the bottom bank of a pair, so that their outputs
 add up there; a head with an odd number of slices gets one of zeros. Pairs of slices of all heads and requests
 are dealt to the pairs of banks in turn; the sums over pairs of slices are the host's.
 
@@ -24,10 +24,12 @@ from ..numerics.floating import float16
 from ..numerics.lfsr import seed_words
 from ..numerics.mx import BIAS, FAMILY, LARGEST
 from ..target import Target
+from . import rate
 from .config import COLUMNS, PimConfig
 from .device import Device, Step, registers_of
 from .program import Program, program
 from .rounds import Round
+from .schedule import schedule
 
 __all__ = ["Layout", "Operands", "beyond", "largest"]
 
@@ -54,12 +56,13 @@ def beyond(format: str, values: Floats) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Operands:
-    """What a run computes with, in float64: d, k, q (tokens, items, dim_head), v (tokens, items, dim_state), the
-    state (items, dim_head, dim_state); items are requests times heads. Those that a mode lacks are None."""
+    """What a run computes with, in float64: k, q (tokens, items, dim_head), v (tokens, items, dim_state), the rates
+    c = 1 − d (tokens, items, dim_head, or 1 where a head has a single one), the state (items, dim_head, dim_state);
+    items are requests times heads. Those that a mode lacks are None."""
 
     state: Floats | None
     q: Floats | None = None
-    d: Floats | None = None
+    c: Floats | None = None
     k: Floats | None = None
     v: Floats | None = None
 
@@ -69,7 +72,11 @@ class Layout:
     """One recurrence on one device.
 
     `mode`: "update", "score" or "attend"; `head` and `columns`: dim_head and dim_state (for a cache, the
-    dimension and its tokens); `items`: requests times heads; `tokens`: steps.
+    dimension and its tokens); `items`: requests times heads; `tokens`: steps; `heads`: of a request; `first`: the
+    number of the first token.
+
+    Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
+    request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair.
     """
 
     config: PimConfig
@@ -79,6 +86,8 @@ class Layout:
     items: int
     tokens: int
     seed: int = 1
+    heads: int = 1
+    first: int = 0
 
     @property
     def slices(self) -> int:
@@ -156,6 +165,31 @@ class Layout:
         data = self._bytes(wide.reshape(tokens, self.items, self.parts, 2, lanes))
         return self._dealt(data.reshape(tokens, self.items * self.parts, 2, 32))
 
+    def _rates(self, c: Floats) -> Bytes:
+        """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32)."""
+        lanes, tokens = self.config.lanes, len(c)
+        if c.shape[-1] == 1:
+            wide = np.broadcast_to(c[..., None, None], (tokens, self.items, self.parts, 2, 16))
+        else:
+            wide = np.zeros((tokens, self.items, 2 * self.parts * lanes))
+            wide[..., : self.head] = c
+        data = np.ascontiguousarray(rate.codes(wide).astype("<u2")).view(np.uint8)
+        return self._dealt(data.reshape(tokens, self.items * self.parts, 2, -1, 32))
+
+    def _seeds(self, units: int) -> Bytes:
+        """Seeds (tokens, seats, pairs, 32) of all pairs' units."""
+        shape = (self.tokens, self.seats, self.config.pairs, units)
+        token, seat, pair, unit = np.indices(shape, sparse=True)
+        item, part = np.divmod(seat * self.config.pairs + pair, self.parts)
+        request, head = np.divmod(item, self.heads)
+        mask, layer = (1 << 64) - 1, 0
+        words = seed_words(
+            np.uint64(self.seed & mask), request, layer, head, part, token + self.first, unit
+        )
+        made = np.zeros((*shape[:3], 32), dtype=np.uint8)
+        made[..., : 16 * units] = words.astype("<u8").reshape(*shape[:3], -1).view(np.uint8)
+        return made
+
     def _columns(self, x: Floats) -> Bytes:
         """(tokens, items, dim_state) as bytes (tokens, seats, banks, chunks, bytes of 32 numbers)."""
         tokens, each = len(x), 2 * COLUMNS if self.mode == "attend" else COLUMNS
@@ -199,34 +233,57 @@ class Layout:
         x = x.transpose(0, 1, 2, 5, 3, 4).reshape(self.items, -1, self.chunks * COLUMNS)
         return x[:, : self.head, : self.columns]
 
+    @property
+    def reads(self) -> int:
+        """RESULT_READs of a pair and row."""
+        return 1 if self.mode == "attend" else self.config.result_reads
+
+    def rates_of(self, given: Operands) -> int:
+        """Return how many registers of rates a first chunk writes: one where a head has a single rate."""
+        single = given.c is None or given.c.shape[-1] == 1
+        return 1 if single else self.config.lanes // 16
+
+    def round_of(self, row: int, rates: int) -> Round:
+        """Return the round of a row, whose first chunk has `rates` registers of rates."""
+        first = row % self.chunks == 0
+        drawn = int(first and self.mode == "update" and self.config.stochastic)
+        made = Round(self.mode, 1, row, self.reads, first, drawn, rates)
+        return replace(made, registers=len(registers_of(self.config, made)))
+
+    def token_cycles(self, most: int = 32) -> int:
+        """Return the cycles of a token in steady state by the scheduler, without refresh; of more than `most` rows, as
+        many times those of so many."""
+        count = min(self.rows, max(1, most // self.chunks) * self.chunks)
+        count = min(count, most) if self.chunks > most else count
+        rounds = [replace(self.round_of(row, 1), row=0) for row in range(count)]
+        made = schedule(
+            replace(self.config, refresh="none"), [rounds * 3 for _ in range(self.config.sets)]
+        )
+        longest = max(starts[2 * count] - starts[count] for starts in made.starts)
+        return -(-longest * self.rows // count)
+
     def steps(self, given: Operands) -> list[list[Step]]:
-        """Return the steps of each set: seed, load, the rounds token by token, store."""
-        config, banks = self.config, self.config.groups * self.config.banks
+        """Return the steps of each set: load, the rounds token by token, store."""
+        banks = self.config.groups * self.config.banks
         zero = np.zeros((self.rows, banks, COLUMNS, 32), dtype=np.uint8)
         start = zero if given.state is None else self.rows_of(given.state)
-        vectors = {
-            name: self._vectors(x)
-            for name, x in (("d", given.d), ("k", given.k), ("q", given.q))
-            if x is not None
-        }
+        held = {n: self._vectors(x) for n, x in (("k", given.k), ("q", given.q)) if x is not None}
+        if given.c is not None:
+            rates = self._rates(given.c)
+            held |= {f"c{n}": rates[..., n, :] for n in range(rates.shape[-2])}
         columns = None if given.v is None else self._columns(given.v)
-        reads = config.result_reads if self.mode != "attend" else 1
-        each = banks // config.sets
+        seeds = self._seeds(2 // self.config.design.banks) if self.config.stochastic else None
+        each = banks // self.config.sets
         made: list[list[Step]] = []
-        for number in range(config.sets):
+        for number in range(self.config.sets):
             own = slice(number * each, (number + 1) * each)
-            steps: list[Step] = []
-            if config.stochastic and self.mode == "update":
-                words = [seed_words(self.seed, bank) for bank in range(own.start, own.stop)]
-                data = np.zeros((each, 1, 32), dtype=np.uint8)
-                data[:, 0, :16] = np.array(words, dtype="<u8").view(np.uint8)
-                steps.append(Step(Round("seed", 1), data))
-            steps += [Step(Round("load", row=r), start[r][own]) for r in range(self.rows)]
+            pairs = slice(own.start // 2, own.stop // 2)
+            steps = [Step(Round("load", row=r), start[r][own]) for r in range(self.rows)]
             for token in range(self.tokens):
                 for row in range(self.rows):
                     seat, chunk = divmod(row, self.chunks)
-                    given_round = Round(self.mode, 1, row, reads, chunk == 0)
-                    names = registers_of(config, given_round)
+                    made_round = self.round_of(row, self.rates_of(given))
+                    names = registers_of(self.config, made_round)
                     data = np.zeros((each, len(names), 32), dtype=np.uint8)
                     for index, name in enumerate(names):
                         if name[0] == "v":
@@ -234,13 +291,14 @@ class Layout:
                             half = slice(32 * int(name[1]), 32 * int(name[1]) + 32)
                             data[:, index] = columns[token, seat, own, chunk, half]
                         else:
-                            data[:, index] = vectors[name][token, seat, own]
-                    steps.append(Step(replace(given_round, registers=len(names)), data))
+                            data[:, index] = held[name][token, seat, own]
+                    drawn = None
+                    if made_round.seeds and seeds is not None:
+                        drawn = seeds[token, seat, pairs]
+                    steps.append(Step(made_round, data, drawn))
             if self.mode == "update":
-                steps += [
-                    Step(Round("store", row=r), np.zeros(0, dtype=np.uint8))
-                    for r in range(self.rows)
-                ]
+                none = np.zeros(0, dtype=np.uint8)
+                steps += [Step(Round("store", row=r), none) for r in range(self.rows)]
             made.append(steps)
         return made
 
@@ -261,8 +319,7 @@ class Layout:
         the state after the last token (None for a cache)."""
         config = self.config
         each = config.pairs // config.sets
-        before = int(config.stochastic and self.mode == "update") + self.rows
-        reads = config.result_reads if self.mode != "attend" else 1
+        before, reads = self.rows, self.reads
         partial = np.zeros((self.rounds, config.pairs, reads, 32), dtype=np.uint8)
         rows = np.zeros((self.rows, config.pairs * 2 * COLUMNS, 32), dtype=np.uint8)
         for data, (number, step, index) in zip(out, made.order, strict=True):

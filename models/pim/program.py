@@ -39,7 +39,7 @@ BUS = 8
 COMMANDS_AHEAD, RESULTS_AHEAD = 16, 8
 _COMMANDS = "END ROUND ACT4 REG_WRITE COMP PRECHARGES RESULT_READ WRITE READ REFab REFpb IDLE"
 OPCODES = {name: code for code, name in enumerate(_COMMANDS.split())}
-MODES = ("update", "score", "attend", "load", "store", "seed")
+MODES = ("update", "score", "attend", "load", "store")
 _LONGEST = (1 << 16) - 1
 
 
@@ -115,10 +115,8 @@ def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
         if c.name == "ROUND":
             put(c.name, wait, mask | MODES.index(step.round.mode) << 58)
         elif c.name == "REG_WRITE":
-            names = registers_of(config, step.round)
-            bank, index = divmod(c.index, len(names))
-            fields = mask | bank << 44 | REGISTERS.index(names[index]) << 52
-            put(c.name, wait, fields, step.data[base + bank, index])
+            bank, name, operand = _operand(config, step, base, c.index)
+            put(c.name, wait, mask | bank << 44 | REGISTERS.index(name) << 52, operand)
         elif c.name in ("WRITE", "READ"):
             bank, column = divmod(c.index, COLUMNS)
             fields = mask | bank << 44 | column << 52
@@ -142,6 +140,19 @@ def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
         np.array(reads, dtype=np.bool_),
         order,
     )
+
+
+def _operand(
+    config: PimConfig, step: Step, base: int, index: int
+) -> tuple[int, str, NDArray[np.uint8]]:
+    """Return bank of the group, register and data of a round's REG_WRITE; the seeds of pairs come last."""
+    names = registers_of(config, step.round)
+    bank, number = divmod(index, len(names)) if names else (config.banks, 0)
+    if bank < config.banks:
+        return bank, names[number], step.data[base + bank, number]
+    assert step.seeds is not None
+    pair = index - config.banks * len(names)
+    return 2 * pair, "seed", step.seeds[base // 2 + pair]
 
 
 def _result(config: PimConfig, index: int, reads: int) -> tuple[int, int]:

@@ -38,10 +38,10 @@ MODES = ("update", "score", "attend")
 class Round:
     """One round of a set, or a transfer of rows.
 
-    `mode`: "update", "score", "attend", "load" and "store" for rows that the host writes and reads, or
-    "seed" for the units' random bits, which opens no row;
+    `mode`: "update", "score", "attend", or "load" and "store" for rows that the host writes and reads;
     `registers`: REG_WRITEs for each bank; `row`: the row that all banks open; `reads`: RESULT_READs for
-    each pair of banks; `first`: whether operands that chunks share come with it.
+    each pair of banks; `first`: whether operands that chunks share come with it; `seeds`: REG_WRITEs for each
+    pair of banks, of random bits; `rates`: how many of the registers hold rates.
     """
 
     mode: str = "update"
@@ -49,6 +49,8 @@ class Round:
     row: int = 0
     reads: int = 1
     first: bool = False
+    seeds: int = 0
+    rates: int = 1
 
 
 @dataclass(frozen=True)
@@ -118,12 +120,13 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
     behind its ACT4, two cycles later, and the next ACT4 behind them; ROUND waits for the last result and
     for tRP.
 
-    Raises ValueError where bank groups are staggered, and for transfers of rows and seeds.
+    Raises ValueError where bank groups are staggered, and for transfers of rows.
     """
     if given.mode not in MODES:
         raise ValueError(f"a round {given.mode!r} has no closed form")
-    slots = slots_of(config, given.mode, charges.drain)
-    return int(_cycles(terms(config), slots, given.registers, given.reads, max))
+    slots, found = slots_of(config, given.mode, charges.drain), terms(config)
+    written = found.written * (2 * given.registers + given.seeds) // 2
+    return int(_cycles(found, slots, written, given.reads, max))
 
 
 def rounds_cycles(
@@ -144,7 +147,7 @@ def rounds_cycles(
     if any((array < 0).any() for array in many) or (modes >= len(MODES)).any():
         raise ValueError(f"a mode is 0 to {len(MODES) - 1}, and counts are 0 or more")
     slots = np.array([slots_of(config, name, charges.drain) for name in MODES])
-    return np.asarray(_cycles(found, slots[modes], writes, results, np.maximum))
+    return np.asarray(_cycles(found, slots[modes], writes * found.written, results, np.maximum))
 
 
 def whole(*given: ArrayLike) -> list[NDArray[np.int64]]:
@@ -156,13 +159,14 @@ def whole(*given: ArrayLike) -> list[NDArray[np.int64]]:
 
 
 def _cycles(
-    t: Terms, slots: Any, registers: Any, reads: Any, most: Callable[[Any, Any], Any]
+    t: Terms, slots: Any, transfers: Any, reads: Any, most: Callable[[Any, Any], Any]
 ) -> Any:
-    """The closed form of numbers or of arrays; `most`: the greater of two."""
+    """The closed form of numbers or of arrays; `transfers`: cycles that the REG_WRITEs of a bank group take; `most`:
+    the greater of two."""
     results = reads * t.results
     closing = most(results + 1, t.tRP)
-    some = registers > 0
-    written = (registers * t.written + 2) * some
+    some = transfers > 0
+    written = (transfers + 2) * some
     # the first REG_WRITE may have to wait until the bus turns round behind the last result
     first = written + most(results - closing + t.late, 0) * some
     last, opened = first, 0

@@ -159,14 +159,13 @@ class _Set:
         self.starts.append(start)
         self.number_of_round += 1
         moves = given.mode in ("load", "store")
-        writes = [
-            (group, k) for group in groups for k in range(given.registers * self.config.banks)
-        ]
+        each = given.registers * self.config.banks + given.seeds * self.config.banks // 2
+        writes = [(group, k) for group in groups for k in range(each)]
         if moves:
             writes = []
         last_act, last_write = start, _NEVER
         behind = start + 1  # where no REG_WRITE is pending
-        acts = [] if given.mode == "seed" else list(groups)
+        acts = list(groups)
         opened: dict[int, int] = {}
         while acts or writes:
             wishes = []
@@ -194,9 +193,6 @@ class _Set:
                 last_write = cycle
                 if not self.staggered:
                     behind = cycle + self.step
-        if given.mode == "seed":
-            self.free = last_write + self.step
-            return
         if moves:
             last = yield from self._move(given, last_act)
         else:

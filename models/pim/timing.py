@@ -50,7 +50,7 @@ class PimTiming:
 
     @classmethod
     def of(cls, timing: Timing) -> PimTiming:
-        """Return those of a `models.memory.dram.Timing`."""
+        """Return those of a `models.memory.dram.Timing`, as it has them."""
         burst = max(timing.nBL * 32 // timing.burst_bytes, 1)
         return cls(
             timing.name,
@@ -78,13 +78,16 @@ class PimTiming:
         return replace(self, **figures)
 
 
-#: Pimba's preset
+#: Pimba's preset as published, with its tRTW of 3 cycles
 PIMBA = PimTiming.of(PRESETS["pimba"])
 
 
 def timing_named(name: str) -> PimTiming:
-    """Return the figures of a preset of `models.memory.dram`. Raises ValueError."""
+    """Return the figures that a device keeps with a preset of `models.memory.dram`. The data bus has to turn from read to
+    write: tRTW is CL + BL + 2 − CWL at least, whatever the preset has. Raises ValueError."""
     try:
-        return PimTiming.of(preset(name))
+        found = preset(name)
     except KeyError:
         raise ValueError(f"no timing {name!r}; there are {', '.join(PRESETS)}") from None
+    turned = found.nCL + found.nBL + 2 - found.nCWL
+    return PimTiming.of(found).with_(tRTW=max(found.read_to_write, turned))

@@ -1,22 +1,28 @@
 """What one unit computes in an iteration, bit for bit, over arrays of iterations.
 
+A new state is S − c ⊙ S + k v, with rates c of `models.pim.rate`.
+
 MX8 (`MxUnit`), from a sub-chunk of 32 numbers (two groups of 16 along dim_head):
 
-* The products d ⊙ S and k · v are exact: 14 bits, with the microexponents folded in. A product with a v of
-  0 has exponent 0, so that nothing is lost in aligning to it.
-* The sum: both products get `GUARD` more bits; that of the smaller exponent is shifted right and what
-  falls out is dropped (of the magnitude). The sum of 19 bits is renormalised (`models.numerics.mx`): the new
-  state has microexponents of its own again, and is rounded to nearest or stochastically.
+* c ⊙ S is the exact product of a rate's 11 bits and a number's 6, cut `FRACTION` bits below the group's power of
+  two; S is subtracted from or added to it in its place. Where a rate of the group is 2 or above, the power of two is
+  greater by 4, 8, 12 or 16. Then the pairs' microexponents are folded in.
+* k · v is exact: 14 bits, with the microexponents folded in. A product with a v of 0 has exponent 0, so that nothing
+  is lost in aligning to it.
+* Of both, that of the smaller exponent is shifted right and what falls out is dropped (of the magnitude). The sum of
+  `WIDTH` bits is renormalised (`models.numerics.mx`): the new state has microexponents of its own again, and is
+  rounded to nearest or stochastically.
 * The output takes the new state as it is stored: exact products with q, summed exactly in each group; then
   the two groups, and then the bank pair's two sums, are aligned (`GUARD` more bits, floor) and added.
 * Results of 16 columns make a group: each is cut to 7 bits from its leading one, then rounded to nearest.
 * Attention scores are the output of a state that nothing changes. Attend adds s_t · V, 32 lanes wide, into
-  sums of 19 bits and an exponent; where one of a group's 16 sums would need 20, all are shifted right.
+  sums of `WIDTH` bits and an exponent; where one of a group's 16 sums would need another, all are shifted right.
 
-float16 (`Float16Unit`): products and sums rounded to nearest even by `models.numerics.floating` (subnormal
-numbers are zeros). The output's 16 products are exact, aligned to the largest exponent with `GUARD` more
+float16 (`Float16Unit`): t = k v − c S, then S + t, with every product, difference and sum rounded to nearest even. Inside,
+numbers have an exponent of 6 bits (`INNER`), so that neither a small rate nor a small t vanishes; the state is float16, whose
+subnormal numbers are zeros. The output's 16 products are exact, aligned to the largest exponent with `GUARD` more
 bits (what falls out of a magnitude is dropped) and summed; the pair's two sums as above; the result is
-rounded once. Attend adds in float16.
+rounded once. Attend adds as the state does.
 """
 
 from __future__ import annotations
@@ -26,16 +32,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics.floating import float16
+from ..numerics.floating import Float, float16
 from ..numerics.mx import BIAS, FAMILY, GROUP, LARGEST, Blocks
+from . import rate
 
-__all__ = ["GUARD", "WIDTH", "Float16Unit", "MxUnit", "Sums"]
+__all__ = ["FRACTION", "GUARD", "INNER", "WIDTH", "Float16Unit", "MxUnit", "Sums"]
 
 MX8 = FAMILY["mx8"]
-#: bits below an exact product in sums
+#: bits below an exact product in sums of outputs
 GUARD = 4
-#: bits of a magnitude in the sum of two products
-WIDTH = 19
+#: bits below the power of two of the larger term of a new state, and of a sum's magnitude
+FRACTION = 17
+WIDTH = FRACTION + 4
+#: the fraction bits of an exact product
+_PRODUCT = 2 * (MX8.magnitude_bits - 1) + 2
+#: what float16 units compute in
+INNER = Float(6, 10)
 
 Ints = NDArray[np.int64]
 
@@ -65,9 +77,6 @@ class MxUnit:
     """MX8. Sub-chunks are bytes (…, 32): two packed groups."""
 
     lanes = 32
-    #: 1.0 and 0.0 in all lanes
-    one = MX8.pack(MX8.encode(np.ones(32)))
-    zero = np.zeros(32, dtype=np.uint8)
 
     @staticmethod
     def element(v: NDArray[np.uint8], column: NDArray[np.int64]) -> Blocks:
@@ -87,22 +96,35 @@ class MxUnit:
         none = v.value[..., None] == 0
         return value, np.where(none, 0, k.exponent + v.exponent[..., None])
 
+    @staticmethod
+    def _kept(state: Blocks, rates: NDArray[np.uint16]) -> tuple[Ints, Ints]:
+        """Return S − c ⊙ S as integers with FRACTION bits below the power of two, and its exponent, which is
+        biased twice as a product's is. `rates` (…, 2, 16)."""
+        c, power = rate.magnitude_and_exponent(rates)
+        extra = np.where(power > 15, 4 * ((power >> 2) - 3), 0).max(axis=-1)[..., None]
+        size = np.abs(state.value)
+        whole = size << (FRACTION - MX8.magnitude_bits + 1) >> extra
+        part = np.abs(c) * size << (FRACTION - 15) >> np.minimum(15 + extra - power, 40)
+        total = np.where(c > 0, whole - part, whole + part)
+        # a difference below 0 is the complement, one too small
+        total = np.where(total < 0, ~total, total) >> np.repeat(state.micro, 2, axis=-1)
+        negative = (state.value < 0) ^ ((c > 0) & (part > whole))
+        return np.where(negative, -total, total), state.exponent + BIAS + extra[..., 0]
+
     def update(
         self,
         state: NDArray[np.uint8],
-        d: NDArray[np.uint8],
+        c: NDArray[np.uint16],
         k: NDArray[np.uint8],
         v: Blocks,
         random: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], Ints]:
         """Return the new state (…, 32), and how many groups of it saturate (…)."""
-        decay, old, key = MX8.unpack(d), MX8.unpack(state), MX8.unpack(k)
-        p1, _ = MX8.product(decay, old)
-        e1 = decay.exponent + old.exponent
-        p2, e2 = self._scaled(key, v)
+        p1, e1 = self._kept(MX8.unpack(state), c.reshape(*c.shape[:-1], 2, GROUP))
+        p2, e2 = self._scaled(MX8.unpack(k), v)
         top = np.maximum(e1, e2)
-        total = _shifted(p1 << GUARD, (top - e1)[..., None]) + _shifted(
-            p2 << GUARD, (top - e2)[..., None]
+        total = _shifted(p1, (top - e1)[..., None]) + _shifted(
+            p2 << (FRACTION - _PRODUCT), (top - e2)[..., None]
         )
         drawn = None if random is None else random.reshape(*random.shape[:-1], 2, 16)
         blocks, saturated = self._coded(total, top, drawn)
@@ -113,8 +135,7 @@ class MxUnit:
         total: Ints, exponent: Ints, random: NDArray[np.uint8] | None = None
     ) -> tuple[Blocks, NDArray[np.bool_]]:
         drawn = None if random is None else random.astype(np.int64)
-        unit = exponent - 2 * BIAS - 2 * (MX8.magnitude_bits - 1) - 2 - GUARD
-        return MX8.renormalise(total, unit, WIDTH, drawn)
+        return MX8.renormalise(total, exponent - 2 * BIAS - FRACTION, WIDTH, drawn)
 
     @staticmethod
     def output(state: NDArray[np.uint8], q: NDArray[np.uint8]) -> Sums:
@@ -134,7 +155,7 @@ class MxUnit:
         lead = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64) - 1
         cut = np.where(lead >= 6, magnitude >> np.maximum(lead - 6, 0), 0)
         cut = np.where(lead < 6, magnitude << np.clip(6 - lead, 0, 6), cut)
-        power = sums.exponent + lead - 2 * BIAS - 2 * (MX8.magnitude_bits - 1) - 2 - GUARD
+        power = sums.exponent + lead - 2 * BIAS - _PRODUCT - GUARD
         reach = np.where(some, power + (cut == 127), -(1 << 20))
         groups = lambda a: a.reshape(*a.shape[:-1], 2, GROUP)
         reach, cut, power = groups(reach), groups(cut), groups(power)
@@ -164,7 +185,7 @@ class MxUnit:
         for step in range(p.shape[-3]):
             top = np.maximum(exponent, e[..., step, :])
             total = _shifted(total, (top - exponent)[..., None]) + _shifted(
-                p[..., step, :, :] << GUARD, (top - e[..., step, :])[..., None]
+                p[..., step, :, :] << (FRACTION - _PRODUCT), (top - e[..., step, :])[..., None]
             )
             carry = (np.abs(total) >> WIDTH).any(axis=-1)
             total = np.where(carry[..., None], _shifted(total, np.ones_like(total)), total)
@@ -177,8 +198,6 @@ class Float16Unit:
     """float16. Sub-chunks are bytes (…, 32): 16 numbers, low byte first."""
 
     lanes = 16
-    one = np.full(16, float16.one, dtype="<u2").view(np.uint8)
-    zero = np.zeros(32, dtype=np.uint8)
 
     @staticmethod
     def _codes(data: NDArray[np.uint8]) -> Ints:
@@ -192,18 +211,35 @@ class Float16Unit:
         """Return the codes of register v (…, 64) that belong to columns (…)."""
         return np.take_along_axis(self._codes(v), column[..., None], axis=-1)[..., 0]
 
+    @staticmethod
+    def _inner(codes: Ints) -> Ints:
+        """Return the codes in INNER of codes in float16."""
+        return INNER.encode(float16.decode(codes)).astype(np.int64)
+
+    @staticmethod
+    def _change(codes: Ints) -> Ints:
+        """Return what is added, −0 for every zero, so that it leaves zeros of either sign as they are."""
+        return np.where(codes & INNER.infinity == 0, 1 << (INNER.width - 1), codes)
+
+    @staticmethod
+    def _stored(codes: Ints) -> Ints:
+        """Return the codes in float16 of codes in INNER."""
+        return float16.encode(INNER.decode(codes)).astype(np.int64)
+
     def update(
         self,
         state: NDArray[np.uint8],
-        d: NDArray[np.uint8],
+        c: NDArray[np.uint16],
         k: NDArray[np.uint8],
         v: Ints,
         random: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], Ints]:
         """Return the new state (…, 32), and how many numbers of it are infinite or NaN (…)."""
         del random
-        decayed = float16.mul(self._codes(d), self._codes(state))
-        new = float16.add(decayed, float16.mul(self._codes(k), v[..., None]))
+        old, rates = self._inner(self._codes(state)), INNER.encode(rate.numbers(c))
+        added = INNER.mul(self._inner(self._codes(k)), self._inner(v)[..., None])
+        change = self._change(INNER.sub(added, INNER.mul(rates, old)))
+        new = self._stored(INNER.add(old, change))
         return self._bytes(new), self._lost(new)
 
     @staticmethod
@@ -231,8 +267,9 @@ class Float16Unit:
     def attend(self, values: NDArray[np.uint8], scores: Ints) -> tuple[NDArray[np.uint8], Ints]:
         """Return Σ s · V over the last but one axis of sub-chunks (…, n, 32), in its order, as bytes
         (…, 1, 32), and how many are infinite or NaN."""
-        products = float16.mul(self._codes(values), scores[..., None])
+        products = INNER.mul(self._inner(self._codes(values)), self._inner(scores)[..., None])
         total = np.zeros_like(products[..., 0, :])
         for step in range(products.shape[-2]):
-            total = float16.add(total, products[..., step, :])
+            total = INNER.add(total, self._change(products[..., step, :]))
+        total = self._stored(total)
         return self._bytes(total)[..., None, :], self._lost(total)[..., None]

@@ -128,9 +128,12 @@ def _write_json(state: State, place: str) -> None:
 
 def main() -> None:
     """Run the program's command line and exit. Ctrl-C before and after it is `__main__`'s."""
+    from penstock.errors import RunWarning
+
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # for who works on Penstock, not for who uses it
         warnings.filterwarnings("default", "the cache ", UserWarning)
+        warnings.simplefilter("default", RunWarning)
         warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {message}", err=True)
     try:
         code = run()

@@ -9,7 +9,11 @@ import click
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.hints import closest
 
-__all__ = ["Conflict", "OptionError", "no_option", "not_both", "not_one_of"]
+__all__ = ["Conflict", "OptionError", "RunWarning", "no_option", "not_both", "not_one_of"]
+
+
+class RunWarning(UserWarning):
+    """What a user should know of a run that goes on."""
 
 
 class Conflict(click.UsageError):

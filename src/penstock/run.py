@@ -462,7 +462,8 @@ def run(
     if unknown := next((name for name in options if name not in design.arguments), None):
         known = {*_METERED, *_OF_MACHINES, *design.arguments}
         raise no_option(f"a run of {design.name}", unknown, known)
-    given = design.opened(Given(data, data, options=options))
+    seed = machine.get("seed") if design.draws else None
+    given = design.opened(Given(data, data, seed=seed, options=options))
     workload = design.workload(given) if backend == "golden" else design.held(given)
     if backend in ("golden", "model"):
         machine = {}

@@ -40,15 +40,20 @@ def _by_the_book(bits: int, numbers: list[Fraction], random: list[int] | None):
             return int(x / unit + Fraction(1, 2))
         return (int(x / unit * 256) + draw) >> 8
 
-    def exponent(x: Fraction) -> int:
-        lead = _lead(x)
-        unit = Fraction(2) ** (lead - bits + 1)
-        return lead + (rounded(x, unit, None if random is None else 255) == 1 << bits)
-
     sizes = [abs(x) for x in numbers]
-    each = [exponent(x) if x else None for x in sizes]
     if not any(sizes):
         return 0, [0] * 8, [0] * 16
+    highest = max(_lead(x) for x in sizes if x)
+
+    def exponent(lane: int) -> int | None:
+        """One more than that of the leading one where rounding carries; below the highest, where it may."""
+        if not sizes[lane]:
+            return None
+        lead = _lead(sizes[lane])
+        draw = None if random is None else random[lane] if lead == highest else 255
+        return lead + (rounded(sizes[lane], Fraction(2) ** (lead - bits + 1), draw) == 1 << bits)
+
+    each = [exponent(lane) for lane in range(16)]
     top = max(e for e in each if e is not None)
     micro, out = [], []
     for pair in range(8):
@@ -147,7 +152,7 @@ def test_the_shift_register_by_bits():
     seeds = [seed_words(5, k) for k in range(3)]
     words = Lfsr(seeds).words(20000)
     for stream in range(3):
-        low, high = seeds[stream]
+        low, high = (int(word) for word in seeds[stream])
         bits = [low >> k & 1 for k in range(64)] + [high >> k & 1 for k in range(64)]
         for n in range(128, 64 * 400):
             bits.append(bits[n - 127] ^ bits[n - 64])

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from penstock.models.memory import FixedLatency, parse_memory
+from penstock.models.pim import rate
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.errors import PimError
 from penstock.models.pim.program import OPCODES, program
 from penstock.models.pim.rounds import Round
 from penstock.sim.native import Library
 from penstock.sim.native.machine import NativeMachine
-from testbench.pim import build, compare, encoded, step
+from testbench.pim import build, compare, step
 
 MEMORIES = (
     FixedLatency(),
@@ -22,17 +23,25 @@ MEMORIES = (
 )
 
 
+def first_chunk(config: PimConfig) -> Round:
+    """Return the round of a first chunk, with one rate for all lanes."""
+    count = 5 if config.format == "float16" else 4
+    return Round("update", count, 0, config.result_reads, True, int(config.stochastic))
+
+
 def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -> list:
     """Every kind of round, for each set."""
     wide = config.format == "float16"
-    first, later = (5, 2) if wide else (4, 1)
     reads = config.result_reads
 
+    def update(first: bool, row: int) -> Round:
+        rates = int(rng.integers(1, 3)) if not wide else 1
+        count = (2 if wide else 1) + first * (2 + rates)
+        return Round("update", count, row, reads, first, int(first and config.stochastic), rates)
+
     def own() -> list:
-        update = lambda f, row: Round("update", first if f else later, row, reads, f)
-        steps = [step(config, Round("seed", 1), rng)] if config.stochastic else []
         rows = range(min(config.rows, 2))
-        steps += [step(config, Round("load", row=r), rng) for r in rows]
+        steps = [step(config, Round("load", row=r), rng) for r in rows]
         for row in rows:
             steps.append(step(config, update(True, row), rng))
             steps.append(step(config, update(False, row), rng))
@@ -82,11 +91,9 @@ def test_one_pair(config):
     stops_where_rules_are_broken(config, library, mixed(config, rng))
     # a state at the end of the range, doubled
     full = {"mx8": 2.0**126, "float16": 2.0**14}[config.format]
-    count = 5 if config.format == "float16" else 4
-    one = step(config, Round("update", count, 0, config.result_reads, True), rng)
-    one.data[:, 0] = encoded(config, np.full((2, config.lanes), 2.0))
-    steps = [step(config, Round("seed", 1), rng)] if config.stochastic else []
-    steps += [step(config, Round("load"), rng, full), one, step(config, Round("store"), rng)]
+    one = step(config, first_chunk(config), rng)
+    one.data[:, 0] = rate.codes(np.full((2, 16), -1.0)).astype("<u2").view(np.uint8)
+    steps = [step(config, Round("load"), rng, full), one, step(config, Round("store"), rng)]
     assert compare(config, library, [steps]).counters["saturated"] > 0
 
 
@@ -96,7 +103,7 @@ def test_rounds_of_sixteen_banks():
     config = PimConfig(rows=2)
     library, rng = build(config), np.random.default_rng(4)
     for first, cycles in ((True, 578), (False, 422)):
-        one = Round("update", 4 if first else 1, 0, 1, first)
+        one = first_chunk(config) if first else Round("update", 1, 0, 1)
         steps = [step(config, Round("load"), rng), *[step(config, one, rng) for _ in range(4)]]
         taken = [compare(config, library, [steps[:count]], FixedLatency(1, 8)) for count in (4, 5)]
         run = [ended.cycles - ended.counters["stalled"] for ended in taken]
@@ -110,9 +117,7 @@ def test_four_thousand_steps():
         PimConfig("float16", groups=1, banks=2, rows=1),
     ):
         rng = np.random.default_rng(5)
-        count = 5 if config.format == "float16" else 4
-        one = Round("update", count, 0, config.result_reads, True)
-        steps = [step(config, Round("seed", 1), rng)] if config.stochastic else []
-        steps += [step(config, Round("load"), rng)]
+        one = first_chunk(config)
+        steps = [step(config, Round("load"), rng)]
         steps += [step(config, one, rng, 0.1) for _ in range(4096)]
         compare(config, build(config), [[*steps, step(config, Round("store"), rng)]])

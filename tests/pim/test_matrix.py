@@ -26,7 +26,12 @@ def matrix(seed: int, **options: Any) -> None:
         design = made.compiled()
         if design.device.rows != ROWS:
             continue
-        given = {"memory": MEMORIES[found % len(MEMORIES)], "tokens": made.tokens}
+        given = {
+            "memory": MEMORIES[found % len(MEMORIES)],
+            "tokens": made.tokens,
+            "first": 0,
+            "on_overflow": "saturate",
+        }
         found += 1
         golden, model, rtl = (
             design.run(made.arrays, backend=b, **given) for b in ("golden", "model", "rtl")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.engines.pim import rounds as fast
+from penstock.models.memory.dram import PRESETS
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.rounds import (
     HARDWARE,
@@ -20,12 +21,14 @@ from penstock.models.pim.rounds import (
 )
 from penstock.models.pim.rules import check, expand, rules
 from penstock.models.pim.schedule import Schedule, schedule
-from penstock.models.pim.timing import PIMBA, PimTiming
+from penstock.models.pim.timing import PIMBA, PimTiming, timing_named
 
 MX8 = PimConfig()
 FP16 = PimConfig("float16", design=Design.PER_BANK)
 HALVES = PimConfig(sets=2)
 QUARTERS = PimConfig(sets=4, bank_local=True)
+#: first and later chunks of all banks together, halves and quarters, published and in hardware, where tRTW is 14
+TURNED = [(573, 410), (585, 422), (432, 336), (444, 348), (356, 308), (368, 320)]
 
 
 def update(config: PimConfig, first: bool) -> Round:
@@ -90,6 +93,8 @@ def test_rounds_are_those_of_the_closed_form():
         )
         mode = str(rng.choice(["update", "score", "attend"]))
         given = Round(mode, int(rng.integers(0, 6)), reads=int(rng.integers(1, 3)))
+        if mode == "update":
+            given = replace(given, seeds=int(rng.integers(2)))
         for charges in (PUBLISHED, HARDWARE):
             expected = round_cycles(config, given, charges)
             assert many(config, given, charges, 3).period() == expected, (config, given)
@@ -154,6 +159,27 @@ def test_staggered_rounds():
         (352, 304),
         (364, 316),
     ]
+
+
+def test_every_preset_turns_the_bus():
+    """tRTW = CL + BL + 2 − CWL: the published 3 of one preset are for the published figures alone."""
+    for name, preset in PRESETS.items():
+        assert timing_named(name).tRTW >= preset.nCL + preset.nBL + 2 - preset.nCWL
+    assert (PIMBA.tRTW, timing_named("pimba").tRTW) == (3, 14)
+    turned = [replace(c, timing=timing_named("pimba")) for c in (MX8, HALVES, QUARTERS)]
+    found = [each(config, charges) for config in turned for charges in (PUBLISHED, HARDWARE)]
+    assert found == TURNED
+
+
+def test_seeds_and_a_second_register_of_rates():
+    """A seed is written once for a pair of banks: 32 cycles as published."""
+    for config, seeds, vectors in ((MX8, 32, 64), (HALVES, 16, 32)):
+        plain = update(config, True)
+        periods = [
+            many(config, given, PUBLISHED).period()
+            for given in (plain, replace(plain, seeds=1), replace(plain, registers=5, rates=2))
+        ]
+        assert periods[1] - periods[0] == seeds and periods[2] - periods[0] == vectors
 
 
 def test_what_else_may_be_charged():

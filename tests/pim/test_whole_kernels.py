@@ -26,7 +26,9 @@ KEPT = [
 def held(made: Written, path: Path | None = None) -> str:
     """Hold a kernel, or the Python function where there is a path for it, to float64; return how it ended."""
     design = made.compiled(path)
-    run = design.run(made.arrays, backend="golden", tokens=made.tokens)
+    run = design.run(
+        made.arrays, backend="golden", tokens=made.tokens, first=0, on_overflow="saturate"
+    )
     wrong = beyond(made, design, run)
     assert wrong in ([], ["saturated"]), (made, wrong)
     return (*wrong, design.recurrent.mode + " turned" * design.recurrent.turned)[0]

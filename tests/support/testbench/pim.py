@@ -15,6 +15,7 @@ from penstock.models.memory import FixedLatency
 from penstock.models.numerics.floating import float16
 from penstock.models.numerics.lfsr import seed_words
 from penstock.models.numerics.mx import FAMILY
+from penstock.models.pim import rate
 from penstock.models.pim.config import COLUMNS, PimConfig
 from penstock.models.pim.device import Device, Step, registers_of
 from penstock.models.pim.program import BUS, Program, cycles_of, program, register_map
@@ -54,15 +55,24 @@ def step(config: PimConfig, given: Round, rng: np.random.Generator, scale: float
     names = registers_of(config, given)
     data = np.zeros((banks, len(names), 32), dtype=np.uint8)
     for index, name in enumerate(names):
-        if name == "seed":
-            words = [seed_words(int(rng.integers(1 << 30)), k) for k in range(banks)]
-            data[:, index, :16] = np.array(words, dtype="<u8").view(np.uint8)
-        elif name == "d":
-            decay = rng.uniform(0.5, 1, size=(banks, config.lanes))
-            data[:, index] = encoded(config, decay)
+        if name[0] == "c":
+            data[:, index] = rates(rng, (banks, 16)).astype("<u2").view(np.uint8)
         else:
             data[:, index] = encoded(config, draw(banks))
-    return Step(given, data)
+    if not given.seeds:
+        return Step(given, data)
+    words = seed_words(int(rng.integers(1 << 30)), np.arange(banks))
+    return Step(given, data, words.astype("<u8").view(np.uint8).reshape(banks // 2, 32))
+
+
+def rates(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint16]:
+    """Return rates: of long and short memories, some that are 0, 1 or subnormal, and a few beyond 2."""
+    near = 2.0 ** rng.uniform(-26, 0, size=shape)
+    kind = rng.random(shape)
+    wide = rng.normal(size=shape) * 2.0 ** rng.integers(-3, 15, size=shape[:-1])[..., None]
+    groups = rng.random(shape[:-1])[..., None] < 0.3
+    made = np.where(groups & (kind < 0.4), np.clip(wide, -6e4, 6e4), near)
+    return rate.codes(np.where(kind > 0.95, 0, np.where(kind > 0.9, 1, made)))
 
 
 def golden(config: PimConfig, made: Program, steps: Sequence[Sequence[Step]]) -> tuple[Any, Device]:
@@ -108,4 +118,4 @@ def compare(
     return ended
 
 
-__all__ = ["PAGE", "build", "compare", "encoded", "golden", "step"]
+__all__ = ["PAGE", "build", "compare", "encoded", "golden", "rates", "step"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import penstock as ps
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.engines.base import Given
-from penstock.models.pim.error import error_bound
+from penstock.models.pim.error import reference
 from penstock.models.pim.rules import check
 
 __all__ = ["Written", "beyond", "drawn"]
@@ -235,10 +235,11 @@ def in_float64(made: Written, bound: Floats) -> tuple[list[list[Interval]], Floa
 
 def beyond(made: Written, design: Any, run: Any) -> list[str]:
     """Return what of a golden run lies further from float64 than the bound; `saturated` alone where a number left float16, as the reference's may too."""
-    work = design.workload(Given(data=made.arrays, options={"tokens": made.tokens}))
+    work = design.workload(Given(data=made.arrays, options={"tokens": made.tokens, "first": 0}))
     operands, _ = work.inputs.operands(design.device.format, False)
     mode = design.recurrent.mode
-    bound, last_bound = error_bound(design.device, mode, operands, made.tokens)
+    own = reference(design.device, mode, operands, made.tokens)
+    bound, last_bound = own.y_bound, own.state_bound
     outputs, last, most = in_float64(made, bound)
     if run.counters["saturated"]:
         assert design.device.format == "float16" and most + bound.max() > 1e3

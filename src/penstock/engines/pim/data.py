@@ -3,6 +3,7 @@ makes of them."""
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,12 +16,22 @@ from numpy.typing import NDArray
 
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Given
-from penstock.errors import Conflict
+from penstock.errors import Conflict, RunWarning
 from penstock.host.sources.errors import SourceError, table_error
 from penstock.inputs import input_policy
+from penstock.models.pim import rate
 from penstock.models.pim.layout import Operands, beyond, largest
 
-__all__ = ["MOST_TOKENS", "TOKENS", "Inputs", "opened", "policy_of", "seed_of", "tokens_of"]
+__all__ = [
+    "MOST_TOKENS",
+    "TOKENS",
+    "Inputs",
+    "bits_of",
+    "opened",
+    "policy_of",
+    "seed_of",
+    "tokens_of",
+]
 
 Floats = NDArray[np.float64]
 TOKENS = 4
@@ -115,7 +126,7 @@ class Inputs:
     @classmethod
     def random(cls, recurrent: Recurrent, batch: int, heads: int, tokens: int, seed: int) -> Inputs:
         """Return random inputs: normal, decays uniform between 0.8 and 1; a state of a recurrence begins at 0."""
-        rng, decay = np.random.default_rng(seed), recurrent.decays()
+        rng, decay, rates = np.random.default_rng(seed), recurrent.decays(), recurrent.rates()
         found: dict[str, Floats] = {}
         for name, shape in _shapes(recurrent).items():
             lead = (batch, heads)
@@ -124,6 +135,8 @@ class Inputs:
                     found[name] = rng.normal(size=(*lead, *shape))
             elif name in decay:
                 found[name] = rng.uniform(0.8, 1.0, size=(tokens, *lead, *shape))
+            elif name in rates:
+                found[name] = rng.uniform(0.0, 0.2, size=(tokens, *lead, *shape))
             else:
                 found[name] = rng.normal(size=(tokens, *lead, *shape))
         return cls(recurrent, batch, heads, tokens, found)
@@ -173,6 +186,16 @@ class Inputs:
         cut = {n: v if n == recurrent.state else v[:many] for n, v in found.items()}
         return cls(recurrent, batch, heads, many, cut, frozenset(bare))
 
+    def warn_of_first(self) -> None:
+        """Warn of a state that goes on without the number of its token: random bits would begin anew."""
+        if self.recurrent.mode == "update" and self.recurrent.state in self.arrays:
+            warnings.warn(
+                f"the run goes on from a state {self.recurrent.state} without the number of its first token: "
+                "with first=N (--first N) its random bits are those of one run over all tokens",
+                RunWarning,
+                stacklevel=2,
+            )
+
     # -- what the host computes before and after
 
     @property
@@ -189,7 +212,7 @@ class Inputs:
         }
 
     def operands(self, format: str, saturates: bool) -> tuple[Operands, int]:
-        """Return the unit's operands in float64, and how many numbers of them lay beyond the format and are its end
+        """Return the unit's operands in float64 (of decays, the rates), and how many numbers of them lay beyond the format and are its end
         now. Raises SourceError for numbers that the format does not hold, unless it `saturates`."""
         recurrent = self.recurrent
         rows, columns = recurrent.shape
@@ -204,20 +227,35 @@ class Inputs:
             if recurrent.turned or not update:
                 state = state.swapaxes(1, 2)
         made: dict[str, Floats | None] = {}
-        for name, size in (("q", head), ("d", head), ("k", head), ("v", many)):
-            node, decays = getattr(recurrent, name), name == "d"
-            if node is None or (decays and not update):
-                ones = decays and update
-                made[name] = np.ones((self.tokens, self.items, size)) if ones else None
+        for name, size in (("q", head), ("k", head), ("v", many)):
+            node = getattr(recurrent, name)
+            if node is None:
+                made[name] = None
                 continue
             value = self._host(name, node)
             count += self._check(name, value, format, saturates, node)
             made[name] = np.broadcast_to(value, (len(value), size)).reshape(
                 self.tokens, self.items, size
             )
+        rates, beside = self._rates(saturates) if update else (None, 0)
         end = largest(format)
         clip = lambda a: a if a is None or not count else np.clip(a, -end, end)
-        return Operands(clip(state), *(clip(made[name]) for name in "qdkv")), count
+        q, k, v = (clip(made[name]) for name in "qkv")
+        return Operands(clip(state), q, rates, k, v), count + beside
+
+    def _rates(self, saturates: bool) -> tuple[Floats, int]:
+        """Return the rates 1 − d (tokens, items, dim_head or 1), in float64, and how many were beyond their range."""
+        node, shape = self.recurrent.d, (self.tokens, self.items, -1)
+        if node is None:
+            return np.zeros((*shape[:2], 1)), 0
+        own = self.recurrent.rate(node)
+        value = self._host("d", node)
+        rates = 1 - value if own is None else self._host("d", own)
+        wrong = rate.beyond(rates)
+        if wrong.any() and not saturates:
+            raise self._outside("d", node, value, wrong, "that decays may have", rate.LARGEST)
+        rates = np.clip(rates, -rate.LARGEST, rate.LARGEST) if wrong.any() else rates
+        return rates.reshape(shape), int(wrong.sum())
 
     def _host(self, name: str, node: int) -> Floats:
         """Return an operand (tokens · items, its size). Raises SourceError where it is no number."""
@@ -247,6 +285,20 @@ class Inputs:
         count = int(wrong.sum())
         if not count or saturates:
             return count
+        wider = "; --format mx8 has a wider range" if format != "mx8" else ""
+        raise self._outside(name, node, value, wrong, f"of {format}", largest(format), wider)
+
+    def _outside(
+        self,
+        name: str,
+        node: int | None,
+        value: Floats,
+        wrong: NDArray[np.bool_],
+        of: str,
+        end: float,
+        wider: str = "",
+    ) -> SourceError:
+        """The error of numbers that lie beyond a range: `of` which, its `end`, and what has a wider one."""
         first = np.argwhere(wrong)[0]
         leaf = name if node is None else self.recurrent.leaf(node)
         if leaf is None:
@@ -266,10 +318,9 @@ class Inputs:
                 lead = int(node is not None)
                 at = [*at[:lead], *at[lead + 2 :]]
             what = f"{leaf}{at} is {value[tuple(first)]:.6g}"
-        raise SourceError(
-            f"{what}, which lies beyond the range of {format}, ± {largest(format):.6g}",
-            "--on-overflow saturate takes the end of the range in its place and counts it"
-            + ("; --format mx8 has a wider range" if format != "mx8" else ""),
+        return SourceError(
+            f"{what}, which lies beyond the range {of}, ± {end:.6g}",
+            f"--on-overflow saturate takes the end of the range in its place and counts it{wider}",
             code="E841",
         )
 
@@ -294,6 +345,11 @@ def seed_of(source: Any, seed: int | None) -> int:
     """Return the seed of random data, 1 where nothing is said. Raises SourceError."""
     own = 1 if seed is None else int(seed)
     return _random(source).get("seed", own) if isinstance(source, str) else own
+
+
+def bits_of(source: Any, seed: int | None) -> int:
+    """Return the seed of the bits of stochastic rounding: the run's, or that of random data."""
+    return seed_of(source, None) if seed is None else int(seed)
 
 
 def tokens_of(source: str | None, tokens: int | None, rows: int | None) -> int:

@@ -50,7 +50,8 @@ class PimDesign(Design):
     engine_name = "pim"
     #: two thirds of what placements reached (docs/pim.md), the board's own oscillator; grade 8 is a guess
     clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 25.0, ("ecp5", "8"): 30.0}
-    arguments = frozenset({"tokens", "batch", "heads", "on_nan", "on_overflow"})
+    arguments = frozenset({"tokens", "batch", "heads", "first", "on_nan", "on_overflow"})
+    draws = True
 
     @property
     def name(self) -> str:
@@ -124,13 +125,14 @@ class PimDesign(Design):
         beside = plural(device.groups * device.banks, "bank")
         return f"{plural(units, 'unit')} ({device.design.label}) beside {beside}"
 
-    def layout(self, tokens: int, seed: int = 1) -> Layout:
-        """Return where a run's state lies."""
+    def layout(self, tokens: int, seed: int = 1, first: int = 0) -> Layout:
+        """Return where a run's state lies; `first`: the number of the first token."""
         rows, columns = self.recurrent.shape
         assert rows is not None and columns is not None
         head, many = (rows, columns) if self.recurrent.mode == "update" else (columns, rows)
+        items = self.batch * self.heads
         return Layout(
-            self.device, self.recurrent.mode, head, many, self.batch * self.heads, tokens, seed
+            self.device, self.recurrent.mode, head, many, items, tokens, seed, self.heads, first
         )
 
     def workload(self, given: Given) -> Stepping:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.diagnostics import Diagnostic, Span, error
 from penstock.dsl.pim.kernel import Recurrence
 from penstock.engines.base import Design, Engine, Given
 from penstock.models.pim.errors import PimError
@@ -44,7 +44,7 @@ def _format(given: Given) -> str:
 
 def _too_fast(config: PimConfig) -> str:
     """Return in words which time of a DRAM is shorter than what units need, nothing where none is."""
-    timing, least, last = config.timing, 3 if config.format == "mx8" else 4, 14
+    timing, least, last = config.timing, 3 if config.format == "mx8" else 4, 15
     if config.interval < least:
         return f"an iteration takes {least} cycles, column commands come every {config.interval} (tCCD)"
     if max(timing.tRTP, timing.tWR) < last:
@@ -96,6 +96,8 @@ class PimEngine(Engine):
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         batch, heads = self._heads(recurrent, given)
         device = self._device(kernel, recurrent, part, given, batch * heads)
+        slow = self._slow(recurrent, device, batch * heads)
+        kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
             self._fits(kernel, device, part)
         return PimDesign(
@@ -108,6 +110,31 @@ class PimEngine(Engine):
             "saturate" if saturates else "error",
             source=kernel.source or "",
         )
+
+    def _slow(self, recurrent: Recurrent, device: PimConfig, items: int) -> tuple[Diagnostic, ...]:
+        """Return the warning of a schedule that is slower than the published one, if it is."""
+        from penstock.models.pim.layout import Layout
+
+        rows, columns = recurrent.shape
+        if device.sets == 1 or rows is None or columns is None:
+            return ()
+        head, many = (rows, columns) if recurrent.mode == "update" else (columns, rows)
+        together = replace(device, sets=1, bank_local=False)
+        own, published = (
+            Layout(config, recurrent.mode, head, many, items, 1).token_cycles()
+            for config in (device, together)
+        )
+        if own <= published:
+            return ()
+        slow = Diagnostic(
+            "W465",
+            f"{device.sets} staggered sets of bank groups take {own:,} cycles a token; all banks together, as "
+            f"published, {published:,}",
+            Span.whole("--schedule"),
+            hint="leave --schedule out",
+            severity="warning",
+        )
+        return (slow,)
 
     def _fits(self, kernel: Recurrence, device: PimConfig, part: Target) -> None:
         """Raise KernelError (E601) for a device that a part does not hold."""

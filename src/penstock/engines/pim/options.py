@@ -19,6 +19,7 @@ SCHEDULES = {"together": (1, False), "halves": (2, False), "quarters": (4, True)
 _DIMS = tuple(option for option in TABLE if option.name == "dims")
 _RUN = (
     Option("--tokens", "tokens", Count(1, 1 << 20), "N", "Steps of the recurrence.  [default: 4]"),
+    Option("--first", "first", Count(0, 1 << 40), "N", "Number of the first token.  [default: 0]"),
     Option("--batch", "batch", Count(1, 1 << 16), "N", "Requests.  [default: 1]", plans=True),
     Option("--heads", "heads", Count(1, 1 << 16), "N", "Heads of each.  [default: 2]", plans=True),
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from penstock.dsl.pim.recurrent import Recurrent
-from penstock.models.pim.rounds import HARDWARE, PUBLISHED, Round
+from penstock.models.pim.rounds import HARDWARE, PUBLISHED
 from penstock.models.pim.rules import check
 from penstock.models.pim.schedule import period_of
 from penstock.outcome import Outcome
@@ -19,6 +21,8 @@ from .workload import Stepping
 
 __all__ = ["facts", "summary"]
 
+#: heads that a row names
+MOST = 4
 _MODES = {
     "update": "state update: S = d ⊙ S + k vᵀ, y = Sᵀ q",
     "turned": "state update: Sᵀ = d ⊙ Sᵀ + k vᵀ, y = S q",
@@ -81,26 +85,52 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
         wrong = check(made.schedule)
         count = plural(len(made.schedule.commands), "command")
         yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
-        yield Row("a round", _round(design))
+        yield Row("a round", _round(workload))
     run = outcome.rtl or outcome.golden
     if run is not None and not run.errors:
-        yield Row("saturated", f"{run.counters.get('saturated', 0):,}")
+        saturated = run.counters.get("saturated", 0)
+        yield from _errors(outcome.details, saturated > 0)
+        yield Row("saturated", f"{saturated:,}")
         yield from clipped(run.counters.get("saturated_inputs", 0))
+        if sums := run.counters.get("saturated_sums", 0):
+            yield Row("sums", f"{plural(sums, 'sum')} beyond float32, taken as its end")
     yield from speed_rows(outcome)
 
 
-def _round(design: PimDesign) -> str:
-    """Return the cycles of a round in steady state."""
-    from penstock.models.pim.device import registers_of
+def _errors(details: Mapping[str, Any], saturated: bool) -> Iterable[Row]:
+    """Return how far the units' output is from float64, and which heads collapse. The bound holds where nothing
+    `saturated`."""
+    if "float64" not in details:
+        return
+    own = details["float64"]
+    heads = "all heads" if own["heads"] == own["of"] else f"{own['heads']:,} of {own['of']:,} heads"
+    token, request, head, column = own["largest_at"]
+    where = f"token {token}, request {request}, head {head}, element {column}"
+    yield Row(
+        "RMS error", f"{own['rms']:.3g}, {own['rms_of_output']:.3%} of the output's ({heads})"
+    )
+    text = f"{own['largest']:.3g} at {where}; bound {own['largest_bound']:.3g}"
+    yield Row("largest error", text)
+    within = "every output" if own["within_bound"] else f"bounds up to {own['bound']:.3g}"
+    judged = Verdict(own["within_bound"], within)
+    yield Row("within the bound", "not judged: units saturate" if saturated else judged)
+    lost = details["collapsed"]
+    if lost:
+        names = [f"request {n['request']} head {n['head']} ({n['rate']:.3g})" for n in lost[:MOST]]
+        more = f" and {len(lost) - MOST:,} more" if len(lost) > MOST else ""
+        yield Row(
+            "collapsed", f"{', '.join(names)}{more}: rates 1 − d that the format does not hold"
+        )
 
-    device, mode = design.device, design.recurrent.mode
-    reads = device.result_reads if mode != "attend" else 1
+
+def _round(workload: Stepping) -> str:
+    """Return the cycles of a round in steady state."""
+    device, rates = workload.design.device, workload.rates
     texts = []
-    for first in (True, False):
-        given = Round(mode, 1, 0, reads, first)
-        count = len(registers_of(device, given))
-        given = Round(mode, count, 0, reads, first)
+    for row in (0, 1) if workload.layout.chunks > 1 else (0,):
+        given = replace(workload.layout.round_of(row, rates), row=0)
         hardware, published = (period_of(device, given, c) for c in (HARDWARE, PUBLISHED))
         texts.append(f"{hardware} cycles ({published} without the slots that drain)")
-    same = texts[0] == texts[1]
-    return texts[0] if same else f"first chunk {texts[0]}, later ones {texts[1]}"
+    if len(set(texts)) == 1:
+        return texts[0]
+    return f"first chunk {texts[0]}, later ones {texts[1]}"

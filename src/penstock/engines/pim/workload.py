@@ -14,15 +14,20 @@ from numpy.typing import NDArray
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.errors import Conflict
 from penstock.models.bound import Terms
+from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
+from penstock.models.pim.errors import PimError
 from penstock.models.pim.layout import Layout, Operands
 from penstock.models.pim.program import BUS, cycles_of
 from penstock.sim.machine import PAGE, Metered, round_up
 
-from .data import Inputs, policy_of, seed_of, tokens_of
+from .data import Inputs, bits_of, policy_of, seed_of, tokens_of
+from .errors import Beside, clipped
 
 if TYPE_CHECKING:
+    from penstock.failures import Failure
+
     from .design import PimDesign
 
 __all__ = ["Stepping"]
@@ -49,11 +54,12 @@ class Stepping(Workload):
         assumed: bool,
         seed: int,
         saturates: bool,
+        first: int = 0,
     ) -> None:
         self.design, self.inputs, self.tokens = design, inputs, inputs.tokens
         self.name, self.assumed, self.rows = name, assumed, inputs.tokens
         self.saturates = saturates
-        self.layout: Layout = design.layout(inputs.tokens, seed)
+        self.layout: Layout = design.layout(inputs.tokens, seed, first)
 
     @classmethod
     def of(cls, design: PimDesign, given: Given) -> Stepping:
@@ -66,14 +72,17 @@ class Stepping(Workload):
                     f"compile it with --{option} {given.option(option)}",
                 )
         source, tokens = given.data, given.option("tokens")
-        seed = seed_of(source, given.seed)
+        seed, bits = seed_of(source, given.seed), bits_of(source, given.seed)
+        first = int(given.option("first", 0))
         of = (design.recurrent, design.batch, design.heads)
         if source is None or isinstance(source, str):
             inputs = Inputs.random(*of, tokens_of(source, tokens, given.rows), seed)
             name = "random" if source is not None else "assumed"
-            return cls(design, inputs, name, source is None, seed, saturates)
+            return cls(design, inputs, name, source is None, bits, saturates, first)
         inputs = Inputs.of(*of, source, tokens)
-        return cls(design, inputs, given.place or "arrays", False, seed, saturates)
+        if given.option("first") is None and design.device.stochastic:
+            inputs.warn_of_first()
+        return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)
 
     @cached_property
     def _operands(self) -> tuple[Operands, int]:
@@ -83,23 +92,31 @@ class Stepping(Workload):
     def _run(self) -> tuple[Any, Any]:
         return self.layout.program(self._operands[0])
 
+    @property
+    def rates(self) -> int:
+        """Registers of rates that a first chunk writes."""
+        return self.layout.rates_of(self._operands[0])
+
     # -- the run
 
     def _codes(self, out: NDArray[np.uint8]) -> Result:
         made, _ = self._run
         y, state = self.layout.results(made, out)
+        y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
+        if outside.any() and not self.saturates:
+            token, item, column = (int(n) for n in np.argwhere(outside)[0])
+            return Result(None, HardwareError(PimError.PIM_RANGE, token, item, column))
         codes = {"y": float32.encode(y)}
         if state is not None:
             codes[self.design.recurrent.state] = float32.encode(state)
         facts = {"results": hashlib.sha256(out.tobytes()).hexdigest()[:16]}
-        return Result(codes, None, facts)
+        return Result(codes, None, facts, {"saturated_sums": int(outside.sum()), **self._clipped})
 
     def golden(self) -> Result:
         made, steps = self._run
         out, saturated = self.layout.play(made, steps)
         result = self._codes(out)
-        counters = {"saturated": saturated, **self._clipped}
-        return Result(result.codes, None, result.facts, counters)
+        return replace(result, counters={"saturated": saturated, **result.counters})
 
     @property
     def _clipped(self) -> dict[str, int]:
@@ -150,7 +167,21 @@ class Stepping(Workload):
         if ended.error is not None:
             return Result(None, ended.error)
         out = machine.read(self._results_at, 32 * count).reshape(-1, 32)
-        return replace(self._codes(np.array(out)), counters=self._clipped)
+        return self._codes(np.array(out))
+
+    def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
+        y = float32.decode(codes["y"])
+        beside = Beside(self.layout, self._operands[0], y.reshape(*y.shape[:2], -1))
+        return {"float64": beside.to_json(), "collapsed": beside.collapsed()}
+
+    def failure(self, error: HardwareError) -> Failure:
+        from penstock.failures import hardware_failure
+
+        if error.code != PimError.PIM_RANGE:
+            return super().failure(error)
+        request, head = divmod(error.line, self.design.heads)
+        where = f"token {error.block}, request {request}, head {head}"
+        return hardware_failure(error, f"{self.name or 'the data'}, {where}")
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
         recurrent, design = self.design.recurrent, self.design

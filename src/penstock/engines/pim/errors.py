@@ -1,0 +1,100 @@
+"""How far a run is from float64, and which heads lose their decays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.models.pim import rate
+from penstock.models.pim.error import reference
+from penstock.models.pim.layout import Floats, Layout, Operands
+from penstock.models.pim.unit import FRACTION
+
+__all__ = ["Beside", "clipped", "collapsed"]
+
+#: numbers of states that are computed in float64, token by token: golden takes 50 to 500 times as long over as many
+MOST = 1 << 25
+
+
+def collapsed(format: str, rates: Floats | None) -> NDArray[np.int64]:
+    """Return the items some rate of which becomes 0 in the unit, or changes by more than one part in a hundred.
+
+    MX8 cuts what is `FRACTION` bits below the largest number of a group: smaller rates take nothing from it.
+    """
+    if rates is None:
+        return np.zeros(0, dtype=np.int64)
+    gone = rate.lost(rates)
+    if format == "mx8":
+        gone |= (rates != 0) & (np.abs(rates) < 2.0**-FRACTION)
+    return np.flatnonzero(gone.any(axis=(0, 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What the units gave (y: tokens, items, columns) beside float64."""
+
+    layout: Layout
+    operands: Operands
+    y: Floats
+
+    @cached_property
+    def items(self) -> Sequence[int]:
+        """Those that are compared: all, or some, evenly apart, where there are very many numbers."""
+        own = self.layout
+        most = max(1, MOST // (own.head * own.columns * own.tokens))
+        if most >= own.items:
+            return range(own.items)
+        return [number * own.items // most for number in range(most)]
+
+    @cached_property
+    def _taken(self) -> tuple[Floats, Floats, Floats]:
+        """What was given, float64's, and the bound, of the items that are compared."""
+        of, own = list(self.items), self.operands
+        state = None if own.state is None else own.state[of]
+        q, c, k, v = (None if x is None else x[:, of] for x in (own.q, own.c, own.k, own.v))
+        exact = reference(
+            self.layout.config, self.layout.mode, Operands(state, q, c, k, v), self.layout.tokens
+        )
+        return self.y[:, of], exact.y, exact.y_bound
+
+    def to_json(self) -> dict[str, Any]:
+        given, exact, bound = self._taken
+        error = np.abs(given - exact)
+        size = float(np.sqrt((exact**2).mean()))
+        rms = float(np.sqrt((error**2).mean()))
+        token, place, column = np.unravel_index(int(error.argmax()), error.shape)
+        request, head = divmod(self.items[int(place)], self.layout.heads)
+        return {
+            "heads": len(self.items),
+            "of": self.layout.items,
+            "rms": rms,
+            "rms_of_output": rms / size if size else 0.0,
+            "largest": float(error.max()),
+            "largest_at": [int(token), request, head, int(column)],
+            "largest_bound": float(bound[token, place, column]),
+            "bound": float(bound.max()),
+            "within_bound": bool((error <= bound).all()),
+        }
+
+    def collapsed(self) -> list[dict[str, Any]]:
+        """Return the heads that collapse, each with its smallest rate that is not 0."""
+        rates, made = self.operands.c, []
+        for item in collapsed(self.layout.config.format, rates):
+            assert rates is not None
+            own = np.abs(rates[:, item])
+            request, head = divmod(int(item), self.layout.heads)
+            made.append({"request": request, "head": head, "rate": float(own[own > 0].min())})
+        return made
+
+
+def clipped(y: Floats, largest: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return sums within float32, 0 in place of what is no number, and which of them were not."""
+    outside = ~(np.abs(y) <= largest)
+    if not outside.any():
+        return y, outside
+    return np.clip(np.nan_to_num(y, nan=0.0), -largest, largest), outside
