@@ -25,7 +25,7 @@ from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design
 from penstock.host.sources import Table
 from penstock.run import Run
-from penstock.scoring import score_design
+from penstock.scoring import HOST, on_host, score_design
 
 __all__ = ["Estimator"]
 
@@ -49,7 +49,7 @@ class Estimator(BaseEstimator):
         The numbers that the kernel's output takes for the first class and the second: (0, 1) for a logistic loss, (-1, 1) for a hinge
         loss. A score above the middle between them is the second class.
     backend
-        What `fit` runs on, as `Design.run`. `predict` computes with the golden arithmetic, which all of them have.
+        What `fit` runs on, as `Design.run`. `predict` computes with the golden arithmetic, which all of them have; fits in float64.
     epochs, metas
         As `ps.compile`; None: the kernel's own.
 
@@ -132,7 +132,8 @@ class Estimator(BaseEstimator):
         if self.run_.errors:
             raise self._named(self.run_)
         assert self.run_.values is not None
-        self._score_design = score_design(self.run_.scoring, self._table(None, X[:1]), None)
+        self._scoring = self.run_.scoring
+        self._score_design = score_design(self._scoring, self._table(None, X[:1]), None)
         self.models_ = {name: np.array(value) for name, value in self.run_.values.items()}
         self.n_iter_ = self.run_.epochs
         if self.run_.fit is not None:
@@ -157,7 +158,10 @@ class Estimator(BaseEstimator):
         """Return the score of each row: what the kernel compares with its label."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        run = self._score_design.run(self._table(None, X))
+        table = self._table(None, X)
+        if self._scoring.backend == HOST:
+            return np.asarray(on_host(self._scoring, table, table))
+        run = self._score_design.run(table)
         if run.errors:
             raise self._named(run)
         assert run.result is not None

@@ -94,6 +94,16 @@ def test_classification(kernel: Any, text: str, labels: tuple[int, int]) -> None
     assert set(made.predict(X[300:])) == {"benign", "malignant"}
 
 
+def test_a_fit(kernel: Any) -> None:
+    X = np.round(rows(60)[0] * 64) / 64
+    y = X @ [1.0, -2.0, 0.5] + 0.25
+    made = ps.Estimator(
+        kernel("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
+    )
+    assert np.allclose(made.fit(X, y).predict(X), y, rtol=1e-12, atol=1e-12)
+    assert made.score(X, y) > 1 - 1e-12
+
+
 def test_parameters(kernel: Any) -> None:
     made = ps.Estimator(kernel(LINEAR), "small", metas={"rate": 0.01})
     assert made.get_params()["metas"] == {"rate": 0.01}

@@ -139,6 +139,51 @@ def test_kernels_without_a_score(tmp_path: Path) -> None:
         ps.Run.load(tmp_path / "run").predict(table)
 
 
+def test_scores_in_float64(run: Any) -> None:
+    """By NumPy on the host, bit for bit; NULL as elsewhere."""
+    scores = run.predict(new_rows(), "host")
+    expected = evaluate(run.scoring.kernel.graph, inputs(new_rows()))
+    null = np.arange(40) % 7 == 3
+    assert np.array_equal(np.asarray(scores)[~null], expected[~null])
+    assert np.ma.getmaskarray(scores.values).tolist() == null.tolist()
+    with pytest.raises(KernelError, match="TUPLE_NULL"):
+        run.predict(new_rows(), "host", on_null="error")
+
+
+def test_no_cycle_model_on_dram(run: Any) -> None:
+    with pytest.raises(KernelError, match=r"error\[E634\]"):
+        run.predict(new_rows(), "model", memory="hbm2-2000")
+
+
+FIT = """fit line(x: input[d], y: output)
+  model <- least_squares(x, target=y)
+"""
+
+
+def test_fits(tmp_path: Path, postgres: str, server: Any) -> None:
+    """bias + Σ w x in float64, and in float32 through the same engine."""
+    (tmp_path / "fit.psk").write_text(FIT)
+    table = {name: np.round(values * 64) / 64 for name, values in rows(80, 5).items()}
+    table["y"] = 3 + table["age"] - 2 * table["height"] + 0.5 * table["weight"]
+    fit = ps.compile(str(tmp_path / "fit.psk"), "vu9p", table).run(table)
+    new = {name: values for name, values in rows(30, 6).items() if name != "y"}
+    scores = fit.predict(new)
+    x = np.stack([new[name] for name in LABELS], axis=1)
+    exact = 3 + x @ [1.0, -2.0, 0.5]
+    assert scores.name == "prediction" and scores.run.backend == "host"
+    assert np.allclose(np.asarray(scores), exact, rtol=1e-12, atol=1e-12)
+    single = fit.predict(new, "golden")
+    bound = (3 + np.abs(x) @ [1.0, 2.0, 0.5]) * 2.0**-21  # six roundings of 24 bits
+    assert (np.abs(np.asarray(single) - exact) <= bound).all()
+    fit.save(tmp_path / "run")
+    assert np.array_equal(ps.Run.load(tmp_path / "run").predict(new), np.asarray(scores))
+    fit.to_sql(table_url(postgres), "fitted", "append", view="fitted_people")
+    named = server.execute(
+        "SELECT name FROM fitted WHERE model = 'weights' ORDER BY place"
+    ).fetchall()
+    assert [name for (name,) in named] == list(LABELS)
+
+
 # the command
 
 

@@ -29,7 +29,7 @@ def _score(state: State, **values: Any) -> int:
     from penstock.output import check_file, write_file
     from penstock.run import Run, golden, model
     from penstock.scores import check_suffix, encoded
-    from penstock.scoring import score_design, score_table, scores_of
+    from penstock.scoring import HOST, on_host, score_design, score_table, scores_of
 
     asked, outcome, steps = state.asked, state.record, state.steps
     out = check_file(rest["out"])
@@ -38,11 +38,17 @@ def _score(state: State, **values: Any) -> int:
     with steps.step("reading the table"):
         table = score_table(scoring, asked.source)
     policies = {name: rest[name] for name in ("on_null", "on_nan", "on_overflow")}
+    backend = rest["backend"] or scoring.backend
+    if backend == HOST:
+        with steps.step("scores"):
+            scores = on_host(scoring, table, asked.source, **policies)
+        write_file(out, encoded(str(out), scores))
+        return 0
     with steps.step("planning"):
         outcome.design = design = score_design(
             scoring, table, asked.source, asked.target, memory=asked.memory, **policies
         )
-    hardware = rest["backend"] not in (None, "golden")
+    hardware = backend != "golden"
     given = Given(table, asked.source)
     outcome.workload = workload = design.held(given) if hardware else design.workload(given)
     with steps.step("golden run"):
@@ -50,7 +56,7 @@ def _score(state: State, **values: Any) -> int:
     if hardware and not outcome.golden.errors:
         with steps.step("cycle model"):
             outcome.model = model(workload, design.memory)
-        outcome.rtl = run_hardware(state, design, How(rest["backend"], None, None, None))
+        outcome.rtl = run_hardware(state, design, How(backend, None, None, None))
         state.show(engine_named(design.engine_name).sections(outcome))
     code = verdict(state)
     if code == 0:
@@ -69,8 +75,9 @@ def _parameters() -> list[click.Parameter]:
         Once(("--out",), metavar="F", required=True, help="F.csv, F.npz or F.parquet."),
         Once(
             ("--backend",),
-            type=click.Choice(["golden", "rtl", "netlist", "pysim"]),
-            help="What computes the scores, bit for bit the same.  [default: golden]",
+            type=click.Choice(["host", "golden", "rtl", "netlist", "pysim"]),
+            help="What computes the scores: NumPy in float64 (host), or the hardware's arithmetic, the same on all others.  "
+            "[default: golden, for fits host]",
         ),
         Once(("--target",), metavar="T", help="What scores.  [default: what the training had]"),
         Once(("--memory",), metavar="latency=20,bytes=8", help="Timing of a memory port."),

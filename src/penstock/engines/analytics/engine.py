@@ -73,7 +73,7 @@ class AnalyticsEngine(Engine):
         if not graph.score:  # what was learned is in the format's range
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         check_means(graph, fmt)
-        exact = measure(schema, timing)
+        exact = measure(schema, timing) if timing.shift_invariant or not graph.score else None
         planned = plan(
             graph, binding.fields, schema, part, fmt, choices=choices, memory=timing, measure=exact
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.assumed import Assumed
 from penstock.dsl.analytics.ranges import too_many
-from penstock.dsl.core.diagnostics import Span
+from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
@@ -309,6 +309,13 @@ class Scored(Workload):
         return _Places.of_run(self.design, len(self.table.pages), self.table.rows)
 
     def model(self, memory: Memory) -> Cycles:
+        if not memory.shift_invariant:  # reads and writes meet there while scores leave
+            raise error(
+                "E634",
+                f"there is no cycle model of scores on memory {memory}",
+                Span.whole("--memory"),
+                hint="leave it out, or write a fixed latency: --memory latency=20,bytes=8",
+            )
         costs = page_costs(self.design.plan, self.table.pages)
         if isinstance(costs, HardwareError):
             return Cycles(None, error=costs)

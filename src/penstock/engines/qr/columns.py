@@ -37,6 +37,7 @@ from penstock.targets import timing_of
 from .changes import asked_of, limited_fits
 from .designs import AnyFit
 from .options import Solving
+from .scored import fitted_scores
 from .table_fits import AssumedFits, TableFits
 from .values import column_names, values_of
 
@@ -129,6 +130,15 @@ class ColumnsDesign(AnyFit):
 
     def text(self) -> str:
         return table_engine_text(self.plan)
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        return {"weights": list(column_names(self.plan.walk)[:-1])}
+
+    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+        sources = self.plan.walk.layout.sources[:-1]
+        columns = [self.schema.columns[source.column].name for source in sources]
+        return fitted_scores(self.name, result, columns, self.schema, self.target)
 
     def opened(self, given: Given) -> Given:
         return given  # a server's rows are packed as the design's schema says

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.dsl.core.diagnostics import Span
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Given, Result, Workload
+from penstock.engines.score import Scoring, no_score
 from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.bound import Machine
 from penstock.models.errors import HardwareCode, HardwareError
@@ -66,6 +67,10 @@ class FitDesign(AnyFit):
     @property
     def registers(self) -> RegisterMap:
         return register_map(self.identity)
+
+    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+        why = "a fit over keys says where a key lies, not what a row is worth"
+        raise no_score(self.name, why, "penstock.host.learned_index.LearnedIndex looks keys up")
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.qr.engine import FitEngine

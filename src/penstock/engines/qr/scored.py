@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from penstock.dsl.core.scores import linear
 from penstock.engines.score import Scoring
-
-if TYPE_CHECKING:
-    from penstock.models.heap.schema import Schema
-    from penstock.models.target import Target
+from penstock.models.heap.schema import Schema
+from penstock.models.target import Target
 
 __all__ = ["fitted_scores"]
 
@@ -26,10 +23,9 @@ def fitted_scores(
 ) -> Scoring:
     """Return what scores rows by bias + Σ w x: in float64 on the host, in float32 in hardware.
 
-    Parameters: `columns`: those of the features, in the weights' order, an array column once.
+    Parameters: `columns`: those of the features, in the order of the weights.
     """
     kernel = linear(name, np.ravel(result["weights"]), float(np.ravel(result["bias"])[0]))
-    used = tuple(dict.fromkeys(columns))
-    return Scoring(
-        kernel, {"x": used}, schema, "float32", target, {"on_null": "skip"}, backend="host"
-    )
+    used = {"x": tuple(dict.fromkeys(columns))}
+    options = {"on_null": "skip"}
+    return Scoring(kernel, used, schema, "float32", target, options, backend="host")
