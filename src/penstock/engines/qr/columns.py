@@ -119,8 +119,6 @@ class ColumnsDesign(AnyFit):
         return super().to_json() | {"solving": asdict(self.solving)}
 
     def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
-        from .scored import fitted_scores
-
         sources = sorted(self.plan.walk.layout.sources, key=lambda source: source.position)
         columns = [self.schema.columns[source.column].name for source in sources[:-1]]
         return fitted_scores(self.name, result, columns, self.schema, self.target)
@@ -134,11 +132,6 @@ class ColumnsDesign(AnyFit):
     @property
     def names(self) -> Mapping[str, Any]:
         return {"weights": list(column_names(self.plan.walk)[:-1])}
-
-    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
-        sources = self.plan.walk.layout.sources[:-1]
-        columns = [self.schema.columns[source.column].name for source in sources]
-        return fitted_scores(self.name, result, columns, self.schema, self.target)
 
     def opened(self, given: Given) -> Given:
         return given  # a server's rows are packed as the design's schema says
