@@ -130,7 +130,8 @@ def triangle(
     before them, and of each other one what those before it (that are kept) make of it.
 
     Gram and Schmidt's way, twice (Giraud, Langou and Rozložník 2005). `penalties`: roots of what is added to the diagonal of RᵀR;
-    `tolerance`: what is left of a column of length 1 that others determine.
+    `tolerance`: what is left of a column of length 1 that others determine; so does what would make the condition number of those that
+    are kept more than its inverse, or there be more of them than rows tell apart.
     """
     size = len(rows.columns) - 1
     whole = np.zeros((rows.count + size, size))
@@ -142,6 +143,7 @@ def triangle(
     whole[at + np.arange(size), np.arange(size)] = penalties
     basis = np.zeros((len(whole), size))
     found, kept, others = np.zeros((size, size)), list[int](), dict[int, NDArray[np.float64]]()
+    most = size if penalties.any() else rows.count - rows.centred
     for k in range(size):
         vector, done = whole[:, k], basis[:, : len(kept)]
         along = done.T @ vector
@@ -149,12 +151,18 @@ def triangle(
         again = done.T @ left
         left -= done @ again
         along += again
-        length = float(np.linalg.norm(left))
-        if length <= tolerance:
+        length, count = float(np.linalg.norm(left)), len(kept)
+        trial = np.zeros((count + 1,) * 2)
+        trial[:count, :count], trial[:count, -1], trial[-1, -1] = (
+            found[:count, :count],
+            along,
+            length,
+        )
+        if length <= tolerance or count >= most or np.linalg.cond(trial) > 1 / tolerance:
             factor = found[: len(kept), : len(kept)]
             others[k] = np.linalg.solve(factor, along) if kept else along
             continue
-        found[: len(kept), len(kept)], found[len(kept), len(kept)] = along, length
+        found[: count + 1, count] = trial[:, -1]
         basis[:, len(kept)] = left / length
         kept.append(k)
     return found[: len(kept), : len(kept)], kept, others

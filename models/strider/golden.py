@@ -302,10 +302,10 @@ class _Values:
                 b"".join(data for _, _, data in pieces), f"<u{TYPES[element].length}"
             )
             places = np.repeat(starts, counts) + np.arange(len(raw))
-            at = places % self.walk.positions
-            flat[places] = from_pg(element, raw, self.walk.format, at)
+            landing = places % self.walk.positions
+            flat[places] = from_pg(element, raw, self.walk.format, landing)
             if any(may_be_unfit(element, self.walk.format)):
-                fits[places] = unfit(element, raw, self.walk.format, at)
+                fits[places] = unfit(element, raw, self.walk.format, landing)
         for at, codes, fit in self.constants:
             flat[at : at + len(codes)] = codes
             fits[at : at + len(codes)] = fit

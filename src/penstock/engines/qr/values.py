@@ -43,10 +43,12 @@ class Values:
 
     def units(self, limbs: Sequence[int | None]) -> list[Unit]:
         """Return the columns' units; `limbs`: how many, None where the values say it."""
-        return [
-            unit_of(column if m is None else np.append(column, column.dtype.type(m)), count)
-            for column, m, count in zip(self.columns, self.missing, limbs, strict=True)
-        ]
+        found = []
+        for column, missing, count in zip(self.columns, self.missing, limbs, strict=True):
+            more = [] if missing is None else [missing]
+            every = np.concatenate([column, np.array(more, dtype=column.dtype)])
+            found.append(unit_of(every, count))
+        return found
 
     def rows(self, first: int, last: int) -> list[NDArray[np.int64] | NDArray[np.float64]]:
         return [column[first:last] for column in self.columns]
