@@ -171,7 +171,8 @@ class AnalyticsBuilder(GraphBuilder):
                 (self.scored[2], "the first one is here"),
                 hint="score the value that is wanted, in a kernel of its own each",
             )
-        if not isinstance(name, str) or not name.isidentifier():
+        # results have columns block and line of their own
+        if not isinstance(name, str) or not name.isidentifier() or name in ("block", "line"):
             shown = repr(name) if isinstance(name, str) else kind_of(name)
             hint = 'a column takes the name, as in score(p, name="probability")'
             raise self.error("E482", f"the name of a score cannot be {shown}", span, hint=hint)

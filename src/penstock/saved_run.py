@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.engines.score import ScoreError, Scoring
+from penstock.output import as_npz
 from penstock.saved import MANIFEST, folder_error, read_folder, sealed
 
 __all__ = ["read_run", "run_files"]
@@ -28,22 +29,23 @@ def run_files(
     scoring: Scoring | ScoreError,
 ) -> dict[str, bytes]:
     """Return the files of a run's folder; `scoring`: the error where it has none."""
-    scores = isinstance(scoring, Scoring)
     arrays = {f"result.{name}": np.asarray(value) for name, value in result.items()}
+    said, why = None, ""
     if isinstance(scoring, Scoring):
+        said = scoring.to_json()
         arrays |= {f"model.{name}": value for name, value in scoring.models.items()}
-    memory = io.BytesIO()
-    np.savez(memory, allow_pickle=False, **arrays)
+    else:
+        why = scoring.diagnostic.message
     manifest = {
         "kind": KIND,
         "engine": engine,
         "kernel": kernel,
         "facts": dict(facts),
         "names": dict(names),
-        "scoring": scoring.to_json() if scores else None,
-        "unscored": "" if scores else scoring.diagnostic.message,
+        "scoring": said,
+        "unscored": why,
     }
-    return sealed(manifest, {"result.npz": memory.getvalue()})
+    return sealed(manifest, {"result.npz": as_npz(arrays)})
 
 
 def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Scoring | None]:

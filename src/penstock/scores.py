@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.host.sources import SourceError
+from penstock.output import as_npz
 
 __all__ = ["Scores", "check_suffix", "encoded"]
 
@@ -62,16 +63,15 @@ def encoded(path: str, scores: Scores) -> bytes:
         lines = [f"block,line,{scores.name}", *(f"{b},{l},{t}" for b, l, t in rows)]
         return ("\n".join(lines) + "\n").encode()
     if suffix == "npz":
-        np.savez(memory, block=scores.block, line=scores.line, **{scores.name: np.asarray(scores)})
-    elif suffix == "parquet":
-        import pyarrow as arrow
-        from pyarrow import parquet
+        return as_npz({"block": scores.block, "line": scores.line, scores.name: np.asarray(scores)})
+    import pyarrow as arrow
+    from pyarrow import parquet
 
-        values = arrow.array(scores.values.data, mask=np.ma.getmaskarray(scores.values))
-        columns: Mapping[str, Any] = {
-            "block": scores.block,
-            "line": scores.line,
-            scores.name: values,
-        }
-        parquet.write_table(arrow.table(dict(columns)), memory)
+    values = arrow.array(scores.values.data, mask=np.ma.getmaskarray(scores.values))
+    columns: Mapping[str, Any] = {
+        "block": scores.block,
+        "line": scores.line,
+        scores.name: values,
+    }
+    parquet.write_table(arrow.table(dict(columns)), memory)
     return memory.getvalue()

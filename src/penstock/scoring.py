@@ -143,8 +143,8 @@ def _numbers(column: Any, rows: int) -> np.ndarray:
     if isinstance(column, list):  # arrays, None for a NULL
         width = max((len(v) for v in column if v is not None), default=1)
         column = [np.full(width, np.nan) if v is None else np.ma.filled(v, np.nan) for v in column]
-    held = np.ma.masked_array(column).astype(np.float64)
-    return np.asarray(held.filled(np.nan)).reshape(rows, -1)
+    held = np.ma.filled(np.ma.masked_array(column, dtype=np.float64), np.nan)
+    return np.asarray(held).reshape(rows, -1)
 
 
 def scores_of(name: str, run: Run) -> Scores:
