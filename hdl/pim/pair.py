@@ -198,9 +198,8 @@ class Pair(wiring.Component):
         attend: Any,
     ) -> Any:
         units = 2 // self.config.design.banks
-        lane: Any = Float16Lane()
-        if self.config.format == "mx8":
-            lane = MxLane(self.config.interval * self.config.design.spacing)
+        apart = self.config.interval * self.config.design.spacing
+        lane: Any = MxLane(apart) if self.config.format == "mx8" else Float16Lane()
         m.submodules[f"lane{n}"] = lane
         valid, at, number = Signal(), Signal(), Signal(5)
         first = Signal()
