@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +91,11 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():
         ours = MANIFEST not in names or _ours(path / MANIFEST)
+        folders = {name.rpartition("/")[0] for name in names if ours}
         others = sorted(
-            entry.name
-            for entry in os.scandir(path)
-            if not (ours and entry.name in names and entry.is_file(follow_symlinks=False))
+            name
+            for name, plain in _content(path, folders)
+            if not (ours and plain and name in names)
         )
         if others:
             raise OutputError(
@@ -106,6 +107,19 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
         above = above.parent
     _check_parent(above / path.name)
     return path
+
+
+def _content(
+    path: Path, folders: Collection[str] | None, above: str = ""
+) -> Iterator[tuple[str, bool]]:
+    """Yield what is in a folder, by its path in it, and whether it is a plain file. Of the folders in it
+    those are looked into that are named, all where None is given."""
+    for entry in os.scandir(path):
+        name = above + entry.name
+        if entry.is_dir(follow_symlinks=False) and (folders is None or name in folders):
+            yield from _content(Path(entry), folders, f"{name}/")
+        else:
+            yield name, entry.is_file(follow_symlinks=False)
 
 
 def _ours(manifest: Path) -> bool:
@@ -120,10 +134,11 @@ def earlier(path: str | Path) -> tuple[str, ...]:
     """Return the names of the files of an earlier design in a folder, for `check_folder` before the
     names of the new one are known."""
     try:
-        names = tuple(os.listdir(path))
+        if not _ours(Path(path) / MANIFEST):
+            return ()
+        return tuple(name for name, _ in _content(Path(path), None))
     except (OSError, ValueError):
         return ()
-    return names if MANIFEST in names else ()
 
 
 def _check_parent(path: Path) -> None:
@@ -179,9 +194,11 @@ def write_folder(path: str | Path, files: Mapping[str, bytes]) -> Path:
         made, old = staged / "new", staged / "old"
         made.mkdir()
         for name, data in files.items():
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
             (made / name).write_bytes(data)
             _sync(made / name)
-        _sync(made)
+        for folder, _, _ in os.walk(made, topdown=False):
+            _sync(Path(folder))
         if target.exists():
             os.rename(target, old)
         os.rename(made, target)

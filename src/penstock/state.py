@@ -37,12 +37,15 @@ class State:
     out: Console = field(default_factory=_console)
     err: Console = field(default_factory=lambda: _console(stderr=True))
 
-    def begin(self, command: str, values: dict[str, Any]) -> dict[str, Any]:
-        """Note the command's options; return those that only it has."""
+    def begin(
+        self, command: str, values: dict[str, Any], *, options: str | None = None
+    ) -> dict[str, Any]:
+        """Note the command's options; return those that only it has. `options`: the command whose
+        options of engines it takes, its own without."""
         from penstock.outcome import Outcome
 
         self.outcome = Outcome(command, values["kernel"])
-        self.request, rest = request(command, values)
+        self.request, rest = request(options or command, values)
         if self.request.json == "-":  # standard output is the report's
             self.out = self.err
         return rest

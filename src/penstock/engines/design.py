@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -245,6 +245,26 @@ class Design(hooks.Shown, ABC):
         from penstock.output import write_folder
 
         return write_folder(folder, self.files())
+
+    def export(
+        self,
+        folder: str | Path,
+        *,
+        ip: str,
+        targets: Sequence[str] = (),
+        data: Any = None,
+        **options: Any,
+    ) -> Path:
+        """Write the design as a core named `ip` for other projects into `folder`; return it.
+
+        Parameters: `targets`: flows beside `plain`: "fusesoc", "litex", "vivado"; `data`: what the vectors of the bench are
+        made of, as `run` takes it (random without); `options`: the engine's own.
+
+        Raises KernelError for a bad name (E832), too much data (E833) and without PeakRDL (E834); OptionError; OutputError.
+        """
+        from penstock.export import export
+
+        return export(self, folder, ip=ip, targets=targets, data=data, **options)
 
     def hardware(self) -> tuple[Any, ModuleLibrary]:
         """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""

@@ -1,0 +1,652 @@
+"""RTLIL as Verilog (IEEE 1364-2005) for people and for every tool.
+
+* Each identifier is plain. What has no name in the source stands inside the expression that uses it where it is used
+  once; else it is named after the signal that it is for.
+* Combinational logic is `assign`, which simulators evaluate at time zero, in whatever language mode; `always @*` they need not.
+* Registers are written in `always` blocks with the conditions of the source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from .decisions import Choice, Tree, segments, tree
+from .expressions import UNARY, bare, constant, lengthened, matches, operation, part, value
+from .names import Names, plain
+from .narrow import narrow, values
+from .rtlil import Assignment, Bits, Cell, Chunk, Module, Process, Switch, Wire, parse
+
+__all__ = ["Text", "written"]
+
+#: characters of an expression that stands inside another one
+_LONGEST = 72
+#: cells that stand inside expressions; the others' width or sign depends on what is around them
+_INSIDE = {
+    *UNARY, "$add", "$sub", "$and", "$or", "$xor", "$eq", "$ne", "$lt", "$le", "$gt", "$ge", "$mux", "$shl", "$shr",
+}  # fmt: skip
+#: how a signal without a name is called after the one that it is for
+_CALLED = {
+    "$add": "sum", "$sub": "difference", "$mul": "product", "$mux": "choice", "$eq": "equal", "$ne": "unequal",
+    "$lt": "less", "$le": "at_most", "$gt": "more", "$ge": "at_least", "$and": "both", "$or": "either", "$not": "inverse",
+    "$xor": "parity", "$neg": "negative", "$reduce_or": "any", "$reduce_bool": "any", "$reduce_and": "all",
+    "$reduce_xor": "parity", "$shl": "shifted", "$shr": "shifted", "$sshr": "shifted", "$shift": "part",
+    "$divfloor": "quotient", "$modfloor": "remainder", "$dff": "register", "$adff": "register", "$memrd_v2": "word",
+}  # fmt: skip
+_OUTPUTS = {"Y", "Q", "DATA"}
+_CLOCKED = ("$dff", "$adff")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A module of Verilog. `name`: as in RTLIL, where `called` is what it is called."""
+
+    name: str
+    called: str
+    text: str
+
+
+def written(
+    rtlil: str,
+    names: Callable[[Iterable[str]], Mapping[str, str]] | None = None,
+    place: Callable[[str], str | None] | None = None,
+) -> Iterator[Text]:
+    """Yield the modules of a text.
+
+    Parameters: `names`: gives what each module is called, by its name (a plain form of it without); `place`: gives the
+    text of the attribute `src` for a place in the source, None for none (without it there are none).
+    """
+    modules = list(parse(rtlil))
+    own = [module.name for module in modules]
+    chosen = _plain_names(own) if names is None else names(own)
+    for module in modules:
+        called = chosen[module.name]
+        yield Text(module.name, called, _Writer(module, chosen, place).text(called))
+
+
+def _plain_names(modules: Iterable[str]) -> dict[str, str]:
+    given = Names()
+    return {name: given.give(name) for name in modules}
+
+
+@dataclass
+class _Net:
+    """What drives a wire without a name, and where it is used."""
+
+    driver: Cell | Process | None = None
+    uses: int = 0
+    cut: bool = False  # some of its bits are used alone
+    users: list[str] = field(default_factory=list)  # wires that are made of it
+
+
+class _Writer:
+    """Writes one module."""
+
+    def __init__(
+        self,
+        module: Module,
+        modules: Mapping[str, str],
+        place: Callable[[str], str | None] | None,
+    ) -> None:
+        self.module, self.modules, self.place = module, modules, place
+        self.names = Names()
+        self.called: dict[str, str] = {}
+        self.inside: dict[str, str] = {}
+        self.nets: dict[str, _Net] = {}
+        self.declared: list[str] = []
+        self.body: list[str] = []
+        self.blocks: dict[str, list[str]] = {}
+        self.registers: set[str] = set()
+        narrow(module, self._is_output)
+        self.processes = {self._target(p): p for p in module.processes if p.body}
+        for wire in module.wires.values():
+            if wire.port:
+                self.called[wire.name] = self.names.give(wire.name)
+        for name, wire in module.wires.items():
+            if not wire.port and name.startswith("\\") and wire.width:
+                self.called[name] = self.names.give(name)
+        self.memories = {name: self.names.give(name) for name in module.memories}
+        self._look()
+
+    @staticmethod
+    def _target(process: Process) -> str:
+        first = process.body[0]
+        assert isinstance(first, Assignment)
+        return first.target[0].wire
+
+    # what is used where
+
+    def _look(self) -> None:
+        """Find out what drives and what uses the wires without a name."""
+        for name in self.module.wires:
+            if not name.startswith("\\"):
+                self.nets[name] = _Net()
+        for cell in self.module.cells:
+            for port, bits in cell.ports.items():
+                if self._is_output(cell, port):
+                    for chunk in bits:
+                        if chunk.wire in self.nets:
+                            self.nets[chunk.wire].driver = cell
+                    continue
+                self._use(bits, self._output(cell))
+            if "A" in cell.ports:
+                self._cut(lengthened(cell))
+            if cell.kind == "$memwr_v2" and len(list(_enables(cell.ports["EN"]))) > 1:
+                self._cut(cell.ports["DATA"])
+        for target, process in self.processes.items():
+            if target in self.nets:
+                self.nets[target].driver = process
+            times = len(segments(process)) if not self._clocked(target) else 1
+            self._use_body(process.body, target, times)
+        for target, bits in self.module.connections:
+            if target:
+                self._use(bits, target[0].wire)
+
+    @staticmethod
+    def _is_output(cell: Cell, port: str) -> bool:
+        return cell.kind.startswith("$") and port in _OUTPUTS and cell.kind != "$memwr_v2"
+
+    def _output(self, cell: Cell) -> str:
+        for port, bits in cell.ports.items():
+            if bits and self._is_output(cell, port):
+                return bits[0].wire
+        return cell.name
+
+    def _use(self, bits: Bits, user: str, times: int = 1) -> None:
+        for chunk in bits:
+            net = self.nets.get(chunk.wire)
+            if net is not None:
+                net.uses += times
+                net.users.append(user)
+                net.cut |= chunk.width != self.module.wires[chunk.wire].width
+
+    def _use_body(self, body: list[Assignment | Switch], target: str, times: int) -> None:
+        for item in body:
+            if isinstance(item, Assignment):
+                self._use(item.value, target)
+                if times > 1 and len(item.target) + len(item.value) > 2:
+                    self._cut(item.value)
+                continue
+            at = 0
+            for chunk in item.on:
+                wanted = [
+                    pattern[len(pattern) - at - chunk.width : len(pattern) - at]
+                    for patterns, _ in item.cases
+                    for pattern in patterns
+                ]
+                asked = sum(word.strip("-") != "" for word in wanted)
+                self._use((chunk,), target, times * asked)
+                if chunk.width > 1 and any(0 < word.count("-") < chunk.width for word in wanted):
+                    self._cut((chunk,))
+                at += chunk.width
+            for _, inside in item.cases:
+                self._use_body(inside, target, times)
+
+    def _cut(self, bits: Bits) -> None:
+        for chunk in bits:
+            if chunk.wire in self.nets:
+                self.nets[chunk.wire].cut = True
+
+    def _clocked(self, target: str) -> bool:
+        """Whether a process only says what a register becomes."""
+        return target in self._next
+
+    @property
+    def _next(self) -> dict[str, Cell]:
+        """Registers by the wire without a name that says what they become."""
+        if not hasattr(self, "_next_of"):
+            counted = Counter(
+                chunk.wire for bits in values(self.module, self._is_output) for chunk in bits
+            )
+            self._next_of = {
+                bits[0].wire: cell
+                for cell in self.module.cells
+                if cell.kind in _CLOCKED
+                and len(bits := cell.ports["D"]) == 1
+                and bits[0].wire in self.processes
+                and bits[0].wire not in self.called
+                and counted[bits[0].wire] == 1
+                and bits[0].width == self.module.wires[bits[0].wire].width
+            }
+        return self._next_of
+
+    # names and expressions
+
+    def _name(self, wire: str) -> str:
+        """Return what a wire is called."""
+        if wire not in self.called:
+            self.called[wire] = self.names.give(self._wanted(wire))
+        return self.called[wire]
+
+    def _wanted(self, wire: str) -> str:
+        """Return what a wire without a name is called: after an alias, else after the signal that it is for."""
+        net = self.nets[wire]
+        aliases = [
+            self.called[target[0].wire]
+            for target, bits in self.module.connections
+            if len(bits) == 1 and target and bits[0].wire == wire and target[0].wire in self.called
+        ]
+        if aliases:
+            return f"{aliases[0]}_word"
+        kind = net.driver.kind if isinstance(net.driver, Cell) else ""
+        return f"{self._for(wire, {wire})}_{_CALLED.get(kind, 'value')}"
+
+    def _for(self, wire: str, seen: set[str]) -> str:
+        """Return what the signal is called that a wire without a name is for."""
+        users = [user for user in self.nets[wire].users if user not in seen]
+        for user in users:
+            if user in self.called:
+                return self.called[user]
+        for user in users:
+            if user in self.nets:
+                seen.add(user)
+                return self._for(user, seen)
+        return plain(next((user for user in users if user.startswith("\\")), "logic"))
+
+    def _refer(self, chunk: Chunk) -> str:
+        """Return how bits of a wire are written, what computes them in parentheses where they have no name."""
+        wire = chunk.wire
+        width = self.module.wires[wire].width
+        if chunk.width == width and wire not in self.called:
+            if wire in self.inside or self._try_inside(wire):
+                return self.inside[wire]
+        name = self._name(wire)
+        if chunk.width == width:
+            return name
+        if chunk.width == 1:
+            return f"{name}[{chunk.low}]"
+        return f"{name}[{chunk.low + chunk.width - 1}:{chunk.low}]"
+
+    def _try_inside(self, wire: str) -> bool:
+        net = self.nets[wire]
+        cell = net.driver
+        if net.cut or not isinstance(cell, Cell) or cell.kind not in _INSIDE:
+            return False
+        if net.uses > 1 and not (net.uses <= 8 and self._short(cell)):
+            return False
+        text = operation(cell, self._refer)
+        if (len(text) > _LONGEST and net.uses > 1) or len(text) > 2 * _LONGEST:
+            return False
+        whole = text.lstrip("~").replace("'", "").replace("_", "").isalnum()
+        self.inside[wire] = text if whole else f"({text})"
+        return True
+
+    def _short(self, cell: Cell) -> bool:
+        """Whether a cell may be written as often as it is used: one operation on what has a name."""
+        inputs = [b for port, bits in cell.ports.items() if port not in _OUTPUTS for b in bits]
+        return len(inputs) <= 2 and all(
+            not c.wire
+            or c.wire in self.called
+            or (c.wire in self.inside and len(self.inside[c.wire]) < 24)
+            for c in inputs
+        )
+
+    def _value(self, bits: Bits) -> str:
+        """Return a value as it stands alone."""
+        return bare(value(bits, self._refer))
+
+    # the text
+
+    def text(self, called: str) -> str:
+        """Return the module."""
+        for cell in self.module.cells:
+            self._cell(cell)
+        for target, process in self.processes.items():
+            if not self._clocked(target):
+                self._process(target, process)
+        for target, bits in self.module.connections:
+            if target:
+                self.body.append(f"assign {self._value(target)} = {self._value(bits)};")
+        self._operations()
+        lines = [f"{self._source(self.module.attributes, '')}module {called} ("]
+        ports = [wire for wire in self.module.wires.values() if wire.port and wire.width]
+        lines.append(",\n".join(f"  {self._port(wire.name)}" for wire in ports))
+        lines.append(");")
+        lines += [f"  {line}" for line in self._wires()]
+        lines += [f"  {line}" for line in self.declared]
+        lines += [f"  {line}" for line in self.body]
+        for edge, block in self.blocks.items():
+            lines += ["", f"  always @({edge}) begin", *(f"    {line}" for line in block), "  end"]
+        lines.append("endmodule")
+        return "\n".join(lines).replace(" \n", "\n") + "\n"
+
+    def _source(self, attributes: Mapping[str, str], end: str = " ") -> str:
+        """Return the attributes of something as they stand before it."""
+        found = []
+        for name, text in attributes.items():
+            if name == "src":
+                where = self.place(text) if self.place else None
+                found += [f'src = "{where}"'] if where else []
+            elif name in ("keep", "ram_style"):
+                found.append(f'{name} = "{text}"' if name == "ram_style" else f"{name} = 1")
+        return f"(* {', '.join(found)} *){end or chr(10)}" if found else ""
+
+    def _shape(self, wire: str) -> str:
+        width = self.module.wires[wire].width
+        return f"[{width - 1}:0] " if width > 1 else ""
+
+    def _start(self, wire: str) -> str:
+        init = self.module.wires[wire].attributes.get("init", "").partition("'")[2]
+        return f" = {constant(init)}" if init and wire in self.registers else ""
+
+    def _port(self, wire: str) -> str:
+        found = self.module.wires[wire]
+        kind = "reg " if wire in self.registers else "wire "
+        text = f"{found.port} {kind}{self._shape(wire)}{self.called[wire]}{self._start(wire)}"
+        return self._source(found.attributes) + text
+
+    def _wires(self) -> Iterator[str]:
+        for name, wire in self.module.wires.items():
+            if wire.port or name not in self.called or not wire.width:
+                continue
+            kind = "reg" if name in self.registers else "wire"
+            text = f"{kind} {self._shape(name)}{self.called[name]}{self._start(name)};"
+            yield self._source(wire.attributes) + text
+
+    def _operations(self) -> None:
+        """Assign those results of cells that have a name, which may name others."""
+        done: set[str] = set()
+        ready = False
+        while not ready:
+            ready = True
+            for cell in self.module.cells:
+                if not cell.kind.startswith("$") or "Y" not in cell.ports or cell.name in done:
+                    continue
+                bits = cell.ports["Y"]
+                if not bits or bits[0].wire not in self.called:
+                    continue
+                done.add(cell.name)
+                ready = False
+                self._assign(cell, bits)
+
+    def _assign(self, cell: Cell, bits: Bits) -> None:
+        target, width = self._value(bits), sum(chunk.width for chunk in bits)
+        text = operation(cell, self._refer)
+        have = max(width, sum(chunk.width for chunk in cell.ports["A"]))
+        if cell.kind == "$shift" and have > width:
+            wide = self.names.give(f"{target}_shifted")
+            self.declared.append(f"wire [{have - 1}:0] {wide};")
+            self.body.append(f"assign {wide} = {text};")
+            text = f"{wide}[{width - 1}:0]" if width > 1 else f"{wide}[0]"
+        self.body.append(f"assign {target} = {text};")
+
+    def _cell(self, cell: Cell) -> None:
+        """Write a cell that is no operation."""
+        if cell.kind in _CLOCKED:
+            self._register(cell)
+        elif cell.kind == "$memrd_v2":
+            self._read_port(cell)
+        elif cell.kind == "$memwr_v2":
+            self._write_port(cell)
+        elif cell.kind == "$meminit_v2":
+            self._memory(cell)
+        elif cell.kind.startswith("\\"):
+            self._instance(cell)
+        elif "Y" not in cell.ports or cell.kind in (
+            "$anyconst",
+            "$anyseq",
+            "$initstate",
+            "$tribuf",
+        ):
+            raise NotImplementedError(f"{cell.kind} has no place in a design's Verilog")
+
+    def _instance(self, cell: Cell) -> None:
+        kind = cell.kind.removeprefix("\\")
+        given = [f".{name}({_parameter(text)})" for name, text in cell.parameters.items()]
+        joined = [
+            f"    .{plain(name)}({self._value(bits)})" for name, bits in cell.ports.items() if bits
+        ]
+        parameters = f" #({', '.join(given)})" if given else ""
+        name = self.names.give(cell.name)
+        head = f"{self._source(cell.attributes)}{self.modules.get(kind, kind)}{parameters} {name} ("
+        self.body += [head, *(f"{line}," for line in joined[:-1]), *joined[-1:], ");"]
+
+    # registers
+
+    def _edge(self, cell: Cell, clock: str = "CLK") -> str:
+        up = cell.parameters["CLK_POLARITY"].endswith("1")
+        return f"{'posedge' if up else 'negedge'} {self._value(cell.ports[clock])}"
+
+    def _register(self, cell: Cell) -> None:
+        target = cell.ports["Q"]
+        if not target:
+            return
+        wire = target[0].wire
+        self.registers.add(wire)
+        name, edge, following = self._name(wire), self._edge(cell), cell.ports["D"]
+        if cell.kind == "$adff":
+            edge += f" or posedge {self._value(cell.ports['ARST'])}"
+        if following and following[0].wire in self._next:
+            process = self.processes[following[0].wire]
+            lines = list(self._statements(process.body, name, wire, following[0].wire))
+        else:
+            lines = [f"{name} <= {self._value(following)};"]
+        if cell.kind == "$adff":
+            start = constant(cell.parameters["ARST_VALUE"].partition("'")[2])
+            reset = self._value(cell.ports["ARST"])
+            lines = [f"if ({reset}) {name} <= {start};", "else begin", *_indented(lines), "end"]
+        self.blocks.setdefault(edge, []).extend(lines)
+
+    def _statements(
+        self, body: list[Assignment | Switch], name: str, wire: str, target: str
+    ) -> Iterator[str]:
+        """Yield what a register becomes, with the conditions of the source."""
+        for item in body:
+            if isinstance(item, Assignment):
+                at = 0
+                for chunk in item.target:
+                    bits = part(item.value, at, chunk.width)
+                    at += chunk.width
+                    if bits == (Chunk(wire, chunk.low, chunk.width),):
+                        if item is body[0]:
+                            continue  # it keeps what it has
+                    place = name + self._range(target, chunk)
+                    yield f"{place} <= {self._value(bits)};"
+                continue
+            yield from self._switch(item, name, wire, target)
+
+    def _range(self, wire: str, chunk: Chunk) -> str:
+        if chunk.width == self.module.wires[wire].width:
+            return ""
+        high = chunk.low + chunk.width - 1
+        return f"[{chunk.low}]" if chunk.width == 1 else f"[{high}:{chunk.low}]"
+
+    def _switch(self, item: Switch, name: str, wire: str, target: str) -> Iterator[str]:
+        bodies = [
+            (patterns, list(self._statements(inside, name, wire, target)))
+            for patterns, inside in item.cases
+        ]
+        while bodies and not bodies[-1][1]:
+            bodies.pop()
+        if not bodies:
+            return
+        plain_patterns = [p for patterns, _ in bodies for p in patterns]
+        distinct = len(set(plain_patterns)) == len(plain_patterns)
+        if distinct and len(plain_patterns) > 2 and not any("-" in p for p in plain_patterns):
+            if not bodies[-1][0] and not bodies[-1][1]:
+                bodies.pop()
+            if bodies[-1][0]:
+                bodies = [(patterns, lines) for patterns, lines in bodies if lines]
+            yield f"case ({self._value(item.on)})"
+            for patterns, lines in bodies:
+                label = ", ".join(map(constant, patterns)) or "default"
+                yield from _block(f"  {label}:", lines, "  ")
+            if bodies[-1][0]:
+                yield "  default: ;"
+            yield "endcase"
+            return
+        word = "if"
+        for patterns, lines in bodies:
+            condition = self._condition(item.on, patterns)
+            if condition is None:
+                continue
+            if condition == "":
+                head = "" if word == "if" else "else"
+                yield from (lines if not head else _block(head, lines))
+                return
+            yield from _block(f"{word} ({condition})", lines)
+            word = "else if"
+
+    def _condition(self, on: Bits, patterns: tuple[str, ...]) -> str | None:
+        """Return when a case is taken: "" for always, None for never."""
+        found = [matches(on, pattern, self._refer) for pattern in patterns]
+        found = [term if term is None else bare(term) for term in found]
+        if not patterns or "" in found:
+            return ""
+        terms = [term for term in found if term]
+        if not terms:
+            return None
+        return terms[0] if len(terms) == 1 else " || ".join(f"({term})" for term in terms)
+
+    # decisions
+
+    def _process(self, target: str, process: Process) -> None:
+        name = self._name(target)
+        for low, width in segments(process):
+            place = name + self._range(target, Chunk(target, low, width))
+            found = tree(process, low, width, partial(self._stage, name, width))
+            self.body.append(f"assign {place} = {self._tree(found, '    ')};")
+
+    def _tree(self, found: Tree, indent: str) -> str:
+        if not isinstance(found, Choice):
+            return self._value(found)
+        lines: list[str] = []
+        for patterns, inside in found.branches:
+            condition = self._condition(found.on, patterns)
+            if condition is None:
+                continue
+            text = self._leaf(inside, indent)
+            if condition == "":
+                return "".join((*lines, f"\n{indent}{text}")) if lines else text
+            lines.append(f"\n{indent}{condition} ? {text} :")
+        text = self._leaf(found.otherwise, indent)
+        return "".join((*lines, f"\n{indent}{text}")) if lines else text
+
+    def _leaf(self, found: Tree, indent: str) -> str:
+        if not isinstance(found, Choice):
+            return self._value(found)
+        return f"({self._tree(found, indent + '  ')})"
+
+    def _stage(self, name: str, width: int, found: Choice) -> Bits:
+        """Give a decision on which several branches of a later one fall back a wire of its own."""
+        wire = f"$stage{len(self.module.wires)}"
+        self.module.wires[wire] = Wire(wire, width, "", {})
+        self.called[wire] = self.names.give(f"{name}_before")
+        self.body.append(f"assign {self.called[wire]} = {self._tree(found, '    ')};")
+        return (Chunk(wire, 0, width),)
+
+    # memories
+
+    def _memory(self, cell: Cell) -> None:
+        name = self._memory_name(cell)
+        memory = self.module.memories[name]
+        shape = f"[{memory.width - 1}:0] " if memory.width > 1 else ""
+        attributes = self._source(memory.attributes)
+        self.declared += [attributes.rstrip()] if attributes else []
+        called = self.memories[name]
+        self.declared += [f"reg {shape}{called} [{memory.depth - 1}:0];", "initial begin"]
+        data = "".join(chunk.value for chunk in reversed(cell.ports["DATA"]))
+        for row in range(memory.depth):
+            end = len(data) - row * memory.width
+            word = int(data[end - memory.width : end], 2)
+            digits = -(-memory.width // 4)
+            self.declared.append(f"  {called}[{row}] = {memory.width}'h{word:0{digits}x};")
+        self.declared.append("end")
+
+    @staticmethod
+    def _memory_name(cell: Cell) -> str:
+        return cell.parameters["MEMID"].strip('"').replace("\\\\", "\\")
+
+    def _index(self, cell: Cell) -> str:
+        return self._value(cell.ports["ADDR"]) if cell.ports["ADDR"] else "0"
+
+    def _write_port(self, cell: Cell) -> None:
+        memory = self.memories[self._memory_name(cell)]
+        width = self.module.memories[self._memory_name(cell)].width
+        block = self.blocks.setdefault(self._edge(cell), [])
+        index = self._index(cell)
+        for low, count, enable in _enables(cell.ports["EN"]):
+            place = f"{memory}[{index}]"
+            if count < width:
+                place += f"[{low + count - 1}:{low}]" if count > 1 else f"[{low}]"
+            text = f"{place} <= {self._value(part(cell.ports['DATA'], low, count))};"
+            condition = self._value((enable,))
+            if enable.wire or enable.value != "0":
+                block.append(text if condition == "1'd1" else f"if ({condition}) {text}")
+
+    def _read_port(self, cell: Cell) -> None:
+        target = cell.ports["DATA"]
+        if not target:
+            return
+        memory, index = self.memories[self._memory_name(cell)], self._index(cell)
+        name = self._name(target[0].wire)
+        if not cell.parameters["CLK_ENABLE"].endswith("1"):
+            self.body.append(f"assign {name} = {memory}[{index}];")
+            return
+        enable = self._value(cell.ports["EN"])
+        block = self.blocks.setdefault(self._edge(cell), [])
+        seen = cell.parameters["TRANSPARENCY_MASK"].partition("'")[2]
+        if "1" in seen and "0" not in seen and enable == "1'd1" and cell.ports["ADDR"]:
+            # as every synthesiser knows a memory that shows what is just being written
+            width = sum(chunk.width for chunk in cell.ports["ADDR"])
+            place = self.names.give(f"{name}_address")
+            self.declared.append(f"reg {f'[{width - 1}:0] ' if width > 1 else ''}{place};")
+            block.append(f"{place} <= {index};")
+            self.body.append(f"assign {name} = {memory}[{place}];")
+            return
+        self.registers.add(target[0].wire)
+        lines = [f"{name} <= {memory}[{index}];"]
+        lines += self._passed(cell, seen[::-1], name, index)
+        block += lines if enable == "1'd1" else _block(f"if ({enable})", lines)
+
+    def _passed(self, cell: Cell, seen: str, name: str, index: str) -> Iterator[str]:
+        """Yield what puts words that are just being written in place of those that are read."""
+        for other in self.module.cells:
+            if other.kind != "$memwr_v2" or self._memory_name(other) != self._memory_name(cell):
+                continue
+            number = int(other.parameters["PORTID"].rpartition("'")[2], 10)
+            if number >= len(seen) or seen[number] != "1":
+                continue
+            width = sum(chunk.width for chunk in other.ports["DATA"])
+            same = f"{self._index(other)} == {index}" if other.ports["ADDR"] else "1'd1"
+            for low, count, enable in _enables(other.ports["EN"]):
+                place = name
+                if count < width:
+                    place += f"[{low + count - 1}:{low}]" if count > 1 else f"[{low}]"
+                data = self._value(part(other.ports["DATA"], low, count))
+                yield f"if ({self._value((enable,))} && {same}) {place} <= {data};"
+
+
+def _enables(bits: Bits) -> Iterator[tuple[int, int, Chunk]]:
+    """Yield the runs of bits with one enable: the lowest of them, how many, the enable."""
+    singles = [
+        Chunk(chunk.wire, chunk.low + k if chunk.wire else 0, 1, chunk.value[::-1][k : k + 1])
+        for chunk in bits
+        for k in range(chunk.width)
+    ]
+    low = 0
+    for k in range(1, len(singles) + 1):
+        if k == len(singles) or singles[k] != singles[low]:
+            yield low, k - low, singles[low]
+            low = k
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _block(head: str, lines: list[str], indent: str = "") -> list[str]:
+    """Return statements under a condition or a label."""
+    if not lines:
+        return [f"{head} ;"] if head.endswith(":") else [f"{head} begin end"]
+    if len(lines) == 1 and not lines[0].startswith("if "):  # whose `else` would be another's
+        return [f"{head} {lines[0]}"]
+    return [f"{head} begin", *(f"{indent}  {line}" for line in lines), f"{indent}end"]
+
+
+def _parameter(text: str) -> str:
+    """Return a parameter's value as Verilog has it."""
+    width, quote, bits = text.partition("'")
+    return f"{width}'b{bits}" if quote and width.isdigit() else text

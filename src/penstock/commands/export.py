@@ -1,0 +1,77 @@
+"""`penstock export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, parameters
+from penstock.options import Once
+from penstock.state import State
+
+__all__ = ["COMMANDS"]
+
+#: a run is recorded, so the options are those of the command that runs
+_AS = "simulate"
+
+
+@click.pass_obj
+def _export(state: State, **values: Any) -> None:
+    """Write a kernel's hardware as a core for other projects, with a bench that needs no Python.
+
+    Verilog under one name, registers in SystemRDL, a driver in C, vectors of a run on the data of --data
+    (random ones without), waves and constraints.
+    """
+    rest = state.begin("export", values, options=_AS)
+    from penstock.commands.job import Job
+    from penstock.export.exporter import checked, exported, recorded
+    from penstock.output import write_folder
+
+    folder, ip, targets = Path(rest["out"]), rest["ip"], rest["flows"]
+    checked(folder, ip, targets)
+    job = Job.begin(state, _AS).opened()
+    design = job.compile()
+    job.warn()
+    with state.steps.step("recording a run"):
+        bench = recorded(design, job.given)
+    with state.steps.step("writing the core"):
+        files = exported(design, ip, targets, bench)
+    write_folder(folder, files)
+    state.record.folder = str(folder)
+    state.record.files = {name: len(data) for name, data in files.items() if "/html/" not in name}
+    state.show(job.engine.sections(state.record))
+
+
+def _own() -> list[click.Parameter]:
+    return [
+        Once(
+            ("--ip",),
+            required=True,
+            metavar="NAME",
+            help="What the core is called: a lower-case letter, then up to 30 of a to z, 0 to 9 and _.",
+        ),
+        click.Option(
+            ("--for", "flows"),
+            multiple=True,
+            metavar="FLOW",
+            help="What it is for besides plain, which is always in: fusesoc, litex, vivado. Repeatable.",
+        ),
+        Once(
+            ("--out",),
+            required=True,
+            metavar="DIR",
+            help="Folder for the core; made whole or not at all.",
+        ),
+    ]
+
+
+COMMANDS = (
+    click.Command(
+        "export",
+        callback=_export,
+        params=parameters(_AS, KERNEL, DATA, PLAN, OUTPUT, _own),
+        help=_export.__doc__,
+    ),
+)

@@ -1,0 +1,177 @@
+"""What an export is made of, and the run that its bench replays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.dsl.core.diagnostics import Span, error
+from penstock.engines.workload import Given
+from penstock.models.memory import FixedLatency, Memory
+from penstock.output import check_folder, earlier, write_folder
+from penstock.saved import sealed
+
+from .bench import Bench, bench_of
+from .core import core_of
+from .flows import PLAIN, rendered, selected
+from .names import check_ip
+from .registers import described
+from .regtools import check_peakrdl, register_files
+
+if TYPE_CHECKING:
+    from penstock.engines.design import Design
+    from penstock.engines.workload import Workload
+
+__all__ = ["DEFAULT_DATA", "Mismatch", "checked", "export", "exported", "recorded"]
+
+#: rows, or operations, of the run that the bench replays where no data are given
+_ROWS = 24
+DEFAULT_DATA = f"random:rows={_ROWS}"
+#: templates of every export, by the path of what they make
+_FILES = {
+    "regs/{ip}.rdl": "rdl",
+    "sw/{ip}.h": "header",
+    "sw/{ip}.c": "driver",
+    "constraints/{ip}.sdc": "sdc",
+    "constraints/{ip}.xdc": "sdc",
+    "README.md": "readme",
+}
+#: bytes that a bench's memories and vectors may have
+_MOST = 1 << 26
+
+
+class Mismatch(AssertionError):
+    """Hardware and models do not agree: a defect of Penstock's, of which no vectors are made."""
+
+
+def checked(folder: str | Path, ip: str, targets: Sequence[str]) -> None:
+    """Raise what `export` would raise because of the name, the flows or the folder."""
+    check_ip(ip)
+    selected(tuple(targets))
+    check_peakrdl()
+    check_folder(folder, earlier(folder))
+
+
+def export(
+    design: Design,
+    folder: str | Path,
+    *,
+    ip: str,
+    targets: Sequence[str] = (),
+    data: Any = None,
+    **options: Any,
+) -> Path:
+    """Write a design as a core named `ip` into `folder`; return it.
+
+    Parameters: `targets`: the flows beside `plain`; `data`: what the vectors are made of, as `Design.run` takes it (a
+    seed's otherwise); `options`: the engine's own.
+
+    The folder appears whole or not at all; an earlier export in it is replaced. Raises KernelError (E832) for a
+    name that cannot be one, OptionError for an unknown flow, OutputError for a folder that holds anything else.
+    """
+    checked(folder, ip, targets)
+    given = design.opened(Given(data, data, options=options))
+    return write_folder(folder, exported(design, ip, targets, recorded(design, given)))
+
+
+def recorded(design: Design, given: Given) -> Bench:
+    """Return the vectors of a run, which is carried out in simulation and must agree with both models.
+
+    Memory has the design's timing where that is a fixed latency, else one of 20 cycles. Raises Mismatch,
+    KernelError (E833) where the vectors would be too large.
+    """
+    from penstock.outcome import differences
+    from penstock.run import golden, hardware, model
+    from penstock.sim.recorder import Recorder
+
+    given = _with_data(design, given)
+    workload = design.held(given)
+    _check_size(workload)
+    memory, timings = _timings(design)
+    with Recorder(design.machine("rtl", workload.memory_bytes(), memory)) as machine:
+        run = hardware("rtl", workload, machine)
+        bench = bench_of(machine, design.bus_ports, timings)
+    expected, predicted = golden(workload), model(workload, memory)
+    wrong = differences(expected, run)
+    if not expected.errors and predicted.cycles is not None and predicted.cycles != run.cycles:
+        wrong.append(f"cycles: model {predicted.cycles}, RTL {run.cycles}")
+    if wrong:
+        raise Mismatch("; ".join(wrong))
+    return bench
+
+
+def _with_data(design: Design, given: Given) -> Given:
+    from penstock.discovery import engine_named
+
+    if given.data is not None:
+        return given
+    if engine_named(design.engine_name).data_optional:
+        return given if given.rows else replace(given, rows=_ROWS)
+    return design.opened(replace(given, data=DEFAULT_DATA, source=DEFAULT_DATA))
+
+
+def _check_size(workload: Workload) -> None:
+    if (size := workload.memory_bytes()) > _MOST:
+        what = f"the bench would hold {size >> 20} MB of memory, and {_MOST >> 20} MB are the most"
+        raise error(
+            "E833", what, Span.whole("--data"), hint="give fewer rows; they are for the bench alone"
+        )
+
+
+def _timings(design: Design) -> tuple[Memory, dict[str, FixedLatency]]:
+    """Return the memory of the recorded run, and the timing of each port."""
+    memory: Memory = design.memory
+    if not isinstance(memory, FixedLatency):
+        memory = FixedLatency(20, 8)
+    found = design.memories(memory)
+    names = [f"m{k}" for k in range(len(design.bus_ports))]
+    timings = {name: found.get(name, FixedLatency()) for name in names}
+    assert all(isinstance(timing, FixedLatency) for timing in timings.values())
+    return memory, timings  # type: ignore[return-value]
+
+
+def exported(design: Design, ip: str, targets: Sequence[str], bench: Bench) -> dict[str, bytes]:
+    """Return the files of an export, by their path in the folder."""
+    from importlib.metadata import version
+
+    core = core_of(design, ip)
+    sources = [f"rtl/{name}.v" for name in (*core.modules, ip)]
+    context: dict[str, Any] = {
+        "ip": ip,
+        "design": design,
+        "core": core.name,
+        "ports": core.ports,
+        "bench": bench,
+        "sources": sources,
+        "vectors": [f"tb/vectors/{name}" for name in bench.files()],
+        "period_ns": 1000 / design.target.clock_mhz,
+        "starts": bench.starts,
+        "compared": bench.compared,
+        "version": version("penstock"),
+        "core_version": version("penstock").partition("+")[0].partition(".dev")[0],
+        **described(design.registers),
+    }
+    files = {f"rtl/{name}.v": text.encode() for name, text in core.modules.items()}
+    files[f"rtl/{ip}.v"] = rendered("wrapper", context)
+    files["filelist.f"] = "".join(f"{name}\n" for name in sources).encode()
+    files[f"tb/{ip}_tb.v"] = rendered("bench", context)
+    files |= {f"tb/vectors/{name}": data for name, data in bench.files().items()}
+    for path, template in _FILES.items():
+        files[path.format(ip=ip)] = rendered(template, context)
+    files |= register_files(ip, files[f"regs/{ip}.rdl"])
+    for name, flow in selected(tuple(targets)).items():
+        files[flow.path.format(ip=ip)] = flow.render({**context, "flow": name})
+    return sealed(_manifest(design, ip, targets, bench), files)
+
+
+def _manifest(design: Design, ip: str, targets: Sequence[str], bench: Bench) -> dict[str, Any]:
+    """Return what `manifest.json` says beside the digests of the files."""
+    return {
+        "export": {"ip": ip, "for": [PLAIN, *selected(tuple(targets))]},
+        "design": design.describe(),
+        "register_map": design.registers.to_json(),
+        "ports": [asdict(port) for port in bench.ports],
+        "recorded": {"starts": bench.starts, "bytes": bench.compared, "cycles": bench.cycles},
+    }

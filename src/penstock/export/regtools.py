@@ -1,0 +1,57 @@
+"""What PeakRDL makes of a description of registers. It runs as a program: a part of it is under the GPL."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from penstock.dsl.core.diagnostics import Span, error
+
+__all__ = ["check_peakrdl", "register_files"]
+
+#: exporters by the file or folder that they make
+_MADE = {"html": "html", "{ip}_regs.h": "c-header", "{ip}.xml": "ip-xact"}
+
+
+def _peakrdl() -> str | None:
+    """Return the program: beside this Python, else on the path."""
+    beside = shutil.which("peakrdl", path=str(Path(sys.executable).parent))
+    return beside or shutil.which("peakrdl")
+
+
+def check_peakrdl() -> None:
+    """Raise KernelError (E834) unless PeakRDL is installed."""
+    if _peakrdl() is None:
+        hint = 'pip install "penstock[ip]"'
+        raise error("E834", "peakrdl is not installed", Span.whole("penstock export"), hint=hint)
+
+
+def register_files(ip: str, description: bytes) -> dict[str, bytes]:
+    """Return page, C header and IP-XACT of a description, in the folder `regs`. Raises KernelError (E834)."""
+    check_peakrdl()
+    with tempfile.TemporaryDirectory(prefix="penstock-") as name:
+        folder = Path(name)
+        (folder / f"{ip}.rdl").write_bytes(description)
+        with ThreadPoolExecutor(len(_MADE)) as pool:
+            list(pool.map(lambda made: _run(folder, ip, *made), _MADE.items()))
+        (folder / f"{ip}.rdl").unlink()
+        return {
+            f"regs/{path.relative_to(folder).as_posix()}": path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+
+
+def _run(folder: Path, ip: str, output: str, kind: str) -> None:
+    command = [str(_peakrdl()), kind, f"{ip}.rdl", "-o", output.format(ip=ip)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        what = f"peakrdl {kind} failed: {said[-1] if said else f'exit code {done.returncode}'}"
+        raise error(
+            "E834", what, Span.whole("penstock export"), hint='pip install -U "penstock[ip]"'
+        )

