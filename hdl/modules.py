@@ -76,10 +76,13 @@ class Submodules:
 
 
 class ModuleLibrary:
-    """The modules of one design. `styles`: what synthesis is told of its memories, by (depth, width)."""
+    """The modules of one design. `styles`: what synthesis is told of its memories, by (depth, width); `sources`: places in the source are kept."""
 
-    def __init__(self, styles: Mapping[tuple[int, int], str] | None = None) -> None:
+    def __init__(
+        self, styles: Mapping[tuple[int, int], str] | None = None, *, sources: bool = False
+    ) -> None:
         self.styles = styles or {}
+        self._sources = sources
         self._texts: dict[str, str] = {}
         self._unseen: set[str] = set()
         self._ports: dict[str, dict[str, tuple[bool, int]]] = {}
@@ -94,7 +97,7 @@ class ModuleLibrary:
             port: (is_input, len(value)) for port, (value, is_input) in ports.items()
         }
         self._texts[name] = rtlil.convert(
-            component, name=name, ports=directed_ports(component), emit_src=False
+            component, name=name, ports=directed_ports(component), emit_src=self._sources
         )
         if getattr(component, "collisions_unseen", False):
             self._unseen.add(name)

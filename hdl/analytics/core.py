@@ -93,7 +93,7 @@ class Core(wiring.Component):
             if b.home == "core"
         }
         self._pulses()
-        self.loops = [Loops(m, op, plan, self.go(op), f"op{n}") for n, op in enumerate(plan.ops)]
+        self.loops = [Loops(m, op, plan, self.go(op), op.name) for op in plan.ops]
         control = self._control("core")
         datapath = Datapath(m, self.library, plan, "core", control, self._source)
         datapath.write_back(self.stores)
@@ -177,7 +177,7 @@ class Core(wiring.Component):
                 enable = delay(
                     loops.complete, result_delay(op, plan.format, plan.lanes, plan.threads)
                 )
-                place = Destination(self.m, op, plan, enable, f"result{n}")
+                place = Destination(self.m, op, plan, enable, f"{op.name}_result")
                 if op.dest == plan.score:
                     self.score_write = enable
                 control.write[n] = Write(enable, place.address, place.lane)
@@ -191,7 +191,7 @@ class Core(wiring.Component):
         full = Const((1 << lanes) - 1, lanes)
         keep: Value = full
         if op.lane_reduce and op.columns % lanes:
-            edge = Signal(name=f"op{n}_edge")
+            edge = Signal(name=f"{op.name}_edge")
             self.m.d.comb += edge.eq(loops.active & loops.last_col)
             keep = Mux(delay(edge, cycles), Const((1 << op.columns % lanes) - 1, lanes), full)
         control.valid[reduction] = control.valid.get(reduction, Const(0)) | active

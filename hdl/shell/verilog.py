@@ -27,7 +27,7 @@ def to_modules(
     name=TOP,
     library: ModuleLibrary | None = None,
     names: Callable[[Iterable[str]], Mapping[str, str]] | None = None,
-    place: Callable[[str], str | None] | None = None,
+    place: Callable[[str, str], str | None] | None = None,
 ) -> list[Text]:
     """Return the modules of a component's Verilog, the used before their users; `names` and `place` as `hdl.verilog.written` takes them."""
     with _collector_off():

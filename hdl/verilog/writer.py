@@ -35,6 +35,8 @@ _CALLED = {
     "$reduce_xor": "parity", "$shl": "shifted", "$shr": "shifted", "$sshr": "shifted", "$shift": "part",
     "$divfloor": "quotient", "$modfloor": "remainder", "$dff": "register", "$adff": "register", "$memrd_v2": "word",
 }  # fmt: skip
+#: see `written`
+Place = Callable[[str, str], str | None]
 _OUTPUTS = {"Y", "Q", "DATA"}
 _CLOCKED = ("$dff", "$adff")
 
@@ -51,12 +53,12 @@ class Text:
 def written(
     rtlil: str,
     names: Callable[[Iterable[str]], Mapping[str, str]] | None = None,
-    place: Callable[[str], str | None] | None = None,
+    place: Place | None = None,
 ) -> Iterator[Text]:
     """Yield the modules of a text.
 
     Parameters: `names`: gives what each module is called, by its name (a plain form of it without); `place`: gives the
-    text of the attribute `src` for a place in the source, None for none (without it there are none).
+    text of the attribute `src`, None for none, by what something is called and its place in the source (without it there are none).
     """
     modules = list(parse(rtlil))
     own = [module.name for module in modules]
@@ -88,7 +90,7 @@ class _Writer:
         self,
         module: Module,
         modules: Mapping[str, str],
-        place: Callable[[str], str | None] | None,
+        place: Place | None,
     ) -> None:
         self.module, self.modules, self.place = module, modules, place
         self.names = Names()
@@ -300,7 +302,7 @@ class _Writer:
             if target:
                 self.body.append(f"assign {self._value(target)} = {self._value(bits)};")
         self._operations()
-        lines = [f"{self._source(self.module.attributes, '')}module {called} ("]
+        lines = [f"{self._source('', self.module.attributes, '')}module {called} ("]
         ports = [wire for wire in self.module.wires.values() if wire.port and wire.width]
         lines.append(",\n".join(f"  {self._port(wire.name)}" for wire in ports))
         lines.append(");")
@@ -312,15 +314,15 @@ class _Writer:
         lines.append("endmodule")
         return "\n".join(lines).replace(" \n", "\n") + "\n"
 
-    def _source(self, attributes: Mapping[str, str], end: str = " ") -> str:
-        """Return the attributes of something as they stand before it."""
+    def _source(self, name: str, attributes: Mapping[str, str], end: str = " ") -> str:
+        """Return the attributes of what is called `name`, as they stand before it."""
         found = []
-        for name, text in attributes.items():
-            if name == "src":
-                where = self.place(text) if self.place else None
+        for kind, text in attributes.items():
+            if kind == "src":
+                where = self.place(name, text) if self.place else None
                 found += [f'src = "{where}"'] if where else []
-            elif name in ("keep", "ram_style"):
-                found.append(f'{name} = "{text}"' if name == "ram_style" else f"{name} = 1")
+            elif kind in ("keep", "ram_style"):
+                found.append(f'{kind} = "{text}"' if kind == "ram_style" else f"{kind} = 1")
         return f"(* {', '.join(found)} *){end or chr(10)}" if found else ""
 
     def _shape(self, wire: str) -> str:
@@ -335,7 +337,7 @@ class _Writer:
         found = self.module.wires[wire]
         kind = "reg " if wire in self.registers else "wire "
         text = f"{found.port} {kind}{self._shape(wire)}{self.called[wire]}{self._start(wire)}"
-        return self._source(found.attributes) + text
+        return self._source(self.called[wire], found.attributes) + text
 
     def _wires(self) -> Iterator[str]:
         for name, wire in self.module.wires.items():
@@ -343,7 +345,7 @@ class _Writer:
                 continue
             kind = "reg" if name in self.registers else "wire"
             text = f"{kind} {self._shape(name)}{self.called[name]}{self._start(name)};"
-            yield self._source(wire.attributes) + text
+            yield self._source(self.called[name], wire.attributes) + text
 
     def _operations(self) -> None:
         """Assign those results of cells that have a name, which may name others."""
@@ -400,7 +402,7 @@ class _Writer:
         ]
         parameters = f" #({', '.join(given)})" if given else ""
         name = self.names.give(cell.name)
-        head = f"{self._source(cell.attributes)}{self.modules.get(kind, kind)}{parameters} {name} ("
+        head = f"{self._source(cell.name, cell.attributes)}{self.modules.get(kind, kind)}{parameters} {name} ("
         self.body += [head, *(f"{line}," for line in joined[:-1]), *joined[-1:], ");"]
 
     # registers
@@ -543,7 +545,7 @@ class _Writer:
         name = self._memory_name(cell)
         memory = self.module.memories[name]
         shape = f"[{memory.width - 1}:0] " if memory.width > 1 else ""
-        attributes = self._source(memory.attributes)
+        attributes = self._source(name, memory.attributes)
         self.declared += [attributes.rstrip()] if attributes else []
         called = self.memories[name]
         self.declared += [f"reg {shape}{called} [{memory.depth - 1}:0];", "initial begin"]

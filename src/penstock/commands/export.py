@@ -37,7 +37,7 @@ def _export(state: State, **values: Any) -> None:
     with state.steps.step("recording a run"):
         bench = recorded(design, job.given)
     with state.steps.step("writing the core"):
-        files = exported(design, ip, targets, bench)
+        files = exported(design, ip, targets, bench, Path(job.kernel.file).name)
     write_folder(folder, files)
     state.record.folder = str(folder)
     state.record.files = {name: len(data) for name, data in files.items() if "/html/" not in name}

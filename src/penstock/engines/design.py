@@ -147,6 +147,10 @@ class Design(hooks.Shown, ABC):
         """Return in words how the engine is built, for a line of a report."""
         return ""
 
+    def lines(self) -> Mapping[str, int]:
+        """Return lines of the kernel, by what the names of the signals begin with that carry them out."""
+        return {}
+
     def on_board(self, board: Target) -> Design:
         """Return what is built for a board. Raises KernelError where the board cannot run it."""
         return self

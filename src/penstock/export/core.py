@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .names import module_names
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
     from penstock.engines.design import Design
 
 __all__ = ["Core", "Port", "core_of"]
+
+_MEMBER = re.compile(r"(aw|w|b|ar|r)[a-z]+")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,23 @@ class Port:
         return self.name in ("aclk", "aresetn")
 
     @property
+    def bus(self) -> str:
+        """The bus that it is of in a module of Python: "control", "m0" …; "" for none."""
+        prefix = self.name.rpartition("_")[0]
+        return {"s_axil": "control"}.get(prefix, prefix.removesuffix("_axi"))
+
+    @property
+    def channel(self) -> str:
+        """The channel of its bus, "" for none."""
+        found = _MEMBER.fullmatch(self.name.rpartition("_")[2]) if self.bus else None
+        return found[1] if found else ""
+
+    @property
+    def member(self) -> str:
+        """What it is in its channel."""
+        return self.name.rpartition("_")[2].removeprefix(self.channel)
+
+    @property
     def range(self) -> str:
         """As it stands before the name in Verilog."""
         return f"[{self.width - 1}:0] " if self.width > 1 else ""
@@ -36,27 +58,55 @@ class Port:
 @dataclass(frozen=True)
 class Core:
     """Modules by name, the used before their users; `name`: of the last one, the engine in its shell;
-    `ports`: of the wrapper around it."""
+    `ports`: of the wrapper around it; `lines`: places in the kernel that `src` of signals may name."""
 
     name: str
     modules: Mapping[str, str]
     ports: tuple[Port, ...]
+    lines: frozenset[str] = frozenset()
 
 
-def core_of(design: Design, ip: str) -> Core:
-    """Return the hardware of a design, all names of modules with the prefix `ip`."""
+def core_of(design: Design, ip: str, file: str) -> Core:
+    """Return the hardware of a design, all names of modules with the prefix `ip`; `file`: what the kernel's is called."""
+    from penstock.hdl.modules import ModuleLibrary
     from penstock.hdl.shell.shell import Shell
     from penstock.hdl.shell.verilog import TOP, to_modules
 
-    engine, library = design.hardware()
+    library = ModuleLibrary(design.ram_styles, sources=True)
+    engine = design.component(library)
     shell = Shell(engine, engine.register_map)
     ports = tuple(_ports(shell))
+    lines = {name: f"{file}:{line}" for name, line in design.lines().items()}
 
     def names(modules: Iterable[str]) -> Mapping[str, str]:
         return module_names(ip, modules, TOP)
 
-    modules = to_modules(shell, library=library, names=names)
-    return Core(f"{ip}_core", {module.called: module.text for module in modules}, ports)
+    def place(name: str, source: str) -> str | None:
+        for beginning, line in lines.items():
+            if name == beginning or name.startswith(f"{beginning}_"):
+                return line
+        return _relative(source)
+
+    modules = to_modules(shell, library=library, names=names, place=place)
+    texts = {module.called: module.text for module in modules}
+    return Core(f"{ip}_core", texts, ports, frozenset(lines.values()))
+
+
+def _relative(source: str) -> str | None:
+    """Return a place in the source below the folder that is imported; None where it is not an engine's."""
+    import penstock.hdl
+
+    path, _, line = source.rpartition(":")
+    root = Path(next(iter(penstock.hdl.__path__))).resolve().parent
+    where = Path(path).resolve()
+    if "amaranth" in where.parts:
+        return None
+    if where.is_relative_to(root):
+        return f"{where.relative_to(root).as_posix()}:{line}"
+    for folder in sys.path:
+        if folder and where.is_relative_to(Path(folder).resolve()):
+            return f"{where.relative_to(Path(folder).resolve()).as_posix()}:{line}"
+    return None
 
 
 def _ports(shell: Any) -> Iterable[Port]:

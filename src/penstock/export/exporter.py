@@ -14,11 +14,12 @@ from penstock.output import check_folder, earlier, write_folder
 from penstock.saved import sealed
 
 from .bench import Bench, bench_of
-from .core import core_of
+from .core import Port, core_of
 from .flows import PLAIN, rendered, selected
 from .names import check_ip
 from .registers import described
 from .regtools import check_peakrdl, register_files
+from .waves import waves_of
 
 if TYPE_CHECKING:
     from penstock.engines.design import Design
@@ -36,6 +37,8 @@ _FILES = {
     "sw/{ip}.c": "driver",
     "constraints/{ip}.sdc": "sdc",
     "constraints/{ip}.xdc": "sdc",
+    "waves/{ip}.gtkw": "gtkwave",
+    "waves/{ip}.sucl": "surfer",
     "README.md": "readme",
 }
 #: bytes that a bench's memories and vectors may have
@@ -132,11 +135,13 @@ def _timings(design: Design) -> tuple[Memory, dict[str, FixedLatency]]:
     return memory, timings  # type: ignore[return-value]
 
 
-def exported(design: Design, ip: str, targets: Sequence[str], bench: Bench) -> dict[str, bytes]:
-    """Return the files of an export, by their path in the folder."""
+def exported(
+    design: Design, ip: str, targets: Sequence[str], bench: Bench, file: str = ""
+) -> dict[str, bytes]:
+    """Return the files of an export, by their path in the folder; `file`: what the kernel's is called."""
     from importlib.metadata import version
 
-    core = core_of(design, ip)
+    core = core_of(design, ip, file or design.name)
     sources = [f"rtl/{name}.v" for name in (*core.modules, ip)]
     context: dict[str, Any] = {
         "ip": ip,
@@ -146,6 +151,9 @@ def exported(design: Design, ip: str, targets: Sequence[str], bench: Bench) -> d
         "bench": bench,
         "sources": sources,
         "vectors": [f"tb/vectors/{name}" for name in bench.files()],
+        "class_name": "".join(word.capitalize() for word in ip.split("_")),
+        "widths": _widths(core.ports),
+        "waves": waves_of(ip, core),
         "period_ns": 1000 / design.target.clock_mhz,
         "starts": bench.starts,
         "compared": bench.compared,
@@ -164,6 +172,17 @@ def exported(design: Design, ip: str, targets: Sequence[str], bench: Bench) -> d
     for name, flow in selected(tuple(targets)).items():
         files[flow.path.format(ip=ip)] = flow.render({**context, "flow": name})
     return sealed(_manifest(design, ip, targets, bench), files)
+
+
+def _widths(ports: Sequence[Port]) -> dict[str, tuple[int, int]]:
+    """Return the bits of addresses and identifiers of each memory port."""
+    by_name = {port.name: port.width for port in ports}
+    found = {}
+    for name, width in by_name.items():
+        bus, _, member = name.partition("_axi_")
+        if member in ("araddr", "awaddr"):
+            found[bus] = (width, by_name[f"{bus}_axi_{member[:2]}id"])
+    return found
 
 
 def _manifest(design: Design, ip: str, targets: Sequence[str], bench: Bench) -> dict[str, Any]:

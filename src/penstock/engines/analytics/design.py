@@ -130,6 +130,9 @@ class AnalyticsDesign(Design):
             "run_values": self.run_values,
         }
 
+    def lines(self) -> Mapping[str, int]:
+        return {op.name: op.line for op in self.plan.ops if op.line}
+
     def images(self) -> dict[str, bytes]:
         return {"boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes()}
 
