@@ -115,7 +115,7 @@ def core(commanded: Commanded, tmp_path_factory: pytest.TempPathFactory) -> Path
         patch.chdir(folder)
         code, _, said = commanded(
             "export", "sums.py", "--data", "numbers:5,7,0x8000000000000000,11", "--ip", "adder",
-            "--for", "fusesoc", "--out", "adder",
+            "--for", "fusesoc", "--for", "litex", "--for", "vivado", "--out", "adder",
         )  # fmt: skip
     assert code == 0, said
     return folder / "adder"
@@ -145,6 +145,26 @@ def test_fusesoc(core: Path, tmp_path: Path) -> None:
     program = str(Path(sys.executable).with_name("fusesoc"))
     done = ran(program, "--cores-root", str(core), "run", "--target=sim", "adder", folder=tmp_path)
     assert done.returncode == 0 and "PASS adder: " in done.stdout, done.stdout + done.stderr
+
+
+def test_vivado(core: Path) -> None:
+    """The script of Vivado runs among stand-ins for its commands."""
+    text = 'proc unknown {args} { puts $args; return "x" }\nsource package.tcl\n'
+    command = ["tclsh"]
+    done = subprocess.run(command, cwd=core / "vivado", input=text, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("packaged adder\n"), done.stderr
+    for line in (core / "filelist.f").read_text().split():
+        assert f"read_verilog {core.resolve() / line}\n" in done.stdout
+
+
+def test_waves(core: Path) -> None:
+    """Every signal that the viewers are told of is one of the bench."""
+    bench = "".join(path.read_text() for path in (*core.glob("tb/*.v"), *core.glob("rtl/*.v")))
+    named = re.findall(
+        r"^variable_add (\S+)$", (core / "waves/adder.sucl").read_text(), re.MULTILINE
+    )
+    assert len(named) > 20
+    assert all(re.search(rf"\b{name.rpartition('.')[2]}\b", bench) for name in named)
 
 
 def test_names() -> None:
@@ -194,6 +214,31 @@ def test_examples(name: str, tmp_path: Path) -> None:
     file, options = EXAMPLES[name]
     design = compile(ROOT / "examples" / file, **options)
     check_core(design.export(tmp_path / name, ip=name), name)
+
+
+@pytest.mark.long
+def test_litex(core: Path, tmp_path: Path) -> None:
+    """Two cores in a design of LiteX, in Icarus."""
+    (tmp_path / "top.py").write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(core / 'litex')!r})\n"
+        "from adder import Adder\n"
+        "from litex.gen import LiteXModule\n"
+        "from litex.gen.fhdl import verilog\n"
+        "from migen import ClockDomain\n"
+        "class Top(LiteXModule):\n"
+        "    def __init__(self):\n"
+        "        self.clock_domains.cd_sys = ClockDomain()\n"
+        "        self.one, self.other = Adder(), Adder()\n"
+        "top = Top()\n"
+        "made = verilog.convert(top, ios={top.cd_sys.clk, top.cd_sys.rst}, name='top')\n"
+        "open('top.v', 'w').write(str(made))\n"
+    )
+    made = ran(sys.executable, "top.py", folder=tmp_path)
+    assert not made.returncode, made.stderr
+    sources = [str(core / line) for line in (core / "filelist.f").read_text().split()]
+    done = ran("iverilog", "-g2012", "-s", "top", "-o", "x", "top.v", *sources, folder=tmp_path)
+    assert not done.returncode, done.stderr
 
 
 @pytest.mark.long

@@ -60,7 +60,9 @@ def _lines(core: Core, inside: str) -> Iterator[Group]:
         for place, high, name in _DECLARED.findall(core.modules[module]):
             if place in core.lines:
                 lines.setdefault(place, []).append(Signal(f"{path}.{name}", int(high or 0) + 1))
-    for place in sorted(lines, key=lambda text: (text.rpartition(":")[0], int(text.rpartition(":")[2]))):
+    for place in sorted(
+        lines, key=lambda text: (text.rpartition(":")[0], int(text.rpartition(":")[2]))
+    ):
         yield Group(place, tuple(lines[place]))
 
 
