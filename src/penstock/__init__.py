@@ -97,5 +97,18 @@ def _predicted(scoring: Any, source: Any, backend: str | None, **options: Any) -
     return predict(scoring, source, backend, **options)
 
 
+def _exported(design: Any, folder: Any, **options: Any) -> Any:
+    from penstock.export import export
+
+    return export(design, folder, **options)
+
+
+def _optional(engine: str) -> bool:
+    from penstock.discovery import engine_named
+
+    return engine_named(engine).data_optional
+
+
 hooks.page, hooks.opened, hooks.predicted = _page, _opened, _predicted
+hooks.exported, hooks.optional = _exported, _optional
 plugins.RESERVED.update(_API, globals())  # a dialect's name would never be seen behind these

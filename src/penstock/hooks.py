@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Shown", "opened", "page", "predicted"]
+__all__ = ["Shown", "exported", "opened", "optional", "page", "predicted"]
 
 #: returns a design or a run as an HTML element
 page: Callable[[Any], str] = str
@@ -18,6 +18,10 @@ page: Callable[[Any], str] = str
 opened: Callable[[str, Any, Any], Any] = lambda engine, source, given: source
 #: returns the scores of a source's rows (`scoring.predict`)
 predicted: Callable[..., Any] = lambda scoring, source, backend, **options: None
+#: writes a design as a core for other projects (`export.export`)
+exported: Callable[..., Any] = lambda design, folder, **options: None
+#: returns whether an engine, by its name, runs without data that a user gives
+optional: Callable[[str], bool] = lambda engine: False
 
 
 class Shown:

@@ -266,9 +266,7 @@ class Design(hooks.Shown, ABC):
 
         Raises KernelError for a bad name (E832), too much data (E833) and without PeakRDL (E834); OptionError; OutputError.
         """
-        from penstock.export import export
-
-        return export(self, folder, ip=ip, targets=targets, data=data, **options)
+        return hooks.exported(self, folder, ip=ip, targets=targets, data=data, **options)
 
     def hardware(self) -> tuple[Any, ModuleLibrary]:
         """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock import hooks
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.workload import Given
 from penstock.models.memory import FixedLatency, Memory
@@ -106,11 +107,9 @@ def recorded(design: Design, given: Given) -> Bench:
 
 
 def _with_data(design: Design, given: Given) -> Given:
-    from penstock.discovery import engine_named
-
     if given.data is not None:
         return given
-    if engine_named(design.engine_name).data_optional:
+    if hooks.optional(design.engine_name):
         return given if given.rows else replace(given, rows=_ROWS)
     return design.opened(replace(given, data=DEFAULT_DATA, source=DEFAULT_DATA))
 
