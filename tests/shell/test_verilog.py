@@ -22,7 +22,7 @@ def test_text():
     text = make()
     assert text == make()
     head = text[text.index("module penstock (") :]
-    ports = set(re.findall(r"\w+", head[head.index("(") + 1 : head.index(")")]))
+    ports = set(re.findall(r"(\w+)(?: = \S+)?,?$", head[: head.index(");")], re.MULTILINE))
     expected = {"clk", "rst", "irq"} | {
         f"m{k}_axi_{name}" for k in range(2) for name in AXI4(data_bytes=8).members
     }
