@@ -18,8 +18,8 @@ __all__ = ["estimate"]
 
 #: the host's link and the memory's control
 DEVICE = Cost(round(DEVICE_LUT), 600)
-#: of a column of method `givens`: numbers that its lane holds, and what chooses among them; a column's sum takes no multiplier
-GIVENS_LANE = Cost(700, 330, -1)
+#: of a column of method `givens`: numbers that its lane holds, and what chooses among them (not synthesised, but for multipliers)
+GIVENS_LANE = Cost(700, 330)
 #: flip-flops, of those of units and parts: values wait beside pipelines (40,006 were synthesised of an engine of 9 columns on an ECP5)
 DELAYS = 1.84
 #: look-up tables, of those of units and parts: the same engine took 59,315, 2,596 of them in LUT RAM
@@ -49,7 +49,7 @@ def estimate(config: FitPlan, target: Target) -> Resources:
         ["int8"], float32
     ) + div  # the loader's
     if config.method is Method.GIVENS:
-        total += n * GIVENS_LANE
+        total += n * GIVENS_LANE + Cost(0, 0, -1)  # the number of rows is two of the entries
     times = Cost(
         mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9, False)], target.family)
     )  # float32 by byte
