@@ -160,7 +160,8 @@ def triangle(
         )
         if length <= tolerance or count >= most or np.linalg.cond(trial) > 1 / tolerance:
             factor = found[: len(kept), : len(kept)]
-            others[k] = np.linalg.solve(factor, along) if kept else along
+            alike = np.linalg.solve(factor, along) if kept else along
+            others[k] = np.asarray(alike, dtype=np.float64)
             continue
         found[: count + 1, count] = trial[:, -1]
         basis[:, len(kept)] = left / length

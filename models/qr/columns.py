@@ -168,8 +168,8 @@ class Solution:
 
 def initial_totals(columns: Columns, shifts: Sequence[int], offsets: Sequence[int]) -> Totals:
     """Return empty totals in these units."""
-    units = (np.array(of, dtype=np.int64) for of in (shifts, offsets))
-    return Totals(columns, *units, np.zeros((columns.factors,) * 2, dtype=np.int64))
+    one, other = (np.array(of, dtype=np.int64) for of in (shifts, offsets))
+    return Totals(columns, one, other, np.zeros((columns.factors,) * 2, dtype=np.int64))
 
 
 def add_rows(totals: Totals, rows: Integers) -> Totals:
