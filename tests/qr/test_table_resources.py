@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from amaranth.back import rtlil
@@ -68,6 +69,16 @@ def _held(text: str) -> Counter[tuple[int, int]]:
         (int(width), int(size))
         for width, size in re.findall(r"memory width (\d+) size (\d+)", text)
     )
+
+
+def test_as_packed() -> None:
+    """A whole device of the first engine's columns on an ECP5-85F, as nextpnr-ecp5 packed it (pages of 8 KiB)."""
+    names, limbs, *shape = ENGINES[0]
+    small = _plan(names, limbs, *shape)
+    walk = replace(small.walk, schema=replace(small.walk.schema, page_size=8192))
+    found = estimate(replace(small, walk=walk), boards()["ulx3s-85f"])
+    assert (found.dsp, found.bram) == (20, 81)
+    assert abs(found.lut / 18_927 - 1) < 0.15 and abs(found.ff / 11_375 - 1) < 0.25
 
 
 def test_limbs_take_their_place() -> None:
