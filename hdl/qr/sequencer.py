@@ -91,7 +91,8 @@ class Sequencer(wiring.Component):
         with m.Switch(self.step):
             for number, step in enumerate(_STEPS):
                 with m.Case(number):
-                    m.d.comb += waits.eq(Cat(timers[key] != 0 for key in step.after).any())
+                    if step.after:
+                        m.d.comb += waits.eq(Cat(timers[key] != 0 for key in step.after).any())
         return waits
 
     def _next(self, m, behind):
