@@ -13,9 +13,8 @@ from .program import BUS
 __all__ = ["memories", "resources_of"]
 
 #: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/pim_area.py`), and for one pair's registers, random
-#: bits and results. MX8's LUTs and flip-flops are estimated: as many LUTs to a generic cell beside multipliers as an
-#: earlier unit had, and the registers counted
-_UNIT = {"mx8": (22000, 5400, 32), "float16": (15976, 6310, 32)}
+#: bits and results
+_UNIT = {"mx8": (21323, 5298, 32), "float16": (15976, 6310, 32)}
 _PAIR = {"mx8": (6900, 5290, 0), "float16": (5360, 4580, 0)}
 #: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/pim.md)
 _CONTROL = (2400, 860, 0)
