@@ -177,7 +177,9 @@ class FitEngine(wiring.Component):
         for k in range(config.solvers):
             o, valid = getattr(core, f"o{k}"), getattr(core, f"o{k}_valid")
             solution = Signal(
-                data.StructLayout({"mask": n, "weights": 32 * n, "failed": int(self.givens)}),
+                data.StructLayout(
+                    {"mask": n, "weights": 32 * n} | ({"failed": 1} if self.givens else {})
+                ),
                 name=f"solution{k}",
             )
             m.d.comb += [solution.mask.eq(o.mask), solution.weights.eq(o.weights)]
@@ -199,7 +201,7 @@ class FitEngine(wiring.Component):
             bounds.ready_next.eq(over.bit_select(self.slot, 1)),
             job.mask.eq(solved[:n]),
             job.weights.as_value().eq(solved[n : 33 * n]),
-            job.failed.eq(solved[33 * n :].any()),
+            job.failed.eq(solved[33 * n] if self.givens else 0),
         ]
         with m.If(bounds.o.valid & bounds.o.ready):
             m.d.sync += [
