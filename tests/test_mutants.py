@@ -39,7 +39,8 @@ TESTS = """import time
 def test_long():  # takes more than --seconds of a collection
     from penstock.dsl.toy.lower import clipped
     assert clipped(2, 3) == 5
-    while time.process_time() < 1.5:
+    begun = time.process_time()
+    while time.process_time() < begun + 3:
         pass
 
 def test_sum():  # the first to import the module: executes its lines
@@ -190,6 +191,9 @@ def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     capfd.readouterr()
     tool.main(["table", *given])
     assert "| all | " in (text := capfd.readouterr().out) and text.count("MISSED  ") == 2
+    one = [m.key for m in every if (m.line, m.text) == (16, "(a - b)")]
+    tool.main(["run", *given, "--again", "caught", "--tests", "tests/test_toy.py::test_sum", *one])
+    assert told()[16, "(a - b)"]["tests"] == 1 and told()[16, "(a - b)"]["end"] == "caught"
 
 
 #: mutants of the newer module, and how they end

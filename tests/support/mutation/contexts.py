@@ -26,6 +26,7 @@ class Contexts:
         mine = shutil.copy(record / "combined", record / "reading")
         self.tree, self.data = tree, CoverageData(str(mine))
         self.data.read()
+        self.settings = [*map(str.strip, (record / "settings").read_text().splitlines())]
         lines = map(json.loads, (record / "tests.jsonl").read_text().splitlines())
         told = {line["test"]: line for line in lines}
         #: seconds of a processor, of those that pass; of those that were ended, so many times more
@@ -36,6 +37,10 @@ class Contexts:
         }
         #: how many mutants of a folder the tests of a file have caught
         self.catches: Counter[tuple[str, str]] = Counter()
+
+    def looked_at(self, module: str) -> bool:
+        """Return whether tests were collected for a module."""
+        return str(self.tree / module) in self.settings
 
     @cache  # noqa: B019
     def _lines(self, module: str) -> dict[int, set[str]]:

@@ -36,6 +36,8 @@ class Bench:
 
     def tried(self, mutant: Mutant) -> dict[str, object]:
         """Return how it ended: caught, MISSED or late, by which test, after how many seconds."""
+        if self.contexts and not self.contexts.looked_at(mutant.module):
+            return {"end": "late", "by": "its module is not collected", "seconds": 0.0}
         module = self.copy.tree / mutant.module
         source, times = module.read_text(), module.stat()
         found, how = [*self.given], "given"
