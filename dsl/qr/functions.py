@@ -47,7 +47,7 @@ GONE = {
     "bounds": f"leave bounds out, they follow from the target: {_KINDS}",
     "sums": f"leave sums out, they follow from the target: {_KINDS}",
     "blocks": "leave blocks out, and write target=slot(key): its refits read the changed keys alone",
-    "vectors": "leave vectors out: the planner chooses them for the target (--target, --board)",
+    "vectors": "leave vectors out: each method has one set of lanes, as wide as the windows",
 }
 
 

@@ -117,6 +117,8 @@ def operation(cell: Cell, refer: Refer) -> str:
         return f"{value(ports['S'], refer)} ? {chosen} : {other}"
     a, width = ports["A"], _width(ports["Y"])
     a_signed = _flag(cell, "A_SIGNED")
+    if kind.startswith("$reduce") and not _width(a):  # of no bits, all are 1 and none is
+        return constant(("1" if kind == "$reduce_and" else "0").zfill(width))
     if kind.startswith("$reduce") and len(a) == 1 and a[0].width == 1 and width == 1:
         return value(a, refer)
     if kind in UNARY:

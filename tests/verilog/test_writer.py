@@ -227,3 +227,28 @@ def test_random_modules(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(6, 200))
 def test_many_random_modules(seed: int, tmp_path: Path) -> None:
     check(seed, tmp_path)
+
+
+def test_values_without_bits() -> None:
+    """A signal of no bits may stand in every operation; no text has an empty concatenation."""
+    none, one = Signal(0, name="none"), Signal(name="one")
+    found = [
+        none.any(),
+        none.all(),
+        none.xor(),
+        none.bool(),
+        none == 0,
+        none < one,
+        Cat(none, one) + none,
+        ~none,
+        Mux(one, none, 1),
+    ]
+    m, outs = Module(), [Signal(2, name=f"o{k}") for k in range(len(found))]
+    for out, given in zip(outs, found, strict=True):
+        m.d.comb += out.eq(given)
+    with m.If(one):
+        m.d.sync += none.eq(none + one)
+    [*_, top] = written(rtlil.convert(m, ports=[one, *outs]))
+    assert "{}" not in top.text and "|)" not in top.text
+    lines = {line.strip() for line in top.text.splitlines()}
+    assert {"assign o0 = {1'd0, 1'd0};", "assign o1 = {1'd0, 1'd1};"} <= lines
