@@ -72,7 +72,8 @@ def _after(
         if all(found is before for _, found in branches):
             before = earlier
             continue
-        stand_in = otherwise = before
+        stand_in: Tree = before
+        otherwise: Tree = before
         kept: list[tuple[tuple[str, ...], Tree]] = []
         for patterns, found in branches:
             if not patterns:

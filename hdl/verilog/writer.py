@@ -142,9 +142,9 @@ class _Writer:
                 self.nets[target].driver = process
             times = len(segments(process)) if not self._clocked(target) else 1
             self._use_body(process.body, target, times)
-        for target, bits in self.module.connections:
-            if target:
-                self._use(bits, target[0].wire)
+        for connected, bits in self.module.connections:
+            if connected:
+                self._use(bits, connected[0].wire)
 
     @staticmethod
     def _is_output(cell: Cell, port: str) -> bool:
@@ -298,9 +298,9 @@ class _Writer:
         for target, process in self.processes.items():
             if not self._clocked(target):
                 self._process(target, process)
-        for target, bits in self.module.connections:
-            if target:
-                self.body.append(f"assign {self._value(target)} = {self._value(bits)};")
+        for connected, bits in self.module.connections:
+            if connected:
+                self.body.append(f"assign {self._value(connected)} = {self._value(bits)};")
         self._operations()
         lines = [f"{self._source('', self.module.attributes, '')}module {called} ("]
         ports = [wire for wire in self.module.wires.values() if wire.port and wire.width]

@@ -277,7 +277,8 @@ def walk_table(
         keep = ~found.left
         kept = np.concatenate([[0], np.cumsum(keep)])
         counts[first : first + len(chunk)] = np.diff(kept[held])
-        where = _lines(found, first) * [[block_stride], [1]] + [[first_block], [1]]
+        steps, begin = np.array([[block_stride], [1]]), np.array([[first_block], [1]])
+        where = _lines(found, first) * steps + begin
         taken = 0  # regular tuples handed over, those left out among them
 
         def hand_over(

@@ -88,9 +88,10 @@ def described(registers: RegisterMap) -> dict[str, Any]:
         for register in registers.registers
     ]
     own = {register.name for register in registers.engine}
+    counts = {r.name for r in registers.registers if r.name.startswith("count_")} - own
     return {
         "registers": every,
         "engine": [register for register in every if register["name"] in own],
-        "counters": [r for r in every if r["name"].startswith("count_") and r["name"] not in own],
+        "counters": [register for register in every if register["name"] in counts],
         "errors": list(_errors(registers)),
     }
