@@ -47,10 +47,7 @@ def test_no_valid_waits_for_its_ready() -> None:
     assert not waiting
     assert min(n for name, n in handshakes.items() if name.startswith("kernel")) > 40
     missing = {
-        # no kernel here scores rows yet
-        package: sorted(
-            one.__qualname__ for one in those - seen if one.__qualname__ != "ScoreWriter"
-        )
+        package: sorted(one.__qualname__ for one in those - seen)
         for package, those in components().items()
         if those & seen  # of an engine that there is not yet nothing is met
     }
