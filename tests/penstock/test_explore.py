@@ -387,6 +387,13 @@ def test_nothing_fits(here: type[Here]) -> None:
     assert sum("not a number format" in row["status"] for row in rows) == 2
 
 
+def test_what_the_part_has_too_little_of(here: type[Here]) -> None:
+    file = Path(__file__).parents[2] / "examples" / "mamba2.py"
+    rows = explored(f"explore {file} --tokens 2 --sweep banks=2,8")
+    status = {row["banks"]: row["status"][:13] for row in rows}
+    assert status == {2: "fits", 8: "refused: E601"}
+
+
 def test_a_defect_is_a_row(here: type[Here], monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.engines.analytics.engine import AnalyticsEngine
 
