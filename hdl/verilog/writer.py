@@ -421,8 +421,10 @@ class _Writer:
         if cell.kind == "$adff":
             edge += f" or posedge {self._value(cell.ports['ARST'])}"
         if following and following[0].wire in self._next:
-            process = self.processes[following[0].wire]
-            lines = list(self._statements(process.body, name, wire, following[0].wire))
+            body = self.processes[following[0].wire].body
+            if body and _holds(body[0], wire):
+                body = body[1:]  # it keeps what it has, unless something below says otherwise
+            lines = list(self._statements(body, name, wire, following[0].wire))
         else:
             lines = [f"{name} <= {self._value(following)};"]
         if cell.kind == "$adff":
@@ -441,9 +443,6 @@ class _Writer:
                 for chunk in item.target:
                     bits = part(item.value, at, chunk.width)
                     at += chunk.width
-                    if bits == (Chunk(wire, chunk.low, chunk.width),):
-                        if item is body[0]:
-                            continue  # it keeps what it has
                     place = name + self._range(target, chunk)
                     yield f"{place} <= {self._value(bits)};"
                 continue
@@ -646,6 +645,13 @@ def _block(head: str, lines: list[str], indent: str = "") -> list[str]:
     if len(lines) == 1 and not lines[0].startswith("if "):  # whose `else` would be another's
         return [f"{head} {lines[0]}"]
     return [f"{head} begin", *(f"{indent}  {line}" for line in lines), f"{indent}end"]
+
+
+def _holds(item: Assignment | Switch, wire: str) -> bool:
+    """Whether a statement gives a register all that it has."""
+    return isinstance(item, Assignment) and item.value == tuple(
+        Chunk(wire, chunk.low, chunk.width) for chunk in item.target
+    )
 
 
 def _parameter(text: str) -> str:

@@ -252,3 +252,15 @@ def test_values_without_bits() -> None:
     assert "{}" not in top.text and "|)" not in top.text
     lines = {line.strip() for line in top.text.splitlines()}
     assert {"assign o0 = {1'd0, 1'd0};", "assign o1 = {1'd0, 1'd1};"} <= lines
+
+
+def test_a_register_that_keeps_its_value_after_all() -> None:
+    """A later statement may take an earlier one back."""
+    a, b, held = Signal(name="a"), Signal(name="b"), Signal(4, name="held")
+    m = Module()
+    with m.If(a):
+        m.d.sync += held.eq(held + 1)
+        with m.If(b):
+            m.d.sync += held.eq(held)
+    [*_, top] = written(rtlil.convert(m, ports=[a, b, held]))
+    assert "if (b) held <= held;" in top.text and top.text.count("held <= held;") == 1
