@@ -19,7 +19,7 @@ from penstock.output import MANIFEST, OutputError, as_json
 __all__ = ["AGAIN", "FORMAT", "MANIFEST", "FolderError", "folder_error", "read_folder", "sealed"]
 
 #: of manifests: version 1 could not be checked, version 2 named a target that had to be known
-FORMAT = 3
+FORMAT = 4
 AGAIN = "write it again with penstock compile or penstock build"
 _CHANGED = "was changed after the design was saved: its digest is another"
 _WRITERS = "penstock compile and penstock build write such folders"
