@@ -7,10 +7,10 @@ from amaranth.lib.wiring import In, Out
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.job import Label
-from ...models.qr.schedule import dot_latency, widen_latency
-from ..index import index_range
+from ...models.qr.stages import bounds
 from ..modules import Parts, Submodules
 from ..stream.passing import passed_on
+from .control import Control
 from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
@@ -107,11 +107,6 @@ class Bounds(wiring.Component):
         self.widens = self.config.incremental
         m.submodules.reader = self.reader = Rows(self.config)
         m.submodules.sweep = self.sweep = Pass(self.config, self.parts)
-        self.latency, self.widening = (
-            dot_latency(self.config.n_max),
-            widen_latency(self.config.n_max),
-        )
-        self.left = Signal(index_range(max(self.latency, self.widening) + 1))
         self.disorder = Signal()
         self.rescanned = Signal()
         self.none = Signal()
@@ -121,7 +116,7 @@ class Bounds(wiring.Component):
         self.tries = ~self.i.kept.full if self.widens else Const(0)
         self.begin = Signal()
         self._widen(m)
-        self._states(m)
+        self._phases(m)
         return m
 
     def _passes(self, m):
@@ -147,8 +142,6 @@ class Bounds(wiring.Component):
                 for k in range(self.config.row_units)
             ),
         ]
-        with m.If(self.reader.o.valid):
-            m.d.sync += self.fresh.eq(0)
 
     def _publish(self, m):
         """What is published."""
@@ -235,52 +228,34 @@ class Bounds(wiring.Component):
                     self.o.p.err_max.eq(widen.err_max),
                 ]
 
-    def _states(self, m):
+    def _phases(self, m):
         """A job's bounds, one job after the other."""
-        with m.FSM():
-            with m.State("WAIT"):
-                m.d.sync += self.disorder.eq(0)
-                with m.If(self.ready_next):
-                    m.next = "BEGIN"
-            with m.State("BEGIN"):
-                m.d.comb += self.begin.eq(1)
-                m.d.sync += [
-                    self.rescanned.eq(~self.tries),
-                    self.none.eq(self.i.kept.span == 0),
-                    self.left.eq(self.widening - 2),
-                ]
-                m.next = "OFFER"
-                with m.If(self.lost == 0):
-                    with m.If(self.i.kept.span != 0):
-                        m.next = "ASK"
-                    if self.widens:
-                        with m.If(self.tries):
-                            m.next = "WIDEN"
-            if self.widens:
-                with m.State("WIDEN"):
-                    m.d.sync += self.left.eq(self.left - 1)
-                    with m.If(self.left == 0):
-                        m.next = "JUDGE"
-                with m.State("JUDGE"):
-                    m.d.sync += self.rescanned.eq(~self.enough)
-                    m.next = "OFFER"
-                    with m.If(~self.enough & (self.i.kept.span != 0)):
-                        m.next = "ASK"
-            with m.State("ASK"):
-                # both are at rest: the pass before has ended
-                m.d.comb += [self.passing.valid.eq(1), self.reader.command.valid.eq(1)]
-                m.d.sync += self.fresh.eq(1)
-                m.next = "READ"
-            with m.State("READ"):
-                m.d.sync += self.left.eq(self.latency - 2)
-                with m.If(self.reader.o.valid & self.reader.o.p.last):
-                    m.d.sync += self.disorder.eq(self.reader.o.p.disorder)
-                    m.next = "SETTLE"
-            with m.State("SETTLE"):
-                m.d.sync += self.left.eq(self.left - 1)
-                with m.If(self.left == 0):
-                    m.next = "OFFER"
-            with m.State("OFFER"):
-                m.d.comb += self.o.valid.eq(1)
-                with m.If(self.o.ready):
-                    m.next = "WAIT"
+        conditions = {
+            "solved": self.ready_next,
+            "lost": self.lost != 0,
+            "tries": self.tries,
+            "places": self.i.kept.span != 0,
+            "enough": self.enough,
+            "last": self.reader.o.valid & self.reader.o.p.last,
+            "taken": self.o.ready,
+        }
+        control = Control(m, bounds(self.config), conditions)
+        m.d.comb += [
+            self.begin.eq(control.now["BEGIN"]),
+            # both are at rest: the pass before has ended
+            self.passing.valid.eq(control.now["ASK"]),
+            self.reader.command.valid.eq(control.now["ASK"]),
+            self.o.valid.eq(control.now["OFFER"]),
+        ]
+        with m.If(self.begin):
+            m.d.sync += [self.rescanned.eq(~self.tries), self.none.eq(self.i.kept.span == 0)]
+        with m.If(control.now["JUDGE"]):
+            m.d.sync += self.rescanned.eq(~self.enough)
+        with m.If(control.now["ASK"]):
+            m.d.sync += self.fresh.eq(1)
+        with m.Elif(self.reader.o.valid):
+            m.d.sync += self.fresh.eq(0)
+        with m.If(control.now["WAIT"]):
+            m.d.sync += self.disorder.eq(0)
+        with m.If(control.goes["SETTLE"]):
+            m.d.sync += self.disorder.eq(self.reader.o.p.disorder)

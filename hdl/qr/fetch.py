@@ -1,11 +1,10 @@
 """Which words the engine reads, and when: descriptors ahead, bodies of jobs in their order, passes when they are asked for."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Method
 from ...models.qr.layout import (
     DESCRIPTOR_BYTES,
     Size,
@@ -18,9 +17,12 @@ from ...models.qr.layout import (
 )
 from ...models.qr.requests import AHEAD, Route
 from ...models.qr.shell import ADDRESS_BITS
+from ...models.qr.stages import fetch
 from ..arith.pipeline import Pipeline
 from ..index import index, index_range
+from ..stream.passing import passed_on
 from ..stream.queue import Queue
+from .control import Control
 from .core import COUNTS
 from .descriptor import JobCheck, descriptor_shape
 from .row_requests import RowRequests, pass_shape
@@ -50,35 +52,20 @@ def body_shape(config):
     )
 
 
+#: what is kept of a descriptor
+_KEPT = "group prefix length rows span epoch limit rows_at result".split()
+
+
 def slot_shape():
     """What the end of a job must know of its descriptor; `code`: `models.errors.ErrorCode` of the descriptor."""
-    return data.StructLayout(
-        {
-            "group": 32,
-            "prefix": 16,
-            "length": 8,
-            "full": 1,
-            "rows": 32,
-            "span": 32,
-            "epoch": 32,
-            "limit": signed(32),
-            "rows_at": ADDRESS_BITS,
-            "result": ADDRESS_BITS,
-            "code": 8,
-        }
-    )
+    kept = {name: descriptor_shape[name].shape for name in _KEPT}
+    return data.StructLayout({**kept, "full": 1, "code": 8})
 
 
-def _asked(request, valid, address, beats, route, final=None):
+def _asked(request, valid, address, beats, route):
     """Assignments of a request's fields; add them to the combinational domain."""
-    last = [] if final is None else [request.p.final.eq(final)]
-    return [
-        request.valid.eq(valid),
-        request.p.address.eq(address),
-        request.p.beats.eq(beats),
-        request.p.route.eq(route),
-        *last,
-    ]
+    fields = {"address": address, "beats": beats, "route": route}
+    return [request.valid.eq(valid), *(request.p[name].eq(of) for name, of in fields.items())]
 
 
 class Fetch(wiring.Component):
@@ -143,40 +130,26 @@ class Fetch(wiring.Component):
 
         # a job's body; the descriptor is there from LOOK on, what is made of it a cycle later, sums of that two
         self.d = self.came.o.p
-        self.full = self.d.flags[0]
         self.slot_now, self.solver = (
             index(self.config.jobs, name="slot"),
             index(self.config.solvers, name="solver"),
         )
         self.sizes = [Size(max(n, 1), 0) for n in range(self.config.n_max + 1)]
         self.scans = not self.config.incremental  # then the memo's c is not read
-        self.givens = self.config.method is Method.GIVENS
-
         self._places(m)
         self._body_done(m)
-        with m.FSM():
-            self._head_states(m)
-            self._memo_states(m)
-            self._change_states(m)
+        self._phases(m)
         return m
 
     def _requests(self, m):
         """Three that ask; the one that is heard is held in a register."""
-        for name in ("payload", "valid"):
-            m.d.comb += [
-                getattr(self.came.i, name).eq(
-                    getattr(self, "descriptor" if name == "payload" else "descriptor_valid")
-                ),
-                getattr(self.body, name).eq(getattr(self.bodies.o, name)),
-                getattr(self.passes.i, name).eq(getattr(self.passing, name)),
-            ]
         m.d.comb += [
-            self.bodies.o.ready.eq(self.body.ready),
-            self.passing.ready.eq(self.passes.i.ready),
+            self.came.i.payload.eq(self.descriptor),
+            self.came.i.valid.eq(self.descriptor_valid),
+            *passed_on(self.bodies.o, self.body),
+            *passed_on(self.passing, self.passes.i),
             self.check.descriptor.eq(self.came.o.payload),
         ]
-
-        # three that ask; the one that is heard is held in a register
         pass_, self.ring_request, self.own = (
             stream.Signature(request_shape()).create(path=(name,))
             for name in ("pass", "ring", "own")
@@ -193,24 +166,16 @@ class Fetch(wiring.Component):
         with m.If(free):
             m.d.sync += [
                 self.o.valid.eq(pass_.valid | self.ring_request.valid | self.own.valid),
-                request.eq(
-                    Mux(
-                        pass_.valid,
-                        pass_.payload.as_value(),
-                        Mux(
-                            self.ring_request.valid,
-                            self.ring_request.payload.as_value(),
-                            self.own.payload.as_value(),
-                        ),
-                    )
-                ),
+                request.eq(self.own.payload),
             ]
+            for other in (self.ring_request, pass_):
+                with m.If(other.valid):
+                    m.d.sync += request.eq(other.payload)
+        rows = self.passes.o
+        of_pass = Mux(rows.p.bits, Route.PASS_BITS, Route.PASS_ROWS)
         m.d.comb += [
-            pass_.valid.eq(self.passes.o.valid),
-            self.passes.o.ready.eq(pass_.ready),
-            pass_.p.address.eq(self.passes.o.p.address),
-            pass_.p.beats.eq(self.passes.o.p.beats),
-            pass_.p.route.eq(Mux(self.passes.o.p.bits, Route.PASS_BITS, Route.PASS_ROWS)),
+            *_asked(pass_, rows.valid, rows.p.address, rows.p.beats, of_pass),
+            rows.ready.eq(pass_.ready),
         ]
 
     def _descriptors(self, m):
@@ -220,14 +185,8 @@ class Fetch(wiring.Component):
         self.begun = Signal(32)
         next_at = Signal(ADDRESS_BITS, reset_less=True)
         per = words(DESCRIPTOR_BYTES, self.bus)
-        m.d.comb += [
-            self.ring_request.valid.eq(
-                running & (asked != self.jobs) & ((asked - self.begun)[:32] < AHEAD)
-            ),
-            self.ring_request.p.address.eq(next_at),
-            self.ring_request.p.beats.eq(per),
-            self.ring_request.p.route.eq(Route.DESCRIPTOR),
-        ]
+        wanted = running & (asked != self.jobs) & ((asked - self.begun)[:32] < AHEAD)
+        m.d.comb += _asked(self.ring_request, wanted, next_at, per, Route.DESCRIPTOR)
         with m.If(self.start):
             m.d.sync += [running.eq(1), next_at.eq(self.ring)]
         with m.If(self.ring_request.valid & self.ring_request.ready):
@@ -277,21 +236,8 @@ class Fetch(wiring.Component):
         m.d.comb += [
             self.slot.eq(self.slot_now),
             self.kept.code.eq(self.check.descriptor_code),
-            self.kept.full.eq(self.full),
-            *(
-                self.kept[name].eq(self.d[name])
-                for name in (
-                    "group",
-                    "prefix",
-                    "length",
-                    "rows",
-                    "span",
-                    "epoch",
-                    "limit",
-                    "rows_at",
-                    "result",
-                )
-            ),
+            self.kept.full.eq(self.d.flags[0]),
+            *(self.kept[name].eq(self.d[name]) for name in _KEPT),
             self.bodies.i.p.slot.eq(self.slot_now),
             self.bodies.i.p.solver.eq(self.solver),
             self.bodies.i.p.descriptor.eq(self.d),
@@ -307,89 +253,38 @@ class Fetch(wiring.Component):
                 self.solver.eq(Mux(self.solver == self.config.solvers - 1, 0, self.solver + 1)),
             ]
 
-    def _head_states(self, m):
-        """From a descriptor to the request of its head."""
-        behind = "FACTOR" if self.givens else "CHANGES"
-        with m.State("LOOK"):
-            with m.If(
-                self.came.o.valid
-                & ((self.begun - self.retired)[:32] < self.config.jobs)
-                & self.bodies.i.ready
-            ):
-                m.next = "KEEP"
-        with m.State("KEEP"):
-            m.d.comb += self.slot_valid.eq(1)
-            with m.If(self.check.descriptor_code == 0):
-                m.d.comb += self.bodies.i.valid.eq(1)
-                m.next = "HEAD"
-            with m.Else():
-                m.d.comb += self.done.eq(1)
-                m.next = "LOOK"
-        with m.State("HEAD"):
-            m.d.comb += _asked(
-                self.own,
-                1,
-                self.d.memo,
-                self.of["head"],
-                Route.HEAD,
-                self.full & (self.d.span == 0),
-            )
-            with m.If(self.own.ready):
-                with m.If(self.own.p.final):
-                    m.d.comb += self.done.eq(1)
-                    m.next = "LOOK"
-                with m.Elif(self.full):
-                    m.next = "PLACES"
-                with m.Else():
-                    m.next = "ANCHOR" if not self.scans else behind
-        with m.State("PLACES"):
-            m.d.comb += self.requests.i.valid.eq(1)
-            m.next = "ROWS"
-
-    def _memo_states(self, m):
-        """Rows of a full job; anchor and factor."""
-        with m.State("ROWS"):
-            m.d.comb += [
-                self.own.valid.eq(self.requests.o.valid),
-                self.requests.o.ready.eq(self.own.ready),
-                self.own.p.address.eq(self.requests.o.p.address),
-                self.own.p.beats.eq(self.requests.o.p.beats),
-                self.own.p.route.eq(Mux(self.requests.o.p.bits, Route.BITS, Route.ROWS)),
-                self.own.p.final.eq(self.requests.o.p.last & self.full),
-            ]
-            with m.If(self.own.valid & self.own.ready & self.requests.o.p.last):
-                with m.If(self.full):
-                    m.d.comb += self.done.eq(1)
-                    m.next = "LOOK"
-                with m.Else():
-                    m.next = "SUMS"
-        with m.State("ANCHOR"):
-            m.d.comb += _asked(self.own, 1, self.end["factor"], self.of["anchor"], Route.ANCHOR)
-            with m.If(self.own.ready):
-                m.next = "FACTOR" if self.givens else "CHANGES"
-        if self.givens:
-            with m.State("FACTOR"):
-                m.d.comb += _asked(self.own, 1, self.end["sums"], self.of["factor"], Route.FACTOR)
-                with m.If(self.own.ready):
-                    m.next = "CHANGES"
-
-    def _change_states(self, m):
-        """Changes and sums."""
-        with m.State("CHANGES"):
-            m.d.comb += _asked(
-                self.own,
-                self.records != 0,
-                self.d.changes,
-                self.of_changes,
-                Route.CHANGES,
-            )
-            with m.If(self.own.ready | (self.records == 0)):
-                m.next = "SUMS"
-                if self.scans:
-                    with m.If(self.d.span != 0):
-                        m.next = "PLACES"
-        with m.State("SUMS"):
-            m.d.comb += _asked(self.own, 1, self.end["c"], self.of["sums"], Route.SUMS, 1)
-            with m.If(self.own.ready):
-                m.d.comb += self.done.eq(1)
-                m.next = "LOOK"
+    def _phases(self, m):
+        """What is asked for in each phase of a job's body."""
+        d, own, rows = self.d, self.own, self.requests.o
+        asks = {
+            "HEAD": (d.memo, self.of["head"], Route.HEAD),
+            "ANCHOR": (self.end["factor"], self.of["anchor"], Route.ANCHOR),
+            "FACTOR": (self.end["sums"], self.of["factor"], Route.FACTOR),
+            "CHANGES": (d.changes, self.of_changes, Route.CHANGES),
+            "ROWS": (rows.p.address, rows.p.beats, Mux(rows.p.bits, Route.BITS, Route.ROWS)),
+            "SUMS": (self.end["c"], self.of["sums"], Route.SUMS),
+        }
+        phases, wrong = fetch(self.config), self.check.descriptor_code != 0
+        asked, room = own.ready | ~own.valid, (self.begun - self.retired)[:32] < self.config.jobs
+        conditions = {
+            "begins": self.came.o.valid & room & self.bodies.i.ready,
+            "wrong": wrong,
+            "asked": asked,
+            "last": asked & rows.p.last,
+            "full": d.flags[0],
+            "places": d.span != 0,
+            "empty": d.flags[0] & (d.span == 0),
+        }
+        control = Control(m, phases, conditions)
+        for name in phases.keys() & asks.keys():
+            with m.If(control.now[name]):
+                some = self.records != 0 if name == "CHANGES" else 1
+                m.d.comb += _asked(own, some, *asks[name])
+        m.d.comb += [
+            self.done.eq(control.goes["LOOK"]),
+            own.p.final.eq(self.done),
+            self.slot_valid.eq(control.now["KEEP"]),
+            self.bodies.i.valid.eq(control.now["KEEP"] & ~wrong),
+            self.requests.i.valid.eq(control.now["PLACES"]),
+            rows.ready.eq(control.now["ROWS"] & own.ready),
+        ]

@@ -11,11 +11,13 @@ from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
 from ...models.qr.programs import Kind
 from ...models.qr.schedule import ADD, DIV, MUL, STEP
+from ...models.qr.stages import ROTATIONS
 from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked, leading_zeros
 from ..arith.unit import unit
 from ..index import index
 from ..modules import Parts, Submodules
+from .control import Control
 from .sequencer import Sequencer
 from .solver import above, load_shape, scaled, solution_shape
 
@@ -145,88 +147,65 @@ class Givens(wiring.Component):
                 ended.eq(self.rows.p.end),
                 some.eq(some | ~self.rows.p.end),
             ]
-        solves = Signal()
-        m.d.comb += running.solves.eq(solves)
-        with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += self.start.ready.eq(leaves == 0)
-                with m.If(self.start.valid & self.start.ready):
-                    flags = (wave.siding, wave.waited, wave.dropped, wave.short, wave.first)
-                    m.d.sync += [
-                        self.job.eq(self.start.payload),
-                        *(flag.eq(0) for flag in (held, ended, some, solves, *flags)),
-                        *(flag.eq(0) for flag in (self.live, self.keep, self.failing)),
-                    ]
-                    m.next = "LOAD"
-            self._row_states(m, held, ended, some)
-            self._side_states(m)
-            with m.State("WAVE"):
-                m.d.comb += running.running.eq(1)
-                with m.If(running.over):
-                    m.d.sync += [held.eq(0), wave.parity.eq(~wave.parity), wave.drops.eq(0)]
-                    with m.If(solves):
-                        m.d.sync += leaves.eq(STEP - 1)
-                        m.next = "IDLE"
-                    with m.Elif(~wave.siding):
-                        m.next = "ROWS"
-                    with m.Elif(wave.last):
-                        m.d.sync += solves.eq(1)
-                    with m.Else():
-                        m.d.sync += [
-                            wave.waited.eq(wave.drops),
-                            wave.first.eq(wave.first + ~wave.drops),
-                        ]
-                        m.next = "LOOK"
-
-    def _row_states(self, m, held, ended, some):
-        """The memo's factor, then a wave for each row, and until the last one has left; then the new factor."""
-        wave, count = self.wave, self.factor_in.column
-        with m.State("LOAD"):
-            m.d.comb += [
-                self.load.ready.eq(~self.job.fresh),
-                self.factor_in.some.eq(self.job.fresh | self.load.valid),
+        solves, count = Signal(), self.factor_in.column
+        conditions = {
+            "starts": self.start.valid & (leaves == 0),
+            "loaded": self.factor_in.some & (count == self.job.columns - 1),
+            "known": held | ended,
+            "moves": held | (some & ~wave.last),
+            "over": running.over,
+            "solves": solves,
+            "rows": ~wave.siding,
+            "last": wave.last,
+            "left": self.factor_out.ends,
+            "comes": self.i.valid & self.i.p.side,
+        }
+        control = Control(m, ROTATIONS, conditions)
+        now, goes = control.now, control.goes
+        m.d.comb += [
+            running.solves.eq(solves),
+            running.running.eq(now["WAVE"]),
+            self.start.ready.eq(now["IDLE"] & (leaves == 0)),
+            self.load.ready.eq(now["LOAD"] & ~self.job.fresh),
+            self.factor_in.some.eq(now["LOAD"] & (self.job.fresh | self.load.valid)),
+            self.rows.ready.eq(now["ROWS"] & ~held & ~ended),
+            self.factor_out.some.eq(now["OUT"]),
+        ]
+        with m.If(goes["LOAD"]):
+            flags = (wave.siding, wave.waited, wave.dropped, wave.short, wave.first)
+            m.d.sync += [
+                self.job.eq(self.start.payload),
+                *(flag.eq(0) for flag in (held, ended, some, solves, *flags)),
+                *(flag.eq(0) for flag in (self.live, self.keep, self.failing)),
             ]
-            with m.If(self.factor_in.some):
-                m.d.sync += count.eq(count + 1)
-                with m.If(count == self.job.columns - 1):
-                    m.d.sync += count.eq(0)
-                    m.next = "ROWS"
-        with m.State("ROWS"):
-            m.d.comb += self.rows.ready.eq(~held & ~ended)
+        with m.If(self.factor_in.some):
+            m.d.sync += count.eq(Mux(goes["ROWS"], 0, count + 1))
+        with m.If(now["ROWS"] & goes["WAVE"]):
+            m.d.sync += wave.first.eq(Mux(held, 0, wave.first + 1))
             with m.If(held):
                 m.d.sync += [
-                    wave.first.eq(0),
                     self.live[0].eq(1),
                     self.of.delta[0].eq(Mux(self.row.gone, _MINUS_ONE, _ONE)),
                 ]
-                m.next = "WAVE"
-            with m.Elif(ended & some & ~wave.last):
-                m.d.sync += wave.first.eq(wave.first + 1)
-                m.next = "WAVE"
-            with m.Elif(ended):
-                m.d.sync += [wave.first.eq(0), wave.siding.eq(1)]
-                m.next = "OUT"
-        with m.State("OUT"):
-            m.d.comb += self.factor_out.some.eq(1)
-            with m.If(self.factor_out.ends):
-                m.next = "SIDE"
-
-    def _side_states(self, m):
-        """A wave for each lane that the right side passes, and one more where its column is dropped."""
-        wave = self.wave
-        with m.State("LOOK"):  # what is above its limit is known a cycle later
-            m.next = "SIDE"
-        with m.State("SIDE"):
-            with m.If(self.i.valid & self.i.p.side):
-                stays = wave.above | wave.last | wave.waited
-                m.d.sync += [
-                    wave.drops.eq(~stays),
-                    wave.dropped.eq(wave.dropped | ~stays),
-                    wave.short.eq(~wave.dropped & stays),
-                ]
-                with m.If(wave.above & ~wave.waited):
-                    m.d.sync += self.keep.bit_select(wave.first, 1).eq(1)
-                m.next = "WAVE"
+        with m.If(goes["OUT"]):
+            m.d.sync += [wave.first.eq(0), wave.siding.eq(1)]
+        with m.If(now["SIDE"] & goes["WAVE"]):
+            # what is above its limit is known a cycle after LOOK
+            stays = wave.above | wave.last | wave.waited
+            m.d.sync += [
+                wave.drops.eq(~stays),
+                wave.dropped.eq(wave.dropped | ~stays),
+                wave.short.eq(~wave.dropped & stays),
+            ]
+            with m.If(wave.above & ~wave.waited):
+                m.d.sync += self.keep.bit_select(wave.first, 1).eq(1)
+        with m.If(running.over):
+            m.d.sync += [held.eq(0), wave.parity.eq(~wave.parity), wave.drops.eq(0)]
+            m.d.sync += solves.eq(goes["WAVE"])
+            with m.If(goes["IDLE"]):
+                m.d.sync += leaves.eq(STEP - 1)
+            with m.If(goes["LOOK"]):
+                m.d.sync += [wave.waited.eq(wave.drops), wave.first.eq(wave.first + ~wave.drops)]
 
     def _memories(self, m):
         """Of each lane: row k of the factor, and the row that it meets, in the half that `parity` names; data come a cycle after the issue."""

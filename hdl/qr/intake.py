@@ -1,14 +1,16 @@
 """What the words that come are: dealt to their places, heads checked, what is of no use thrown away."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
 from ...models.qr.requests import Route
+from ...models.qr.stages import INTAKE
 from ..index import index, index_range
 from .barrel import shifted_right
+from .control import Control
 from .core import COUNTS, core_command_shape
 from .descriptor import JobCheck, descriptor_shape, head_shape
 from .dot import segment_shape
@@ -178,49 +180,36 @@ class Intake(wiring.Component):
                 m.d.comb += self.i.ready.eq(in_head)
             with m.Case(Route.ANCHOR):
                 m.d.comb += self.i.ready.eq(in_body)
-            for name in (Route.PASS_BITS, Route.PASS_ROWS):
+            for name, taker in self.streams.items():
+                passes = name in (Route.PASS_BITS, Route.PASS_ROWS)
+                here, away = (Const(1), Const(0)) if passes else (in_body, self.bad)
                 with m.Case(name):
                     m.d.comb += [
-                        self.streams[name].valid.eq(self.i.valid),
-                        self.i.ready.eq(self.streams[name].ready),
-                    ]
-            for name in (Route.CHANGES, Route.SUMS, Route.BITS, Route.ROWS, Route.FACTOR):
-                with m.Case(name):
-                    m.d.comb += [
-                        self.streams[name].valid.eq(self.i.valid & in_body & ~self.bad),
-                        self.i.ready.eq(in_body & (self.streams[name].ready | self.bad)),
+                        taker.valid.eq(self.i.valid & here & ~away),
+                        self.i.ready.eq(here & (taker.ready | away)),
                     ]
 
-        final = Signal()  # of the head: no body follows it
-        with m.FSM():
-            with m.State("HEAD"):
-                m.d.comb += in_head.eq(1)
-                with m.If(self.taken & self.of_head & self.i.p.last):
-                    m.d.sync += final.eq(self.i.p.final)
-                    m.next = "CHECK"
-            with m.State("CHECK"):
-                m.next = "VERDICT"
-            with m.State("VERDICT"):
-                m.d.comb += self.head_valid.eq(1)
-                good = self.check.head_code == 0
-                m.d.sync += [
-                    self.bad.eq(~good),
-                    self.pending.eq(good & (self.body.p.descriptor.flags[0] | (not self.anchored))),
-                ]
-                m.next = "BODY"
-                with m.If(final):
-                    m.next = "LAST"
-            with m.State("BODY"):
-                m.d.comb += in_body.eq(1)
-                with m.If(self.taken & self.i.p.final & self.i.p.last):
-                    with m.If(self.pending & ~self.command.ready):
-                        m.next = "LAST"
-                    with m.Else():
-                        m.d.comb += self.body.ready.eq(1)
-                        m.next = "HEAD"
-            with m.State("LAST"), m.If(~self.pending):
-                m.d.comb += self.body.ready.eq(1)
-                m.next = "HEAD"
+        final, good = Signal(), self.check.head_code == 0  # final: no body follows the head
+        ends = self.taken & self.i.p.last
+        conditions = {
+            "head_ends": ends & self.of_head,
+            "final": final,
+            "body_ends": ends & self.i.p.final,
+            "held": self.pending & ~self.command.ready,
+            "given": ~self.pending,
+        }
+        control = Control(m, INTAKE, conditions)
+        m.d.comb += [
+            in_head.eq(control.now["HEAD"]),
+            in_body.eq(control.now["BODY"]),
+            self.head_valid.eq(control.now["VERDICT"]),
+            self.body.ready.eq(control.goes["HEAD"]),
+        ]
+        with m.If(control.goes["CHECK"]):
+            m.d.sync += final.eq(self.i.p.final)
+        with m.If(control.now["VERDICT"]):
+            anchored = ~self.body.p.descriptor.flags[0] & self.anchored
+            m.d.sync += [self.bad.eq(~good), self.pending.eq(good & ~anchored)]
 
     def _anchor(self, m, take, bad, pending):
         n, bus = self.config.n_max, self.config.bus_bytes

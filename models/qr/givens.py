@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .config import FitPlan
 from .programs import SHORT, SOLVE, WAVE, Kind, walk
 from .schedule import STEP
+from .stages import ROTATIONS, Stage
 
 if TYPE_CHECKING:
     from .work import Work
@@ -15,100 +16,99 @@ if TYPE_CHECKING:
 __all__ = ["Givens", "alone"]
 
 
-class Givens:
-    """`hdl.qr.givens`. States: IDLE, LOAD (the memo's factor, or none), ROWS (a wave a row, then until the last row has left), SIDE (a wave a lane, and one
-    more for each column that is dropped before the last one).
-    """
+class Givens(Stage):
+    """`hdl.qr.givens`."""
 
     def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
-        self.wake = wake
-        self.state, self.at = "IDLE", 0  # from when on
+        super().__init__(wake, ROTATIONS)
         self.issued: dict[Kind, int] = {}
-        self.job, self.columns, self.loaded, self.first = 0, 0, 0, 0
+        self.columns, self.count, self.first = 0, 0, 0
         self.keep: tuple[bool, ...] = ()
-        self.fresh = self.held = self.ended = self.some = self.second = self.dropped = False
+        self.until = 0  # the phase's last cycle, where it is known
         self.final = -1  # when the last task was issued, or will be
+        self.fresh = self.held = self.ended = self.some = False
+        self.second = self.drops = self.dropped = False
+        self.starts = self.comes = self.solves = self.rows = False
 
     def look(self, now: int) -> None:
         """What is taken in this cycle: a job, a row of the factor, a new row."""
-        here = now >= self.at
-        self.starts = self.state == "IDLE" and here and now >= self.final + STEP
-        self.loads = self.state == "LOAD" and not self.fresh
-        self.rows = self.state == "ROWS" and here and not (self.held or self.ended)
+        self.may_start = self.phase == "IDLE" and now >= self.final + STEP
+        self.loads = self.phase == "LOAD" and not self.fresh
+        self.takes_rows = self.phase == "ROWS" and not (self.held or self.ended)
+        self.over = self.left = now == self.until
 
     def takes(self, now: int, side: bool) -> bool:
         """Whether limits, or the right side, are taken."""
         return not side or now == self.final
 
-    def start(self, now: int, job: int, work: Work) -> None:
-        self.job, self.columns, self.keep = job, work.size.columns, work.keep
-        self.fresh, self.state, self.at = work.size.full, "LOAD", now + 1
-        self.loaded = self.first = 0
-        self.held = self.ended = self.some = self.second = self.dropped = False
+    @property
+    def loaded(self) -> bool:
+        return self.count == self.columns
+
+    @property
+    def known(self) -> bool:
+        return self.held or self.ended
+
+    @property
+    def moves(self) -> bool:
+        return self.held or (self.some and not self.last)
+
+    @property
+    def last(self) -> bool:
+        return self.first == self.columns - 1
 
     def row(self, end: bool) -> None:
         """A new row, or the end of them."""
         self.held, self.ended, self.some = not end, end, self.some or not end
 
-    def step(self, now: int, chunk: bool, side: bool) -> tuple[bool, int | None]:
-        """A row of the factor comes; the right side is offered. Return whether anything moves, and the job whose weights are on their way."""
-        if now < self.at:
-            return False, None
-        if self.state == "LOAD":
-            self.loaded += chunk or self.fresh
-            if self.loaded == self.columns:
-                self.state, self.at = "ROWS", now + 1
-            return chunk or self.fresh, None
-        if self.state == "ROWS":
-            return self._rows(now), None
-        if self.state == "SIDE" and side:
-            return True, self._side(now)
-        return False, None
-
-    def _rows(self, now: int) -> bool:
-        if not self.held and not self.ended:
-            return False
-        if self.held or (self.some and self.first < self.columns - 1):
+    def step(self, now: int, chunk: bool, side: bool, job: Work | None) -> tuple[bool, bool]:
+        """A row of the factor comes; the right side is offered; a job starts. Return whether anything moves, and whether weights are on their way."""
+        before, self.comes = self.phase, side
+        self.count += self.phase == "LOAD" and (chunk or self.fresh)
+        if not self.turn(now):
+            return chunk or (before == "LOAD" and self.fresh), False
+        at = now + 1
+        if before == "IDLE" and job is not None:
+            self.columns, self.keep, self.fresh = job.size.columns, job.keep, job.size.full
+            self.count = self.first = 0
+            self.held = self.ended = self.some = self.second = self.dropped = False
+            self.solves, self.rows = False, True
+        elif before == "ROWS" and self.phase == "WAVE":
             self.first = 0 if self.held else self.first + 1
             self.held = False
-            self._sleep(walk(WAVE, self.issued, now + 1, self.columns, self.first))
-        else:  # the new factor leaves, a number a cycle
-            self.state, self.first = "SIDE", 0
-            self._sleep(now + 1 + self.columns * (self.columns + 1) // 2)
-        return True
-
-    def _side(self, now: int) -> int | None:
-        last = self.first == self.columns - 1
-        drops = not (self.second or last or self.keep[self.first])
-        self.dropped |= drops
-        end = walk(WAVE if self.dropped else SHORT, self.issued, now + 1, self.columns, self.first)
-        if last:
-            end = walk(SOLVE, self.issued, end, self.columns, 0)
-            self.state, self.final = "IDLE", end - 1
-            self.wake(self.final)
+            self._until(walk(WAVE, self.issued, at, self.columns, self.first) - 1)
+        elif before == "ROWS":  # the new factor leaves, a number a cycle
+            self.rows, self.first = False, 0
+            self._until(now + self.columns * (self.columns + 1) // 2)
+        elif before == "SIDE":
+            self.drops = not (self.second or self.last or self.keep[self.first])
+            self.dropped |= self.drops
+            program = WAVE if self.dropped else SHORT
+            self._until(walk(program, self.issued, at, self.columns, self.first) - 1)
+        elif before == "WAVE" and self.phase == "LOOK":
+            self.second, self.first = self.drops, self.first + (not self.drops)
+        elif before == "WAVE" and self.phase == "WAVE":
+            self.solves, self.final = True, walk(SOLVE, self.issued, at, self.columns, 0) - 1
+            self._until(self.final)
             self.wake(self.final + STEP)
-            self._sleep(end)
-            return self.job
-        self.second, self.first = drops, self.first + (not drops)
-        self._sleep(end + 1)
-        return None
+            return True, True
+        return True, False
 
-    def _sleep(self, until: int) -> None:
-        self.at = until
-        self.wake(until)
+    def _until(self, cycle: int) -> None:
+        self.until = cycle
+        self.wake(cycle)
 
 
 def alone(config: FitPlan, work: Work) -> int:
     """Return the cycles from a job's start to its weights, for a job whose factor, rows and right side are all there."""
     solver = Givens(config, lambda cycle: None)
-    solver.start(0, 0, work)
-    now, rows, done = 1, work.folded, None
-    while done is None:
+    solver.starts, now, rows, done = True, 0, work.folded, False
+    while not done:
         solver.look(now)
-        takes = solver.rows
-        _, done = solver.step(now, True, True)
+        takes = solver.takes_rows
+        _, done = solver.step(now, True, True, work)
         if takes:
             solver.row(not rows)
             rows -= 1
-        now = max(now + 1, solver.at)
+        now = max(now + 1, solver.until)
     return solver.final + STEP - 1

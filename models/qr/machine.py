@@ -5,14 +5,15 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 from ..memory.bursts import COMMANDS, Writer, burst_count
 from ..memory.timing import Memory, Ports
 from .config import FitPlan
+from .core_stage import BoundsStage, CoreStage
 from .layout import Places
-from .requests import FetchStage, Request, Route
-from .running import Times
-from .stages import BoundsStage, CoreStage, IntakeStage
+from .requests import FetchStage, IntakeStage, Request, Route
+from .running import Running, Times
 from .work import Work
 
 __all__ = ["Times", "run"]
@@ -57,37 +58,14 @@ class Port:
         self.left = self.flight[0].beats if self.flight else 0
 
 
-class Run:
-    def __init__(
-        self,
-        config: FitPlan,
-        works: Sequence[Work],
-        memory: Memory,
-        places: Sequence[Places],
-        ring: int,
-    ) -> None:
-        self.config, self.works, self.places, self.ring = config, works, places, ring
-        self.alarms: list[int] = []
-        self.now = 0
-        self.times = Times(0, [0] * len(works))
+class Run(Running):
+    def __init__(self, config: FitPlan, works: Sequence[Work], memory: Memory, *at: Any) -> None:
+        super().__init__(config, works, *at)
         channel = memory.channel()
-        self.port, self.writer = Port(channel, config.bus_bytes), Writer(channel, config.bus_bytes)
-        self.over: set[int] = set()  # jobs that have been solved, or never will be
-        self.overs: dict[int, list[int]] = {}
-        self.fetch, self.intake, self.core, self.bounds = (
-            FetchStage(self),
-            IntakeStage(self),
-            CoreStage(self),
-            BoundsStage(self),
-        )
-
-    def wake(self, cycle: int) -> None:
-        if cycle > self.now:
-            heapq.heappush(self.alarms, cycle)
-
-    def set_over(self, job: int, cycle: int) -> None:
-        self.overs.setdefault(cycle, []).append(job)
-        self.wake(cycle)
+        self.port = Port(channel, config.bus_bytes)
+        self.bounds = BoundsStage(self, Writer(channel, config.bus_bytes))
+        self.fetch, self.core = FetchStage(self, self.port), CoreStage(self, self.bounds)
+        self.intake = IntakeStage(self, self.core, self.bounds)
 
     def go(self) -> Times:
         if not self.works:
@@ -123,15 +101,15 @@ class Run:
         moved = taken
         retired = bounds.retired(now)
         asks = bounds.asks
-        given = intake.pending and core.ready(self.works[intake.job])
-        pops = intake.pops(request if taken else None, last, given)
+        job = intake.job
+        given = intake.pending and core.ready(self.works[job])
+        turned, pops = intake.step(now, request if taken else None, last, given)
+        moved |= turned
         moved |= fetch.step(
             now, retired, route == Route.DESCRIPTOR and last, bounds.job if asks else None, pops
         )
-        job = intake.job
         moved |= bounds.step(now, fed)
         moved |= core.step(now, fed, job if given else None)
-        moved |= intake.step(now, request if taken else None, last, given)
         if last:
             port.pop()
         if port.flight:

@@ -1,10 +1,11 @@
-"""What the qr engine reads, and when, as the cycle model sees it: requests for words, in the order in which they come."""
+"""What the qr engine reads, and when, as the cycle model sees it: requests for words, in the order in which they come; and where the words go."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from .layout import (
     DESCRIPTOR_BYTES,
@@ -18,9 +19,10 @@ from .layout import (
     words,
 )
 from .running import Running
+from .stages import INTAKE, Stage, fetch
 from .work import Fails
 
-__all__ = ["AHEAD", "FetchStage", "Request", "Route"]
+__all__ = ["AHEAD", "FetchStage", "IntakeStage", "Request", "Route"]
 
 #: descriptors on their way, or waiting for their job to begin; jobs whose words are on their way
 AHEAD = 4
@@ -52,47 +54,47 @@ class Request:
     final: bool = False
 
 
-class FetchStage:
+class FetchStage(Stage):
     """`hdl.qr.fetch`."""
 
-    def __init__(self, run: Running) -> None:
-        self.run = run
-        self.asked = self.begun = self.came = 0
-        self.state, self.pauses = "LOOK", 0
+    def __init__(self, run: Running, port: Any) -> None:
+        super().__init__(run.wake, fetch(run.config))
+        self.run, self.port = run, port
+        self.asked_for = self.begun = self.came = 0
         self.bodies: deque[int] = deque()
-        self.pops = 0
-        self.next: deque[Request] = deque()  # of the job that begins
+        self.body: dict[str, Request] = {}  # of the job that begins, by phase
+        self.rows: deque[Request] = deque()
         self.passes: deque[Request] = deque()
         self.held: Request | None = None
+        self.begins = self.wrong = self.empty = self.full = self.places = False
+        self.asked = self.last = False
 
-    def _body(self, job: int) -> deque[Request]:
+    def _begin(self, job: int) -> None:
+        """What the job's body is."""
         run, config = self.run, self.run.config
-        size, at, bus = run.works[job].size, run.places[job], run.config.bus_bytes
-        head = head_words(size, config)
-        first = Request(Route.HEAD, job, at.memo, head, size.full and not size.places)
-        if size.full:
-            return deque([first, *self._pass(job, Route.BITS, Route.ROWS)])
-        sums, found = read_sums(size, config), [first]
-        of_factor = factor_words(size, config)
-        of_c = sum(sums_words(size, config)) - sums
-        if config.incremental:
-            found.append(
-                Request(
-                    Route.ANCHOR,
-                    job,
-                    at.memo + (head + of_c + sums + of_factor) * bus,
-                    anchor_words(size, config),
-                )
-            )
-        if of_factor:
-            found.append(
-                Request(Route.FACTOR, job, at.memo + (head + of_c + sums) * bus, of_factor)
-            )
-        if size.records:
-            found.append(Request(Route.CHANGES, job, at.changes, change_words(size, config)))
-        if not config.incremental:
-            found += self._pass(job, Route.BITS, Route.ROWS)
-        return deque([*found, Request(Route.SUMS, job, at.memo + (head + of_c) * bus, sums, True)])
+        work, at, bus = run.works[job], run.places[job], run.config.bus_bytes
+        size = work.size
+        self.wrong, self.full = work.fails is Fails.DESCRIPTOR, size.full
+        self.places, self.empty = size.places > 0, size.full and not size.places
+        head, sums = head_words(size, config), read_sums(size, config)
+        of_c, of_factor = sum(sums_words(size, config)) - sums, factor_words(size, config)
+        parts = {
+            "HEAD": (Route.HEAD, at.memo, head, self.empty),
+            "ANCHOR": (
+                Route.ANCHOR,
+                at.memo + (head + of_c + sums + of_factor) * bus,
+                anchor_words(size, config),
+            ),
+            "FACTOR": (Route.FACTOR, at.memo + (head + of_c + sums) * bus, of_factor),
+            "CHANGES": (Route.CHANGES, at.changes, change_words(size, config)),
+            "SUMS": (Route.SUMS, at.memo + (head + of_c) * bus, sums, True),
+        }
+        self.body = {
+            name: Request(route, job, *rest)
+            for name, (route, *rest) in parts.items()
+            if name != "CHANGES" or size.records
+        }
+        self.rows = deque(self._pass(job, Route.BITS, Route.ROWS))
 
     def _pass(self, job: int, bits: int, rows: int) -> list[Request]:
         run = self.run
@@ -110,65 +112,97 @@ class FetchStage:
             for number, (first, beats, of_bits) in enumerate(asked)
         ]
 
-    def step(self, now: int, retired: int, came: bool, asks: int | None, pops: bool) -> bool:
-        run, config, moved = self.run, self.run.config, False
-        taken = self.held is not None and run.port.ready(now)
-        if self.held is not None and not taken:
-            run.wake(max(run.port.free, now + 1))
-        free = self.held is None or taken
-        if taken:
-            assert self.held is not None
-            run.wake(run.port.ask(now, self.held))
+    def _request(self, now: int) -> bool:
+        """Hold the next request, a pass's first, then a descriptor's, then the body's. Return whether any moves."""
+        run, moved = self.run, False
+        wanted = self.rows[0] if self.phase == "ROWS" else self.body.get(self.phase)
+        self.asked = wanted is None
+        if self.held is not None:
+            if not self.port.ready(now):
+                run.wake(max(self.port.free, now + 1))
+                return False
+            run.wake(self.port.ask(now, self.held))
             self.held, moved = None, True
-        wants = self.state == "REQUEST"
-        granted = False
-        if free:
-            if self.passes:
-                self.held = self.passes.popleft()
-            elif self.asked < len(run.works) and self.asked - self.begun < AHEAD:
-                bus = config.bus_bytes
-                beats = words(DESCRIPTOR_BYTES, bus)
-                self.held = Request(
-                    Route.DESCRIPTOR, self.asked, run.ring + self.asked * beats * bus, beats
-                )
-                self.asked += 1
-            elif wants:
-                self.held, granted = self.next[0], True
-            moved |= self.held is not None
+        if self.passes:
+            self.held = self.passes.popleft()
+        elif self.asked_for < len(run.works) and self.asked_for - self.begun < AHEAD:
+            bus = run.config.bus_bytes
+            beats = words(DESCRIPTOR_BYTES, bus)
+            at = run.ring + self.asked_for * beats * bus
+            self.held = Request(Route.DESCRIPTOR, self.asked_for, at, beats)
+            self.asked_for += 1
+        elif wanted is not None:
+            self.held, self.asked = wanted, True
+        return moved or self.held is not None
+
+    def step(self, now: int, retired: int, came: bool, asks: int | None, pops: bool) -> bool:
+        """`came`: a descriptor; `asks`: the job of a pass; `pops`: the oldest body has come."""
+        run = self.run
+        moved = self._request(now) or came or pops
         if asks is not None:
             self.passes.extend(self._pass(asks, Route.PASS_BITS, Route.PASS_ROWS))
             moved = True
-        arrived, self.came = self.came, self.came + came
-        bodies = len(self.bodies)
+        self.begins = (
+            self.came > self.begun
+            and self.begun - retired < run.config.jobs
+            and len(self.bodies) < AHEAD
+        )
+        self.came += came
         if pops:
             self.bodies.popleft()
-            moved = True
-        if self.state == "LOOK":
-            if arrived > self.begun and self.begun - retired < config.jobs and bodies < AHEAD:
-                self.state, moved = "KEEP", True
-        elif self.state == "KEEP":
-            moved = True
-            if run.works[self.begun].fails is Fails.DESCRIPTOR:
-                run.set_over(self.begun, now + 1)
-                self.state, self.begun = "LOOK", self.begun + 1
-            else:
-                self.bodies.append(self.begun)
-                self.next, self.state = self._body(self.begun), "REQUEST"
-        elif self.state == "REQUEST" and granted:
-            done = self.next.popleft()
-            self.pauses = self._pauses(done, self.next[0]) if self.next else 0
-            self.state = "LOOK" if not self.next else "PAUSE" if self.pauses else "REQUEST"
-            self.begun += not self.next
-        elif self.state == "PAUSE":
-            self.pauses, moved = self.pauses - 1, True
-            self.state = "PAUSE" if self.pauses else "REQUEST"
-        return moved | came
+        before = self.phase
+        if before == "KEEP":
+            self._begin(self.begun)
+        self.last = self.asked and len(self.rows) == 1
+        turned = self.turn(now)
+        if before == "ROWS" and self.asked:
+            self.rows.popleft()
+        elif before == "KEEP" and self.wrong:
+            run.set_over(self.begun, now + 1)
+        elif before == "KEEP":
+            self.bodies.append(self.begun)
+        self.begun += turned and self.phase == "LOOK"
+        return moved or turned
 
-    def _pauses(self, done: Request, following: Request) -> int:
-        """Cycles without a request: where there are no changes, and before rows."""
-        none = (
-            done.route in (Route.HEAD, Route.ANCHOR, Route.FACTOR)
-            and following.route in (Route.BITS, Route.SUMS)
-            and not self.run.works[done.job].size.full
-        )
-        return none + (following.route == Route.BITS and done.route != Route.ROWS)
+
+class IntakeStage(Stage):
+    """`hdl.qr.intake`."""
+
+    def __init__(self, run: Running, core: Any, bounds: Any) -> None:
+        super().__init__(run.wake, INTAKE)
+        self.run, self.core, self.bounds = run, core, bounds
+        self.pending = self.bad = self.final = False
+        self.head_ends = self.body_ends = self.held = self.given = False
+        self.job = 0
+
+    def takes(self, request: Request) -> bool:
+        route = request.route
+        if route == Route.DESCRIPTOR:
+            return True
+        if route == Route.HEAD:
+            return self.phase == "HEAD"
+        if route == Route.ANCHOR:
+            return self.phase == "BODY"
+        if route in (Route.PASS_BITS, Route.PASS_ROWS):
+            return bool(self.bounds.takes[route == Route.PASS_ROWS])
+        return self.phase == "BODY" and (self.bad or self.core.takes(route))
+
+    def step(self, now: int, request: Request | None, last: bool, given: bool) -> tuple[bool, bool]:
+        """A word comes; the job is given on. Return whether anything moves, and whether the job's words have all come."""
+        run, before = self.run, self.phase
+        self.head_ends = request is not None and request.route == Route.HEAD and last
+        self.body_ends = request is not None and request.final and last
+        self.held, self.given = self.pending and not given, not self.pending
+        turned = self.turn(now)
+        self.pending &= not given
+        if request is not None and before == "HEAD" and turned:
+            self.job, self.final = request.job, request.final
+        elif before == "VERDICT":
+            work = run.works[self.job]
+            self.bad = work.fails is Fails.HEAD
+            if self.bad:
+                run.set_over(self.job, now + 1)
+            self.pending = not self.bad and (work.size.full or not run.config.incremental)
+        elif before == "BODY" and request is not None and request.route == Route.ANCHOR:
+            self.pending |= last and not self.bad
+        return turned or given, turned and self.phase == "HEAD"

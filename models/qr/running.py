@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
-from ..memory.bursts import Writer
 from .config import FitPlan
 from .layout import Places
 from .work import Work
@@ -25,25 +24,25 @@ class Times:
     sums: int = 0
 
 
-class Running(Protocol):
-    """A run under way: its jobs and their places in memory, its ports, its stages.
+class Running:
+    """A run under way: its jobs and their places in memory, and `times`: what has been counted so far."""
 
-    `over`: jobs that have been solved, or never will be; `times`: what has been counted so far.
-    """
-
-    config: FitPlan
-    works: Sequence[Work]
-    places: Sequence[Places]
-    ring: int
-    times: Times
-    over: set[int]
-    port: Any
-    writer: Writer
-    core: Any
-    bounds: Any
+    def __init__(
+        self, config: FitPlan, works: Sequence[Work], places: Sequence[Places], ring: int
+    ) -> None:
+        self.config, self.works, self.places, self.ring = config, works, places, ring
+        self.times = Times(0, [0] * len(works))
+        self.now = 0
+        self.alarms: list[int] = []
+        self.over: set[int] = set()  # jobs that have been solved, or never will be
+        self.overs: dict[int, list[int]] = {}
 
     def wake(self, cycle: int) -> None:
         """Look at all stages again in that cycle."""
+        if cycle > self.now:
+            heapq.heappush(self.alarms, cycle)
 
     def set_over(self, job: int, cycle: int) -> None:
         """Say that a job is over from that cycle on."""
+        self.overs.setdefault(cycle, []).append(job)
+        self.wake(cycle)
