@@ -20,6 +20,7 @@ from common import (
 )
 
 from penstock.api import assume, compile
+from testbench.sweep import held
 
 GOAL = 100
 
@@ -63,7 +64,8 @@ def make(options: Options) -> str:
                 1,
             )
             design = compile(kernel("logistic"), target, schema(features))
-            assumed = assume(design.plan.schema, size)
+            held_rows = held(design, size)
+            assumed = assume(design.plan.schema, held_rows)
             model = repeated(
                 lambda design=design, assumed=assumed: design.run(assumed, "model", epochs=1), 3
             )
@@ -72,7 +74,7 @@ def make(options: Options) -> str:
                 (
                     f"logistic {features}, {name}",
                     target,
-                    f"{size:,}",
+                    f"{held_rows:,}",
                     f"{cycles:,}",
                     ms(begin[0]),
                     spread(model, ms),

@@ -8,10 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import cache
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
+from .link.kinds import KINDS
 from .memory import ON_CHIP, Dram, FixedLatency, parse_memory
 
 __all__ = [
@@ -38,8 +41,36 @@ _CHOICES = {
     "evidence": ("placed", "vendor", ASSUMED),
 }
 #: fields that are not 0
-_POSITIVE = ("bram_bits", "bus_bytes", "mhz", "page_size", "ports", "slr")
+_POSITIVE = (
+    "bram_bits",
+    "bus_bytes",
+    "die_mm2",
+    "mhz",
+    "node_nm",
+    "oscillator_mhz",
+    "page_size",
+    "ports",
+    "slr",
+)
 _MOST = 1 << 53
+_TYPES = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
+
+_hints = cache(get_type_hints)
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a field's type. A whole number is a number, and True is none."""
+    inner = get_args(hint)
+    if get_origin(hint) is UnionType:
+        return any(_is(value, one) for one in inner)
+    if get_origin(hint) is tuple:
+        if not isinstance(value, tuple):
+            return False
+        each = inner[:1] * len(value) if inner[-1] is ... else inner
+        return len(value) == len(each) and all(map(_is, value, each))
+    return isinstance(value, int | float if hint is float else hint) and (
+        hint is bool or not isinstance(value, bool)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,15 +78,18 @@ class _Record:
     """Plain data, checked. Raises ValueError, which names the field and what it may be."""
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
+        for name, hint in _hints(type(self)).items():
             value, least = getattr(self, name), 1 if name in _POSITIVE else 0
-            if name in _CHOICES and value not in _CHOICES[name]:
+            numbers = value if isinstance(value, tuple) else (value,)
+            if not _is(value, hint):
+                what = _TYPES.get(hint) or getattr(hint, "__name__", str(hint))
+            elif name in _CHOICES and value not in _CHOICES[name]:
                 what = f"one of {', '.join(_CHOICES[name])}"
-            elif isinstance(value, int | float) and not least <= value <= _MOST:
+            elif not all(least <= n <= _MOST for n in numbers if isinstance(n, int | float)):
                 what = f"a number from {least} to 2^53"
             else:
                 continue
-            raise ValueError(f"`{name}` is {what}, not {value!r}")
+            raise ValueError(f"`{name}` is {what}, not {value!r:.99}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +107,11 @@ class Capacity(_Record):
     bram_bits: int
     multiplier: tuple[int, int]
     uram: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if min(self.multiplier) < 2:
+            raise ValueError(f"`multiplier` is two widths from 2 bits on, not {self.multiplier}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,14 +164,27 @@ class Storage(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(_Record):
-    """How a host talks to the device. `kind`: a transport ("uart", "udp", "xdma"), "" for none; `baud` of a UART; `gbps` and `latency_us`: where
-    they are not the transport's own."""
+    """How a host talks to the device. `kind`: a transport ("uart", "udp", "xdma"), or any other name with its `gbps`, "" for none; `baud` of a
+    UART; `gbps` and `latency_us` of the others: where they are not the transport's own."""
 
     kind: str = ""
     baud: int = 0
     gbps: float | None = None
     latency_us: float | None = None
     source: str = ASSUMED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        odd = ("gbps", "latency_us") if self.kind == "uart" else ("baud",)
+        if wrong := next((name for name in odd if getattr(self, name)), None):
+            raise ValueError(f"`{wrong}` is of no link of the kind {self.kind!r}")
+        if self.gbps == 0:
+            raise ValueError("`gbps` is a number above 0, not 0")
+        if self.kind and self.kind not in KINDS and self.gbps is None:
+            known = ", ".join(KINDS)
+            raise ValueError(
+                f"`kind` is one of {known}, or another with its `gbps`, not {self.kind!r:.99}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +194,11 @@ class Power(_Record):
     idle_w: float
     max_w: float
     source: str = ASSUMED
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.idle_w > self.max_w:
+            raise ValueError(f"`idle_w` is at most the {self.max_w} of `max_w`, not {self.idle_w}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +257,9 @@ class Target(Capacity):
             value = getattr(self, name)
             if value.bit_count() != 1 or not least <= value <= most:
                 raise ValueError(f"`{name}` is a power of two from {least} to {most}, not {value}")
-        if self.ports > 64:
-            raise ValueError(f"`ports` is a number from 1 to 64, not {self.ports}")
+        for name, most in (("ports", 64), ("bytes_per_cycle", self.bus_bytes)):
+            if (value := getattr(self, name)) > most:
+                raise ValueError(f"`{name}` is at most {most}, not {value}")
         if self.shared is not None and not self._can_be_built():
             what = "a UART with its `baud`, and block RAM, SPRAM or SDRAM with its `bytes`"
             raise ValueError(f"`platform` is for a part with a `tool` of the open ones, {what}")

@@ -181,9 +181,10 @@ class _Planner:
         return sorted(n for n in coarse if n <= useful), sorted(n for n in fine if n <= useful)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
-        """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that is far too large."""
+        """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that keeps up with the
+        stream already or is far too large."""
         maker, found, best = self.maker, [], float("inf")
-        too_large = set()
+        most_threads = set()
         slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
         points = []
         for lanes, threads, ports in space:
@@ -196,7 +197,7 @@ class _Planner:
             if stream > slack * best:
                 break
             alike = point.lanes, point.ports, point.walkers
-            if alike in too_large:
+            if alike in most_threads:
                 continue
             for interval in dict.fromkeys((point.interval, max(1, point.interval // 4))):
                 candidate = maker.make(replace(point, interval=interval))
@@ -205,9 +206,10 @@ class _Planner:
                     if self._fits(candidate):
                         best = candidate.cycles
                     elif candidate.share > _HOPELESS:
-                        too_large.add(alike)
+                        most_threads.add(alike)
                         break
                 if candidate.cycles <= stream * TOLERANCE:
+                    most_threads.add(alike)
                     break
         return found
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from .frames import MAXIMUM, Request, Response, Space
 from .timing import BYTE_BITS
 
-__all__ = ["KINDS", "Link", "parse_link", "wire_bytes"]
+__all__ = ["KINDS", "Link", "parse_link", "stated", "wire_bytes"]
 
 #: registers that `host.device` writes and reads about a run, each after the answer to the one before: addresses and sizes, start, end, cycles, counters
 _REGISTERS = 20
@@ -78,7 +78,8 @@ def _xdma(gbps: Fraction = Fraction(96), latency: Fraction = Fraction("1.26e-6")
     return Link("xdma", gbps * 10**9 / 8, latency, source="BOLT's artifact")
 
 
-def _plain(gbps: Fraction, latency: Fraction = Fraction(0)) -> Link:
+def stated(gbps: Fraction, latency: Fraction = Fraction(0)) -> Link:
+    """Return a link of which no more is known than its rate and its latency."""
     return Link("stated", gbps * 10**9 / 8, latency, source="given")
 
 
@@ -115,7 +116,7 @@ def parse_link(text: str) -> Link:
         values[key] = _value(key, value, example)
     if not name and "gbps" not in values:
         raise ValueError(f"a link needs a rate, which {text!r} does not say; as in {example}")
-    return KINDS[name](**values) if name else _plain(**values)
+    return KINDS[name](**values) if name else stated(**values)
 
 
 def _value(key: str, value: str, example: str) -> Fraction:

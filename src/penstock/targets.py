@@ -10,7 +10,7 @@ from penstock.boards.catalogue import targets
 from penstock.boards.records import Misread, from_json, read
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
-from penstock.models.link.kinds import KINDS, Link, parse_link
+from penstock.models.link.kinds import KINDS, Link, parse_link, stated
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
 from penstock.models.target import Target
@@ -96,7 +96,7 @@ def link_named(text: str, flag: str) -> Link:
 def link_of(target: Target) -> Link | None:
     """Return the link between a host and a target; None: none is known."""
     link = target.link
-    if link.kind not in KINDS:
+    if link.kind not in KINDS and link.gbps is None:
         return None
     given: dict[str, Fraction] = {}
     if link.kind == "uart" and link.baud:
@@ -105,7 +105,7 @@ def link_of(target: Target) -> Link | None:
         given["gbps"] = Fraction(str(link.gbps))
     if link.latency_us is not None:
         given["latency"] = Fraction(str(link.latency_us)) / 10**6
-    return KINDS[link.kind](**given)
+    return KINDS.get(link.kind, stated)(**given)
 
 
 targets()  # packages that are left out are warned of here; they may ask for `target_named`

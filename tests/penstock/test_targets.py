@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tomllib
@@ -21,6 +22,7 @@ from penstock.boards.records import from_json
 from penstock.cli import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.output import as_json
+from penstock.targets import link_of
 from testbench.command_line import told
 from testbench.outside import commands, record
 
@@ -118,6 +120,48 @@ def test_what_is_wrong_with_a_file(wrong: tuple[str, str], said: str, tmp_path: 
         ps.target(file)
     found = caught.value.diagnostic
     assert (found.code, found.span.file) == ("E621", file) and said in found.message
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"lut": 1.5}, "`lut` is a whole number, not 1.5"),
+        ({"dsp": True}, "`dsp` is a whole number, not True"),
+        ({"bram": -1}, "`bram` is a number from 0 to 2^53, not -1"),
+        ({"multiplier": (18, -1)}, "`multiplier` is a number from 0 to 2^53, not (18, -1)"),
+        ({"multiplier": (25, 1)}, "`multiplier` is two widths from 2 bits on, not (25, 1)"),
+        ({"ports": 65}, "`ports` is at most 64, not 65"),
+        ({"bytes_per_cycle": 33}, "`bytes_per_cycle` is at most 32, not 33"),
+        ({"part": ("node_nm", 0)}, "`node_nm` is a number from 1 to 2^53, not 0"),
+        ({"multiplier": (1, 2, 3)}, "`multiplier` is tuple, not (1, 2, 3)"),
+        ({"name": 3}, "`name` is a text, not 3"),
+        ({"lean": 1}, "`lean` is True or False, not 1"),
+        ({"clock": {"mhz": 3}}, "`clock` is Clock, not {'mhz': 3}"),
+        ({"memory": None}, "`memory` is Storage, not None"),
+        ({"clock": ("mhz", float("nan"))}, "`mhz` is a number from 1 to 2^53, not nan"),
+        ({"clock": ("mhz", "9")}, "`mhz` is a number, not '9'"),
+        ({"power": ("idle_w", 1e3)}, "`idle_w` is at most the 150"),
+        ({"link": ("gbps", 0)}, "`gbps` is a number above 0, not 0"),
+        ({"link": ("kind", "zigbee")}, "`kind` is one of uart, udp, xdma, or another with its"),
+        ({"link": ("baud", 9)}, "`baud` is of no link of the kind 'xdma'"),
+    ],
+)
+def test_what_is_wrong_with_an_object(wrong: dict[str, Any], said: str) -> None:
+    """A record checks itself: nothing that a file may not say is in one."""
+    base = ps.target("u55c")
+    with pytest.raises(ValueError, match=re.escape(said)):
+        for name, value in wrong.items():
+            inner = isinstance(value, tuple) and isinstance(value[0], str)
+            given = replace(getattr(base, name), **dict([value])) if inner else value
+            replace(base, **{name: given})
+
+
+def test_links(tmp_path: Path) -> None:
+    """A link of which no more is known than its rate has that."""
+    for text, rate in (("{ gbps = 8 }", 10**9), ('{ kind = "mine", gbps = 0.5 }', 62_500_000)):
+        file = written(tmp_path, f'[target]\nname = "q"\nbase = "u55c"\nlink = {text}')
+        link = link_of(ps.target(file))
+        assert link is not None and link.bytes_per_s == rate
 
 
 #: nothing that a record may hold, of any kind
