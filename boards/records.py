@@ -22,6 +22,7 @@ __all__ = ["TARGETS", "Misread", "from_json", "read"]
 
 #: Penstock's own
 TARGETS, _PARTS = (Path(__file__).with_name(f"{name}.toml") for name in ("targets", "parts"))
+_hints = cache(get_type_hints)
 _UNITS = {"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 #: what follows from part and reserve
 _CAPACITIES = {field.name for field in dataclasses.fields(Capacity)}
@@ -145,7 +146,7 @@ def _plain(table: Any, kind: type[Any], key: str) -> Any:
     """Return the table with sizes as numbers, after looking for keys that the record does not have."""
     if not isinstance(table, dict):
         return table
-    hints, found = get_type_hints(kind), dict(table)
+    hints, found = _hints(kind), dict(table)
     for name, value in table.items():
         if name not in hints:
             raise Misread(f"{key}.{name}", f"unknown; expected one of {', '.join(hints)}")

@@ -181,8 +181,8 @@ class _Planner:
         return sorted(n for n in coarse if n <= useful), sorted(n for n in fine if n <= useful)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
-        """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that keeps up with the
-        stream already or is far too large."""
+        """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that is as fast as its
+        stream and any plan, or far too large."""
         maker, found, best = self.maker, [], float("inf")
         most_threads = set()
         slack = _SLOWER if maker.choices.prefer != "time" else TOLERANCE
@@ -208,7 +208,7 @@ class _Planner:
                     elif candidate.share > _HOPELESS:
                         most_threads.add(alike)
                         break
-                if candidate.cycles <= stream * TOLERANCE:
+                if candidate.cycles <= TOLERANCE * max(stream, self._least):
                     most_threads.add(alike)
                     break
         return found
