@@ -382,9 +382,8 @@ def _equal_loss(chosen: Sequence[_Work]) -> Iterator[Part]:
         rows = []
         for m in peers:
             scaled = ", scaled by rows" * (m.rows_run < m.rows)
-            reached = {None: "our updates", True: "yes", False: "no"}[m.reached]
             said = f"{m.name}, {m.threads} thread{'s' * (m.threads > 1)}"
-            rows.append([said, f"{m.seconds * 1e3:.2f}{scaled}", reached])
+            rows.append([said, f"{m.seconds * 1e3:.2f}{scaled}", "yes" if m.reached else "no"])
         lines, whole = [], [m.beside() for m in peers if m.name.endswith(PAGES)]
         for target, worth in ((_TARGET, WORTH), ("u55c", 10.0)):
             took = _trained(kernel, _LOSS_BATCH, features, w["rows"], target, _PASSES).seconds()
