@@ -19,8 +19,9 @@ from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
 from ...models.qr.job import Method
 from ...models.qr.layout import ENTRY_BYTES, Size, change_words, row_stride, row_words
+from ...models.qr.programs import tasks
 from ...models.qr.resources import estimate
-from ...models.qr.schedule import WIDEN_TURNS, gram_tasks
+from ...models.qr.schedule import WIDEN_TURNS
 from ...models.qr.solver import alone
 from ...models.resources import AIM, FILL, MOST, Resources
 from ...models.target import Target
@@ -220,7 +221,7 @@ def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
 
 @lru_cache(maxsize=4096)
 def _contexts_of(config: FitPlan, columns: int) -> int:
-    slots = sum(task.slots for task in gram_tasks(columns, config.lanes))
+    slots = len(tasks(columns))
     return min(MOST_CONTEXTS, -(-alone(config, [columns]) // max(1, slots)) + 1)
 
 

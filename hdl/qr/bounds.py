@@ -11,6 +11,7 @@ from ...models.qr.stages import bounds
 from ..modules import Parts, Submodules
 from ..stream.passing import passed_on
 from .control import Control
+from .descriptor import first_code
 from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
@@ -107,14 +108,11 @@ class Bounds(wiring.Component):
         self.widens = self.config.incremental
         m.submodules.reader = self.reader = Rows(self.config)
         m.submodules.sweep = self.sweep = Pass(self.config, self.parts)
-        self.disorder = Signal()
-        self.rescanned = Signal()
-        self.none = Signal()
-        self._passes(m)
-        self._publish(m)
-        self.enough = Signal()
+        self.disorder, self.rescanned, self.none, self.enough = (Signal() for _ in range(4))
         self.tries = ~self.i.kept.full if self.widens else Const(0)
         self.begin = Signal()
+        self._passes(m)
+        self._publish(m)
         self._widen(m)
         self._phases(m)
         return m
@@ -148,31 +146,19 @@ class Bounds(wiring.Component):
         self.lost = Signal(8)
         live = Signal(signed(34))
         m.d.comb += live.eq(self.i.head.live + self.i.report.live)
-        with m.If(self.i.kept.code != 0):
-            m.d.comb += self.lost.eq(self.i.kept.code)
-        with m.Elif(self.i.head.code != 0):
-            m.d.comb += self.lost.eq(self.i.head.code)
-        with m.Elif(
-            self.i.kept.full
-            & (self.i.report.live != self.i.kept.rows)
-            & (self.config.target is Label.SLOT)
-        ):  # a row without its bit
-            m.d.comb += self.lost.eq(FitError.QR_DESCRIPTOR.value)
-        # more went than the memo had
-        with m.Elif((self.i.report.code == 0) & ((live < 0) | (live > self.i.kept.rows))):
-            m.d.comb += self.lost.eq(FitError.QR_MEMO.value)
-        with m.Else():
-            m.d.comb += self.lost.eq(
-                Mux(
-                    self.i.report.code != 0,
-                    self.i.report.code,
-                    Mux(
-                        self.i.failed,
-                        FitError.QR_DOWNDATE.value,
-                        self.disorder * FitError.QR_ORDER.value,
-                    ),
-                )
-            )
+        kept, report = self.i.kept, self.i.report
+        absent = kept.full & (report.live != kept.rows) & (self.config.target is Label.SLOT)
+        faults = (
+            (kept.code != 0, kept.code),
+            (self.i.head.code != 0, self.i.head.code),
+            (absent, FitError.QR_DESCRIPTOR.value),  # a row without its bit
+            # more went than the memo had
+            ((report.code == 0) & ((live < 0) | (live > kept.rows)), FitError.QR_MEMO.value),
+            (report.code != 0, report.code),
+            (self.i.failed, FitError.QR_DOWNDATE.value),
+            (self.disorder, FitError.QR_ORDER.value),
+        )
+        m.d.comb += self.lost.eq(first_code(faults))
         found = Signal(segment_shape(self.config.n_max))
         m.d.comb += [
             self.o.p.code.eq(self.lost),

@@ -17,13 +17,10 @@ from .givens import Givens, factor_shape
 from .loader import Loader
 from .merge import Merge
 from .normal_equations import NormalEquationAccumulator
-from .records import Records, record_shape
+from .records import COUNTS, Records, record_shape
 from .solver import Solver, solution_shape
 
-__all__ = ["COUNTS", "Core", "core_command_shape"]
-
-#: lists of changes, in their order
-COUNTS = ("inserted", "buried", "removed", "moved")
+__all__ = ["Core", "core_command_shape"]
 
 
 def core_command_shape(n_max, jobs, solvers):
@@ -127,7 +124,11 @@ class Core(wiring.Component):
             m.submodules.solver0 = self.rotated = Givens(self.config, self.parts)
             self._factors(m)
         self._commands(m)
-        self._inputs(m)
+        m.d.comb += [
+            *passed_on(self.changes, self.records.i),
+            *passed_on(self.bits, self.full_scan.bits),
+            *passed_on(self.rows, self.full_scan.words),
+        ]
         self._add_up(m)
         self._merge_words(m)
         self._solvers(m)
@@ -135,56 +136,38 @@ class Core(wiring.Component):
 
     def _commands(self, m):
         """A job begins: its command goes to those who read its words. Offsets and columns stay until its last record has been added up."""
-        self.busy, self.places = Signal(), Signal()
-        self.offsets, self.columns = (
-            Signal(self.command.p.offsets.shape(), reset_less=True),
-            Signal(range(self.config.n_max + 1), reset_less=True),
-        )
+        command, records, scan = self.command.p, self.records, self.full_scan
+        self.busy, self.places, begins = Signal(), Signal(), Signal()
+        self.offsets = Signal(command.offsets.shape(), reset_less=True)
+        self.columns = Signal(range(self.config.n_max + 1), reset_less=True)
         self.scans = not self.config.incremental
+        kept = {"columns": len(self.columns), "fresh": 1, "job": len(command.job)}
         m.submodules.waiting = self.waiting = Queue(
-            data.StructLayout(
-                {
-                    "columns": len(self.columns),
-                    "fresh": 1,
-                    "job": len(self.command.p.job),
-                    "solver": len(self.command.p.solver),
-                }
-            ),
-            2,
+            data.StructLayout({**kept, "solver": len(command.solver)}), 2
         )
-        begins = Signal()
+        scans, queues = command.full | self.scans, [self.waiting]
+        queues += [self.starts, self.factors] if self.givens else []
+        ready = ~self.busy & (scan.command.ready | ~scans) & (records.command.ready | command.full)
+        for queue in queues:
+            ready = ready & queue.i.ready
+            m.d.comb += [
+                queue.i.p.columns.eq(command.length + 1),
+                queue.i.p.fresh.eq(command.full),
+                queue.i.p.job.eq(command.job),
+                queue.i.valid.eq(begins & ~command.full if queue in queues[2:] else begins),
+            ]
         m.d.comb += [
-            self.command.ready.eq(
-                ~self.busy
-                & (self.full_scan.command.ready | ~(self.command.p.full | self.scans))
-                & (self.records.command.ready | self.command.p.full)
-                & self.waiting.i.ready
-                & (self.starts.i.ready & self.factors.i.ready if self.givens else 1)
-            ),
-            begins.eq(self.command.valid & self.command.ready),
-            self.records.command.valid.eq(begins & ~self.command.p.full),
-            self.records.command.p.length.eq(self.command.p.length),
-            *(self.records.command.p[name].eq(self.command.p[name]) for name in COUNTS),
-            self.full_scan.command.valid.eq(begins & (self.command.p.full | self.scans)),
-            self.full_scan.command.p.full.eq(self.command.p.full),
-            self.full_scan.command.p.length.eq(self.command.p.length),
-            self.full_scan.command.p.span.eq(self.command.p.span),
-            self.waiting.i.valid.eq(self.command.valid & self.command.ready),
-            self.waiting.i.p.columns.eq(self.command.p.length + 1),
-            self.waiting.i.p.fresh.eq(self.command.p.full),
-            self.waiting.i.p.job.eq(self.command.p.job),
-            self.waiting.i.p.solver.eq(self.command.p.solver),
-            self.records.offsets.eq(self.offsets),
-            self.full_scan.offsets.eq(self.offsets),
+            self.command.ready.eq(ready),
+            begins.eq(self.command.valid & ready),
+            records.command.valid.eq(begins & ~command.full),
+            scan.command.valid.eq(begins & scans),
+            *(records.command.p[name].eq(command[name]) for name in ("length", *COUNTS)),
+            *(scan.command.p[name].eq(command[name]) for name in ("full", "length", "span")),
+            self.waiting.i.p.solver.eq(command.solver),
+            records.offsets.eq(self.offsets),
+            scan.offsets.eq(self.offsets),
             self.accumulator.columns.eq(self.columns),
         ]
-        for queue in (self.starts, self.factors) if self.givens else ():
-            m.d.comb += [
-                queue.i.p.columns.eq(self.command.p.length + 1),
-                queue.i.p.fresh.eq(self.command.p.full),
-                queue.i.p.job.eq(self.command.p.job),
-                queue.i.valid.eq(begins & ~(self.command.p.full & (queue is self.factors))),
-            ]
 
     def _factors(self, m):
         """Jobs on their way to the solver of method `givens`, and columns of the memos' factors."""
@@ -213,15 +196,6 @@ class Core(wiring.Component):
             solver.load.valid.eq(cutter.o.valid & ~cutter.o.p.end),
             cutter.o.ready.eq(cutter.o.p.end | solver.load.ready),
         ]
-
-    def _inputs(self, m):
-        """Words of changes, bits and rows."""
-        for inner, outer in (
-            (self.records.i, self.changes),
-            (self.full_scan.bits, self.bits),
-            (self.full_scan.words, self.rows),
-        ):
-            m.d.comb += passed_on(outer, inner)
 
     def _add_up(self, m):
         """Records go to the accumulator. Where c comes from a pass the rows come behind the changes, whose end is passed over."""
@@ -276,40 +250,37 @@ class Core(wiring.Component):
     def _merge_words(self, m):
         """The words of the oldest job whose changes are known."""
         merging, begin = Signal(), Signal()
-        m.d.comb += [
-            self.merge.command.valid.eq(begin),
-            self.loader.command.valid.eq(begin),
-            self.merge.command.p.columns.eq(self.waiting.o.p.columns),
-            self.merge.command.p.fresh.eq(self.waiting.o.p.fresh),
-            self.loader.command.p.columns.eq(self.waiting.o.p.columns),
-            self.loader.command.p.job.eq(self.waiting.o.p.job),
-            self.waiting.o.ready.eq(begin),
-            self.report_valid.eq(begin),
-            self.report.job.eq(self.waiting.o.p.job),
-            self.report.live.eq(self.accumulator.done.p.live),
-            self.accumulator.chunk.eq(self.merge.chunk),
-            self.merge.entries.eq(self.accumulator.entries),
-            *passed_on(self.memo, self.sums.i),
-            *passed_on(self.sums.o, self.merge.i),
-            self.merge.right_hand_side.eq(self.accumulator.right_hand_side),
-            self.report.code.eq(self.accumulator.done.p.code),
-        ]
+        waiting, accumulator, merge = self.waiting.o, self.accumulator, self.merge
         last_taken, self.solver = Signal(), index(self.config.solvers, name="solver")
+        for taker in (merge, self.loader):
+            m.d.comb += [
+                taker.command.valid.eq(begin),
+                taker.command.p.columns.eq(waiting.p.columns),
+            ]
         m.d.comb += [
-            last_taken.eq(self.merge.o.valid & self.merge.o.ready & self.merge.o.p.last),
-            self.accumulator.done.ready.eq(last_taken),
+            merge.command.p.fresh.eq(waiting.p.fresh),
+            self.loader.command.p.job.eq(waiting.p.job),
+            waiting.ready.eq(begin),
+            self.report_valid.eq(begin),
+            self.report.job.eq(waiting.p.job),
+            self.report.live.eq(accumulator.done.p.live),
+            self.report.code.eq(accumulator.done.p.code),
+            accumulator.chunk.eq(merge.chunk),
+            merge.entries.eq(accumulator.entries),
+            merge.right_hand_side.eq(accumulator.right_hand_side),
+            *passed_on(self.memo, self.sums.i),
+            *passed_on(self.sums.o, merge.i),
+            last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last),
+            accumulator.done.ready.eq(last_taken),
             begin.eq(
-                self.accumulator.done.valid
-                & ~merging
-                & self.merge.command.ready
-                & self.loader.command.ready
+                accumulator.done.valid & ~merging & merge.command.ready & self.loader.command.ready
             ),
         ]
         with m.If(begin):
             m.d.sync += [
                 merging.eq(1),
-                self.solver.eq(self.waiting.o.p.solver),
-                self.words_job.eq(self.waiting.o.p.job),
+                self.solver.eq(waiting.p.solver),
+                self.words_job.eq(waiting.p.job),
             ]
         with m.Elif(last_taken):
             m.d.sync += merging.eq(0)
@@ -330,24 +301,19 @@ class Core(wiring.Component):
                 self.o0_valid.eq(self.rotated.o_valid),
                 self.failed.eq(self.rotated.failed),
             ]
-            return
-        if self.config.solvers == 1:
-            m.submodules.solver0 = unit = Solver(self.config, self.parts)
-            connect(m, self.loader.o, unit.i)
-            m.d.comb += [self.o0.eq(unit.o), self.o0_valid.eq(unit.o_valid)]
-            return
-        for k in range(self.config.solvers):
+        for k in () if self.givens else range(self.config.solvers):
+            here = self.solver == k if self.config.solvers > 1 else Const(1)
             ends = self.parts.instance(
                 m,
                 f"solver{k}",
                 "qr_solver",
                 lambda: Solver(self.config, self.parts),
                 i__payload=self.loader.o.payload,
-                i__valid=self.loader.o.valid & (self.solver == k),
+                i__valid=self.loader.o.valid & here,
             )
             m.d.comb += [
                 getattr(self, f"o{k}").eq(ends["o"]),
                 getattr(self, f"o{k}_valid").eq(ends["o_valid"]),
             ]
-            with m.If(self.solver == k):
+            with m.If(here):
                 m.d.comb += self.loader.o.ready.eq(ends["i__ready"])

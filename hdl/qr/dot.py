@@ -4,14 +4,12 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.numerics.formats import float32
 from ...models.qr.bounds import EMPTY
 from ...models.qr.config import FitPlan
 from ...models.qr.schedule import ADD, MUL, dot_latency
 from ..arith.pipeline import Pipeline
-from ..arith.unit import unit
 from ..modules import Parts, Submodules
-from .numbers import Floor, Times
+from .numbers import Floor, Times, operation
 
 __all__ = ["NOTHING", "Dot", "Pass", "row_shape", "segment_shape"]
 
@@ -51,16 +49,8 @@ class Dot(wiring.Component):
         while len(terms) > 1:
             pairs: list[Value] = []
             for k in range(0, len(terms) - 1, 2):
-                pairs.append(
-                    self.parts.instance(
-                        m,
-                        f"add{level}_{k // 2}",
-                        "add_float32",
-                        lambda: unit("add", float32),
-                        a=terms[k],
-                        b=terms[k + 1],
-                    )["o"]
-                )
+                label = f"add{level}_{k // 2}"
+                pairs.append(operation(self.parts, m, label, "add", terms[k], terms[k + 1]))
             if len(terms) % 2:
                 last = terms[-1]  # its partner is +0: the sum is itself, but -0 + +0 = +0
                 pairs.append(

@@ -1,6 +1,6 @@
 """The qr engine behind the shell: jobs from a ring of descriptors to results and memos in memory."""
 
-from amaranth.hdl import Array, Module, Mux, Signal, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 
@@ -21,8 +21,8 @@ from ..stream.queue import Queue
 from .anchor_update import AnchorUpdate, errors_shape
 from .bounds import Bounds
 from .core import Core
-from .fetch import ROUTE_BITS, Fetch, slot_shape
-from .intake import Intake, head_kept_shape
+from .fetch import ROUTE_BITS, Fetch
+from .intake import Intake
 from .writeback import WriteBack
 
 __all__ = ["FitEngine"]
@@ -132,13 +132,13 @@ class FitEngine(wiring.Component):
         """What is kept of each job under way: written when `enable`, read for the job that ends next, in the cycle after its turn has come."""
         m = self.m
         m.submodules[name] = memory = Memory(
-            shape=unsigned(data.Layout.cast(shape).size), depth=self.config.jobs, init=[]
+            shape=unsigned(Shape.cast(shape).width), depth=self.config.jobs, init=[]
         )
         put, get = memory.write_port(), memory.read_port()
         m.d.comb += [
             put.en.eq(enable),
             put.addr.eq(slot),
-            put.data.eq(value.as_value()),
+            put.data.eq(Value.cast(value)),
             get.addr.eq(self.slot),
             get.en.eq(1),
         ]
@@ -150,44 +150,23 @@ class FitEngine(wiring.Component):
         core, bounds = self.core, self.bounds
         n = config.n_max
         job = bounds.i
-        m.d.comb += [
-            job.kept.as_value().eq(
-                self._kept(
-                    "of_descriptors", slot_shape(), fetch.slot_valid, fetch.slot, fetch.kept
-                )[0]
-            ),
-            job.head.as_value().eq(
-                self._kept(
-                    "of_heads", head_kept_shape(n), intake.head_valid, intake.slot, intake.head
-                )[0]
-            ),
-        ]
-        reports = data.StructLayout({"live": 25, "code": 8})
-        report = Signal(reports)
-        m.d.comb += [
-            report.live.eq(core.report.live),
-            report.code.eq(core.report.code),
-            job.report.as_value().eq(
-                self._kept("of_records", reports, core.report_valid, core.report.job, report)[0]
-            ),
-        ]
+        report = Signal(data.StructLayout({"live": 25, "code": 8}))
+        m.d.comb += [report.live.eq(core.report.live), report.code.eq(core.report.code)]
+        for name, whose, valid, slot, value in (
+            ("of_descriptors", job.kept, fetch.slot_valid, fetch.slot, fetch.kept),
+            ("of_heads", job.head, intake.head_valid, intake.slot, intake.head),
+            ("of_records", job.report, core.report_valid, core.report.job, report),
+        ):
+            m.d.comb += whose.as_value().eq(self._kept(name, value.shape(), valid, slot, value)[0])
         # a job's turn has come when it has been solved, or will never be
         over = Signal(config.jobs)
         solutions = []
         for k in range(config.solvers):
             o, valid = getattr(core, f"o{k}"), getattr(core, f"o{k}_valid")
-            solution = Signal(
-                data.StructLayout(
-                    {"mask": n, "weights": 32 * n} | ({"failed": 1} if self.givens else {})
-                ),
-                name=f"solution{k}",
-            )
-            m.d.comb += [solution.mask.eq(o.mask), solution.weights.eq(o.weights)]
-            if self.givens:
-                m.d.comb += solution.failed.eq(core.failed)
-            solutions.append(
-                self._kept(f"of_solver{k}", solution.shape(), valid, o.job, solution)[0]
-            )
+            fields = {"mask": o.mask, "weights": o.weights.as_value()}
+            fields |= {"failed": core.failed} if self.givens else {}
+            solution = Cat(*fields.values())
+            solutions.append(self._kept(f"of_solver{k}", len(solution), valid, o.job, solution)[0])
             with m.If(valid):
                 m.d.sync += over.bit_select(o.job, 1).eq(1)
         for fails, slot in (
@@ -215,18 +194,15 @@ class FitEngine(wiring.Component):
     def _anchors(self, job) -> None:
         m, intake, core, bounds = self.m, self.intake, self.core, self.bounds
         m.submodules.anchor_update = update = AnchorUpdate(self.config)
-        anchor, box, errors = intake.anchor, Signal(update.box_shape), Signal(errors_shape)
-        m.d.comb += [
-            box.low.eq(anchor.segment.low),
-            box.high.eq(anchor.segment.high),
-            *(errors[name].eq(anchor.segment[name]) for name in ("err_min", "err_max", "least")),
-        ]
+        anchor, record = intake.anchor, core.record
+        box, errors = Signal(update.box_shape), Signal(errors_shape)
+        for part in (box, errors):
+            m.d.comb += [part[name].eq(anchor.segment[name]) for name, _ in part.shape()]
         weights, _ = self._kept(
             "of_anchors", anchor.weights.shape(), intake.anchor_valid, intake.slot, anchor.weights
         )
         _, before = self._kept("of_errors", errors_shape, intake.anchor_valid, intake.slot, errors)
         read = before.read_port(domain="comb")
-        record = core.record
         m.d.comb += [
             update.begin.eq(intake.command.valid & intake.command.ready),
             update.job.eq(intake.command.p.job),
@@ -234,13 +210,11 @@ class FitEngine(wiring.Component):
             update.box.eq(box),
             update.valid.eq(core.record_valid & record.came),
             update.row.use.eq(1),
-            update.row.label.eq(record.label),
-            update.row.a.eq(record.a),
+            *(update.row[name].eq(record[name]) for name in ("label", "a", "row")),
             bounds.dot_w.eq(update.dot_w),
             bounds.dot_x.eq(update.dot_x),
             update.guess.eq(bounds.guess),
             core.hold.eq(bounds.uses),
-            update.row.row.eq(record.row),
             update.end.eq(core.record_valid & record.end),
             read.addr.eq(update.read),
             update.errors.eq(read.data),
@@ -251,14 +225,10 @@ class FitEngine(wiring.Component):
         found, _ = self._kept(
             "followed_errors", errors_shape, update.errors_valid, update.errors_job, update.o_errors
         )
-        box_now, errors_now = data.View(update.box_shape, boxes), data.View(errors_shape, found)
-        segment = job.anchor.segment
-        m.d.comb += [
-            job.anchor.weights.as_value().eq(weights),
-            segment.low.eq(box_now.low),
-            segment.high.eq(box_now.high),
-            *(segment[name].eq(errors_now[name]) for name in ("err_min", "err_max", "least")),
-        ]
+        m.d.comb += job.anchor.weights.as_value().eq(weights)
+        for shape, now in ((update.box_shape, boxes), (errors_shape, found)):
+            part = data.View(shape, now)
+            m.d.comb += [job.anchor.segment[name].eq(part[name]) for name, _ in shape]
 
     def _ends(self) -> None:
         m, back, reader, writer, bounds = self.m, self.back, self.reader, self.writer, self.bounds

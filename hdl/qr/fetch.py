@@ -23,8 +23,8 @@ from ..index import index, index_range
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .control import Control
-from .core import COUNTS
 from .descriptor import JobCheck, descriptor_shape
+from .records import COUNTS
 from .row_requests import RowRequests, pass_shape
 
 __all__ = ["ROUTE_BITS", "Fetch", "body_shape", "request_shape", "slot_shape"]

@@ -46,60 +46,35 @@ class FullScan(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.rows = self.rows
-        self.some = Signal()
+        m.submodules.rows = rows = self.rows
+        active, ends, wrong, full = (Signal(name=x) for x in ("active", "ends", "wrong", "full"))
+        some, record, row = self.command.p.span != 0, self.o.p, rows.o.p.rows[0]
         m.d.comb += [
-            self.some.eq(self.command.p.span != 0),
-            self.rows.command.p.length.eq(self.command.p.length),
-            self.rows.command.p.span.eq(self.command.p.span),
-            self.rows.offsets.eq(self.offsets),
+            rows.command.p.length.eq(self.command.p.length),
+            rows.command.p.span.eq(self.command.p.span),
+            rows.offsets.eq(self.offsets),
+            *passed_on(self.bits, rows.bits),
+            *passed_on(self.words, rows.words),
+            # a pass begins when the one before it has ended
+            self.command.ready.eq(~active & rows.command.ready),
+            rows.command.valid.eq(self.command.valid & ~active & some),
+            self.o.valid.eq(ends | rows.o.valid),
+            rows.o.ready.eq(self.o.ready & ~ends),
         ]
-        for name in ("bits", "words"):
-            inner, outer = getattr(self.rows, name), getattr(self, name)
-            m.d.comb += passed_on(outer, inner)
-        self._records(m)
-        self._end(m)
-        return m
-
-    def _records(self, m):
-        """A pass begins when the one before it has ended."""
-        self.active = Signal()
-        self.ends = Signal()
-        self.wrong = Signal()
-        self.full = Signal()
-        self.record, row = self.o.p, self.rows.o.p.rows[0]
-        m.d.comb += [
-            self.command.ready.eq(~self.active & self.rows.command.ready),
-            self.rows.command.valid.eq(self.command.valid & ~self.active & self.some),
-            self.o.valid.eq(self.ends | self.rows.o.valid),
-            self.rows.o.ready.eq(self.o.ready & ~self.ends),
-        ]
-        with m.If(self.ends):
-            m.d.comb += [
-                self.record.end.eq(1),
-                self.record.code.eq(self.wrong * FitError.QR_ORDER.value),
-            ]
+        with m.If(ends):
+            m.d.comb += [record.end.eq(1), record.code.eq(wrong * FitError.QR_ORDER.value)]
         with m.Else():
             counts = Const(1) if self.config.target is Label.RANK else row.use
             m.d.comb += [
-                self.record.value.eq(Mux(counts, row.label, 0)),
-                self.record.sign.eq(counts & self.full),
-                self.record.live.eq(row.use & self.full),
-                self.record.label.eq(row.label),
-                self.record.a.eq(row.a),
-                self.record.row.eq(row.row),
+                record.value.eq(Mux(counts, row.label, 0)),
+                record.sign.eq(counts & full),
+                record.live.eq(row.use & full),
+                *(record[name].eq(row[name]) for name in ("label", "a", "row")),
             ]
-
-    def _end(self, m):
-        """The end of the pass."""
-        with m.If(self.rows.o.valid & self.rows.o.ready):
-            m.d.sync += [self.ends.eq(self.rows.o.p.last), self.wrong.eq(self.rows.o.p.disorder)]
-        with m.If(self.ends & self.o.ready):
-            m.d.sync += [self.ends.eq(0), self.active.eq(0)]
+        with m.If(rows.o.valid & rows.o.ready):
+            m.d.sync += [ends.eq(rows.o.p.last), wrong.eq(rows.o.p.disorder)]
+        with m.If(ends & self.o.ready):
+            m.d.sync += [ends.eq(0), active.eq(0)]
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [
-                self.active.eq(1),
-                self.ends.eq(~self.some),
-                self.wrong.eq(0),
-                self.full.eq(self.command.p.full),
-            ]
+            m.d.sync += [active.eq(1), ends.eq(~some), wrong.eq(0), full.eq(self.command.p.full)]
+        return m

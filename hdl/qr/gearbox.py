@@ -64,93 +64,62 @@ class Gearbox(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._ring(m)
-        self._move(m)
-        return m
-
-    def _ring(self, m):
-        """A ring of words, which a chunk may begin anywhere in."""
+        word, bits, most = self.word_units, self.unit_bits, self.chunk_units
         # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free
-        self.places = -(-(2 * self.chunk_units + 2 * self.word_units - 2) // self.word_units)
-        self.ring = [
-            Signal(self.word_units * self.unit_bits, name=f"word{k}", reset_less=True)
-            for k in range(self.places)
-        ]
-        self.head, self.tail = (
-            Signal(range(self.places * self.word_units)),
-            Signal(range(self.places)),
-        )
-        self.level = Signal(range(self.places * self.word_units + 1))
-        self.size = Signal(range(self.chunk_units + 1))
-        self.left = Signal(len(self.command.p.count))  # chunks not yet given
+        places = -(-(2 * most + 2 * word - 2) // word)
+        ring = [Signal(word * bits, name=f"word{k}", reset_less=True) for k in range(places)]
+        head, tail = Signal(range(places * word)), Signal(range(places))
+        level, size = Signal(range(places * word + 1)), Signal(range(most + 1))
+        left = Signal(len(self.command.p.count))  # chunks not yet given
         # units of the run not yet accepted; not positive: none
-        self.wanted = Signal(range(-self.word_units, (self.chunk_units << len(self.left)) + 1))
-        self.active = Signal()
-        self.grow = Signal()
+        wanted = Signal(range(-word, (most << len(left)) + 1))
         # left != 0, wanted > 0
-        self.some = Signal()
-        self.more = Signal()
-        self.enough = Signal()
-        self.put = Signal()
-        self.take = Signal()
-        self.chunk = Signal(self.chunk_units * self.unit_bits)
-
-    def _move(self, m):
-        """Words in, chunks out."""
-        m.d.comb += [
-            self.command.ready.eq(~self.active),
-            self.enough.eq((self.level >= self.size) & self.some),
-            self.o.valid.eq(self.active & (self.enough | ~self.some)),
-            self.o.p.end.eq(~self.some),
-            self.o.p.data.eq(
-                Cat(
-                    Mux((k < self.size) & self.some, self.chunk.word_select(k, self.unit_bits), 0)
-                    for k in range(self.chunk_units)
-                )
-            ),
-            self.i.ready.eq(self.active & self.more & (self.level < 2 * self.chunk_units)),
-            self.put.eq(self.i.valid & self.i.ready),
-            self.take.eq(self.o.valid & self.o.ready & self.enough),
-        ]
-        m.d.comb += self.chunk.eq(
-            rotated(m, Cat(self.ring), self.head, self.unit_bits, self.chunk_units)
+        active, grow, some, more, enough, put, take = (
+            Signal(name=x) for x in ("active", "grow", "some", "more", "enough", "put", "take")
         )
-        stays = Signal.like(self.level)
-        m.d.comb += stays.eq(self.level - Mux(self.take, self.size, 0))
-        m.d.sync += self.level.eq(stays)
-        with m.If(self.put):
+        chunk, stays = Signal(most * bits), Signal.like(level)
+        m.d.comb += [
+            self.command.ready.eq(~active),
+            enough.eq((level >= size) & some),
+            self.o.valid.eq(active & (enough | ~some)),
+            self.o.p.end.eq(~some),
+            self.i.ready.eq(active & more & (level < 2 * most)),
+            put.eq(self.i.valid & self.i.ready),
+            take.eq(self.o.valid & self.o.ready & enough),
+            chunk.eq(rotated(m, Cat(ring), head, bits, most)),
+            stays.eq(level - Mux(take, size, 0)),
+        ]
+        for k in range(most):
+            with m.If((k < size) & some):
+                m.d.comb += self.o.p.data.word_select(k, bits).eq(chunk.word_select(k, bits))
+        m.d.sync += level.eq(stays)
+        with m.If(put):
             m.d.sync += [
-                self.level.eq(stays + self.word_units),
-                self.wanted.eq(self.wanted - self.word_units),
-                self.more.eq(self.wanted > self.word_units),
-                self.tail.eq(Mux(self.tail == self.places - 1, 0, self.tail + 1)),
+                level.eq(stays + word),
+                wanted.eq(wanted - word),
+                more.eq(wanted > word),
+                tail.eq(Mux(tail == places - 1, 0, tail + 1)),
             ]
-            for k, place in enumerate(self.ring):
-                with m.If(self.tail == k):
+            for k, place in enumerate(ring):
+                with m.If(tail == k):
                     m.d.sync += place.eq(self.i.payload)
-        with m.If(self.take):
-            behind = self.head + self.size
+        with m.If(take):
+            behind = head + size
             m.d.sync += [
-                self.left.eq(self.left - 1),
-                self.some.eq(self.left != 1),
-                self.size.eq(self.size + self.grow),
-                self.head.eq(
-                    Mux(
-                        behind >= self.places * self.word_units,
-                        behind - self.places * self.word_units,
-                        behind,
-                    )
-                ),
+                left.eq(left - 1),
+                some.eq(left != 1),
+                size.eq(size + grow),
+                head.eq(Mux(behind >= places * word, behind - places * word, behind)),
             ]
         with m.If(self.o.valid & self.o.ready & self.o.p.end):
-            m.d.sync += [self.active.eq(0), self.level.eq(0), self.head.eq(0), self.tail.eq(0)]
+            m.d.sync += [register.eq(0) for register in (active, level, head, tail)]
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [
-                self.active.eq(1),
-                self.size.eq(self.command.p.size),
-                self.grow.eq(self.command.p.grow),
-                self.left.eq(self.command.p.count),
-                self.wanted.eq(self.command.p.units),
-                self.some.eq(self.command.p.count != 0),
-                self.more.eq(self.command.p.count != 0),
+                active.eq(1),
+                size.eq(self.command.p.size),
+                grow.eq(self.command.p.grow),
+                left.eq(self.command.p.count),
+                wanted.eq(self.command.p.units),
+                *(flag.eq(self.command.p.count != 0) for flag in (some, more)),
             ]
+        return m

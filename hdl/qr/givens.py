@@ -9,16 +9,16 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
-from ...models.qr.programs import Kind
+from ...models.qr.programs import GIVENS, Kind
 from ...models.qr.schedule import ADD, DIV, MUL, STEP
 from ...models.qr.stages import ROTATIONS
 from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked, leading_zeros
-from ..arith.unit import unit
 from ..index import index
 from ..modules import Parts, Submodules
 from .control import Control
-from .sequencer import Sequencer
+from .numbers import lane, operation
+from .sequencer import Thread
 from .solver import above, load_shape, scaled, solution_shape
 
 __all__ = ["Givens", "factor_shape", "row_shape", "start_shape"]
@@ -106,7 +106,7 @@ class Givens(wiring.Component):
         self.job, self.row = Signal(self.start.p.shape()), Signal(self.rows.p.shape())
         # first lane in use; whether the right side is there; it waits for a row dropped before it, or has waited; some have been dropped; nothing is turned;
         # which half of the rows' memories is read
-        flags = ("siding", "drops", "waited", "dropped", "short", "parity", "last", "above")
+        flags = "siding drops waited dropped short parity last above held ended some solves".split()
         self.wave = SimpleNamespace(
             first=index(self.n, name="first"), **{name: Signal(name=name) for name in flags}
         )
@@ -116,7 +116,6 @@ class Givens(wiring.Component):
             some=Signal(), column=index(self.n, name="out_column"), ends=Signal()
         )
         self.failing = Signal()
-        m.submodules.sequencer = self.sequencer = Sequencer(self.n)
         self._control(m)
         self._memories(m)
         self._lanes(m)
@@ -128,33 +127,34 @@ class Givens(wiring.Component):
 
     def _control(self, m):
         """Which wave comes next."""
-        wave, running = self.wave, self.sequencer
-        held, ended, some = Signal(name="held"), Signal(name="ended"), Signal(name="some")
+        wave, waving, self.issue = self.wave, Signal(name="waving"), Signal(name="issue")
+        then_solves = wave.siding & wave.last & ~wave.solves
+        self.thread = thread = Thread(
+            m,
+            GIVENS,
+            self.n,
+            top=(self.job.columns - 1)[: len(wave.first)],
+            issue=self.issue,
+            start=Mux(then_solves, Kind.INVERT, Kind.TURN),
+            conditions={"short": wave.short},
+            first=wave.first,
+            running=waving,
+        )
         leaves = index(STEP, name="leaves")  # a solution is on its way
         m.d.comb += [
+            self.issue.eq(waving & thread.may),
             wave.last.eq(wave.first == self.job.columns - 1),
-            running.top.eq((self.job.columns - 1)[: len(running.top)]),
-            running.first.eq(wave.first),
-            running.short.eq(wave.short),
-            running.then_solves.eq(wave.siding & wave.last & ~running.solves),
-            self.i.ready.eq(~self.i.p.side | (running.issue & (running.step == Kind.FINAL))),
+            self.i.ready.eq(~self.i.p.side | (self.issue & (thread.step == Kind.FINAL))),
         ]
         m.d.sync += leaves.eq(Mux(leaves == 0, 0, leaves - 1))
-        with m.If(self.rows.valid & self.rows.ready):
-            m.d.sync += [
-                self.row.eq(self.rows.payload),
-                held.eq(~self.rows.p.end),
-                ended.eq(self.rows.p.end),
-                some.eq(some | ~self.rows.p.end),
-            ]
-        solves, count = Signal(), self.factor_in.column
+        count = self.factor_in.column
         conditions = {
             "starts": self.start.valid & (leaves == 0),
             "loaded": self.factor_in.some & (count == self.job.columns - 1),
-            "known": held | ended,
-            "moves": held | (some & ~wave.last),
-            "over": running.over,
-            "solves": solves,
+            "known": wave.held | wave.ended,
+            "moves": wave.held | (wave.some & ~wave.last),
+            "over": thread.over,
+            "solves": wave.solves,
             "rows": ~wave.siding,
             "last": wave.last,
             "left": self.factor_out.ends,
@@ -163,26 +163,39 @@ class Givens(wiring.Component):
         control = Control(m, ROTATIONS, conditions)
         now, goes = control.now, control.goes
         m.d.comb += [
-            running.solves.eq(solves),
-            running.running.eq(now["WAVE"]),
+            waving.eq(now["WAVE"]),
             self.start.ready.eq(now["IDLE"] & (leaves == 0)),
             self.load.ready.eq(now["LOAD"] & ~self.job.fresh),
             self.factor_in.some.eq(now["LOAD"] & (self.job.fresh | self.load.valid)),
-            self.rows.ready.eq(now["ROWS"] & ~held & ~ended),
+            self.rows.ready.eq(now["ROWS"] & ~wave.held & ~wave.ended),
             self.factor_out.some.eq(now["OUT"]),
         ]
+        with m.If(goes["IDLE"]):
+            m.d.sync += leaves.eq(STEP - 1)
+        self._waves(m, now, goes)
+
+    def _waves(self, m, now, goes):
+        """What waves begin and end with."""
+        wave, count = self.wave, self.factor_in.column
+        with m.If(self.rows.valid & self.rows.ready):
+            m.d.sync += [
+                self.row.eq(self.rows.payload),
+                wave.held.eq(~self.rows.p.end),
+                wave.ended.eq(self.rows.p.end),
+                wave.some.eq(wave.some | ~self.rows.p.end),
+            ]
         with m.If(goes["LOAD"]):
             flags = (wave.siding, wave.waited, wave.dropped, wave.short, wave.first)
             m.d.sync += [
                 self.job.eq(self.start.payload),
-                *(flag.eq(0) for flag in (held, ended, some, solves, *flags)),
+                *(flag.eq(0) for flag in (wave.held, wave.ended, wave.some, wave.solves, *flags)),
                 *(flag.eq(0) for flag in (self.live, self.keep, self.failing)),
             ]
         with m.If(self.factor_in.some):
             m.d.sync += count.eq(Mux(goes["ROWS"], 0, count + 1))
         with m.If(now["ROWS"] & goes["WAVE"]):
-            m.d.sync += wave.first.eq(Mux(held, 0, wave.first + 1))
-            with m.If(held):
+            m.d.sync += wave.first.eq(Mux(wave.held, 0, wave.first + 1))
+            with m.If(wave.held):
                 m.d.sync += [
                     self.live[0].eq(1),
                     self.of.delta[0].eq(Mux(self.row.gone, _MINUS_ONE, _ONE)),
@@ -199,34 +212,32 @@ class Givens(wiring.Component):
             ]
             with m.If(wave.above & ~wave.waited):
                 m.d.sync += self.keep.bit_select(wave.first, 1).eq(1)
-        with m.If(running.over):
-            m.d.sync += [held.eq(0), wave.parity.eq(~wave.parity), wave.drops.eq(0)]
-            m.d.sync += solves.eq(goes["WAVE"])
-            with m.If(goes["IDLE"]):
-                m.d.sync += leaves.eq(STEP - 1)
+        with m.If(self.thread.over):
+            m.d.sync += [wave.held.eq(0), wave.parity.eq(~wave.parity), wave.drops.eq(0)]
+            m.d.sync += wave.solves.eq(goes["WAVE"])
             with m.If(goes["LOOK"]):
                 m.d.sync += [wave.waited.eq(wave.drops), wave.first.eq(wave.first + ~wave.drops)]
 
     def _memories(self, m):
         """Of each lane: row k of the factor, and the row that it meets, in the half that `parity` names; data come a cycle after the issue."""
-        turns = self.sequencer.step == Kind.TURN
+        turns = self.thread.step == Kind.TURN
         self.u, self.x, self.writes = [], [], []
         for k in range(self.n):
             m.submodules[f"u{k}"] = u = Memory(
-                shape=unsigned(32), depth=1 << len(self.sequencer.column), init=[], attrs=APART
+                shape=unsigned(32), depth=1 << len(self.thread.column), init=[], attrs=APART
             )
             m.submodules[f"x{k}"] = x = Memory(
-                shape=unsigned(32), depth=2 << len(self.sequencer.column), init=[], attrs=APART
+                shape=unsigned(32), depth=2 << len(self.thread.column), init=[], attrs=APART
             )
             u_read, x_read = u.read_port(), x.read_port()
             half = self.wave.parity ^ (self.wave.waited & (self.wave.first == k))
             m.d.comb += [
                 u_read.addr.eq(
-                    Mux(self.factor_out.some, self.factor_out.column, self.sequencer.column)
+                    Mux(self.factor_out.some, self.factor_out.column, self.thread.column)
                 ),
                 u_read.en.eq(1),
                 x_read.addr.eq(
-                    Cat(Mux(turns, k, self.sequencer.column)[: len(self.sequencer.column)], half)
+                    Cat(Mux(turns, k, self.thread.column)[: len(self.thread.column)], half)
                 ),
                 x_read.en.eq(1),
             ]
@@ -236,8 +247,8 @@ class Givens(wiring.Component):
         # lane 0 meets the row that comes
         entry, value = Signal(signed(9), reset_less=True), Signal(32, reset_less=True)
         m.d.sync += [
-            entry.eq(Array(self.row.a)[self.sequencer.column]),
-            value.eq(Array(self.i.p.values)[self.sequencer.column]),
+            entry.eq(Array(self.row.a)[self.thread.column]),
+            value.eq(Array(self.i.p.values)[self.thread.column]),
         ]
         self.x[0] = self.pipe.wire(
             Mux(self.wave.siding, value, _small_float(entry)), name="entering"
@@ -246,9 +257,9 @@ class Givens(wiring.Component):
     def _lanes(self, m):
         """Minuend less product in all lanes; operands a cycle after the issue."""
         task = self.pipe.rank(
-            issue=self.sequencer.issue,
-            kind=self.sequencer.step,
-            column=self.sequencer.column,
+            issue=self.issue,
+            kind=self.thread.step,
+            column=self.thread.column,
             first=self.wave.first,
             side=self.wave.siding,
             drops=self.wave.drops,
@@ -257,30 +268,19 @@ class Givens(wiring.Component):
         self.task, self.results = task, []
         scalar = self.pipe.wire(Array(self.of.y)[task.column], name="scalar")
         for k in range(self.n):
-            a, b, minuend = self._operands(m, k, scalar)
             x = self.x[k]
             with m.If(task.issue & (task.kind == Kind.TURN)):
                 m.d.sync += self.of.head[k].eq(x)
                 with m.If(task.side & (task.first == k)):
                     m.d.sync += self.of.y[k].eq(x)
-            product = self.parts.instance(
-                m, f"mul{k}", "mul_float32", lambda: unit("mul", float32), a=a, b=b
-            )["o"]
-            waiting = self.pipe.delay(minuend, MUL, name=f"waiting{k}_")
-            self.results.append(
-                self.parts.instance(
-                    m, f"sub{k}", "sub_float32", lambda: unit("sub", float32), a=waiting, b=product
-                )["o"]
-            )
+            operands = self._operands(k, scalar)
+            self.results.append(lane(self.parts, m, self.pipe, k, task.kind, *operands))
 
-    def _operands(self, m, k, scalar):
-        """Of a lane: what is multiplied, and from what the product is taken."""
+    def _operands(self, k, scalar):
+        """Of a lane: what is multiplied, and from what the product is taken; and where the product is left out, and what the result then is."""
         task, of, x, u, minus = self.task, self.of, self.x[k], self.u[k], 1 << 31
         kept, known = (self.keep >> task.first)[0], (self.keep >> task.column)[0]
         here = task.side & (task.first == k)
-        a, b, minuend = (
-            Signal(32, name=f"{name}{k}", reset_less=True) for name in ("a", "b", "minuend")
-        )
         products = {
             Kind.TURN: (_NOTHING, of.delta[k], x ^ minus),
             Kind.PIVOT: (of.d[k], of.s[k], of.head[k] ^ minus),
@@ -292,24 +292,13 @@ class Givens(wiring.Component):
             Kind.BACK: (of.y[k], u, scalar),
             Kind.FINAL: (of.y[k], self.i.p.h if k == 0 else Const(0, 32), _MINUS_ONE),
         }
-        # where the product is left out, and what the result then is
         alone = {
             Kind.REST: (here & ~kept, Mux(task.drops, u, x)),
-            Kind.WEIGHT: (
-                ~self.turned[k],
-                Mux(here & task.drops, of.d[k], of.delta[k]),
-            ),
+            Kind.WEIGHT: (~self.turned[k], Mux(here & task.drops, of.d[k], of.delta[k])),
             Kind.BACK: (~known | (k >= task.column), of.y[k]),
             Kind.FINAL: (~self.keep[0], of.y[k]),
         }
-        with m.Switch(task.kind):
-            for kind, (less, left, right) in products.items():
-                with m.Case(kind):
-                    m.d.sync += [minuend.eq(less), a.eq(left), b.eq(right)]
-                    if kind in alone:
-                        with m.If(alone[kind][0]):
-                            m.d.sync += [minuend.eq(alone[kind][1]), a.eq(0), b.eq(0)]
-        return a, b, minuend
+        return products, {kind: [(out, (whole, 0, 0))] for kind, (out, whole) in alone.items()}
 
     def _write(self, m):
         """Results go to their places."""
@@ -364,8 +353,8 @@ class Givens(wiring.Component):
     def _divide(self, m):
         """c of all lanes, then s, behind a wave's PIVOT; or 1 / d."""
         lane, going, second = index(self.n, name="lane"), Signal(), Signal()
-        inverts = self.sequencer.issue & (self.sequencer.step == Kind.INVERT)
-        which = Mux(inverts, self.sequencer.column, lane)
+        inverts = self.issue & (self.thread.step == Kind.INVERT)
+        which = Mux(inverts, self.thread.column, lane)
         s = self.pipe.rank(
             some=going | inverts,
             second=going & second,
@@ -376,7 +365,7 @@ class Givens(wiring.Component):
                 _ONE,
                 Mux(second, Array(self.of.s)[lane], Array(self.of.d)[lane]),
             ),
-            b=Mux(inverts, Array(self.of.d)[self.sequencer.column], Array(self.of.pivot)[lane]),
+            b=Mux(inverts, Array(self.of.d)[self.thread.column], Array(self.of.pivot)[lane]),
         )
         with m.If(going):
             m.d.sync += lane.eq(lane + 1)
@@ -384,9 +373,7 @@ class Givens(wiring.Component):
                 m.d.sync += [lane.eq(self.wave.first), second.eq(1), going.eq(~second)]
         with m.If(self.pivots):
             m.d.sync += [lane.eq(self.wave.first), second.eq(0), going.eq(1)]
-        quotient = self.parts.instance(
-            m, "div", "div_float32", lambda: unit("div", float32), a=s.a, b=s.b
-        )["o"]
+        quotient = operation(self.parts, m, "div", "div", s.a, s.b)
         arrives = {
             name: self.pipe.delay(getattr(s, name), DIV, name=f"{name}_late")
             for name in ("some", "second", "commits", "lane")

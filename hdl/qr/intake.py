@@ -11,10 +11,11 @@ from ...models.qr.stages import INTAKE
 from ..index import index, index_range
 from .barrel import shifted_right
 from .control import Control
-from .core import COUNTS, core_command_shape
+from .core import core_command_shape
 from .descriptor import JobCheck, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import ROUTE_BITS, body_shape
+from .records import COUNTS
 
 __all__ = ["Intake", "anchor_shape", "head_kept_shape", "word_shape"]
 

@@ -4,19 +4,17 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
 from ...models.qr.job import Method
 from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.pipeline import Pipeline
-from ..arith.unit import unit
 from ..index import index
 from ..modules import Parts, Submodules
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
-from .numbers import Floor, as_float32
+from .numbers import Floor, as_float32, operation
 from .solver import load_shape
 
 __all__ = ["Loader"]
@@ -65,16 +63,12 @@ class Loader(wiring.Component):
         m = Module()
         self.pipe = Pipeline(m)
         self.n, bus = self.config.n_max, self.config.bus_bytes
-        self.each = bus // ENTRY_BYTES
-        self.width = 8 * ENTRY_BYTES
-        self.per_word = bus // 8
-        self.givens = self.config.method is Method.GIVENS
-        counts = entry_counts(self.config)
+        self.each, self.width, self.per_word = bus // ENTRY_BYTES, 8 * ENTRY_BYTES, bus // 8
+        givens, counts = self.config.method is Method.GIVENS, entry_counts(self.config)
         self.words = -(-counts[-1] // self.each)
         places = entries(self.config.method, self.n)
         self.sums = [places.index((0, k)) for k in range(self.n)]
-        self.active = Signal()
-        self.columns = Signal(range(self.n + 1))
+        self.active, self.columns = Signal(), Signal(range(self.n + 1))
         self.job = Signal(range(max(self.config.jobs, 2)))
         m.submodules.rows = self.rows = Gearbox(
             word_units=self.each, unit_bits=32, chunk_units=self.n, count_bits=len(self.columns)
@@ -84,37 +78,29 @@ class Loader(wiring.Component):
         m.d.comb += [
             self.command.ready.eq(~self.active & self.rows.command.ready),
             self.rows.command.valid.eq(self.command.valid & ~self.active),
-            self.rows.command.p.size.eq(2 if self.givens else 1),
-            self.rows.command.p.grow.eq(not self.givens),
+            self.rows.command.p.size.eq(2 if givens else 1),
+            self.rows.command.p.grow.eq(not givens),
             self.rows.command.p.count.eq(self.command.p.columns),
             self.rows.command.p.units.eq(Array(counts)[self.command.p.columns]),
             *passed_on(self.queue.o, self.rows.i),
         ]
-
         self._words_in(m)
         self._mean(m)
-
         self._right_side(m)
         self._rows_out(m)
         return m
 
     def _words_in(self, m):
         """Words in; entries pass the converters into the queue, which has room for all that are on their way."""
-        under_way, self.number = (
-            Signal(range(self.depth + 1)),
-            index(max(self.words, -(-self.n // self.per_word)) + 1, name="number"),
-        )
-        taken = Signal()
-        self.entries_come = Signal()
-        arrived = Signal()
-        self.all_in = Signal()
-        word = self.i.p.data
+        under_way, word = Signal(range(self.depth + 1)), self.i.p.data
+        self.number = index(max(self.words, -(-self.n // self.per_word)) + 1, name="number")
+        taken, arrived, self.entries_come, self.all_in = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(self.active & ~self.all_in & (under_way != self.depth)),
             taken.eq(self.i.valid & self.i.ready),
             self.entries_come.eq(taken & self.i.p.gram),
+            arrived.eq(self.queue.o.valid & self.queue.o.ready),
         ]
-        m.d.comb += arrived.eq(self.queue.o.valid & self.queue.o.ready)
         m.d.sync += under_way.eq(under_way + self.entries_come - arrived)
         self.entries = [
             as_float32(self.parts, m, f"entry{k}", word.word_select(k, self.width).as_signed())
@@ -124,38 +110,29 @@ class Loader(wiring.Component):
             self.queue.i.valid.eq(self.pipe.delay(self.entries_come, CONVERT, name="entries_come")),
             self.queue.i.payload.eq(Cat(self.entries)),
         ]
-        self.kept_c = [Signal(signed(64), name=f"c{k}", reset_less=True) for k in range(self.n)]
-        self.kept_sums = [
-            Signal(signed(32), name=f"sum{k}", reset_less=True) for k in range(self.n)
-        ]
+        self.kept_c, self.kept_sums = (
+            [Signal(signed(bits), name=f"{name}{k}", reset_less=True) for k in range(self.n)]
+            for name, bits in (("c", 64), ("sum", 32))
+        )
         with m.If(taken):
-            m.d.sync += self.number.eq(self.number + 1)
-            with m.If(self.i.p.gram):
-                for k in range(self.n):
-                    with m.If(self.number == self.sums[k] // self.each):
-                        m.d.sync += self.kept_sums[k].eq(
-                            word.word_select(self.sums[k] % self.each, self.width)
-                        )
-            with m.Else():
-                with m.If((self.number + 1) * self.per_word >= self.columns):
-                    m.d.sync += self.number.eq(0)
-                for k in range(self.n):
-                    with m.If(self.number == k // self.per_word):
-                        m.d.sync += self.kept_c[k].eq(word.word_select(k % self.per_word, 64))
-            m.d.sync += self.all_in.eq(self.i.p.last)
+            of_c = ~self.i.p.gram
+            end = of_c & ((self.number + 1) * self.per_word >= self.columns)
+            m.d.sync += [
+                self.number.eq(Mux(end, 0, self.number + 1)),
+                self.all_in.eq(self.i.p.last),
+            ]
+            for k, at in enumerate(self.sums):
+                with m.If(self.i.p.gram & (self.number == at // self.each)):
+                    m.d.sync += self.kept_sums[k].eq(word.word_select(at % self.each, self.width))
+                with m.If(of_c & (self.number == k // self.per_word)):
+                    m.d.sync += self.kept_c[k].eq(word.word_select(k % self.per_word, 64))
 
     def _mean(self, m):
         """h from the first word of entries on, whose first one is the number of rows."""
         first = self.pipe.delay(self.entries_come & (self.number == 0), 1, name="first")
         self.total, self.right_side = Signal(32), Signal(signed(64))
-        quotient = self.parts.instance(
-            m,
-            "div",
-            "div_float32",
-            lambda: unit("div", float32),
-            a=self.total,
-            b=self.pipe.delay(self.entries[0], 1, name="count"),
-        )["o"]
+        count = self.pipe.delay(self.entries[0], 1, name="count")
+        quotient = operation(self.parts, m, "div", "div", self.total, count)
         middle = self.parts.instance(m, "floor", "qr_floor", Floor, a=quotient)["label"]
         self.h, self.known = Signal(31, reset_less=True), Signal()
         with m.If(self.pipe.delay(first, CONVERT + DIV + FLOOR, name="first_h")):
@@ -174,12 +151,10 @@ class Loader(wiring.Component):
             c=Array(self.kept_c)[self.place],
             sum=Array(self.kept_sums)[self.place],
         )
-        s = self.pipe.rank(
-            going=s.going, place=s.place, c=s.c, product=self.h.as_unsigned() * s.sum
-        )
-        s = self.pipe.rank(
-            going=s.going, place=s.place, difference=(s.c - s.product)[:64].as_signed()
-        )
+        product = self.h.as_unsigned() * s.sum
+        s = self.pipe.rank(going=s.going, place=s.place, c=s.c, product=product)
+        difference = (s.c - s.product)[:64].as_signed()
+        s = self.pipe.rank(going=s.going, place=s.place, difference=difference)
         # c_0 before there is an h, the right side behind it
         code = as_float32(self.parts, m, "side", self.right_side)
         m.d.comb += [
@@ -212,24 +187,17 @@ class Loader(wiring.Component):
             self.o.p.job.eq(self.job),
         ]
         for k in range(self.n):
-            with m.If(last):
-                m.d.comb += self.o.p.values[k].eq(self.side[k])
-            with m.Else():
-                m.d.comb += self.o.p.values[k].eq(self.rows.o.p.data.word_select(k, 32))
+            here = self.rows.o.p.data.word_select(k, 32)
+            m.d.comb += self.o.p.values[k].eq(Mux(last, self.side[k], here))
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += row.eq(row + 1)
             with m.If(last):
                 m.d.sync += self.active.eq(0)
         with m.If(self.command.valid & self.command.ready):
+            anew = (self.number, self.all_in, self.known, self.place, self.full, row, *self.side)
             m.d.sync += [
                 self.active.eq(1),
                 self.columns.eq(self.command.p.columns),
                 self.job.eq(self.command.p.job),
-                self.number.eq(0),
-                self.all_in.eq(0),
-                self.known.eq(0),
-                self.place.eq(0),
-                self.full.eq(0),
-                row.eq(0),
-                *(value.eq(0) for value in self.side),
+                *(value.eq(0) for value in anew),
             ]

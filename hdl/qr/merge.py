@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.layout import ENTRY_BYTES, entry_counts
+from ...models.qr.layout import ENTRY_BYTES, entry_counts, words
 from .normal_equations import entries_shape, right_hand_side_shape
 
 __all__ = ["Merge"]
@@ -59,43 +59,28 @@ class Merge(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self.each = self.config.bus_bytes // ENTRY_BYTES
-        self.words = [
-            Array(
-                [
-                    max(-(-8 * k // self.config.bus_bytes), 1) - 1
-                    for k in range(self.config.n_max + 1)
-                ]
-            ),
-            Array([max(-(-count // self.each), 1) - 1 for count in self.counts]),
-        ]
-        self.active = Signal()
-        self.columns = Signal(range(self.config.n_max + 1))
-        self.fresh = Signal()
-        self.gram = Signal()
-        self.number, self.final = Signal.like(self.chunk), Signal()
+        n, bus = self.config.n_max, self.config.bus_bytes
+        self.each = bus // ENTRY_BYTES
+        of_c = [max(words(8 * k, bus), 1) - 1 for k in range(n + 1)]
+        of_gram = [max(words(count, self.each), 1) - 1 for count in self.counts]
+        self.last_words = Array(of_c), Array(of_gram)
+        self.active, self.fresh, self.gram = Signal(), Signal(), Signal()
+        self.columns, self.number = Signal(range(n + 1)), Signal.like(self.chunk)
         self._words(m)
         self._add(m)
         return m
 
     def _words(self, m):
         """Words of the memo wait in stage 1."""
-        # of stage 1
-        self.valid = Signal()
-        self.advance = Signal()
-        take = Signal()
+        bus = 8 * self.config.bus_bytes
+        self.valid, self.advance, take, final = Signal(), Signal(), Signal(), Signal()
         anew = Signal()  # the word is the accumulator's sum alone
-        self.held, self.held_number = (
-            Signal(8 * self.config.bus_bytes, reset_less=True),
-            Signal.like(self.chunk),
-        )
+        self.held, self.held_number = Signal(bus, reset_less=True), Signal.like(self.chunk)
         self.held_gram, self.held_last = Signal(), Signal()
-        self.out = Signal(8 * self.config.bus_bytes, reset_less=True)
+        self.out = Signal(bus, reset_less=True)
+        of_c, of_gram = (last[self.columns] for last in self.last_words)
         m.d.comb += [
-            self.final.eq(
-                self.number
-                == Mux(self.gram, self.words[1][self.columns], self.words[0][self.columns])
-            ),
+            final.eq(self.number == Mux(self.gram, of_gram, of_c)),
             self.advance.eq(~self.o.valid | self.o.ready),
             anew.eq(self.fresh | (0 if self.config.incremental else ~self.gram)),
             self.i.ready.eq(self.active & ~anew & self.advance),
@@ -114,10 +99,10 @@ class Merge(wiring.Component):
             ]
         with m.If(take):
             m.d.sync += [
-                self.number.eq(Mux(self.final, 0, self.number + 1)),
-                self.gram.eq(self.gram ^ self.final),
+                self.number.eq(Mux(final, 0, self.number + 1)),
+                self.gram.eq(self.gram ^ final),
             ]
-            with m.If(self.final & self.gram):
+            with m.If(final & self.gram):
                 m.d.sync += self.active.eq(0)
         with m.If(self.advance):
             m.d.sync += [
@@ -125,28 +110,28 @@ class Merge(wiring.Component):
                 self.held.eq(Mux(anew, 0, self.i.payload)),
                 self.held_number.eq(self.number),
                 self.held_gram.eq(self.gram),
-                self.held_last.eq(self.final & self.gram),
+                self.held_last.eq(final & self.gram),
             ]
 
     def _add(self, m):
         """Sums of this word, old and new."""
-        sums, entries = [], []
-        for place in range(self.config.bus_bytes // 8):
-            sums.append(
-                (self.held.word_select(place, 64).as_signed() + self.right_hand_side[place])[:64]
-            )
+        per_word, width = self.config.bus_bytes // 8, 8 * ENTRY_BYTES
         # places behind the last entry stay 0
         beyond = Signal(range(-2 * self.each, 2 * self.config.n_max * self.config.n_max + 2))
-        m.d.comb += beyond.eq(Array(self.counts)[self.columns] - self.held_number * self.each)
-        width = 8 * ENTRY_BYTES
-        for place in range(self.each):
-            entry = (self.held.word_select(place, width).as_signed() + self.entries[place])[:width]
-            entries.append(Mux(place < beyond, entry, 0)[:width])
         first = Signal(range(self.config.n_max + 1))  # columns of c before this word
-        m.d.comb += first.eq(self.held_number * (self.config.bus_bytes // 8))
-        sums = [
-            Mux(first + place < self.columns, value, 0)[:64] for place, value in enumerate(sums)
+        m.d.comb += [
+            beyond.eq(Array(self.counts)[self.columns] - self.held_number * self.each),
+            first.eq(self.held_number * per_word),
         ]
+
+        def added(here, place, bits, change):
+            old = self.held.word_select(place, bits).as_signed()
+            return Mux(here, (old + change[place])[:bits], 0)[:bits]
+
+        sums = [
+            added(first + k < self.columns, k, 64, self.right_hand_side) for k in range(per_word)
+        ]
+        entries = [added(k < beyond, k, width, self.entries) for k in range(self.each)]
         with m.If(self.advance):
             m.d.sync += [
                 self.o.valid.eq(self.valid),

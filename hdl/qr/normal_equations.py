@@ -85,17 +85,11 @@ class NormalEquationAccumulator(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self.bank = Signal()  # the one that grows
+        self.bank, self.reading = Signal(), Signal()  # the one that grows, the one that is read
         self.full = Signal(2)  # banks whose sums wait to be read
-        self.reading = Signal()
         self._accept(m)
-        self._operands(m)
-
-        self._banks(m)
-
-        some2 = Signal()
-        slot2 = Signal.like(self.slot)
-        first2 = Signal()
+        self._close(m)
+        some2, slot2, first2 = Signal(), Signal.like(self.slot), Signal()
         m.d.sync += [some2.eq(self.some), slot2.eq(self.slot1), first2.eq(self.first_slots)]
         banks = SimpleNamespace(
             closed=self.closed2, clear=self.clear, grows=self.bank, read=self.reading
@@ -104,42 +98,31 @@ class NormalEquationAccumulator(wiring.Component):
         if self.slots == 1:
             self._gram_of_registers(m, self.a, self.sign, self.some, banks)
         else:
-            self._gram(
-                m, self.a, self.sign, some2, self.slot1, slot2, first2, banks, self.zero_gram
-            )
+            slots = some2, self.slot1, slot2, first2
+            self._gram(m, self.a, self.sign, *slots, banks, self.zero_gram)
         return m
 
     def _accept(self, m):
-        """A record stays at the input while the lanes take its products."""
-        self.slot, last_slot = index(self.slots, name="slot"), index(self.slots, name="last_slot")
-        slots_of = Array(
-            [max(-(-count // self.lanes) - 1, 0) for count in entry_counts(self.config)]
-        )
-        final, self.closing = Signal(), Signal()  # a job's end has been accepted: its sums settle
+        """A record stays at the input while the lanes take its products. Stage 1: operands; stage 2: products; then the sums."""
+        self.slot, slots_of = index(self.slots, name="slot"), entry_counts(self.config)
+        last_slot = Array([max(-(-count // self.lanes) - 1, 0) for count in slots_of])[self.columns]
+        # a job's end has been accepted: its sums settle
+        self.closing, self.go, self.taken = Signal(), Signal(), Signal()
+        final = (self.i.p.sign == 0) | (self.slot == last_slot)
+        room = ~self.full.bit_select(self.bank, 1) & ~self.closing
         m.d.comb += [
-            last_slot.eq(slots_of[self.columns]),
-            final.eq((self.i.p.sign == 0) | (self.slot == last_slot)),
-            self.i.ready.eq(final & ~self.full.bit_select(self.bank, 1) & ~self.closing),
-        ]
-        self.go, self.taken = Signal(), Signal()
-        m.d.comb += [
-            self.go.eq(self.i.valid & ~self.full.bit_select(self.bank, 1) & ~self.closing),
+            self.i.ready.eq(final & room),
+            self.go.eq(self.i.valid & room),
             self.taken.eq(self.i.valid & self.i.ready),
         ]
         with m.If(self.go):
             m.d.sync += self.slot.eq(Mux(final, 0, self.slot + 1))
-
-    def _operands(self, m):
-        """Stage 1: operands."""
-        # stage 1: operands; stage 2: products; then the sums
-        self.fresh_gram = Signal(init=1)  # nothing of this job's AᵀA is in the bank yet
         self.a = [
             Signal(signed(9), name=f"a{k}", reset_less=True) for k in range(self.config.n_max)
         ]
         self.value, self.sign = Signal(signed(32)), Signal(signed(2))
-        self.some = Signal()
-        self.slot1 = Signal.like(self.slot)
-        self.first_slots = Signal()
+        self.some, self.slot1, self.first_slots = Signal(), Signal.like(self.slot), Signal()
+        self.fresh_gram = Signal(init=1)  # nothing of this job's AᵀA is in the bank yet
         m.d.sync += [
             self.some.eq(self.go & (self.i.p.sign != 0)),
             self.slot1.eq(self.slot),
@@ -150,38 +133,29 @@ class NormalEquationAccumulator(wiring.Component):
         ]
         with m.If(self.taken & ((self.i.p.sign != 0) | self.i.p.end)):
             m.d.sync += self.fresh_gram.eq(self.i.p.end)
-        live, self.total = Signal(signed(25)), Signal(signed(25))
-        m.d.comb += self.total.eq(live + self.i.p.live)
-        self.closed = Signal()  # the end's operands are in stage 1
-        self.zero_gram = Signal()  # the job had no record for AᵀA
-        with m.If(self.taken):
-            m.d.sync += live.eq(self.total)
-            with m.If(self.i.p.end):
-                m.d.sync += [live.eq(0), self.closing.eq(1)]
-        m.d.sync += self.closed.eq(self.taken & self.i.p.end)
 
-    def _banks(self, m):
+    def _close(self, m):
         """A job's end closes its bank."""
-        self.closed2 = Signal()
+        ends, live, total = self.taken & self.i.p.end, Signal(signed(25)), Signal(signed(25))
+        closed = Signal()  # the end's operands are in stage 1
         # sums begin anew: what they are before the first job is anything
-        self.clear = Signal(init=1)
-        m.d.sync += [self.closed2.eq(self.closed), self.clear.eq(self.closed)]
-        settled = [
-            Signal(
-                data.StructLayout({"live": signed(25), "code": 8, "none": 1}),
-                name=f"settled{k}",
-                reset_less=True,
-            )
-            for k in range(2)
-        ]
-        with m.If(self.taken & self.i.p.end):
-            for k in range(2):
-                with m.If(self.bank == k):
-                    m.d.sync += [
-                        settled[k].live.eq(self.total),
-                        settled[k].code.eq(self.i.p.code),
-                        settled[k].none.eq(self.fresh_gram),
-                    ]
+        self.closed2, self.clear, self.zero_gram = Signal(), Signal(init=1), Signal()
+        m.d.comb += total.eq(live + self.i.p.live)
+        m.d.sync += [closed.eq(ends), self.closed2.eq(closed), self.clear.eq(closed)]
+        with m.If(self.taken):
+            m.d.sync += live.eq(Mux(self.i.p.end, 0, total))
+        settled = Signal(
+            data.ArrayLayout(data.StructLayout({"live": signed(25), "code": 8, "none": 1}), 2),
+            reset_less=True,
+        )
+        with m.If(ends):
+            mine = settled[self.bank]
+            m.d.sync += [
+                self.closing.eq(1),
+                mine.live.eq(total),
+                mine.code.eq(self.i.p.code),
+                mine.none.eq(self.fresh_gram),
+            ]
         with m.If(self.closed2):
             m.d.sync += [
                 self.full.bit_select(self.bank, 1).eq(1),
@@ -193,11 +167,12 @@ class NormalEquationAccumulator(wiring.Component):
                 self.full.bit_select(self.reading, 1).eq(0),
                 self.reading.eq(~self.reading),
             ]
+        read = settled[self.reading]
         m.d.comb += [
             self.done.valid.eq(self.full.bit_select(self.reading, 1)),
-            self.done.p.live.eq(Mux(self.reading, settled[1].live, settled[0].live)),
-            self.done.p.code.eq(Mux(self.reading, settled[1].code, settled[0].code)),
-            self.zero_gram.eq(Mux(self.reading, settled[1].none, settled[0].none)),
+            self.done.p.live.eq(read.live),
+            self.done.p.code.eq(read.code),
+            self.zero_gram.eq(read.none),  # the job had no record for AᵀA
         ]
 
     def _right_hand_side(self, m, a, value, banks):

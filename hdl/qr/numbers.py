@@ -8,8 +8,35 @@ from ...models.numerics.formats import float32
 from ...models.qr.schedule import FLOOR, MUL
 from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, rounded
+from ..arith.unit import unit
 
-__all__ = ["Floor", "Times", "as_float32"]
+__all__ = ["Floor", "Times", "as_float32", "lane", "operation"]
+
+
+def operation(parts, m, label, name, a, b):
+    """A float32 operation on two numbers, by an instance called `label`."""
+    return parts.instance(m, label, f"{name}_float32", lambda: unit(name, float32), a=a, b=b)["o"]
+
+
+def lane(parts, m, pipe, k, kind, products, others):
+    """Lane k of a vector unit: minuend - a · b, `MUL` + `ADD` + 1 cycles after `kind` and the operands, which go through a register.
+
+    `products`: (minuend, a, b) by kind of task; `others`: by kind what they are instead where a condition holds, the last one first.
+    """
+    operands = [Signal(32, name=f"{name}{k}", reset_less=True) for name in ("minuend", "a", "b")]
+    with m.Switch(kind):
+        for each, given in products.items():
+            with m.Case(each):
+                m.d.sync += [x.eq(value) for x, value in zip(operands, given, strict=True)]
+                for condition, instead in others.get(each, ()):
+                    with m.If(condition):
+                        m.d.sync += [
+                            x.eq(value) for x, value in zip(operands, instead, strict=True)
+                        ]
+    minuend, a, b = operands
+    product = operation(parts, m, f"mul{k}", "mul", a, b)
+    waiting = pipe.delay(minuend, MUL, name=f"waiting{k}_")
+    return operation(parts, m, f"sub{k}", "sub", waiting, product)
 
 
 def as_float32(parts, m, label, value):

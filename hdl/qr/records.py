@@ -1,6 +1,6 @@
 """A job's changes: records cut from bus words, offsets taken away, order checked."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,8 +10,10 @@ from ..stream.passing import passed_on
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
-__all__ = ["Records", "record_shape"]
+__all__ = ["COUNTS", "Records", "record_shape"]
 
+#: lists of changes, in their order
+COUNTS = ("inserted", "buried", "removed", "moved")
 #: bytes of a unit of the records' layout
 _UNIT = 4
 
@@ -39,7 +41,7 @@ def record_shape(n_max):
 
 
 class Records(wiring.Component):
-    """Changes of jobs, as `models.qr.image.pack_changes` lays them out; golden: `models.qr.image.unpack_changes`. Of target `rank`
+    """Changes of jobs, as `models.qr.image.pack_changes` lays them out. Of target `rank`
     no change adds to c, which a pass over all rows gives, and labels are not looked at.
 
     A record is offered 2 cycles after the word that completes it was accepted; one a cycle, as long as records are no larger than a bus word. A job
@@ -67,7 +69,7 @@ class Records(wiring.Component):
     def __init__(self, config: FitPlan):
         self.config = config
         n = config.n_max
-        counts = dict.fromkeys(("inserted", "buried", "removed", "moved"), 24)
+        counts = dict.fromkeys(COUNTS, 24)
         super().__init__(
             {
                 "command": In(stream.Signature(data.StructLayout({"length": range(n), **counts}))),
@@ -79,136 +81,96 @@ class Records(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        largest = 2 + -(-(self.config.n_max - 1) // _UNIT)
-        m.submodules.cutter = self.cutter = Gearbox(
+        n, command = self.config.n_max, self.command.p
+        m.submodules.cutter = cutter = Gearbox(
             word_units=self.config.bus_bytes // _UNIT,
             unit_bits=8 * _UNIT,
-            chunk_units=largest,
+            chunk_units=2 + -(-(n - 1) // _UNIT),
             count_bits=26,
         )
-        m.submodules.out = self.out = Buffer(record_shape(self.config.n_max))
+        m.submodules.out = out = Buffer(record_shape(n))
+        to = cutter.command
         m.d.comb += [
-            *passed_on(self.out.o, self.o),
-            *passed_on(self.i, self.cutter.i),
-            self.cutter.command.valid.eq(self.command.valid),
-            self.command.ready.eq(self.cutter.command.ready),
-            self.cutter.command.p.size.eq(2 + ((self.command.p.length + _UNIT - 1) >> 2)),
-            self.cutter.command.p.count.eq(
-                self.command.p.inserted
-                + self.command.p.buried
-                + self.command.p.removed
-                + self.command.p.moved
-            ),
-            self.cutter.command.p.units.eq(
-                self.cutter.command.p.size * self.cutter.command.p.count
-            ),
+            *passed_on(out.o, self.o),
+            *passed_on(self.i, cutter.i),
+            to.valid.eq(self.command.valid),
+            self.command.ready.eq(to.ready),
+            to.p.size.eq(2 + ((command.length + _UNIT - 1) >> 2)),
+            to.p.count.eq(sum((command[name] for name in COUNTS), 0)),
+            to.p.units.eq(to.p.size * to.p.count),
+            out.i.valid.eq(cutter.o.valid),
+            cutter.o.ready.eq(out.i.ready),
         ]
-
+        self.record, self.chunk, self.end = out.i.p, cutter.o.p.data, cutter.o.p.end
+        self.taken, self.first = out.i.valid & out.i.ready, Signal()
         self._lists(m)
         self._record(m)
-
         self._order(m)
         return m
 
     def _lists(self, m):
         """Which list the record is of: the first one with records left."""
-        self.length = Signal(range(self.config.n_max))
-        self.left = {
-            name: Signal(24, name=f"{name}_left")
-            for name in ("inserted", "buried", "removed", "moved")
-        }
-        self.some = {name: Signal(name=f"some_{name}") for name in self.left}
-        with m.If(self.command.valid & self.command.ready):
-            m.d.sync += self.length.eq(self.command.p.length)
-            for name, count in self.left.items():
-                m.d.sync += [
-                    count.eq(self.command.p[name]),
-                    self.some[name].eq(self.command.p[name] != 0),
-                ]
-
-        # which list the record is of: the first one with records left
-        self.kind = {name: Signal(name=name) for name in self.left}
-        before = 0
-        for name in self.left:
-            m.d.comb += self.kind[name].eq(self.some[name] & ~before)
-            before = before | self.some[name]
+        self.length, self.kind, before = Signal(range(self.config.n_max)), {}, Const(0)
+        begins = self.command.valid & self.command.ready
+        with m.If(self.taken):
+            m.d.sync += self.first.eq(0)
+        for name in COUNTS:
+            left, some = Signal(24, name=f"{name}_left"), Signal(name=f"some_{name}")
+            self.kind[name] = Signal(name=name)
+            m.d.comb += self.kind[name].eq(some & ~before)
+            before = before | some
+            with m.If(self.taken & self.kind[name]):
+                m.d.sync += left.eq(left - 1)
+                with m.If(left == 1):
+                    m.d.sync += [self.first.eq(1), some.eq(0)]
+            with m.If(begins):
+                m.d.sync += [left.eq(self.command.p[name]), some.eq(self.command.p[name] != 0)]
+        with m.If(begins):
+            m.d.sync += [self.length.eq(self.command.p.length), self.first.eq(1)]
 
     def _record(self, m):
         """What the record says."""
-        self.record = self.out.i.p
-        self.new, old = self.cutter.o.p.data[:31], self.cutter.o.p.data[32:63]
-        self.new_live, old_live = self.cutter.o.p.data[31], self.cutter.o.p.data[63]
-        self.row = [
-            Mux(index < self.length, self.cutter.o.p.data[64 + 8 * index : 72 + 8 * index], 0)
-            for index in range(self.config.n_max - 1)
-        ]
-        self.end = self.cutter.o.p.end
-        m.d.comb += [
-            self.out.i.valid.eq(self.cutter.o.valid),
-            self.cutter.o.ready.eq(self.out.i.ready),
-            self.record.end.eq(self.end),
-            self.record.label.eq(self.new),
-            self.record.a[0].eq(~self.end),
-            self.record.came.eq((self.kind["inserted"] | self.kind["moved"]) & self.new_live),
-        ]
-        for index in range(self.config.n_max - 1):
-            m.d.comb += self.record.row[index].eq(self.row[index])
-            with m.If((index < self.length) & ~self.end):
-                m.d.comb += self.record.a[1 + index].eq(self.row[index] - self.offsets[index])
+        record, kind, new, old = self.record, self.kind, self.chunk[:31], self.chunk[32:63]
+        new_live, old_live = self.chunk[31], self.chunk[63]
         counts = self.config.incremental  # else c comes from a pass over all rows
-        with m.If(self.kind["inserted"]):
-            m.d.comb += [
-                self.record.value.eq(self.new if counts else 0),
-                self.record.sign.eq(1),
-                self.record.live.eq(self.new_live),
-            ]
-        with m.Elif(self.kind["buried"]):
-            m.d.comb += self.record.live.eq(-1)
-        with m.Elif(self.kind["removed"]):
-            m.d.comb += [
-                self.record.value.eq(-old if counts else 0),
-                self.record.sign.eq(-1),
-                self.record.live.eq(Mux(old_live, -1, 0)),
-            ]
-        with m.Elif(self.kind["moved"]):
-            m.d.comb += self.record.value.eq(self.new - old if counts else 0)
+        m.d.comb += [
+            record.end.eq(self.end),
+            record.label.eq(new),
+            record.a[0].eq(~self.end),
+            record.came.eq((kind["inserted"] | kind["moved"]) & new_live),
+        ]
+        for j in range(self.config.n_max - 1):
+            with m.If(j < self.length):
+                byte = self.chunk[64 + 8 * j : 72 + 8 * j]
+                m.d.comb += record.row[j].eq(byte)
+                with m.If(~self.end):
+                    m.d.comb += record.a[1 + j].eq(byte - self.offsets[j])
+        for name, value, sign, live in (
+            ("inserted", new, 1, new_live),
+            ("buried", Const(0), 0, Const(-1)),
+            ("removed", -old, -1, Mux(old_live, -1, 0)),
+            ("moved", new - old, 0, Const(0)),
+        ):
+            with m.If(kind[name]):
+                m.d.comb += [record.sign.eq(sign), record.live.eq(live)]
+                m.d.comb += record.value.eq(value if counts else 0)
 
     def _order(self, m):
-        """The order within a list, and the error where it is wrong."""
-        # order within a list: labels against the last one's, and inserted rows as big-endian numbers
-        last_label, last_row = (
-            Signal(31, reset_less=True),
-            Signal(8 * (self.config.n_max - 1), reset_less=True),
-        )
-        first, wrong = Signal(), Signal(8)
-        number = Cat(*reversed(self.row))
-        labels_wrong = Signal()
-        rows_wrong = Signal()
-        found = Signal(8)
-        m.d.comb += [
-            labels_wrong.eq(
-                self.config.incremental
-                & ~self.end
-                & ~self.kind["removed"]
-                & ~first
-                & (self.new <= last_label)
-            ),
-            rows_wrong.eq(self.kind["inserted"] & ~first & (number < last_row)),
-        ]
-        with m.If(self.kind["buried"] & self.new_live):
+        """The order within a list: labels, and inserted rows as big-endian numbers; and the error where it is wrong."""
+        kind, new = self.kind, self.chunk[:31]
+        number = Cat(*reversed([self.record.row[j] for j in range(self.config.n_max - 1)]))
+        last_label, last_row = Signal(31, reset_less=True), Signal(len(number), reset_less=True)
+        wrong, found = Signal(8), Signal(8)
+        labels = self.config.incremental & ~self.end & ~kind["removed"] & (new <= last_label)
+        with m.If(kind["buried"] & self.chunk[31]):
             m.d.comb += found.eq(FitError.QR_DESCRIPTOR.value)
-        with m.Elif(labels_wrong | rows_wrong):
+        with m.Elif(~self.first & (labels | (kind["inserted"] & (number < last_row)))):
             m.d.comb += found.eq(FitError.QR_ORDER.value)
         with m.If(self.end):
             m.d.comb += self.record.code.eq(wrong)
-        with m.If(self.out.i.valid & self.out.i.ready):
-            m.d.sync += [last_label.eq(self.new), last_row.eq(number), first.eq(0)]
+        with m.If(self.taken):
+            m.d.sync += [last_label.eq(new), last_row.eq(number)]
             with m.If((wrong == 0) & ~self.end):
                 m.d.sync += wrong.eq(found)
-            for name, count in self.left.items():
-                with m.If(self.kind[name]):
-                    m.d.sync += count.eq(count - 1)
-                    with m.If(count == 1):
-                        m.d.sync += [first.eq(1), self.some[name].eq(0)]
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [first.eq(1), wrong.eq(0)]
+            m.d.sync += wrong.eq(0)

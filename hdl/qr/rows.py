@@ -1,11 +1,14 @@
 """A group's rows in their places, for passes over all of them."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Label
+from ...models.qr.job import Label, row_stride
+from ..index import index
 from ..stream.passing import passed_on
 from ..stream.queue import Buffer
 from .barrel import shifted_right
@@ -68,160 +71,115 @@ class Rows(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        if self.config.bus_bytes < max(4, 1 << (self.config.n_max - 2).bit_length()):
-            raise ValueError(
-                f"a bus word of {self.config.bus_bytes} bytes does not hold a row of {self.config.n_max} columns"
-            )
-        m.submodules.out = self.out = Buffer(rows_shape(self.config.n_max, self.units))
+        n, bus = self.config.n_max, self.config.bus_bytes
+        self.choices = strides(bus)
+        if row_stride(n - 1) > bus:
+            raise ValueError(f"a bus word of {bus} bytes does not hold a row of {n} columns")
+        m.submodules.out = self.out = Buffer(rows_shape(n, self.units))
         m.d.comb += passed_on(self.out.o, self.o)
-
-        self._registers(m)
+        self.active, self.go = Signal(), Signal()
+        self.length, self.choice = Signal(range(n), reset_less=True), index(len(self.choices))
+        self.left, self.label = Signal(32, reset_less=True), Signal(31, reset_less=True)
+        self.next_label, self.count = Signal(32), Signal(range(self.units + 1))
+        # rows of a word, and of a cycle
+        self.holds, self.each = Signal(range(bus + 1)), Signal(range(self.units + 1))
+        # asked of what is left a cycle ahead: whether any, whether no more than the rows of a cycle
+        self.some, self.last = Signal(), Signal()
+        self.words_held, self.bits_held = (
+            SimpleNamespace(
+                stream=getattr(self, name),
+                word=Signal(8 * bus, name=f"{name}_word", reset_less=True),
+                left=Signal(range(most + 1), name=f"{name}_left"),
+                some=Signal(name=f"some_{name}"),
+                last=Signal(name=f"last_{name}"),
+            )
+            for name, most in (("words", bus), ("bits", 8 * bus))
+        )
         self._advance(m)
         self._judge(m)
+        self._begin(m)
         return m
-
-    def _registers(self, m):
-        """What is left of the words of rows and of bits."""
-        self.next_label = Signal(32)
-        self.active = Signal()
-        self.length = Signal(range(self.config.n_max), reset_less=True)
-        self.left = Signal(32, reset_less=True)
-        self.label = Signal(31, reset_less=True)
-        self.choices = strides(self.config.bus_bytes)
-        self.choice = Signal(range(max(len(self.choices), 2)))  # of the stride
-        self.rest = Signal(8 * self.config.bus_bytes)  # the word without the rows that go
-        self.word, self.word_left = (
-            Signal(8 * self.config.bus_bytes, reset_less=True),
-            Signal(range(self.config.bus_bytes + 1)),
-        )  # and how many of its rows are left
-        self.bits_word, self.bits_left = (
-            Signal(8 * self.config.bus_bytes, reset_less=True),
-            Signal(range(8 * self.config.bus_bytes + 1)),
-        )
-        self.each, self.holds = (
-            Signal(range(self.units + 1)),
-            Signal(range(self.config.bus_bytes + 1)),
-        )  # rows a cycle, rows of a word
-        self.count = Signal(range(self.units + 1))
-        self.go = Signal()
-        self.word_ends = Signal()
-        self.bits_end = Signal()
-        # what is asked of the three counts, a cycle ahead: any left, no more than the rows of a cycle
-        self.some, self.some_word, self.some_bits, self.last, self.last_word, self.last_bits = (
-            Signal(name=name)
-            for name in ("some_left", "some_word", "some_bits", "last", "last_word", "last_bits")
-        )
 
     def _advance(self, m):
         """Rows and bits leave their words; new words come."""
+        bus, rest = self.config.bus_bytes, Signal(8 * self.config.bus_bytes)
         with m.Switch(self.choice):
             for k, stride in enumerate(self.choices):
+                each = min(self.units, bus // stride)
                 with m.Case(k):
                     m.d.comb += [
-                        self.holds.eq(self.config.bus_bytes // stride),
-                        self.each.eq(min(self.units, self.config.bus_bytes // stride)),
-                        self.rest.eq(
-                            self.word[
-                                8 * stride * min(self.units, self.config.bus_bytes // stride) :
-                            ]
-                        ),
+                        self.holds.eq(bus // stride),
+                        self.each.eq(each),
+                        rest.eq(self.words_held.word[8 * stride * each :]),
                     ]
         m.d.comb += [
             self.count.eq(Mux(self.left < self.each, self.left, self.each)),
-            self.out.i.valid.eq(self.active & self.some_word & self.some_bits),
+            self.out.i.valid.eq(self.active & self.words_held.some & self.bits_held.some),
             self.go.eq(self.out.i.valid & self.out.i.ready),
-            self.word_ends.eq(self.last_word | self.last),
-            self.bits_end.eq(self.last_bits | self.last),
-            self.words.ready.eq(
-                self.active
-                & (~self.some_word | (self.go & self.word_ends))
-                & Mux(self.go, ~self.last, self.some)
-            ),
-            self.bits.ready.eq(
-                self.active
-                & (~self.some_bits | (self.go & self.bits_end))
-                & Mux(self.go, ~self.last, self.some)
-            ),
             self.command.ready.eq(~self.active),
             self.out.i.p.last.eq(self.last),
         ]
-        twice = self.each << 1
-        m.d.sync += [
-            self.last.eq(Mux(self.go, self.left <= twice, self.left <= self.each)),
-            self.last_word.eq(Mux(self.go, self.word_left <= twice, self.word_left <= self.each)),
-            self.last_bits.eq(Mux(self.go, self.bits_left <= twice, self.bits_left <= self.each)),
-        ]
-        bits_rest = shifted_right(m, self.bits_word, self.each, 1)
+        ahead = Mux(self.go, self.each << 1, self.each)
+        m.d.sync += self.last.eq(self.left <= ahead)
         with m.If(self.go):
             m.d.sync += [
-                self.word.eq(self.rest),
-                self.bits_word.eq(bits_rest),
-                self.word_left.eq(Mux(self.word_ends, 0, self.word_left - self.each)),
                 self.label.eq(self.next_label),
-                self.bits_left.eq(Mux(self.bits_end, 0, self.bits_left - self.each)),
                 self.left.eq(self.left - self.count),
-            ]
-            m.d.sync += [
                 self.some.eq(~self.last),
-                self.some_word.eq(~self.word_ends),
-                self.some_bits.eq(~self.bits_end),
             ]
             with m.If(self.last):
                 m.d.sync += self.active.eq(0)
-        with m.If(self.words.valid & self.words.ready):
-            m.d.sync += [
-                self.word.eq(self.words.payload),
-                self.word_left.eq(self.holds),
-                self.some_word.eq(1),
-                self.last_word.eq(self.holds <= self.each),
-            ]
-        with m.If(self.bits.valid & self.bits.ready):
-            m.d.sync += [
-                self.bits_word.eq(self.bits.payload),
-                self.bits_left.eq(8 * self.config.bus_bytes),
-                self.some_bits.eq(1),
-                self.last_bits.eq(0),
-            ]
+        bits_rest = shifted_right(m, self.bits_held.word, self.each, 1)
+        for held, behind, full, ends_at_once in (
+            (self.words_held, rest, self.holds, self.holds <= self.each),
+            (self.bits_held, bits_rest, 8 * bus, 0),
+        ):
+            ends = held.last | self.last
+            more = Mux(self.go, ~self.last, self.some)
+            m.d.comb += held.stream.ready.eq(self.active & (~held.some | (self.go & ends)) & more)
+            m.d.sync += held.last.eq(held.left <= ahead)
+            with m.If(self.go):
+                m.d.sync += [
+                    held.word.eq(behind),
+                    held.left.eq(Mux(ends, 0, held.left - self.each)),
+                    held.some.eq(~ends),
+                ]
+            with m.If(held.stream.valid & held.stream.ready):
+                m.d.sync += [
+                    held.word.eq(held.stream.payload),
+                    held.left.eq(full),
+                    held.some.eq(1),
+                    held.last.eq(ends_at_once),
+                ]
 
     def _judge(self, m):
         """Which places hold rows, their labels and their order."""
-        previous = Signal(8 * (self.config.n_max - 1), reset_less=True)
-        any_row = Signal()
-        wrong = Signal()
-        before = previous
-        any_before = any_row
-        disorder = wrong
-        dense = self.config.target is Label.RANK
-        lives = Const(0, 1)
+        n, bus, dense = self.config.n_max, self.config.bus_bytes, self.config.target is Label.RANK
+        previous = Signal(8 * (n - 1), reset_less=True)
+        self.any_row, self.wrong = Signal(), Signal()
+        before, any_before, disorder, lives = previous, self.any_row, self.wrong, Const(0, 1)
         for k in range(self.units):
             row = self.out.i.p.rows[k]
-            raw = Signal(8 * (self.config.n_max - 1), name=f"raw{k}")
+            raw = Signal(8 * (n - 1), name=f"raw{k}")
             with m.Switch(self.choice):
-                for number, stride in enumerate(self.choices):
-                    with m.Case(number):
-                        m.d.comb += raw.eq(
-                            self.word[8 * stride * k : 8 * stride * (k + 1)]
-                            if stride * (k + 1) <= self.config.bus_bytes
-                            else 0
-                        )
-            values = [
-                Mux(j < self.length, raw.word_select(j, 8), 0)[:8]
-                for j in range(self.config.n_max - 1)
-            ]
+                for choice, stride in enumerate(self.choices):
+                    with m.Case(choice):
+                        here = self.words_held.word[8 * stride * k : 8 * stride * (k + 1)]
+                        m.d.comb += raw.eq(here if stride * (k + 1) <= bus else 0)
             use = Signal(name=f"use{k}")
             m.d.comb += [
-                use.eq((k < self.count) & self.bits_word[k]),
+                use.eq((k < self.count) & self.bits_held.word[k]),
                 row.use.eq(use),
                 row.label.eq(self.label + (lives if dense else k)),
                 row.a[0].eq(1),
             ]
             lives = lives + use
-            for j, value in enumerate(values):
-                m.d.comb += row.row[j].eq(value)
+            for j in range(n - 1):
                 with m.If(j < self.length):
-                    m.d.comb += row.a[1 + j].eq(value - self.offsets[j])
-            number = Signal(8 * (self.config.n_max - 1), name=f"number{k}")
-            m.d.comb += number.eq(Cat(*reversed(values)))
+                    value = raw.word_select(j, 8)
+                    m.d.comb += [row.row[j].eq(value), row.a[1 + j].eq(value - self.offsets[j])]
+            number = Signal(8 * (n - 1), name=f"number{k}")
+            m.d.comb += number.eq(Cat(*reversed([row.row[j] for j in range(n - 1)])))
             seen = (k < self.count) if dense else use
             disorder = disorder | (seen & any_before & (number < before))
             before, any_before = Mux(seen, number, before), any_before | seen
@@ -230,17 +188,16 @@ class Rows(wiring.Component):
             self.next_label.eq(self.label + (lives if dense else self.each)),
         ]
         with m.If(self.go):
-            m.d.sync += [previous.eq(before), any_row.eq(any_before), wrong.eq(disorder)]
+            m.d.sync += [previous.eq(before), self.any_row.eq(any_before), self.wrong.eq(disorder)]
+
+    def _begin(self, m):
+        empty = (self.any_row, self.wrong, self.label, self.words_held.some, self.bits_held.some)
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [
                 self.active.eq(1),
+                self.some.eq(1),
                 self.length.eq(self.command.p.length),
                 self.left.eq(self.command.p.span),
-                self.label.eq(0),
-                any_row.eq(0),
-                wrong.eq(0),
-                self.some.eq(1),
-                self.some_word.eq(0),
-                self.some_bits.eq(0),
+                self.choice.eq(stride_choice(self.command.p.length, self.config.bus_bytes)),
+                *(flag.eq(0) for flag in empty),
             ]
-            m.d.sync += self.choice.eq(stride_choice(self.command.p.length, self.config.bus_bytes))

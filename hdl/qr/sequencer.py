@@ -1,110 +1,110 @@
-"""Runs a program of `models.qr.programs`: which step is issued in a cycle, and for which column."""
+"""Runs a program of `models.qr.programs`: which step comes next, for which column, and when it may be issued."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
-from ...models.qr.programs import SOLVE, WAVE, Kind, Loop
-from ..index import index_range
+from ...models.qr.programs import Kind, Loop, Program
+from ..index import index
 
-__all__ = ["Sequencer"]
-
-_STEPS = (*WAVE, *SOLVE)
+__all__ = ["Thread"]
 
 
-class Sequencer(wiring.Component):
-    """Cycles are `models.qr.programs.walk`.
+class Thread:
+    """Adds a program's control to a module.
 
-    Members
-    -------
-    running : In(1)
-        A program runs, until it is `over`.
-    solves, short : In(1)
-        It is `SOLVE`, else a wave; that is `SHORT`.
-    then_solves : In(1)
-        With `over`: the next one is `SOLVE`.
-    first, top : In(range(n_max))
-        The first lane in use, and the model's last column.
-    issue : Out(1), step, column : Out
-        What is issued.
-    over : Out(1)
-        In the cycle of the last issue.
+    Parameters
+    ----------
+    size
+        Columns are below it.
+    top
+        The job's last column.
+    issue
+        The step is issued in this cycle: where `may` is high alone.
+    start
+        The step that begins the next run.
+    conditions
+        Those that the program's steps name, but `last`: the first column in use is the job's last one.
+    first
+        The first column in use; None: it is counted here.
+    running
+        A loop of no columns is passed over in this cycle.
+
+    Attributes
+    ----------
+    step, column, first, may, over
+        Of what is issued next; `over`: the program ends with this cycle. Cycles are those of `models.qr.programs`.
     """
 
-    def __init__(self, n_max: int):
-        number = index_range(n_max)
-        super().__init__(
-            {
-                **dict.fromkeys(("running", "solves", "short", "then_solves"), In(1)),
-                **dict.fromkeys(("first", "top"), In(number)),
-                "issue": Out(1),
-                "over": Out(1),
-                "step": Out(range(len(_STEPS))),
-                "column": Out(number),
-            }
+    def __init__(self, m: Module, program: Program, size, *, top, issue, start, conditions,
+                 first=None, running=0, name=""):  # fmt: skip
+        self.step = Signal(Kind, name=f"step{name}", init=next(iter(program)))
+        self.column, self.may, self.over = (
+            index(size, name=f"column{name}"),
+            Signal(name=f"may{name}"),
+            Signal(name=f"over{name}"),
         )
-
-    def elaborate(self, platform):
-        m = Module()
-        last, none, ends = Signal(), Signal(), Signal()
-        started = Signal()  # the step's loop has begun
+        self.counts = first is None
+        self.first = index(size, name=f"first{name}") if first is None else first
+        last, none, ends, waits = (
+            Signal(name=f"{x}{name}") for x in ("last", "none", "ends", "waits")
+        )
+        started = Signal(name=f"started{name}")  # the step's loop has begun
+        timers = self._timers(m, program, issue, started, name)
         behind = self.first + 1
-        waits = self._waits(m, started)
-        with m.Switch(self.step):
-            for number, step in enumerate(_STEPS):
-                with m.Case(number):
-                    m.d.comb += none.eq((behind > self.top) if step.loop is Loop.BEHIND else 0)
-                    end = 1 if step.loop is Loop.DOWN else self.top
-                    m.d.comb += last.eq(1 if step.loop is Loop.ONCE else self.column == end)
-        final = Mux(self.solves, Kind.FINAL, Mux(self.short, Kind.REST, Kind.ADD))
         m.d.comb += [
-            self.issue.eq(self.running & ~none & ~waits),
-            ends.eq(self.running & (none | (self.issue & last))),
-            self.over.eq(ends & (self.step == final)),
+            self.may.eq(~none & ~waits),
+            ends.eq((Const(1) & running & none) | (issue & last)),
         ]
-        with m.If(self.issue):
-            back = self.step == Kind.BACK
+        with m.If(issue):
+            down = self.column - 1, self.column + 1
             m.d.sync += [
                 started.eq(1),
-                self.column.eq(Mux(back, self.column - 1, self.column + 1)[: len(self.column)]),
+                self.column.eq(Mux(self.step == Kind.BACK, *down)[: len(self.column)]),
             ]
         with m.If(ends):
             m.d.sync += started.eq(0)
-            with m.If(self.over):
-                m.d.sync += [
-                    self.step.eq(Mux(self.then_solves, Kind.INVERT, Kind.TURN)),
-                    self.column.eq(0),
-                ]
-            with m.Else():
-                self._next(m, behind)
-        return m
+        with m.Switch(self.step):
+            for kind, step in program.items():
+                with m.Case(kind):
+                    waiting = [timers[kind, wait, False] != 0 for kind, wait in step.after]
+                    waiting += [timers[kind, wait, True] != 0 for kind, wait in step.since]
+                    end = {Loop.ONCE: self.column, Loop.DOWN: 1}.get(step.loop, top)
+                    end = end + (step.loop in (Loop.SIDE, Loop.ROWS))
+                    m.d.comb += [
+                        last.eq(self.column == end),
+                        none.eq((behind > top) if step.loop is Loop.BEHIND else 0),
+                        waits.eq(Cat(waiting).any() if waiting else 0),
+                    ]
+                    with m.If(ends):
+                        self._follow(m, program, step, top, start, conditions, behind)
 
-    def _waits(self, m, started):
-        """Whether the step that is to be issued has to wait."""
-        waits = Signal()
-        timers = {key: Signal(range(key[1])) for step in _STEPS for key in step.after}
-        for (kind, wait), timer in timers.items():
-            starts = self.issue & (self.step == kind)
-            if _STEPS[kind].loop is Loop.BEHIND:
-                starts = starts & ~started
+    def _timers(self, m, program, issue, started, name):
+        """Cycles that are left of each wait."""
+        timers = {}
+        for step in program.values():
+            for waits, since in ((step.after, False), (step.since, True)):
+                for kind, wait in waits:
+                    timers[kind, wait, since] = index(wait, name=f"wait_{kind.name}{wait}{name}")
+        for (kind, wait, since), timer in timers.items():
+            starts = issue & (self.step == kind) & (~started if since else 1)
             m.d.sync += timer.eq(Mux(starts, wait - 1, Mux(timer == 0, 0, timer - 1)))
-        with m.Switch(self.step):
-            for number, step in enumerate(_STEPS):
-                with m.Case(number):
-                    if step.after:
-                        m.d.comb += waits.eq(Cat(timers[key] != 0 for key in step.after).any())
-        return waits
+        return timers
 
-    def _next(self, m, behind):
+    def _follow(self, m, program, step, top, start, conditions, behind):
         """The next step, and its first column."""
-        with m.Switch(self.step):
-            for number, step in enumerate(_STEPS[1:]):
-                with m.Case(number):
-                    following = Mux(self.short, Kind.REST, step.kind) if not number else step.kind
-                    m.d.sync += self.step.eq(following)
-                    if step.loop is Loop.DOWN:
-                        m.d.sync += self.column.eq(self.top)
-                    elif step.loop is Loop.ALL:
-                        m.d.sync += self.column.eq(0)
-                    else:  # of a step without a loop it means nothing
-                        m.d.sync += self.column.eq(behind)
+        kinds = list(program)
+        came, rest = kinds[: kinds.index(step.kind)], Const(1)
+        for condition, kind in step.then.items():
+            holds = self.first == top if condition == "last" else conditions.get(condition, 1)
+            with m.If(rest & holds):
+                if kind is None:
+                    m.d.comb += self.over.eq(1)
+                    m.d.sync += [self.step.eq(start), self.column.eq(0)]
+                    m.d.sync += self.first.eq(0) if self.counts else []
+                else:
+                    m.d.sync += self.step.eq(kind)
+                    begins = {Loop.DOWN: top, Loop.ALL: 0, Loop.BEHIND: behind, Loop.SIDE: behind}
+                    if program[kind].loop in begins:
+                        m.d.sync += self.column.eq(begins[program[kind].loop])
+                if kind in came:  # it comes again, for the next column
+                    m.d.sync += self.first.eq(behind)
+            rest = rest & ~(Const(1) & holds)

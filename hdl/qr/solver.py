@@ -1,18 +1,20 @@
 """Elimination of a Gram matrix and both triangular solves, several jobs interleaved."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
-from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
-from ...models.qr.schedule import ADD, DIV, MUL, STEP
+from ...models.qr.programs import GRAM, Kind
+from ...models.qr.schedule import ADD, DIV, MUL
 from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked
-from ..arith.unit import unit
-from ..index import index
+from ..index import index, index_range
 from ..modules import Parts, Submodules
+from .numbers import lane, operation
+from .sequencer import Thread
 
 __all__ = ["Solver", "above", "load_shape", "scaled", "solution_shape"]
 
@@ -20,16 +22,6 @@ _NOTHING = Const(0x80000000, 32)  # -0: -0 - (a · -b) is a · b, whatever its s
 _MINUS_ONE = Const(float32.const(-1.0), 32)
 #: exponent of `models.qr.factor.TOLERANCE`
 _TOLERANCE = 16
-
-
-class Kind(enum.Enum, shape=3):
-    """A task; see `models.qr.schedule.gram_tasks`."""
-
-    LOAD = 0
-    SCALE = 1
-    ROW = 2
-    BACK = 3
-    FINAL = 4
 
 
 def load_shape(n_max, jobs):
@@ -57,7 +49,7 @@ class Solver(wiring.Component):
     """Weights of jobs whose exact sums come as float32 rows. One task a cycle: a row that is there and has room
     is taken; else the oldest job whose next task may start goes first.
 
-    Golden: `models.qr.factor.eliminate` and `solve`. Twin in cycles: `models.qr.solver.alone` over `models.qr.schedule.gram_tasks`.
+    Golden: `models.qr.factor.eliminate` and `solve`. Its program is `models.qr.programs.GRAM`, its cycles `models.qr.solver`.
 
     Row j of a context's memory holds the entries (i, j), i <= j, of the matrix; elimination of column k turns entry (k, j) into u_kj. The right side is one row
     more: elimination makes y of it, and its entry k becomes z_k = y_k / d_k. All tasks are results = minuend - a · b over the lanes, STEP cycles from
@@ -106,159 +98,106 @@ class Solver(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self.pipe = Pipeline(m)
-        self.columns_of, self.h_of, self.job_of = (
-            [Signal(s, name=f"{name}{c}", reset_less=True) for c in range(self.config.contexts)]
-            for name, s in (
-                ("columns", range(self.config.n_max + 1)),
-                ("h", 32),
-                ("job", range(max(self.config.jobs, 2))),
-            )
-        )
-        self.keep_of, self.t_of, self.scale_of = (
-            [Signal(s, name=f"{name}{c}", reset_less=True) for c in range(self.config.contexts)]
-            for name, s in (("keep", self.config.n_max), ("t", 32), ("scale", 32))
-        )
-        self.issue, self.context, self.kind, column, self.row, self.side, closes = self._issue(
-            m, self.columns_of
-        )
-
+        self.pipe, n, contexts = Pipeline(m), self.config.n_max, range(self.config.contexts)
+        shapes = {"columns": range(n + 1), "h": 32, "job": range(max(self.config.jobs, 2))}
+        shapes |= {"keep": n, "t": 32, "scale": 32}
+        # of each context; scale: what t was when its column's SCALE was issued
+        self.of = {
+            name: [Signal(shape, name=f"{name}{c}", reset_less=True) for c in contexts]
+            for name, shape in shapes.items()
+        }
+        self.issue, self.context, self.next = self._issue(m)
         # cycle 1: memories' data, operands
         self.task = self.pipe.rank(
             issue=self.issue,
             context=self.context,
-            kind=self.kind.as_value(),
-            column=column,
-            row=self.row,
-            side=self.side,
-            closes=closes,
+            **{name: Value.cast(self.next[name]) for name in ("kind", "column", "row", "side")},
+            closes=self.closes,
             load=self.i.p.values.as_value(),
         )
         self._operands(m)
         self._lanes(m)
         self._write_results(m)
-
         self._divide_pivots(m)
         self._take_reciprocals(m)
         return m
 
     def _operands(self, m):
         """Memories' data and operands, a cycle after the issue."""
-        self.kind1 = Kind(self.task.kind)
-        self.rows = []
-        self.vectors = []
-        self.pivots = []
-        self.writes = []
-        for i in range(self.config.n_max):
-            sets = []
-            for name, depth, address in (
-                (
-                    "row",
-                    self.config.contexts << len(self.row),
-                    Cat(Mux(self.side, self.config.n_max, self.row), self.context),
-                ),
-                ("vector", self.config.contexts, self.context),
-                ("pivot", self.config.contexts, self.context),
-            ):
-                # STEP cycles lie between the task that writes a word and the one that wants it
-                m.submodules[f"{name}{i}"] = memory = Memory(
-                    shape=unsigned(32), depth=depth, init=[], attrs=APART
-                )
-                read, write = memory.read_port(), memory.write_port()
+        n, contexts, row = self.config.n_max, self.config.contexts, self.next.row
+        self.kind1 = self.task.kind
+        places = {
+            "row": (contexts << len(row), Cat(Mux(self.next.side, n, row), self.context)),
+            "vector": (contexts, self.context),
+            "pivot": (contexts, self.context),
+        }
+        found = {}
+        for name, (depth, address) in places.items():
+            # STEP cycles lie between the task that writes a word and the one that wants it
+            memories = [
+                Memory(shape=unsigned(32), depth=depth, init=[], attrs=APART) for _ in range(n)
+            ]
+            for i, memory in enumerate(memories):
+                m.submodules[f"{name}{i}"] = memory
+            reads = [memory.read_port() for memory in memories]
+            for read in reads:
                 m.d.comb += [read.addr.eq(address), read.en.eq(1)]
-                sets.append((read.data, write))
-            (row_data, row_write), (vector_data, vector_write), (pivot_data, pivot_write) = sets
-            self.rows.append(row_data)
-            self.vectors.append(vector_data)
-            self.pivots.append(pivot_data)
-            self.writes.append((row_write, vector_write, pivot_write))
+            found[name] = (
+                [read.data for read in reads],
+                [memory.write_port() for memory in memories],
+            )
+        (self.rows, rows), (self.vectors, vectors), (self.pivots, pivots) = found.values()
+        self.writes = list(zip(rows, vectors, pivots, strict=True))
         back = self.kind1 == Kind.BACK
+        which = Mux(back | (self.kind1 == Kind.FINAL), self.task.row, self.task.column)
+        both = zip(self.vectors, self.rows, strict=True)
         self.scalar = self.pipe.wire(
-            Array([Mux(back, v, r) for v, r in zip(self.vectors, self.rows, strict=True)])[
-                Mux(back, self.task.row, self.task.column)
-            ],
-            name="scalar",
+            Array([Mux(back, *pair) for pair in both])[which], name="scalar"
         )
         self.here = {
             name: self.pipe.wire(Array(values)[self.task.context], name=f"{name}_here")
-            for name, values in (
-                ("keep", self.keep_of),
-                ("t", self.t_of),
-                ("scale", self.scale_of),
-                ("h", self.h_of),
-                ("job", self.job_of),
-                ("columns", self.columns_of),
-            )
+            for name, values in self.of.items()
         }
-        self.kept = self.pipe.wire(
-            (self.here["keep"] >> Mux(back, self.task.row, self.task.column))[0], name="kept"
-        )
-        for c in range(self.config.contexts):
+        self.kept = self.pipe.wire((self.here["keep"] >> which)[0], name="kept")
+        for c in range(contexts):
             with m.If(self.task.issue & (self.kind1 == Kind.SCALE) & (self.task.context == c)):
-                m.d.sync += self.scale_of[c].eq(self.t_of[c])
+                m.d.sync += self.of["scale"][c].eq(self.of["t"][c])
 
     def _lanes(self, m):
         """Minuend less product in all lanes."""
-        self.results = []
+        self.results, minus = [], 1 << 31
+        t, scale, h = (self.here[name] for name in ("t", "scale", "h"))
         for i in range(self.config.n_max):
-            a, b, minuend = (
-                Signal(32, name=f"{name}{i}", reset_less=True) for name in ("a", "b", "minuend")
-            )
-            m.d.sync += [a.eq(0), b.eq(0), minuend.eq(self.rows[i])]
-            with m.Switch(self.kind1):
-                with m.Case(Kind.LOAD):
-                    m.d.sync += minuend.eq(self.task.load.word_select(i, 32))
-                with m.Case(Kind.SCALE):
-                    m.d.sync += [
-                        a.eq(self.pivots[i]),
-                        b.eq(self.here["t"] ^ (1 << 31)),
-                        minuend.eq(_NOTHING),
-                    ]
-                with m.Case(Kind.ROW):
-                    with m.If(self.kept & (self.task.column < i)):
-                        m.d.sync += [a.eq(self.vectors[i]), b.eq(self.scalar)]
-                    with m.If(self.task.column == i):
-                        m.d.sync += minuend.eq(_NOTHING)
-                        with m.If(self.kept):
-                            m.d.sync += [a.eq(self.scalar), b.eq(self.here["scale"] ^ (1 << 31))]
-                with m.Case(Kind.BACK):
-                    m.d.sync += minuend.eq(self.vectors[i])
-                    with m.If(self.kept & (self.task.row > i)):
-                        m.d.sync += [a.eq(self.rows[i]), b.eq(self.scalar)]
-                with m.Case(Kind.FINAL):
-                    m.d.sync += minuend.eq(self.vectors[i])
-                    if i == 0:
-                        with m.If(self.kept):
-                            m.d.sync += [a.eq(self.here["h"]), b.eq(_MINUS_ONE)]
-            product = self.parts.instance(
-                m, f"mul{i}", "mul_float32", lambda: unit("mul", float32), a=a, b=b
-            )["o"]
-            waiting = self.pipe.delay(minuend, MUL, name=f"waiting{i}_")
-            self.results.append(
-                self.parts.instance(
-                    m, f"sub{i}", "sub_float32", lambda: unit("sub", float32), a=waiting, b=product
-                )["o"]
-            )
+            row, vector = self.rows[i], self.vectors[i]
+            here, behind = self.task.column == i, self.task.column < i
+            products = {
+                Kind.LOAD: (self.task.load.word_select(i, 32), 0, 0),
+                Kind.SCALE: (_NOTHING, self.pivots[i], t ^ minus),
+                Kind.ROW: (row, vector, self.scalar),
+                Kind.BACK: (vector, row, self.scalar),
+                Kind.FINAL: (vector, 0, 0) if i else (vector, h, _MINUS_ONE),
+            }
+            others = {
+                Kind.ROW: [
+                    (~(self.kept & behind), (row, 0, 0)),
+                    (here, (_NOTHING, 0, 0)),
+                    (here & self.kept, (_NOTHING, self.scalar, scale ^ minus)),
+                ],
+                Kind.BACK: [(~(self.kept & (self.task.row > i)), (vector, 0, 0))],
+                Kind.FINAL: [(~self.kept, (vector, 0, 0))],
+            }
+            self.results.append(lane(self.parts, m, self.pipe, i, self.kind1, products, others))
 
     def _write_results(self, m):
         """The write cycle: results go to their memories."""
-        late = MUL + ADD + 1
+        names = ("issue", "context", "kind", "column", "row", "side", "closes")
+        wanted = {name: getattr(self.task, name) for name in names}
+        wanted |= {name: self.here[name] for name in ("keep", "job", "columns")}
         self.end = {
-            name: self.pipe.delay(value, late, name=f"{name}_end")
-            for name, value in (
-                ("issue", self.task.issue),
-                ("context", self.task.context),
-                ("kind", self.task.kind),
-                ("column", self.task.column),
-                ("row", self.task.row),
-                ("side", self.task.side),
-                ("closes", self.task.closes),
-                ("keep", self.here["keep"]),
-                ("job", self.here["job"]),
-                ("columns", self.here["columns"]),
-            )
+            name: self.pipe.delay(value, MUL + ADD + 1, name=f"{name}_end")
+            for name, value in wanted.items()
         }
-        self.done = Kind(self.end["kind"])
+        self.done = self.end["kind"]
         self.of_rows = (self.done == Kind.LOAD) | (self.done == Kind.ROW)
         for i, (row_write, vector_write, _) in enumerate(self.writes):
             m.d.comb += [
@@ -301,191 +240,96 @@ class Solver(wiring.Component):
                 pivot_write.data.eq(self.s.value),
             ]
         m.submodules.limits = limits = Memory(
-            shape=unsigned(32), depth=self.config.contexts << len(self.row), init=[], attrs=APART
+            shape=unsigned(32),
+            depth=self.config.contexts << len(self.next.row),
+            init=[],
+            attrs=APART,
         )
         limit_write, limit = limits.write_port(), limits.read_port()
         m.d.comb += [
             limit_write.en.eq(self.task.issue & (self.kind1 == Kind.LOAD) & ~self.task.side),
             limit_write.addr.eq(Cat(self.task.row, self.task.context)),
-            limit_write.data.eq(
-                scaled(
-                    Array([self.task.load.word_select(i, 32) for i in range(self.config.n_max)])[
-                        self.task.row
-                    ]
-                )
-            ),
+            limit_write.data.eq(scaled(self.task.load.word_select(self.task.row, 32))),
             limit.en.eq(1),
             limit.addr.eq(Cat(self.end["row"], self.end["context"])),
         ]
         self.passes = self.pipe.wire(above(self.s.value, limit.data), name="passes")
-        self.reciprocal = self.parts.instance(
-            m,
-            "div",
-            "div_float32",
-            lambda: unit("div", float32),
-            a=Const(float32.one, 32),
-            b=self.s.value,
-        )["o"]
+        one = Const(float32.one, 32)
+        self.reciprocal = operation(self.parts, m, "div", "div", one, self.s.value)
 
     def _take_reciprocals(self, m):
         """What comes out of the divider, and jobs that begin."""
         arrives = self.pipe.delay(self.s.some & self.s.pivot, DIV, name="arrives")
         whose = self.pipe.delay(self.s.context, DIV, name="whose")
+        loads = self.kind1 == Kind.LOAD
+        begins = self.task.issue & loads & (self.task.row == 0) & ~self.task.side
         for c in range(self.config.contexts):
+            keep, t = self.of["keep"][c], self.of["t"][c]
             with m.If(self.s.some & self.s.pivot & (self.s.context == c)):
-                m.d.sync += self.keep_of[c].eq(
-                    self.keep_of[c] & ~(1 << self.s.row) | (self.passes << self.s.row)
-                )
+                m.d.sync += keep.bit_select(self.s.row, 1).eq(self.passes)
             with m.If(arrives & (whose == c)):
-                m.d.sync += self.t_of[c].eq(self.reciprocal)
-            with m.If(
-                self.task.issue
-                & (self.kind1 == Kind.LOAD)
-                & (self.task.context == c)
-                & (self.task.row == 0)
-                & ~self.task.side
-            ):
-                m.d.sync += self.keep_of[c].eq(0)
-        with m.If(self.issue & (self.kind == Kind.LOAD)):
-            for c in range(self.config.contexts):
-                with m.If(self.context == c):
-                    m.d.sync += [
-                        self.columns_of[c].eq(self.i.p.columns),
-                        self.h_of[c].eq(self.i.p.h),
-                        self.job_of[c].eq(self.i.p.job),
-                    ]
+                m.d.sync += t.eq(self.reciprocal)
+            with m.If(begins & (self.task.context == c)):
+                m.d.sync += keep.eq(0)
+            with m.If(self.issue & (self.next.kind == Kind.LOAD) & (self.context == c)):
+                m.d.sync += [
+                    self.of[name][c].eq(self.i.p[name]) for name in ("columns", "h", "job")
+                ]
 
-    def _issue(self, m: Module, columns_of: list[Signal]) -> tuple[Value, ...]:
-        """The contexts' next tasks, and which is issued: whether any, its context, kind, column, row, whether of the right side, whether the last of that."""
-        n, count = self.config.n_max, self.config.contexts
-        active, loading = Signal(count), Signal()
-        kinds = [Signal(Kind, name=f"kind{c}", reset_less=True) for c in range(count)]
-        columns, rows = (
-            [index(n + 1, name=f"column{c}") for c in range(count)],
-            [index(n + 1, name=f"row{c}") for c in range(count)],
+    def _issue(self, m: Module) -> tuple[Value, ...]:
+        """The contexts' next tasks, and which is issued: whether any, its context, and the task."""
+        n, count, number = (
+            self.config.n_max,
+            self.config.contexts,
+            index_range(self.config.n_max + 1),
         )
-        sides = [Signal(name=f"side{c}") for c in range(count)]
-        waits, divides = (
-            [index(STEP, name=f"wait{c}") for c in range(count)],
-            [index(STEP + DIV, name=f"divide{c}") for c in range(count)],
-        )
+        shape = data.StructLayout({"kind": Kind, "column": number, "row": number, "side": 1})
+        active, may, issued = (Signal(count, name=x) for x in ("active", "may", "issued"))
+        loading, loads, self.closes = Signal(), Signal(), Signal()
         # contexts that came before
         older = [Signal(count, name=f"older{c}", reset_less=True) for c in range(count)]
-        newest = index(count, name="newest")
-        may = Signal(count)
-        for c in range(count):
-            m.d.comb += may[c].eq(
-                active[c]
-                & (kinds[c] != Kind.LOAD)
-                & (waits[c] == 0)
-                & ((kinds[c] != Kind.SCALE) | (divides[c] == 0))
-            )
-            m.d.sync += [
-                waits[c].eq(Mux(waits[c] == 0, 0, waits[c] - 1)),
-                divides[c].eq(Mux(divides[c] == 0, 0, divides[c] - 1)),
-            ]
-        chosen = Signal(count)
-        m.d.comb += [chosen[c].eq(may[c] & ~(may & older[c]).any()) for c in range(count)]
         # the rows of a job that comes: it is the newest one
-        free, place = Signal(count), index(count, name="place")
-        m.d.comb += [free.eq(~active), place.eq(newest)]
-        with m.If(~loading):
-            for c in reversed(range(count)):
-                with m.If(free[c]):
-                    m.d.comb += place.eq(c)
-        loads = Signal()
-        m.d.comb += [self.i.ready.eq(loading | free.any()), loads.eq(self.i.valid & self.i.ready)]
-        context = index(count, name="context")
-        m.d.comb += context.eq(place)
+        newest, place, context = (index(count, name=x) for x in ("newest", "place", "context"))
+        m.d.comb += [
+            place.eq(newest),
+            self.i.ready.eq(loading | ~active.all()),
+            loads.eq(self.i.valid & self.i.ready),
+        ]
+        for c in reversed(range(count)):
+            with m.If(~loading & ~active[c]):
+                m.d.comb += place.eq(c)
+        task = Signal(shape, name="task")
         for c in range(count):
-            with m.If(chosen[c] & ~loads):
-                m.d.comb += context.eq(c)
-        task = {
-            "kind": Signal(Kind, name="task_kind"),
-            "column": index(n + 1, name="task_column"),
-            "row": index(n + 1, name="task_row"),
-            "side": Signal(name="task_side"),
-            "closes": Signal(name="task_closes"),
-        }
-        with m.If(~loads):
-            for c in range(count):
-                with m.If(chosen[c]):
-                    m.d.comb += [
-                        task["kind"].eq(kinds[c]),
-                        task["column"].eq(columns[c]),
-                        task["row"].eq(rows[c]),
-                        task["side"].eq(sides[c]),
-                    ]
-                    m.d.comb += task["closes"].eq(
-                        (kinds[c] == Kind.ROW) & sides[c] & (columns[c] == columns_of[c] - 1)
-                    )
-                    self._advance(
-                        m,
-                        columns_of[c],
-                        kinds[c],
-                        columns[c],
-                        rows[c],
-                        sides[c],
-                        waits[c],
-                        divides[c],
-                        active[c],
-                    )
-        with m.Else():
-            m.d.comb += [task["row"].eq(self.i.p.row), task["side"].eq(self.i.p.side)]
+            columns = Mux(loads, self.i.p.columns, self.of["columns"][c])
+            options = {"top": columns - 1, "issue": issued[c], "start": Kind.LOAD}
+            thread = Thread(m, GRAM, n + 1, **options, conditions={}, name=c)
+            loaded, side = thread.step == Kind.LOAD, thread.column == columns
+            last = thread.first == columns - 1
+            chosen = may[c] & ~(may & older[c]).any()
+            m.d.comb += [
+                may[c].eq(active[c] & thread.may & ~loaded),
+                issued[c].eq(Mux(loads, place == c, chosen)),
+            ]
+            with m.If(issued[c]):
+                m.d.comb += [
+                    context.eq(c),
+                    task.kind.eq(thread.step),
+                    task.column.eq(thread.first),
+                    task.row.eq(thread.column),
+                    task.side.eq(side & (loaded | (thread.step == Kind.ROW))),
+                    self.closes.eq((thread.step == Kind.ROW) & side & last),
+                ]
+            with m.If(thread.over):
+                m.d.sync += active[c].eq(0)
+            with m.If(loads & (place == c)):
+                m.d.sync += active[c].eq(1)
+                with m.If(~loading):
+                    m.d.sync += older[c].eq(active)
+            with m.Elif(loads & ~loading):
+                m.d.sync += older[c].bit_select(place, 1).eq(0)
         with m.If(loads):
             m.d.sync += [loading.eq(~self.i.p.side), newest.eq(place)]
-            for c in range(count):
-                with m.If(place == c):
-                    m.d.sync += active[c].eq(1)
-                    with m.If(~loading):
-                        m.d.sync += [
-                            older[c].eq(active),
-                            kinds[c].eq(Kind.LOAD),
-                            divides[c].eq(STEP + DIV - 1),
-                        ]
-                    with m.If(self.i.p.side):
-                        m.d.sync += [
-                            kinds[c].eq(Kind.SCALE),
-                            columns[c].eq(0),
-                            waits[c].eq(STEP - 1),
-                        ]
-                with m.Elif(~loading):
-                    m.d.sync += older[c].bit_select(place, 1).eq(0)
-        return (
-            may.any() | loads,
-            context,
-            task["kind"],
-            task["column"],
-            task["row"],
-            task["side"],
-            task["closes"],
-        )
-
-    def _advance(self, m, size, kind, column, row, side, wait, divide, active):
-        """A context's task has been issued: the next one."""
-        m.d.sync += wait.eq(STEP - 1)
-        with m.Switch(kind):
-            with m.Case(Kind.SCALE):
-                m.d.sync += [kind.eq(Kind.ROW), row.eq(column + 1), side.eq(column == size - 1)]
-            with m.Case(Kind.ROW):
-                with m.If((row == column + 1) & ~side):
-                    m.d.sync += divide.eq(STEP + DIV - 1)
-                with m.If(~side):
-                    m.d.sync += [row.eq(row + 1), side.eq(row == size - 1), wait.eq(0)]
-                with m.Elif(column == size - 1):
-                    m.d.sync += [
-                        kind.eq(Mux(size == 1, Kind.FINAL, Kind.BACK)),
-                        row.eq(size - 1),
-                        side.eq(0),
-                    ]
-                with m.Else():
-                    m.d.sync += [kind.eq(Kind.SCALE), column.eq(column + 1), side.eq(0)]
-            with m.Case(Kind.BACK):
-                m.d.sync += row.eq(row - 1)
-                with m.If(row == 1):
-                    m.d.sync += [kind.eq(Kind.FINAL), column.eq(0)]
-            with m.Case(Kind.FINAL):
-                m.d.sync += active.eq(0)
+        return issued.any(), context, task
 
 
 def scaled(code: Value) -> Value:

@@ -5,12 +5,10 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
-from ...models.numerics.formats import float32
 from ...models.numerics.limbs import LIMB
 from ...models.qr.schedule import CONVERT, settling
 from ...models.qr.shell import ADDRESS_BITS
 from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan, register_map
-from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline
 from ..index import index
 from ..memory.axi import AXI4, shared_by
@@ -23,6 +21,7 @@ from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from ..strider.port import AccessPort
 from ..strider.sequencer import PageSequencer
+from .numbers import as_float32
 from .solver import Solver
 from .table_sums import TableSums
 
@@ -142,12 +141,8 @@ class TableFitEngine(wiring.Component):
         head = config.head
         count = head + config.columns.slots * config.columns.gram_lanes
         told, write = self.access.units, self.head.write_port()
-        have, held, place, number = (
-            Signal(),
-            Signal(8 * config.bus_bytes, reset_less=True),
-            index(units, name="place"),
-            index(count, name="number"),
-        )
+        have, held = Signal(), Signal(8 * config.bus_bytes, reset_less=True)
+        place, number = index(units, name="place"), index(count, name="number")
         loading, gives, last, filler = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             loading.eq(self.state == _State.LOAD),
@@ -231,20 +226,16 @@ class TableFitEngine(wiring.Component):
             self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
             *observe(self.monitors.tuples, access.o),
         ]
+        names = ("code", "block", "line", "item")
         what_ends = [
-            (access.error.valid, *(access.error[n] for n in ("code", "block", "line", "item"))),
-            (reader.error, ErrorCode.BUS_READ.value, 0, 0, 0),
-            (self.writer.error, ErrorCode.BUS_WRITE.value, 0, 0, 0),
+            (access.error.valid, [access.error[name] for name in names]),
+            (reader.error, [ErrorCode.BUS_READ.value, 0, 0, 0]),
+            (self.writer.error, [ErrorCode.BUS_WRITE.value, 0, 0, 0]),
         ]
-        for bad, reason, block, line, item in what_ends:
+        for bad, fields in what_ends:
             with m.If(bad):
-                m.d.comb += [
-                    self.error.eq(1),
-                    self.report.code.eq(reason),
-                    self.report.block.eq(block),
-                    self.report.line.eq(line),
-                    self.report.item.eq(item),
-                ]
+                m.d.comb += self.error.eq(1)
+                m.d.comb += [self.report[n].eq(of) for n, of in zip(names, fields, strict=True)]
 
     def _write(self) -> None:
         """Numbers of the answer, a word's in as many cycles without a pause; sums go to the solver on their way."""
@@ -254,12 +245,8 @@ class TableFitEngine(wiring.Component):
         totals, words, head = config.totals_words, config.answer_words, config.head
         m.submodules.queue = queue = Queue(8 * config.bus_bytes, AHEAD)
         writing, asked, solved = Signal(), Signal(), Signal()
-        word, place, number, going = (
-            index(words + 1, name="word"),
-            index(units, name="unit"),
-            index(words * units + 1, name="chosen"),
-            Signal(),
-        )
+        word, place = index(words + 1, name="word"), index(units, name="unit")
+        number, going = index(words * units + 1, name="chosen"), Signal()
         room, gone = Signal(range(AHEAD + 1), init=AHEAD), index(words + 1, name="gone")
         popped, begins = Signal(), Signal()
         m.d.comb += [
@@ -292,10 +279,8 @@ class TableFitEngine(wiring.Component):
             self.sums.read.eq(of_sums),
             read.addr.eq(number),
         ]
-        mask, weights = (
-            Signal(n, reset_less=True),
-            [Signal(32, name=f"weight{k}", reset_less=True) for k in range(n)],
-        )
+        mask = Signal(n, reset_less=True)
+        weights = [Signal(32, name=f"weight{k}", reset_less=True) for k in range(n)]
         with m.If(solver.o_valid):
             m.d.sync += [
                 solved.eq(1),
@@ -331,15 +316,9 @@ class TableFitEngine(wiring.Component):
         m, solver = self.m, self.solver
         pipe = Pipeline(m)
         n = self.config.columns.n
-        code = self.library.instance(
-            m, "entry", "int8_float32", lambda: pg_converter(["int8"], float32), i=chosen
-        )["o"]
-        there = pipe.delay(comes, CONVERT, name="entry_comes")
-        row, column, whole = (
-            index(n + 1, name="entry_row"),
-            index(n + 1, name="entry_column"),
-            Signal(),
-        )
+        code = as_float32(self.library, m, "entry", chosen.as_signed())
+        there, whole = pipe.delay(comes, CONVERT, name="entry_comes"), Signal()
+        row, column = index(n + 1, name="entry_row"), index(n + 1, name="entry_column")
         values = [
             Signal(32, name=f"value{k}", reset_less=True) for k in range(self.config.solver.n_max)
         ]

@@ -60,115 +60,87 @@ class TableSums(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         self.pipe = Pipeline(m)
+        self.busy, self.minus = Signal(), Signal()
+        self.slot = index(self.columns.slots, name="slot")
         self._take_row(m)
         self._chain(m)
-
         self._lanes(m)
         return m
 
     def _take_row(self, m):
         """The row stays in registers while the lanes go through their slots."""
-        self.busy = Signal()
-        self.minus = Signal()
-        self.slot = index(self.columns.slots, name="slot")
-        last = Signal()
-        self.a = [
-            Const(1, signed(_WIDTH)),
-            *(
-                Signal(signed(_WIDTH), name=f"a{k + 1}", reset_less=True)
-                for k in range(self.columns.factors - 1)
-            ),
+        values = [
+            Signal(signed(_WIDTH), name=f"a{k + 1}", reset_less=True)
+            for k in range(self.columns.factors - 1)
         ]
-        m.d.comb += [
-            last.eq(self.slot == self.columns.slots - 1),
-            self.i.ready.eq(~self.busy | last),
-        ]
+        self.a, last = [Const(1, signed(_WIDTH)), *values], self.slot == self.columns.slots - 1
+        m.d.comb += self.i.ready.eq(~self.busy | last)
         with m.If(self.busy):
             m.d.sync += self.slot.eq(Mux(last, 0, self.slot + 1))
         with m.If(self.i.ready):
             m.d.sync += [
                 self.busy.eq(self.i.valid),
                 self.minus.eq(self.i.p.minus),
-                *(value.eq(self.i.p.values[k]) for k, value in enumerate(self.a[1:])),
+                *(value.eq(self.i.p.values[k]) for k, value in enumerate(values)),
             ]
 
     def _chain(self, m):
-        """Sums go in and out through a chain."""
-        # sums go in and out through a chain that passes all lanes' sums of a slot
-        self.chain = [
-            Signal(_BITS, name=f"chain{p}", reset_less=True) for p in range(self.columns.gram_lanes)
+        """Sums go in and out through a chain that passes all lanes' sums of a slot."""
+        lanes, slots = self.columns.gram_lanes, self.columns.slots
+        self.chain = [Signal(_BITS, name=f"chain{p}", reset_less=True) for p in range(lanes)]
+        self.full, self.reads, self.fresh = Signal(), Signal(), Signal()
+        self.into, self.out = index(slots, name="into"), index(slots, name="out")
+        filled, left = index(lanes, name="filled"), index(lanes, name="left")
+        last_in, last_out = filled == lanes - 1, left == lanes - 1
+        m.d.sync += [
+            self.full.eq(self.load & last_in),
+            self.reads.eq(self.read),
+            self.fresh.eq(left == 0),
         ]
-        self.places = [(i, j) for j in range(self.columns.factors) for i in range(j + 1)]
-        filled, self.full = index(self.columns.gram_lanes, name="filled"), Signal()
-        self.into = index(self.columns.slots, name="into")
-        self.out = index(self.columns.slots, name="out")
-        left = index(self.columns.gram_lanes, name="left")
-        m.d.sync += self.full.eq(0)
         with m.If(self.load):
-            m.d.sync += filled.eq(filled + 1)
-            with m.If(filled == self.columns.gram_lanes - 1):
-                m.d.sync += [filled.eq(0), self.full.eq(1)]
-        with m.If(self.full):
-            m.d.sync += self.into.eq(Mux(self.into == self.columns.slots - 1, 0, self.into + 1))
-        first = Signal()
-        m.d.comb += first.eq(left == 0)
+            m.d.sync += filled.eq(Mux(last_in, 0, filled + 1))
         with m.If(self.read):
-            m.d.sync += left.eq(Mux(left == self.columns.gram_lanes - 1, 0, left + 1))
-            with m.If(left == self.columns.gram_lanes - 1):
-                m.d.sync += self.out.eq(Mux(self.out == self.columns.slots - 1, 0, self.out + 1))
-        self.reads, self.fresh = Signal(), Signal()
-        m.d.sync += [self.reads.eq(self.read), self.fresh.eq(first)]
+            m.d.sync += left.eq(Mux(last_out, 0, left + 1))
+        for goes, slot in ((self.full, self.into), (self.read & last_out, self.out)):
+            with m.If(goes):
+                m.d.sync += slot.eq(Mux(slot == slots - 1, 0, slot + 1))
 
     def _lanes(self, m):
         """Products are added up."""
         s = self.pipe.rank(busy=self.busy, minus=self.minus, slot=self.slot)
         t = self.pipe.rank(busy=s.busy, minus=s.minus, slot=s.slot)
-        kept = []
-        for p in range(self.columns.gram_lanes):
-            left_value, right = (
+        places, lanes = [(i, j) for j in range(len(self.a)) for i in range(j + 1)], self.chain
+        kept, at = [], Mux(s.busy, s.slot, self.out)
+        for p in range(len(lanes)):
+            left, right = (
                 Signal(signed(_WIDTH), name=f"{side}{p}", reset_less=True)
                 for side in ("left", "right")
             )
             with m.Switch(self.slot):
-                for number, (i, j) in enumerate(self.places[p :: self.columns.gram_lanes]):
+                for number, (i, j) in enumerate(places[p :: len(lanes)]):
                     with m.Case(number):
-                        m.d.sync += [left_value.eq(self.a[i]), right.eq(self.a[j])]
+                        m.d.sync += [left.eq(self.a[i]), right.eq(self.a[j])]
             product = Signal(signed(2 * _WIDTH), name=f"product{p}", reset_less=True)
-            m.d.sync += product.eq(left_value * right)
             change = Signal(signed(_BITS), name=f"change{p}")
+            m.d.sync += product.eq(left * right)
             # the missing 1 is the sum's carry
             m.d.comb += change.eq(product ^ Cat([t.minus] * (2 * _WIDTH)).as_signed())
-            kept.append(
-                self._lane(
-                    m,
-                    p,
-                    self.full,
-                    self.chain[p],
-                    self.into,
-                    t,
-                    change,
-                    Mux(s.busy, s.slot, self.out),
-                )
-            )
-        for p in range(self.columns.gram_lanes):
-            after = self.chain[p + 1] if p + 1 < self.columns.gram_lanes else self.sum
+            kept.append(self._lane(m, p, t, change, at))
+        for p, sum_ in enumerate(lanes):
+            inner = p + 1 < len(lanes)
             with m.If(self.load):
-                m.d.sync += self.chain[p].eq(after)
+                m.d.sync += sum_.eq(lanes[p + 1] if inner else self.sum)
             with m.Elif(self.reads):
                 # what has left makes room for the next ones
-                m.d.sync += self.chain[p].eq(
-                    Mux(self.fresh, kept[p + 1], self.chain[p + 1])
-                    if p + 1 < self.columns.gram_lanes
-                    else 0
-                )
-        m.d.comb += self.o.eq(Mux(self.fresh, kept[0], self.chain[0]))
+                m.d.sync += sum_.eq(Mux(self.fresh, kept[p + 1], lanes[p + 1]) if inner else 0)
+        m.d.comb += self.o.eq(Mux(self.fresh, kept[0], lanes[0]))
 
-    def _lane(self, m, p, full, given, into, t, change, at):
+    def _lane(self, m, p, t, change, at):
         """A lane's sums; return the one of slot `at`, a cycle later."""
-        slots = self.columns.slots
+        slots, given = self.columns.slots, self.chain[p]
         if slots == 1:
             held = Signal(signed(_BITS), name=f"sum{p}", reset_less=True)
-            with m.If(full):
+            with m.If(self.full):
                 m.d.sync += held.eq(given)
             with m.Elif(t.busy):
                 m.d.sync += held.eq(held + change + t.minus)
@@ -178,8 +150,8 @@ class TableSums(wiring.Component):
         m.d.comb += [
             read.addr.eq(at),
             read.en.eq(1),
-            write.addr.eq(Mux(full, into, t.slot)),
-            write.en.eq(full | t.busy),
-            write.data.eq(Mux(full, given, read.data + change + t.minus)),
+            write.addr.eq(Mux(self.full, self.into, t.slot)),
+            write.en.eq(self.full | t.busy),
+            write.data.eq(Mux(self.full, given, read.data + change + t.minus)),
         ]
         return read.data

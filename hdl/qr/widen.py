@@ -10,10 +10,9 @@ from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
 from ...models.qr.config import FitPlan
 from ...models.qr.schedule import ADD, FLOOR, MUL, WIDEN_SHARED, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
-from ..arith.unit import unit
 from ..modules import Parts, Submodules
 from .dot import segment_shape
-from .numbers import Floor
+from .numbers import Floor, operation
 
 __all__ = ["Widen"]
 
@@ -81,14 +80,8 @@ class Widen(wiring.Component):
         slack = pipe.wire(
             _scaled(Mux(down, pipe.delay(total, 1, name="size"), total)), name="slack"
         )
-        bound = self.parts.instance(
-            m,
-            "bound",
-            "add_float32",
-            lambda: unit("add", float32),
-            a=earlier,
-            b=Cat(slack[:-1], slack[-1] ^ down),
-        )["o"]
+        signed_slack = Cat(slack[:-1], slack[-1] ^ down)
+        bound = operation(self.parts, m, "bound", "add", earlier, signed_slack)
         below = self.parts.instance(m, "floor", "qr_floor", Floor, a=bound)
         fits = ~Unpacked(total, float32).nan & (
             total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits)
@@ -146,14 +139,8 @@ class Widen(wiring.Component):
                 for name, of in (("new", self.w), ("old", self.anchor))
             )
             sizes = pipe.delay(turn >= shared, 1, name=f"sizes{number}_")
-            term = self.parts.instance(
-                m,
-                f"sum{number}",
-                "add_float32",
-                lambda: unit("add", float32),
-                a=Cat(new[:-1], new[-1] & ~sizes),
-                b=Cat(old[:-1], ~old[-1] & ~sizes),
-            )["o"]
+            one, other = Cat(new[:-1], new[-1] & ~sizes), Cat(old[:-1], ~old[-1] & ~sizes)
+            term = operation(self.parts, m, f"sum{number}", "add", one, other)
             for k in range(count):
                 with m.If(begun[k] | begun[shared + (k or shared)]):
                     m.d.sync += terms[first + k].eq(term)

@@ -9,19 +9,18 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Label, Method
+from ...models.qr.descriptor import HEAD, head_fields
+from ...models.qr.job import Method
 from ...models.qr.layout import (
     HEAD_BYTES,
-    SEGMENT_BYTES,
     Size,
+    anchor_parts,
     factor_words,
     head_words,
-    memo_words,
     result_words,
     sums_words,
     words,
 )
-from ...models.qr.memo_image import MAGIC
 from ...models.qr.shell import ADDRESS_BITS
 from ..index import index, index_range
 from ..memory.reader import command_shape
@@ -88,142 +87,91 @@ class WriteBack(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self.anchored = self.config.incremental
-        self.givens = self.config.method is Method.GIVENS
-        self.shift = self.config.bus_bytes.bit_length() - 1
-        self.sizes = [Size(max(k, 1), 0) for k in range(self.config.n_max + 1)]
-        self.of_sums = lambda size: sum(sums_words(size, self.config))
-        self._store(m)
-        self._job(m)
-
-        self._order(m)
-
+        config, n = self.config, self.config.n_max
+        self.sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
+        self.job, self.job_slot = Signal(outcome_shape(n), reset_less=True), Signal.like(self.slot)
+        self.active, self.asks, self.advance = Signal(), Signal(), Signal()
+        self.columns = Signal(range(n + 1))
+        m.d.comb += self.columns.eq(self.job.kept.length + 1)
+        # bus words of the parts
+        self.words = {
+            Part.RESULT: lambda size: result_words(size, config),
+            Part.HEAD: lambda size: head_words(size, config),
+            Part.SUMS: lambda size: sum(sums_words(size, config)),
+        }
+        if config.method is Method.GIVENS:
+            self.words[Part.FACTOR] = lambda size: factor_words(size, config)
+        if config.incremental:
+            self.words[Part.WEIGHTS] = lambda size: anchor_parts(size, config)[0]
+            self.words[Part.SEGMENT] = lambda size: anchor_parts(size, config)[1]
+        self.depths = {part: of(self.sizes[n]) for part, of in self.words.items()}
+        self.place = index(max(self.depths.values()))
+        place1, part1 = self._order(m)
+        kept = {Part.SUMS: self._kept(m, "store", Part.SUMS, self.sums, self.sums_job)}
+        if Part.FACTOR in self.words:
+            job = self.factor.p.job
+            kept[Part.FACTOR] = self._kept(m, "factors", Part.FACTOR, self.factor, job)
         parts = self._parts(m, self.job, self.columns)
-        factor = self._factors(m, self.job_slot, self.place, self.advance) if self.givens else None
-        with m.Switch(self.part1):
-            for name, value in parts.items():
+        with m.Switch(part1):
+            for name in self.words:
                 with m.Case(name):
-                    m.d.comb += self.o.payload.eq(self._pick(value, self.place1))
-            with m.Case(Part.SUMS):
-                m.d.comb += self.o.payload.eq(self.get.data)
-            if self.givens:
-                with m.Case(Part.FACTOR):
-                    m.d.comb += self.o.payload.eq(factor)
+                    word = kept[name] if name in kept else self._pick(parts[name], place1)
+                    m.d.comb += self.o.payload.eq(word)
         return m
 
-    def _store(self, m):
-        """Words of sums are kept until the job is known to be good."""
-        self.depth = self.of_sums(self.sizes[self.config.n_max])
-        m.submodules.store = store = Memory(
-            shape=8 * self.config.bus_bytes, depth=self.depth * self.config.jobs, init=[]
-        )
-        put, self.get = store.write_port(), store.read_port()
-        number = index(self.depth, name="number")
+    def _kept(self, m, name, part, words, job):
+        """Keep words until their job is known to be good; return the one that was asked for in the cycle before."""
+        depth, number = self.depths[part], index(self.depths[part], name=f"{name}_number")
+        memory = Memory(shape=8 * self.config.bus_bytes, depth=depth * self.config.jobs, init=[])
+        m.submodules[name] = memory
+        put, get = memory.write_port(), memory.read_port()
         m.d.comb += [
-            self.sums.ready.eq(1),
-            put.en.eq(self.sums.valid),
-            put.addr.eq(self.sums_job * self.depth + number),
-            put.data.eq(self.sums.p.data),
+            words.ready.eq(1),
+            put.en.eq(words.valid),
+            put.addr.eq(job * depth + number),
+            put.data.eq(words.p.data),
+            get.en.eq(self.advance),
+            get.addr.eq(self.job_slot * depth + self.place),
         ]
-        with m.If(self.sums.valid):
-            m.d.sync += number.eq(Mux(self.sums.p.last, 0, number + 1))
+        with m.If(words.valid):
+            m.d.sync += number.eq(Mux(words.p.last, 0, number + 1))
+        return get.data
 
-    def _job(self, m):
-        """The job whose result is written."""
-        self.job = Signal(outcome_shape(self.config.n_max), reset_less=True)
-        self.job_slot = Signal.like(self.slot)
-        self.active = Signal()
-        self.asks = Signal()
-        self.columns = Signal(range(self.config.n_max + 1))
-        m.d.comb += self.columns.eq(self.job.kept.length + 1)
-        self.table = lambda count: Array([count(size) for size in self.sizes])[self.columns]
+    def _order(self, m):
+        """Which word comes next, and the one that is offered: its place in its part, and the part."""
+        order, failed = list(self.words), self.job.code != 0
+        head = words(HEAD_BYTES, self.config.bus_bytes)
+        table = lambda of: Array([of(size) for size in self.sizes])[self.columns]
+        whole = table(lambda size: sum(of(size) for of in self.words.values()))
+        part, some, valid, last, final = Signal(range(len(Part))), *(Signal() for _ in range(4))
+        part1, place1 = Signal.like(part), Signal.like(self.place)
+        count = Signal(range(max(self.depths.values()) + 1))
+        with m.Switch(part):
+            for name, of in self.words.items():
+                with m.Case(name):
+                    m.d.comb += count.eq(table(of))
+        with m.If(failed):
+            m.d.comb += count.eq(head)
+        part_ends, address = self.place == count - 1, self.job.kept.result
+        shift = self.config.bus_bytes.bit_length() - 1
         m.d.comb += [
             self.i.ready.eq(~self.active),
             self.command.valid.eq(self.asks),
-            self.command.p.address.eq(
-                Cat(Const(0, self.shift), self.job.kept.result[self.shift :])
-            ),
-            self.command.p.beats.eq(
-                Mux(
-                    self.job.code != 0,
-                    words(HEAD_BYTES, self.config.bus_bytes),
-                    self.table(
-                        lambda size: result_words(size, self.config) + memo_words(size, self.config)
-                    ),
-                )
-            ),
-        ]
-
-    def _order(self, m):
-        """Which word comes next, and the one that is offered."""
-        part, final = Signal(range(len(Part))), Signal()
-        self.place = index(
-            max(
-                self.depth,
-                factor_words(self.sizes[self.config.n_max], self.config),
-                words(32 * self.config.n_max + HEAD_BYTES + SEGMENT_BYTES, self.config.bus_bytes),
-            )
-        )
-        some = Signal()
-        valid = Signal()
-        last = Signal()
-        self.advance = Signal()
-        self.part1, self.place1 = Signal.like(part), Signal.like(self.place)
-        m.d.comb += [
+            self.command.p.address.eq(Cat(Const(0, shift), address[shift:])),
+            self.command.p.beats.eq(Mux(failed, head, whole)),
+            final.eq(part_ends & ((part == order[-1]) | failed)),
             self.advance.eq(~valid | self.o.ready),
             self.o.valid.eq(valid),
             self.ended.eq(valid & self.o.ready & last),
-            self.get.en.eq(self.advance),
-            self.get.addr.eq(self.job_slot * self.depth + self.place),
-        ]
-        counts = {
-            Part.RESULT: Mux(
-                self.job.code != 0,
-                words(HEAD_BYTES, self.config.bus_bytes),
-                self.table(lambda size: result_words(size, self.config)),
-            ),
-            Part.HEAD: self.table(lambda size: head_words(size, self.config)),
-            Part.SUMS: self.table(self.of_sums),
-        }
-        if self.givens:
-            counts[Part.FACTOR] = self.table(lambda size: factor_words(size, self.config))
-        if self.anchored:
-            counts |= {
-                Part.WEIGHTS: self.table(
-                    lambda size: words(4 * size.columns, self.config.bus_bytes)
-                ),
-                Part.SEGMENT: self.table(
-                    lambda size: words(
-                        SEGMENT_BYTES + 2 * (size.columns - 1), self.config.bus_bytes
-                    )
-                ),
-            }
-        order = list(counts)
-        ends = order[-1]
-        count = Signal(range(max(self.depth, 1 << len(self.place)) + 1))
-        with m.Switch(part):
-            for name, value in counts.items():
-                with m.Case(name):
-                    m.d.comb += count.eq(value)
-        part_ends = Signal()
-        m.d.comb += [
-            part_ends.eq(self.place == count - 1),
-            final.eq(part_ends & ((part == ends) | (self.job.code != 0))),
         ]
         with m.If(self.advance):
-            m.d.sync += [
-                valid.eq(some),
-                last.eq(final),
-                self.part1.eq(part),
-                self.place1.eq(self.place),
-            ]
+            m.d.sync += [valid.eq(some), last.eq(final), part1.eq(part), place1.eq(self.place)]
             with m.If(some):
                 m.d.sync += [self.place.eq(Mux(part_ends, 0, self.place + 1)), some.eq(~final)]
-                with m.If(part_ends):
-                    with m.Switch(part):
-                        for name, following in pairwise(order):
-                            with m.Case(name):
-                                m.d.sync += part.eq(following)
+                with m.If(part_ends), m.Switch(part):
+                    for name, following in pairwise(order):
+                        with m.Case(name):
+                            m.d.sync += part.eq(following)
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += self.asks.eq(0)
         with m.If(self.ended):
@@ -232,35 +180,11 @@ class WriteBack(wiring.Component):
             m.d.sync += [
                 self.job.eq(self.i.payload),
                 self.job_slot.eq(self.slot),
-                self.active.eq(1),
-                self.asks.eq(1),
+                *(flag.eq(1) for flag in (self.active, self.asks, some)),
                 part.eq(Part.RESULT),
                 self.place.eq(0),
-                some.eq(1),
             ]
-
-    def _factors(self, m, slot, place, advance):
-        """Keeps new factors; returns the word that was asked for in the cycle before."""
-        config = self.config
-        depth, number = (
-            factor_words(Size(config.n_max, 0), config),
-            Signal.like(place, name="factor_number"),
-        )
-        m.submodules.factors = factors = Memory(
-            shape=8 * config.bus_bytes, depth=depth * config.jobs, init=[]
-        )
-        put, get = factors.write_port(), factors.read_port()
-        m.d.comb += [
-            put.en.eq(self.factor.valid),
-            put.addr.eq(self.factor.p.job * depth + number),
-            put.data.eq(self.factor.p.data),
-            self.factor.ready.eq(1),
-            get.en.eq(advance),
-            get.addr.eq(slot * depth + place),
-        ]
-        with m.If(self.factor.valid):
-            m.d.sync += number.eq(Mux(self.factor.p.last, 0, number + 1))
-        return get.data
+        return place1, part1
 
     def _pick(self, value, place):
         bus = 8 * self.config.bus_bytes
@@ -272,9 +196,7 @@ class WriteBack(wiring.Component):
         config, n = self.config, self.config.n_max
         kept, failed = job.kept, job.code != 0
         some = lambda value: value & ~failed.replicate(len(value))
-        mask = Signal(64)
-        weights = Signal(32 * n)
-        offsets = Signal(8 * (n - 1))
+        mask, weights, offsets = Signal(64), Signal(32 * n), Signal(8 * (n - 1))
         m.d.comb += [mask.eq(job.mask), weights.eq(job.weights), offsets.eq(job.offsets)]
         result = Cat(
             kept.group,
@@ -282,42 +204,24 @@ class WriteBack(wiring.Component):
             Const(0, 24),
             some(Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)),
         )
-        head = Cat(
-            Const(MAGIC, 32),
-            Const(list(Method).index(config.method), 8),
-            Const(list(Label).index(config.target), 8),
-            kept.length,
-            Const(config.incremental, 8),
-            kept.prefix,
-            Const(0, 16),
-            Mux(kept.full, 0, kept.epoch + 1)[:32],
-            kept.rows,
-            job.live,
-            Const(0, 64),
-            offsets,
-        )
-        anchor = job.anchor
-        low, high = Signal(8 * (n - 1)), Signal(8 * (n - 1))
-        for j in range(n - 1):
-            with m.If(j < job.kept.length):
-                m.d.comb += [
-                    low.word_select(j, 8).eq(anchor.segment.low[j]),
-                    high.word_select(j, 8).eq(anchor.segment.high[j]),
-                ]
-        box = Signal(16 * (n - 1))
-        m.d.comb += box.eq(low | shifted_left(m, high, job.kept.length, 8, len(box)))
-        segment = Cat(
-            Const(0, 32),
-            anchor.segment.err_min,
-            anchor.segment.err_max,
-            Const(0, 64),
-            anchor.segment.least,
-            box,
-        )
-        old = Signal(32 * n)
-        m.d.comb += old.eq(anchor.weights)
-        return {
-            Part.RESULT: result,
-            Part.HEAD: head,
-            **({Part.WEIGHTS: old, Part.SEGMENT: segment} if config.incremental else {}),
+        own = {
+            "length": kept.length,
+            "prefix": kept.prefix,
+            "epoch": Mux(kept.full, 0, kept.epoch + 1)[:32],
+            "rows": kept.rows,
+            "live": job.live,
         }
+        known = {name: Const(value, 8 * HEAD[name]) for name, value in head_fields(config).items()}
+        head = Cat(*({**own, **known}[name] for name in HEAD), offsets)
+        anchor = job.anchor
+        box = {name: Signal(8 * (n - 1), name=name) for name in ("low", "high")}
+        for j in range(n - 1):
+            with m.If(j < kept.length):
+                for name, ends in box.items():
+                    m.d.comb += ends.word_select(j, 8).eq(anchor.segment[name][j])
+        both, old = Signal(16 * (n - 1)), Signal(32 * n)
+        high = shifted_left(m, box["high"], kept.length, 8, len(both))
+        m.d.comb += [both.eq(box["low"] | high), old.eq(anchor.weights)]
+        numbers = (anchor.segment[name] for name in ("err_min", "err_max"))
+        segment = Cat(Const(0, 32), *numbers, Const(0, 64), anchor.segment.least, both)
+        return {Part.RESULT: result, Part.HEAD: head, Part.WEIGHTS: old, Part.SEGMENT: segment}

@@ -1,97 +1,146 @@
-"""Descriptors and memos' heads as the engine reads them, and the first thing wrong with them."""
+"""Descriptors and memos' heads, field by field, and what may be wrong with them: said once, of numbers and of hardware's signals."""
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 from ..errors import ErrorCode, HardwareCode
 from .config import FitPlan
 from .errors import FitError
 from .job import Label, Method
-from .layout import DESCRIPTOR_BYTES, HEAD_BYTES
-from .memo_image import MAGIC
 from .normal_equations import ROWS_MAX
 
-__all__ = ["SPAN_MAX", "Descriptor", "check_descriptor", "check_head", "unpack_descriptor"]
+__all__ = [
+    "DESCRIPTOR",
+    "HEAD",
+    "LABELS",
+    "METHODS",
+    "SIGNED",
+    "Faults",
+    "descriptor_faults",
+    "first_fault",
+    "head_faults",
+    "head_fields",
+    "pack",
+    "unpack",
+]
 
+#: bytes of a descriptor's fields, in their order. `flags`: bit 0 full, bit 1 method, bit 2 target; behind `moved` byte addresses
+DESCRIPTOR = {
+    "group": 4,
+    "prefix": 2,
+    "length": 1,
+    "flags": 1,
+    "rows": 4,
+    "span": 4,
+    "epoch": 4,
+    "limit": 4,
+    "inserted": 4,
+    "buried": 4,
+    "removed": 4,
+    "moved": 4,
+    "memo": 6,
+    "changes": 6,
+    "rows_at": 6,
+    "result": 6,
+}
+#: of a memo's head; behind it come the offsets. `segments`: of the anchor, 0 or 1
+HEAD = {
+    "magic": 4,
+    "method": 1,
+    "target": 1,
+    "length": 1,
+    "segments": 1,
+    "prefix": 2,
+    "zero": 2,
+    "epoch": 4,
+    "rows": 4,
+    "live": 4,
+    "end": 8,
+}
+#: the one field that may be negative
+SIGNED = "limit"
+#: "QRM1", the first word of a memo
+_MAGIC = 0x314D5251
+#: in the order of their codes
+METHODS, LABELS = list(Method), list(Label)
 #: most places of a group: labels are below it
-SPAN_MAX = 1 << 31
-_METHODS, _LABELS = list(Method), list(Label)
+_SPAN_MAX = 1 << 31
+
+#: conditions, and their codes: the first that holds counts
+Faults = Iterable[tuple[Any, HardwareCode]]
 
 
-@dataclass(frozen=True)
-class Descriptor:
-    """A job's descriptor, field by field, as `image.pack_descriptor` writes it."""
-
-    group: int
-    prefix: int
-    length: int
-    flags: int
-    rows: int
-    span: int
-    epoch: int
-    limit: int
-    inserted: int
-    buried: int
-    removed: int
-    moved: int
-    memo: int
-    changes: int
-    rows_at: int
-    result: int
+def pack(fields: Mapping[str, int], values: Mapping[str, int]) -> bytes:
+    """Bytes of fields, little-endian; what has no value is 0."""
+    return b"".join(
+        values.get(name, 0).to_bytes(size, "little", signed=name == SIGNED)
+        for name, size in fields.items()
+    )
 
 
-def unpack_descriptor(data: bytes) -> Descriptor:
-    """The fields of a descriptor of 64 bytes."""
-    numbers = struct.unpack_from("<IHBBIIIi4I", data)
-    return Descriptor(
-        *numbers,
-        *(
-            int.from_bytes(data[at : at + 6], "little")
-            for at in range(DESCRIPTOR_BYTES - 24, DESCRIPTOR_BYTES, 6)
+def unpack(fields: Mapping[str, int], data: bytes) -> SimpleNamespace:
+    """The fields that these bytes begin with."""
+    found, at = SimpleNamespace(), 0
+    for name, size in fields.items():
+        part = data[at : at + size]
+        setattr(found, name, int.from_bytes(part, "little", signed=name == SIGNED))
+        at += size
+    return found
+
+
+def head_fields(config: FitPlan) -> dict[str, int]:
+    """What the head of each memo of this engine's has."""
+    return {
+        "magic": _MAGIC,
+        "method": METHODS.index(config.method),
+        "target": LABELS.index(config.target),
+        "segments": int(config.incremental),
+        "zero": 0,
+        "end": 0,
+    }
+
+
+def descriptor_faults(d: Any, config: FitPlan) -> Faults:
+    """Columns, rows and places; then flags, more changes than rows, addresses off bus words."""
+    kinds = METHODS.index(config.method) | LABELS.index(config.target) << 1
+    addresses = d.memo | d.changes | d.rows_at | d.result
+    return (
+        ((d.length == 0) | (d.length >= config.n_max), FitError.QR_COLUMNS),
+        ((d.rows > ROWS_MAX) | (d.span > _SPAN_MAX), FitError.QR_ROWS),
+        (
+            (d.flags >> 1 != kinds)
+            | (d.rows != d.span if config.target is Label.RANK else d.rows > d.span)
+            | (d.inserted + d.buried > d.rows)
+            | (d.inserted + d.moved > d.rows)
+            | (d.removed > ROWS_MAX)
+            | (addresses & (config.bus_bytes - 1) != 0),
+            FitError.QR_DESCRIPTOR,
         ),
     )
 
 
-def check_descriptor(d: Descriptor, config: FitPlan) -> HardwareCode:
-    """Return the first of: QR_COLUMNS, QR_ROWS (rows, places), QR_DESCRIPTOR (flags, more changes than rows, addresses off bus words); else OK."""
-    if not 2 <= d.length + 1 <= config.n_max:
-        return FitError.QR_COLUMNS
-    if d.rows > ROWS_MAX or d.span > SPAN_MAX:
-        return FitError.QR_ROWS
-    if d.flags & ~1 != _METHODS.index(config.method) << 1 | _LABELS.index(config.target) << 2:
-        return FitError.QR_DESCRIPTOR
-    if d.rows > d.span or (config.target is Label.RANK and d.rows != d.span):
-        return FitError.QR_DESCRIPTOR
-    if d.inserted + d.buried > d.rows or d.inserted + d.moved > d.rows or d.removed > ROWS_MAX:
-        return FitError.QR_DESCRIPTOR
-    if any(address % config.bus_bytes for address in (d.memo, d.changes, d.rows_at, d.result)):
-        return FitError.QR_DESCRIPTOR
-    return ErrorCode.OK
+def head_faults(head: Any, d: Any, config: FitPlan) -> Faults:
+    """Of a job whose descriptor is good: no memo of this engine, another window, another epoch or number of rows.
 
-
-def check_head(head: bytes, d: Descriptor, config: FitPlan) -> HardwareCode:
-    """Return what is wrong with the memo whose first 32 bytes these are, for a job that passed `check_descriptor`; the first of: QR_MEMO (not a memo of this
-    engine), QR_WINDOW, QR_MEMO (epoch, rows); else OK. A full job's head gives it its offsets: epoch and rows mean nothing there.
+    A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
-    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = struct.unpack(
-        "<IBBBBHHIIIQ", head[:HEAD_BYTES]
-    )
-    expected = (
-        MAGIC,
-        _METHODS.index(config.method),
-        _LABELS.index(config.target),
-        int(config.incremental),
-        0,
-        0,
-    )
-    if (magic, method, target, segments, zero, end) != expected or live > rows:
-        return FitError.QR_MEMO
-    if (prefix, length) != (d.prefix, d.length):
-        return FitError.QR_WINDOW
+    strange = head.live > head.rows
+    for name, value in head_fields(config).items():
+        strange = strange | (getattr(head, name) != value)
     return (
-        ErrorCode.OK
-        if d.flags & 1 or (epoch == d.epoch and rows + d.inserted - d.removed == d.rows)
-        else FitError.QR_MEMO
+        (strange, FitError.QR_MEMO),
+        ((head.prefix != d.prefix) | (head.length != d.length), FitError.QR_WINDOW),
+        (
+            (d.flags & 1 == 0)
+            & ((head.epoch != d.epoch) | (head.rows + d.inserted != d.rows + d.removed)),
+            FitError.QR_MEMO,
+        ),
     )
+
+
+def first_fault(faults: Faults) -> HardwareCode:
+    """The code of the first condition that holds of numbers, else OK."""
+    return next((code for holds, code in faults if holds), ErrorCode.OK)

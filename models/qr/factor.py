@@ -19,8 +19,6 @@ TOLERANCE = np.float32(2.0**-16)
 #: a row is taken out of a factor if that leaves more than so much of each pivot it meets: about what AS 75 loses in 16 of 24 bits
 SHRINKS = np.float32(2.0**-8)
 _ONE = np.float32(1)
-#: fewer rows than this are folded one by one
-_FEW = 4
 
 
 def fold(
@@ -33,37 +31,11 @@ def fold(
     u_kj' = c · u_kj + s · x_j and x_j' = x_j - x_k · u_kj, both with the old u_kj and x_j. Where d' is 0 d, u and δ stay.
     Once δ' is 0 nothing is left of the row, and it leaves (so does row i of a fresh factor at column i, the columns being independent).
     """
-    if len(rows) < _FEW:
-        return _one_by_one(d, u, rows, weight, first)
-    return _in_waves(d[first:], u[first:, first:], rows[:, first:], weight)
-
-
-def _one_by_one(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32, first: int = 0) -> bool:
-    """The definition."""
-    n, done = len(d), True
-    for row in rows:
-        x, delta = row.copy(), weight
-        for k in range(first, n):
-            pivot, c, s = _vector(d[k], x[k], delta)
-            if delta < 0 and x[k] != 0:
-                done &= bool(pivot > mul(d[k], SHRINKS))
-            turned, rest = _rotate(c, s, x[k], u[k, k + 1 :], x[k + 1 :])
-            x[k + 1 :] = rest
-            if pivot == 0:
-                continue
-            u[k, k + 1 :], d[k] = turned, pivot
-            delta = np.float32(mul(delta, c))
-            if delta == 0:
-                break
-    return done
-
-
-def _in_waves(d: Numbers, u: Numbers, rows: Numbers, weight: np.float32) -> bool:
-    """The same as a triangular array does it: in wave w row w - k meets column k, all columns at once."""
+    # as a triangular array does it: in wave w row w - k meets column k, all columns at once
+    d, u, rows = d[first:], u[first:, first:], rows[:, first:]
     m, n = rows.shape
-    x = np.zeros(
-        (n, n), dtype=np.float32
-    )  # the row before each column, from there on; zeros before, as in u
+    # the row before each column, from there on; zeros before, as in u
+    x = np.zeros((n, n), dtype=np.float32)
     delta, here, done = np.zeros(n, dtype=np.float32), np.zeros(n, dtype=bool), True
     columns = np.arange(n)
     for wave in range(m + n - 1):
@@ -111,28 +83,8 @@ def _vectors(
     return turned, pivot, c, div(e, safe), mul(delta, c)
 
 
-def _vector(
-    d: np.float32, x: np.float32, delta: np.float32
-) -> tuple[np.float32, np.float32, np.float32]:
-    """d', c and s of a rotation; c and s mean nothing where d' is 0."""
-    with np.errstate(all="ignore"):
-        e = delta * x
-        step = e * x
-        pivot = d + step
-        c, s = d / pivot, e / pivot
-        if plain((e, step, pivot, c, s)):
-            return pivot, c, s
-    e = np.float32(mul(delta, x))
-    pivot = np.float32(add(d, mul(e, x)))
-    return pivot, np.float32(div(d, pivot)), np.float32(div(e, pivot))
-
-
 def _rotate(
-    c: np.float32 | Numbers,
-    s: np.float32 | Numbers,
-    head: np.float32 | Numbers,
-    u: Numbers,
-    x: Numbers,
+    c: Numbers, s: Numbers, head: Numbers, u: Numbers, x: Numbers
 ) -> tuple[Numbers, Numbers]:
     """The new u and x of the columns behind the pivot's."""
     with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .config import FitPlan
-from .programs import SHORT, SOLVE, WAVE, Kind, walk
+from .programs import Kind, walk
 from .schedule import STEP
 from .stages import ROTATIONS, Stage
 
@@ -21,7 +21,7 @@ class Givens(Stage):
 
     def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
         super().__init__(wake, ROTATIONS)
-        self.issued: dict[Kind, int] = {}
+        self.issued: dict[tuple[Kind, bool], int] = {}
         self.columns, self.count, self.first = 0, 0, 0
         self.keep: tuple[bool, ...] = ()
         self.until = 0  # the phase's last cycle, where it is known
@@ -76,19 +76,19 @@ class Givens(Stage):
         elif before == "ROWS" and self.phase == "WAVE":
             self.first = 0 if self.held else self.first + 1
             self.held = False
-            self._until(walk(WAVE, self.issued, at, self.columns, self.first) - 1)
+            self._until(walk(Kind.TURN, self.issued, at, self.columns, self.first) - 1)
         elif before == "ROWS":  # the new factor leaves, a number a cycle
             self.rows, self.first = False, 0
             self._until(now + self.columns * (self.columns + 1) // 2)
         elif before == "SIDE":
             self.drops = not (self.second or self.last or self.keep[self.first])
             self.dropped |= self.drops
-            program = WAVE if self.dropped else SHORT
-            self._until(walk(program, self.issued, at, self.columns, self.first) - 1)
+            short = not self.dropped
+            self._until(walk(Kind.TURN, self.issued, at, self.columns, self.first, short) - 1)
         elif before == "WAVE" and self.phase == "LOOK":
             self.second, self.first = self.drops, self.first + (not self.drops)
         elif before == "WAVE" and self.phase == "WAVE":
-            self.solves, self.final = True, walk(SOLVE, self.issued, at, self.columns, 0) - 1
+            self.solves, self.final = True, walk(Kind.INVERT, self.issued, at, self.columns, 0) - 1
             self._until(self.final)
             self.wake(self.final + STEP)
             return True, True

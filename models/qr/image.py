@@ -14,10 +14,10 @@ import numpy as np
 
 from ..errors import HardwareCode, HardwareError
 from .config import FitPlan
+from .descriptor import DESCRIPTOR, LABELS, METHODS, pack
 from .errors import FitError
 from .job import Fit, Job, Rows
 from .layout import (
-    DESCRIPTOR_BYTES,
     HEAD_BYTES,
     Places,
     Size,
@@ -26,20 +26,17 @@ from .layout import (
     result_words,
     row_stride,
 )
-from .memo_image import LABELS, METHODS, pack_head, pack_memo, padded, unpack_memo
+from .memo_image import pack_head, pack_memo, padded, unpack_memo
 
 __all__ = [
     "LIVE",
     "Placed",
     "Places",
-    "Record",
     "pack_changes",
     "pack_descriptor",
     "pack_result",
     "pack_rows",
     "place_jobs",
-    "published",
-    "unpack_changes",
     "unpack_result",
 ]
 
@@ -48,32 +45,25 @@ LIVE = 1 << 31
 
 
 def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
-    """64 bytes: group (4), prefix (2), length (1), flags (1: bit 0 full, bit 1 method, bit 2 target), rows (4), span (4), epoch (4), limit (4, signed),
-    numbers of inserted, buried, removed and moved rows (4 each), addresses of memo, changes, rows, result (6 each).
-    """
+    """The fields of `descriptor.DESCRIPTOR`."""
     size = Size.of(job)
     flags = size.full | METHODS.index(config.method) << 1 | LABELS.index(config.target) << 2
-    head = struct.pack(
-        "<IHBBIIIi4I",
-        job.group,
-        job.window.prefix,
-        job.window.length,
-        flags,
-        size.rows,
-        size.places,
-        job.epoch,
-        job.limit,
-        size.inserted,
-        size.buried,
-        size.removed,
-        size.moved,
-    )
-    data = head + b"".join(
-        address.to_bytes(6, "little")
-        for address in (places.memo, places.changes, places.rows, places.result)
-    )
-    assert len(data) == DESCRIPTOR_BYTES
-    return padded(data, config.bus_bytes)
+    counts = {name: getattr(size, name) for name in ("inserted", "buried", "removed", "moved")}
+    at = {"memo": places.memo, "changes": places.changes, "rows_at": places.rows}
+    fields = {
+        "group": job.group,
+        "prefix": job.window.prefix,
+        "length": job.window.length,
+        "flags": flags,
+        "rows": size.rows,
+        "span": size.places,
+        "epoch": job.epoch,
+        "limit": job.limit,
+        **counts,
+        **at,
+        "result": places.result,
+    }
+    return padded(pack(DESCRIPTOR, fields), config.bus_bytes)
 
 
 def pack_changes(job: Job, config: FitPlan) -> bytes:
@@ -103,52 +93,6 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
         b"".join(padded(struct.pack("<II", new, old) + row.tobytes(), 4) for new, old, row in rows),
         config.bus_bytes,
     )
-
-
-@dataclass(frozen=True)
-class Record:
-    """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ, the live rows by `live`.
-
-    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at.
-    """
-
-    value: int
-    sign: int
-    live: int
-    label: int
-    came: bool
-    row: bytes
-
-
-def unpack_changes(data: bytes, size: Size) -> list[Record]:
-    """The records of a job of this size with target `slot`."""
-    length = size.columns - 1
-    records = []
-    kinds = [size.inserted, size.buried, size.removed, size.moved]
-    step = 8 + -(-length // 4) * 4
-    for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
-        new, old = struct.unpack_from("<II", data, number * step)
-        label = new & ~LIVE
-        before = old & ~LIVE
-        new_live = bool(new & LIVE)
-        old_live = bool(old & LIVE)
-        value, sign, live = [
-            (label, 1, int(new_live)),
-            (0, 0, -1),
-            (-before, -1, -int(old_live)),
-            (label - before, 0, 0),
-        ][kind]
-        records.append(
-            Record(
-                value,
-                sign,
-                live,
-                label,
-                kind in (0, 3) and new_live,
-                data[number * step + 8 : number * step + 8 + length],
-            )
-        )
-    return records
 
 
 def pack_rows(job: Job, config: FitPlan) -> bytes:
@@ -235,17 +179,3 @@ def place_jobs(jobs: Sequence[Job], config: FitPlan, base: int = 1 << 20) -> Pla
         parts += [pack_rows(job, config), bytes(room)]
     content = np.frombuffer(b"".join(parts) or bytes(bus), dtype=np.uint8).copy()
     return Placed(base, content, places, rooms)
-
-
-def published(
-    placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | HardwareError], config: FitPlan
-) -> Rows:
-    """The memory after the run: results and memos where the jobs wanted them; of an error just its result's head; all else as it was."""
-    content = placed.memory.copy()
-    for job, at, result in zip(jobs, placed.places, results, strict=True):
-        data = pack_result(result, job.group, config)
-        if not isinstance(result, HardwareError):
-            data += pack_memo(result.memo, config)
-        first = at.result - placed.base
-        content[first : first + len(data)] = np.frombuffer(data, dtype=np.uint8)
-    return content

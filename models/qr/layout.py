@@ -27,6 +27,7 @@ __all__ = [
     "SEGMENT_BYTES",
     "Places",
     "Size",
+    "anchor_parts",
     "anchor_words",
     "change_words",
     "entries",
@@ -146,10 +147,15 @@ def head_words(size: Size, config: FitPlan) -> int:
     return words(HEAD_BYTES + size.columns - 1, config.bus_bytes)
 
 
-def anchor_words(size: Size, config: FitPlan) -> int:
-    """Bus words of an anchor's weights and segment."""
+def anchor_parts(size: Size, config: FitPlan) -> tuple[int, int]:
+    """Bus words of an anchor's weights, and of its segment."""
     n, bus = size.columns, config.bus_bytes
-    return words(4 * n, bus) + words(SEGMENT_BYTES + 2 * (n - 1), bus)
+    return words(4 * n, bus), words(SEGMENT_BYTES + 2 * (n - 1), bus)
+
+
+def anchor_words(size: Size, config: FitPlan) -> int:
+    """Bus words of an anchor."""
+    return sum(anchor_parts(size, config))
 
 
 def memo_words(size: Size, config: FitPlan) -> int:

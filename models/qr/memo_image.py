@@ -9,16 +9,13 @@ import numpy as np
 from ..errors import HardwareCode
 from ..numerics.formats import Codes
 from .config import FitPlan
+from .descriptor import HEAD, head_fields, pack, unpack
 from .errors import FitError
-from .job import Anchor, Integers, Label, Memo, Method, Rows, Window
+from .job import Anchor, Integers, Memo, Method, Rows, Window
 from .layout import ENTRY_BYTES, HEAD_BYTES, words
 
-__all__ = ["LABELS", "MAGIC", "METHODS", "pack_head", "pack_memo", "padded", "unpack_memo"]
+__all__ = ["pack_head", "pack_memo", "padded", "unpack_memo"]
 
-#: "QRM1", the first word of a memo
-MAGIC = 0x314D5251
-#: in the order of their codes
-METHODS, LABELS = list(Method), list(Label)
 #: err_min, err_max, least of a segment; bytes between them are zero
 _SEGMENT = struct.Struct("<4xii8xi")
 
@@ -35,34 +32,20 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
 
 
 def _head(
-    config: FitPlan, window: Window, offsets: Rows, epoch: int, rows: int, live: int
+    config: FitPlan, window: Window, offsets: Rows, epoch: int = 0, rows: int = 0, live: int = 0
 ) -> bytes:
-    kinds = METHODS.index(config.method), LABELS.index(config.target)
-    return (
-        struct.pack(
-            "<IBBBBHxxIII8x",
-            MAGIC,
-            *kinds,
-            window.length,
-            int(config.incremental),
-            window.prefix,
-            epoch,
-            rows,
-            live,
-        )
-        + offsets.tobytes()
-    )
+    own = {"length": window.length, "prefix": window.prefix, "epoch": epoch}
+    fields = {**head_fields(config), **own, "rows": rows, "live": live}
+    return pack(HEAD, fields) + offsets.tobytes()
 
 
 def pack_head(window: Window, offsets: Rows, config: FitPlan) -> bytes:
     """What stands at `memo` for a full job: the head of a memo of no rows, and the group's new offsets."""
-    return padded(_head(config, window, offsets, 0, 0, 0), config.bus_bytes)
+    return padded(_head(config, window, offsets), config.bus_bytes)
 
 
 def pack_memo(memo: Memo, config: FitPlan) -> bytes:
-    """The memo: head of 32 bytes (magic 4, method 1, target 1, length 1, segments of the anchor 1 (0 or 1), prefix 2, zero 2, epoch 4, rows 4, live 4, zero 8)
-    and offsets; c; the parts that `layout` names.
-    """
+    """The memo: head (`descriptor.HEAD`) and offsets; c; the parts that `layout` names."""
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
     parts.append(memo.right_hand_side.astype("<i8").tobytes())
@@ -103,16 +86,11 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
     if len(data) < HEAD_BYTES:
         return FitError.QR_MEMO
-    magic, method, target, length, segments, prefix, zero, epoch, rows, live, end = (
-        struct.unpack_from("<IBBBBHHIIIQ", data)
-    )
-    if magic != MAGIC or zero or end or method >= len(METHODS) or target >= len(LABELS):
+    head = unpack(HEAD, data)
+    strange = any(getattr(head, name) != value for name, value in head_fields(config).items())
+    if strange or not 2 <= head.length + 1 <= config.n_max or head.live > head.rows:
         return FitError.QR_MEMO
-    if not 2 <= length + 1 <= config.n_max or live > rows:
-        return FitError.QR_MEMO
-    if METHODS[method] is not config.method or segments != int(config.incremental):
-        return FitError.QR_MEMO
-    n, at = length + 1, 0
+    length, n, at = head.length, head.length + 1, 0
 
     def take(count: int) -> bytes:
         nonlocal at
@@ -142,7 +120,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         gram[i, j] = found
         sums, squares = gram[0].copy(), np.diagonal(gram).copy()
     anchor = None
-    if segments:
+    if config.incremental:
         weights, segment = take(4 * n), take(_SEGMENT.size + 2 * length)
         if len(segment) < _SEGMENT.size + 2 * length:
             return FitError.QR_MEMO
@@ -152,12 +130,12 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         anchor = Anchor(codes, err_min, err_max, least, box[:length], box[length:])
     return Memo(
         config.method,
-        LABELS[target],
-        Window(prefix, length),
+        config.target,
+        Window(head.prefix, length),
         offsets,
-        epoch,
-        rows,
-        live,
+        head.epoch,
+        head.rows,
+        head.live,
         sums,
         squares,
         right_hand_side,

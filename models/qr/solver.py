@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .config import FitPlan
-from .schedule import STEP, Task, gram_tasks
+from .programs import Task, tasks
+from .schedule import STEP
 
 __all__ = ["Solver", "alone"]
 
 
 class Solver:
-    """`hdl.qr.solver`, as `models.qr.schedule.gram_tasks` has it; contexts in order of age."""
+    """`hdl.qr.solver`, as `models.qr.programs.GRAM` has it; contexts in order of age."""
 
     def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
-        self.room, self.lanes, self.wake = config.contexts, config.lanes, wake
+        self.room, self.wake = config.contexts, wake
         self.contexts: list[_Context] = []
         self.loading = False
         self.waiting: _Context | None = None  # may issue now
@@ -32,7 +33,7 @@ class Solver:
             self.wake(now + 1)
         self.waiting = None
         if not self.loading:
-            self.contexts.append(_Context(job, gram_tasks(columns, self.lanes)))
+            self.contexts.append(_Context(job, tasks(columns)))
         context = self.contexts[-1]
         context.issued.append(now)
         self.loading = not side

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -28,7 +28,7 @@ from .layout import (
     sums_words,
     words,
 )
-from .schedule import Task, gram_tasks, multiplications
+from .programs import tasks
 
 __all__ = ["Fails", "Work"]
 
@@ -134,21 +134,20 @@ class Work:
             -(-self.size.places // config.row_units) if self.rescanned else 0
         )
 
-    def tasks(self, config: FitPlan) -> Sequence[Task]:
-        """The solver's tasks, in order (method `gram`)."""
-        return gram_tasks(self.size.columns, config.lanes)
-
     def slots(self, config: FitPlan) -> int:
         """Cycles of a solver's lanes."""
         if config.method is Method.GIVENS:
             return alone(config, self)
-        return sum(task.slots for task in self.tasks(config))
+        return len(tasks(self.size.columns))
 
     def multiplications(self, config: FitPlan) -> int:
         """Float32 products of the solver; of `givens` those of columns that are independent."""
-        if config.method is Method.GRAM:
-            return multiplications(self.tasks(config))
         n = self.size.columns
+        if (
+            config.method is Method.GRAM
+        ):  # u, the rows behind it and the right side, the way back, h
+            rows = sum(2 * k + k * (k + 1) // 2 + k + 1 for k in range(n))
+            return rows + n * (n - 1) // 2 + 1
         met = n * self.folded
         behind = n * (n - 1) // 2 * self.folded
         if self.size.full:  # row i of a fresh factor leaves at column i

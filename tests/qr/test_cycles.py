@@ -15,8 +15,8 @@ from penstock.models.qr.givens import alone
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit, Label, Method
 from penstock.models.qr.layout import Size
+from penstock.models.qr.programs import tasks
 from penstock.models.qr.resources import estimate
-from penstock.models.qr.schedule import gram_tasks, multiplications
 from penstock.targets import target_named as target
 from testbench.qr_cases import slot_plan
 
@@ -144,14 +144,9 @@ def test_schedules_do_all_the_work():
     givens = FitPlan(n_max=n, method=Method.GIVENS)
     five = Work.plain(Size(n, 100, inserted=3, removed=2), True)
     assert five.multiplications(givens) == 5 * (3 * n * (n - 1) // 2 + 3 * n) + n * (n - 1) + n + 1
-    # elimination with u once more for the way back, the right side, the way back, h
-    assert (
-        multiplications(gram_tasks(n, 4))
-        == sum(2 * (n - 1 - k) + (n - 1 - k) * (n - k) // 2 + (n - k) for k in range(n))
-        + n * (n - 1) // 2
-        + 1
-    )
-    assert all(at < number for number, task in enumerate(gram_tasks(n, 4)) for at, _ in task.after)
+    # a task for each row loaded, each column scaled, each row behind it, each step back
+    assert len(tasks(n)) == n + 1 + n + n * (n + 1) // 2 + n
+    assert all(at < number for number, task in enumerate(tasks(n)) for at, _ in task.after)
 
 
 def test_configurations_that_cannot_be():

@@ -10,11 +10,11 @@ import pytest
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.cycles import Work
-from penstock.models.qr.image import pack_changes, unpack_changes
+from penstock.models.qr.image import pack_changes
 from penstock.models.qr.layout import Size
 from penstock.models.qr.normal_equations import update_sums
 from testbench.pysim import feed, simulate
-from testbench.qr_cases import jobs_of, slot_plan
+from testbench.qr_cases import jobs_of, slot_plan, unpack_changes
 
 CONFIG = slot_plan(n_max=8, gram_lanes=36, bus_bytes=32)
 

@@ -10,10 +10,10 @@ import pytest
 
 from penstock.hdl.qr.gearbox import Gearbox
 from penstock.hdl.qr.records import Records
-from penstock.models.qr.image import pack_changes, unpack_changes
+from penstock.models.qr.image import pack_changes
 from penstock.models.qr.layout import Size
 from testbench.pysim import drain, feed, simulate
-from testbench.qr_cases import jobs_of, slot_plan
+from testbench.qr_cases import jobs_of, slot_plan, unpack_changes
 
 CONFIG = slot_plan(n_max=12, gram_lanes=78)
 

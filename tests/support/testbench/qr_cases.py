@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,11 @@ import numpy as np
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
+from penstock.models.qr.image import LIVE
 from penstock.models.qr.job import Fit, Job, Label
+from penstock.models.qr.layout import Size
 
-__all__ = ["jobs_of", "slot_plan"]
+__all__ = ["Record", "jobs_of", "slot_plan", "unpack_changes"]
 
 
 def slot_plan(**options: Any) -> FitPlan:
@@ -39,3 +43,49 @@ def jobs_of(
         job = group.batch(keys(source, come, length, alphabet), doomed)
         if job.memo is not None:
             yield job
+
+
+@dataclass(frozen=True)
+class Record:
+    """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ, the live rows by `live`.
+
+    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at.
+    """
+
+    value: int
+    sign: int
+    live: int
+    label: int
+    came: bool
+    row: bytes
+
+
+def unpack_changes(data: bytes, size: Size) -> list[Record]:
+    """The records of a job of this size with target `slot`."""
+    length = size.columns - 1
+    records = []
+    kinds = [size.inserted, size.buried, size.removed, size.moved]
+    step = 8 + -(-length // 4) * 4
+    for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
+        new, old = struct.unpack_from("<II", data, number * step)
+        label = new & ~LIVE
+        before = old & ~LIVE
+        new_live = bool(new & LIVE)
+        old_live = bool(old & LIVE)
+        value, sign, live = [
+            (label, 1, int(new_live)),
+            (0, 0, -1),
+            (-before, -1, -int(old_live)),
+            (label - before, 0, 0),
+        ][kind]
+        records.append(
+            Record(
+                value,
+                sign,
+                live,
+                label,
+                kind in (0, 3) and new_live,
+                data[number * step + 8 : number * step + 8 + length],
+            )
+        )
+    return records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,12 +12,20 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, run
-from penstock.models.qr.descriptor import check_descriptor, check_head, unpack_descriptor
+from penstock.models.qr.descriptor import (
+    DESCRIPTOR,
+    HEAD,
+    descriptor_faults,
+    first_fault,
+    head_faults,
+    unpack,
+)
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import Placed, place_jobs, published
+from penstock.models.qr.image import Placed, pack_result, place_jobs
 from penstock.models.qr.job import Fit, Job, Window
 from penstock.models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
+from penstock.models.qr.memo_image import pack_memo
 from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
 from testbench.qr import Simulated, simulate
@@ -183,11 +191,12 @@ def _damage(
             )
             place, old = first + int(source.integers(size)), placed.memory.copy()
             placed.memory[place] ^= int(source.integers(1, 256))
-            d = unpack_descriptor(placed.memory[number * step :][:DESCRIPTOR_BYTES].tobytes())
-            code = check_descriptor(d, config)
+            d = unpack(DESCRIPTOR, placed.memory[number * step :][:DESCRIPTOR_BYTES].tobytes())
+            code = first_fault(descriptor_faults(d, config))
             fails = Fails.DESCRIPTOR if code else Fails.HEAD
             if not code and first != number * step:
-                code = check_head(placed.memory[first:][:HEAD_BYTES].tobytes(), d, config)
+                head = unpack(HEAD, placed.memory[first:][:HEAD_BYTES].tobytes())
+                code = first_fault(head_faults(head, d, config))
             same = (
                 works[number].fails in (Fails.NOT, Fails.PASS, Fails.RECORDS)
                 and d.group == jobs[number].group
@@ -197,6 +206,20 @@ def _damage(
                 works[number] = replace(works[number], fails=fails, rescanned=False)
                 break
             placed.memory[:] = old
+
+
+def _published(
+    placed: Placed, jobs: Sequence[Job], results: Sequence[Fit | HardwareError], config: FitPlan
+) -> np.ndarray:
+    """The memory after the run: results and memos where the jobs wanted them; of an error just its result's head; all else as it was."""
+    content = placed.memory.copy()
+    for job, at, result in zip(jobs, placed.places, results, strict=True):
+        data = pack_result(result, job.group, config)
+        if not isinstance(result, HardwareError):
+            data += pack_memo(result.memo, config)
+        first = at.result - placed.base
+        content[first : first + len(data)] = np.frombuffer(data, dtype=np.uint8)
+    return content
 
 
 def compare(
@@ -227,7 +250,7 @@ def compare(
         seed=seed,
     )
     exact = simulated.error is None and bool(
-        (simulated.memory == published(placed, jobs, expected, config)).all()
+        (simulated.memory == _published(placed, jobs, expected, config)).all()
     )
     return Outcome(simulated, exact, cycles, expected)
 
