@@ -1,0 +1,52 @@
+"""`penstock sql`."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.options import Once
+
+__all__ = ["COMMANDS"]
+
+_DSN = Once(
+    ("--dsn",),
+    metavar="URI",
+    required=True,
+    help="The server, as postgresql://user@host/database; a superuser.",
+)
+
+
+@click.group("sql")
+def _sql() -> None:
+    """Functions in a PostgreSQL server, on this machine, with MADlib's names: linregr_train, logregr_train, svm_classification, and more."""
+
+
+@click.pass_obj
+def _install(state: object, dsn: str) -> None:
+    """Make the schema penstock with its functions. They run this interpreter."""
+    from penstock.sql.install import install
+
+    click.echo(f"schema penstock is there: {install(dsn)}")
+
+
+@click.pass_obj
+def _upgrade(state: object, dsn: str) -> None:
+    """Make the functions anew, for this interpreter."""
+    from penstock.sql.install import install
+
+    click.echo(f"schema penstock is there: {install(dsn, upgrade=True)}")
+
+
+@click.pass_obj
+def _uninstall(state: object, dsn: str) -> None:
+    """Take the functions and the schema out of the server."""
+    from penstock.sql.install import uninstall
+
+    uninstall(dsn)
+    click.echo("schema penstock is gone")
+
+
+for _name, _action in {"install": _install, "upgrade": _upgrade, "uninstall": _uninstall}.items():
+    _sql.add_command(click.Command(_name, callback=_action, params=[_DSN], help=_action.__doc__))
+
+COMMANDS = (_sql,)

@@ -1,0 +1,136 @@
+-- Functions of Penstock in a server. `penstock sql` puts in the text of server.py, and the worker's command.
+CREATE OR REPLACE FUNCTION penstock.train_rows(method text, source text, out_table text, dependent text, independent text, grouping_cols text, options jsonb)
+RETURNS jsonb LANGUAGE plpython3u AS $body$
+$server
+try:
+    train(plpy, $command, method, source, out_table, dependent, independent, grouping_cols, options)
+except Refused as problem:
+    return json.dumps(problem.said)
+$body$;
+
+CREATE OR REPLACE FUNCTION penstock.worker() RETURNS jsonb LANGUAGE plpython3u AS $body$
+$server
+try:
+    worker = Worker(plpy, $command)
+    try:
+        worker.send({"method": "version"})
+        return json.dumps(worker.answer())
+    finally:
+        worker.end()
+except Refused as problem:
+    return json.dumps(problem.said)
+$body$;
+
+-- an error is raised here, where nothing of Python's stands before it
+CREATE OR REPLACE FUNCTION penstock.refuse(said jsonb) RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    IF said->>'detail' IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = said->>'message', HINT = coalesce(said->>'hint', 'docs/sql.md says more');
+    END IF;
+    RAISE invalid_parameter_value USING MESSAGE = said->>'message', DETAIL = said->>'detail', HINT = coalesce(said->>'hint', 'docs/sql.md says more');
+END $body$;
+
+CREATE OR REPLACE FUNCTION penstock.train_model(method text, source text, out_table text, dependent text, independent text, grouping_cols text, options jsonb)
+RETURNS void LANGUAGE sql AS $body$
+    SELECT penstock.refuse(said) FROM penstock.train_rows(method, source, out_table, dependent, independent, grouping_cols, options) said WHERE said IS NOT NULL;
+$body$;
+
+CREATE OR REPLACE FUNCTION penstock.version() RETURNS text LANGUAGE sql AS $body$
+    SELECT coalesce(said->>'version', penstock.refuse(said)::text) FROM penstock.worker() said;
+$body$;
+
+CREATE OR REPLACE FUNCTION penstock.linregr_train(source_table text, out_table text, dependent_varname text, independent_varname text,
+    grouping_cols text DEFAULT NULL, heteroskedasticity_option boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    IF heteroskedasticity_option THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'there is no test of heteroskedasticity', HINT = 'leave heteroskedasticity_option out';
+    END IF;
+    PERFORM penstock.train_model('linregr', source_table, out_table, dependent_varname, independent_varname, grouping_cols, '{}');
+END $body$;
+
+CREATE OR REPLACE FUNCTION penstock.logregr_train(source_table text, out_table text, dependent_varname text, independent_varname text,
+    grouping_cols text DEFAULT NULL, max_iter integer DEFAULT 100, optimizer text DEFAULT 'igd', tolerance float8 DEFAULT 0.0001,
+    verbose boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $body$
+BEGIN
+    IF optimizer IS DISTINCT FROM 'igd' AND optimizer IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('there is no optimizer %s', optimizer), HINT = 'write ''igd'', or leave it out: gradient descent';
+    END IF;
+    PERFORM penstock.train_model('logregr', source_table, out_table, dependent_varname, independent_varname, grouping_cols,
+        jsonb_build_object('max_iter', coalesce(max_iter, 100), 'tolerance', coalesce(tolerance, 0.0001)));
+END $body$;
+
+CREATE OR REPLACE FUNCTION penstock.svm_classification(source_table text, model_table text, dependent_varname text, independent_varname text,
+    kernel_func text DEFAULT 'linear', kernel_params text DEFAULT NULL, grouping_col text DEFAULT NULL, params text DEFAULT NULL,
+    verbose boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    part text;
+    name text;
+    options jsonb := '{"max_iter": 100, "tolerance": 0.0001, "lambda": 0.01}';
+BEGIN
+    IF coalesce(kernel_func, 'linear') <> 'linear' OR coalesce(kernel_params, '') <> '' THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('there is no kernel %s %s', kernel_func, kernel_params),
+            HINT = 'write ''linear'', without kernel_params; other kernels are not to be had';
+    END IF;
+    FOREACH part IN ARRAY regexp_split_to_array(coalesce(params, ''), '\s*,\s*') LOOP
+        name := lower(trim(split_part(part, '=', 1)));
+        CONTINUE WHEN part = '' OR (name = 'norm' AND upper(trim(split_part(part, '=', 2))) = 'L2');
+        IF NOT options ? name OR trim(split_part(part, '=', 2)) !~ '^[0-9]+(\.[0-9]*)?(e-?[0-9]+)?$$' THEN
+            RAISE invalid_parameter_value USING MESSAGE = format('there is no parameter %s', part),
+                HINT = 'params are max_iter=100, tolerance=0.0001, lambda=0.01, norm=L2';
+        END IF;
+        options := options || jsonb_build_object(name, trim(split_part(part, '=', 2))::numeric);
+    END LOOP;
+    PERFORM penstock.train_model('svm', source_table, model_table, dependent_varname, independent_varname, grouping_col, options);
+END $body$;
+
+CREATE OR REPLACE FUNCTION penstock.train(kernel text, source text, "out" text, dependent text, independent text, options jsonb DEFAULT '{}')
+RETURNS void LANGUAGE sql AS $body$
+    SELECT penstock.train_model('train', source, "out", dependent, independent, NULL,
+        pg_catalog.jsonb_build_object('kernel', kernel, 'options', coalesce(options, '{}')));
+$body$;
+
+CREATE OR REPLACE FUNCTION penstock.linregr_predict(coef float8[], col_ind_var float8[]) RETURNS float8
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $body$
+BEGIN
+    IF cardinality(coef) <> cardinality(col_ind_var) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('%s coefficients for %s variables', cardinality(coef), cardinality(col_ind_var)),
+            HINT = 'give the variables that the model was trained on, a 1 for the constant among them';
+    END IF;
+    RETURN (SELECT CASE WHEN bool_and(c * x IS NOT NULL) THEN sum(c * x) END FROM unnest(coef, col_ind_var) t(c, x));
+END $body$;
+
+CREATE OR REPLACE FUNCTION penstock.logregr_predict_prob(coef float8[], col_ind_var float8[]) RETURNS float8
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$
+    SELECT CASE WHEN z IS NOT NULL THEN 1 / (1 + exp(greatest(-700, least(700, -z)))) END FROM (SELECT penstock.linregr_predict(coef, col_ind_var) z) s;
+$body$;
+
+CREATE OR REPLACE FUNCTION penstock.logregr_predict(coef float8[], col_ind_var float8[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$ SELECT penstock.linregr_predict(coef, col_ind_var) >= 0; $body$;
+
+CREATE OR REPLACE FUNCTION penstock.svm_predict(model_table text, new_data_table text, id_col_name text, output_table text)
+RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    parts text[] := parse_ident(model_table);
+    last integer := array_length(parts, 1);
+    model text;
+    summary text;
+    fields record;
+    groups text := '';
+BEGIN
+    SELECT string_agg(quote_ident(p || CASE WHEN n = last THEN '_summary' ELSE '' END), '.' ORDER BY n), string_agg(quote_ident(p), '.' ORDER BY n)
+        INTO summary, model FROM unnest(parts) WITH ORDINALITY u(p, n);
+    IF to_regclass(summary) IS NULL OR to_regclass(new_data_table) IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('there is no table %s', CASE WHEN to_regclass(summary) IS NULL THEN summary ELSE new_data_table END),
+            HINT = 'svm_classification writes a model and its summary';
+    END IF;
+    EXECUTE format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM %s', summary) INTO fields;
+    fields.g := nullif(trim(fields.g), '');
+    IF fields.g IS NOT NULL THEN
+        groups := format(' USING (%s)', fields.g);
+    END IF;
+    EXECUTE format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d > 0 THEN 2 WHEN d <= 0 THEN 1 END])::%3$$s AS prediction, '
+        'd AS decision_function FROM (SELECT %2$$s, of_classes, penstock.linregr_predict(of_model, (%4$$s)::float8[]) AS d FROM %5$$s '
+        '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM %8$$s) m %9$$s) s',
+        (SELECT string_agg(quote_ident(p), '.') FROM unnest(parse_ident(output_table)) p), id_col_name, fields.t, fields.x,
+        to_regclass(new_data_table), CASE WHEN groups = '' THEN 'CROSS' END, fields.g || ',', model, groups);
+END $body$;

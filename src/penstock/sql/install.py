@@ -1,0 +1,111 @@
+"""Functions in a PostgreSQL server: into it, anew, and out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from penstock.host.sources.errors import server_error
+
+__all__ = ["install", "uninstall"]
+
+_HERE = Path(__file__).parent
+_THERE = "SELECT pg_catalog.to_regnamespace('penstock') IS NOT NULL"
+_OURS = """
+SELECT pg_catalog.format('DROP FUNCTION %s RESTRICT', p.oid::pg_catalog.regprocedure)
+FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'penstock'::pg_catalog.regnamespace
+ORDER BY p.proname IN ('linregr_predict'), p.proname
+"""
+
+
+_STARTED = "penstock.sql.worker"
+
+
+def _commands() -> Iterator[list[str]]:
+    """Give what may start a worker: this interpreter, and, where the server's user cannot execute it (one in a home, say), the system's
+    of the same version with this one's packages."""
+    yield [sys.executable, "-I", "-B", "-m", _STARTED]
+    major, minor = sys.version_info[:2]
+    other = shutil.which(f"python{major}.{minor}", path=os.defpath)
+    if other is not None:
+        paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+        text = f"import site; [site.addsitedir(p) for p in {list(dict.fromkeys(paths))}]; from {_STARTED} import main; main()"
+        yield [other, "-I", "-B", "-c", text]
+
+
+def _text(command: list[str]) -> str:
+    """Return the statements that make the functions."""
+    server = (_HERE / "server.py").read_text()
+    text = (_HERE / "functions.sql").read_text()
+    return Template(text).safe_substitute(server=server, command=repr(command))
+
+
+@contextmanager
+def _transaction(dsn: str) -> Iterator[Any]:
+    """Give a connection whose transaction ends with the block: with ROLLBACK where anything is raised."""
+    try:
+        import psycopg
+    except ImportError as problem:
+        hint = "pip install 'penstock[postgres]'"
+        raise server_error("a PostgreSQL server needs the package psycopg", hint) from problem
+    try:
+        with psycopg.connect(dsn, connect_timeout=10, client_encoding="utf8") as connection:
+            yield connection
+    except psycopg.Error as problem:
+        told = problem.diag
+        what = told.message_primary or str(problem).strip().partition("\n")[0]
+        detail = f" ({told.message_detail.partition(chr(10))[0]})" if told.message_detail else ""
+        hint = (
+            told.message_hint
+            or "nothing was changed; the functions need a superuser, and PL/Python 3 (Debian: postgresql-plpython3-15)"
+        )
+        raise server_error(f"the server refused: {what}{detail}", hint) from problem
+
+
+def install(dsn: str, *, upgrade: bool = False) -> str:
+    """Make the schema `penstock` with its functions, or make the functions anew; return the version that a worker of the server says.
+
+    Raises SourceError where the schema is there already, or is not (`upgrade`), and where the server refuses: nothing is changed then.
+    """
+    with _transaction(dsn) as connection:
+        there = connection.execute(_THERE).fetchone() == (True,)
+        if there and not upgrade:
+            raise server_error("the server has a schema penstock already", "penstock sql upgrade")
+        if upgrade and not there:
+            raise server_error("the server has no schema penstock", "penstock sql install")
+        connection.execute("CREATE EXTENSION IF NOT EXISTS plpython3u")
+        connection.execute("CREATE SCHEMA IF NOT EXISTS penstock")
+        return _made(connection)
+
+
+def _made(connection: Any) -> str:
+    """Make the functions with the first command that the server can start; return what its worker says."""
+    import psycopg
+
+    commands = list(_commands())
+    for command in commands:
+        try:
+            with connection.transaction():
+                connection.execute(_text(command))
+                return str(connection.execute("SELECT penstock.version()").fetchone()[0])
+        except psycopg.errors.InvalidParameterValue:
+            if command is commands[-1]:
+                raise
+    raise AssertionError
+
+
+def uninstall(dsn: str) -> None:
+    """Take the functions and the schema out of the server. Raises SourceError where something of its user's depends on them."""
+    with _transaction(dsn) as connection:
+        if connection.execute(_THERE).fetchone() != (True,):
+            raise server_error("the server has no schema penstock", "penstock sql install")
+        for (statement,) in connection.execute(_OURS).fetchall():
+            connection.execute(statement)
+        connection.execute("DROP SCHEMA penstock RESTRICT")

@@ -1,0 +1,250 @@
+"""The part of a training that runs inside a server, as text in the body of a function, `train_rows`: the server's own Python has nothing of Penstock.
+
+It reads the rows through the caller's own transaction, hands them to a worker, the interpreter that ran `penstock sql install`, and writes the out
+tables with what the worker answers: one transaction, under the caller's rights. The worker gets no connection.
+
+Between the two: lines of JSON, behind some of them bytes as `array_send` makes them (PostgreSQL: `array_send` in arrayfuncs.c).
+"""
+
+import json
+import os
+import re
+import select
+import subprocess
+
+#: columns of the out table by method, behind those that rows are grouped by; names and types are MADlib's
+RESULTS = {
+    "linregr": "coef float8[], r2 float8, std_err float8[], t_stats float8[], p_values float8[], condition_no float8, "
+    "num_rows_processed bigint, num_missing_rows_skipped bigint, variance_covariance float8[]",
+    "logregr": "coef float8[], log_likelihood float8, std_err float8[], z_stats float8[], p_values float8[], odds_ratios float8[], "
+    "condition_no float8, num_rows_processed bigint, num_missing_rows_skipped bigint, num_iterations integer, variance_covariance float8[]",
+    "svm": "coef float8[], grouping_key text, num_rows_processed bigint, num_rows_skipped bigint, num_iterations integer, loss float8, "
+    "norm_of_gradient float8, __dep_var_mapping text[]",
+    "train": "model text, place integer[], name text, value float8",
+}
+#: columns of the summary beside the names of tables and variables
+TOTALS = {
+    "linregr": "num_rows_processed bigint, num_missing_rows_skipped bigint, grouping_cols text",
+    "logregr": "optimizer_params text, num_all_groups integer, num_failed_groups integer, num_rows_processed bigint, "
+    "num_missing_rows_skipped bigint, grouping_cols text",
+    "svm": "kernel_func text, kernel_parameters text, grouping_col text, optim_params text, reg_params text, num_all_groups integer, "
+    "num_failed_groups integer, total_rows_processed bigint, total_rows_skipped bigint, dependent_vartype text",
+    "train": "kernel text, options jsonb, num_rows_processed bigint, num_missing_rows_skipped bigint, num_iterations integer, converged boolean",
+}
+#: numbers that are sent as they are, arrays of them by the element's type
+NUMBERS = {21: "int2", 23: "int4", 20: "int8", 700: "float4", 701: "float8"}
+ARRAYS = {1005: 21, 1007: 23, 1016: 20, 1021: 700, 1022: 701}
+#: rows of a message, and the longest time without a look at whether the statement is cancelled
+ROWS, SECONDS = 5000, 0.2
+
+
+class Refused(Exception):
+    """What is raised as an error of PostgreSQL's, outside of Python: message, detail, hint."""
+
+    def __init__(self, message, detail=None, hint=None):
+        super().__init__(message)
+        self.said = {"message": message, "detail": detail, "hint": hint}
+
+
+class Worker:
+    """A process that ends with the function, and by itself where its standard input ends."""
+
+    def __init__(self, plpy, command):
+        self.plpy, self.held = plpy, b""
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"}, start_new_session=True,
+            )  # fmt: skip
+        except OSError as problem:
+            hint = "penstock sql upgrade, run by a Python with penstock that the server's user can execute"
+            what = f"{command[0]}: {problem.strerror}"
+            raise Refused("the worker cannot be started", what, hint) from problem
+        for pipe in (self.process.stdin, self.process.stdout):
+            os.set_blocking(pipe.fileno(), False)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def send(self, said, *parts):
+        data = memoryview(b"".join((json.dumps(said).encode(), b"\n", *parts)))
+        while data:
+            self.plpy.execute("SELECT pg_catalog.pg_sleep(0)")  # sees to a cancel
+            if select.select([], [self.process.stdin], [], SECONDS)[1]:
+                try:
+                    data = data[os.write(self.process.stdin.fileno(), data) :]
+                except BrokenPipeError:
+                    return  # `answer` says why
+
+    def answer(self):
+        while not self.held.endswith(b"\n"):
+            self.plpy.execute("SELECT pg_catalog.pg_sleep(0)")
+            if select.select([self.process.stdout], [], [], SECONDS)[0]:
+                part = os.read(self.process.stdout.fileno(), 1 << 20)
+                if not part:
+                    status = self.process.wait()
+                    how = f"signal {-status}" if status < 0 else f"exit code {status}"
+                    raise Refused(
+                        "the worker ended before its answer",
+                        how,
+                        "nothing was written; is there enough memory?",
+                    )
+                self.held += part
+        found = json.loads(self.held)
+        if "error" in found:
+            raise Refused(**found["error"])
+        return found
+
+
+def names_of(plpy, source, out):
+    """Return the table that is read, the out table and its summary, as SQL has them."""
+    found = plpy.execute(
+        plpy.prepare("SELECT pg_catalog.to_regclass($1)::text AS name", ["text"]), [source]
+    )[0]["name"]
+    if found is None:
+        raise Refused(
+            f"there is no table {source}",
+            None,
+            "qualify it with its schema, and quote it as in SQL",
+        )
+    parts = plpy.execute(plpy.prepare("SELECT pg_catalog.parse_ident($1) AS p", ["text"]), [out])[
+        0
+    ]["p"]
+    tables = [
+        ".".join(plpy.quote_ident(p) for p in [*parts[:-1], parts[-1] + end])
+        for end in ("", "_summary")
+    ]
+    for table in tables:
+        if plpy.execute(
+            plpy.prepare("SELECT pg_catalog.to_regclass($1) IS NOT NULL AS there", ["text"]),
+            [table],
+        )[0]["there"]:
+            raise Refused(
+                f"there is a table {table} already",
+                None,
+                f"DROP TABLE {table}, or give another name",
+            )
+    return found, tables[0], tables[1]
+
+
+def rows_query(plpy, source, dependent, independent, groups, text):
+    """Return the SELECT of features, label and groups, the types of the elements, and that of the label. `text`: the label is one of classes."""
+    listed = ", ".join(
+        ["(" + independent + "\n) AS x", "(" + (dependent or "0::float8") + "\n) AS y", *groups]
+    )
+    asked = f"SELECT {listed} FROM {source} LIMIT 0"
+    types = plpy.execute(asked).coltypes()
+    x, y = types[:2]
+    element = ARRAYS.get(x, x if x in NUMBERS else 701)
+    array = plpy.execute(f"SELECT typcategory = 'A' AS it FROM pg_catalog.pg_type WHERE oid = {x}")[
+        0
+    ]["it"]
+    features = (
+        (f"x::{NUMBERS[element]}[]" if array else f"ARRAY[x::{NUMBERS[element]}]")
+        if x != 16
+        else "ARRAY[x::int::float8]"
+    )
+    if x == 1000:  # boolean[]
+        features = "x::int[]::float8[]"
+    kind = y if y in NUMBERS else 701
+    label = (
+        "y::text"
+        if text
+        else f"pg_catalog.array_send(ARRAY[y{'::int' if y == 16 else ''}::{NUMBERS[kind]}])"
+    )
+    keys = f"ARRAY[{', '.join(f'({g})::text' for g in groups)}]::text[]"
+    null = "x IS NULL OR pg_catalog.array_position(x, NULL) IS NOT NULL" + " OR y IS NULL"
+    inner = f"SELECT {features} AS x, y, {keys} AS g FROM (SELECT {listed} FROM {source}) q"
+    query = (
+        f"SELECT {null} AS skipped, pg_catalog.array_send(x) AS x, {label} AS y, g FROM ({inner}) r"
+    )
+    name = plpy.execute(f"SELECT pg_catalog.format_type({y}, NULL) AS name")[0]["name"]
+    return query, element, kind, name
+
+
+def send_rows(plpy, worker, query, text):
+    """Hand all rows without a NULL to the worker."""
+    size, cursor = None, plpy.cursor(query)
+    while rows := cursor.fetch(ROWS):
+        skipped = [r["g"] for r in rows if r["skipped"]]
+        rows = [r for r in rows if not r["skipped"]]
+        sizes = {len(r["x"]) for r in rows} | ({size} if size else set())
+        if len(sizes) > 1:
+            raise Refused(
+                "the arrays of features have different lengths",
+                None,
+                "every row needs as many features",
+            )
+        size = next(iter(sizes), None)
+        label = [r["y"] for r in rows] if text else None
+        said = {
+            "rows": len(rows),
+            "size": size,
+            "skipped": skipped,
+            "groups": [r["g"] for r in rows],
+            "labels": label,
+        }
+        worker.send(said, *(r["x"] for r in rows), *(() if text else (r["y"] for r in rows)))
+    worker.send({"rows": None})
+
+
+def train(plpy, command, method, source, out, dependent, independent, grouping, options):
+    """Train, and write both out tables. `options`: JSON."""
+    for name, value in (
+        ("source", source),
+        ("out table", out),
+        ("independent variable", independent),
+    ):
+        if not value:
+            raise Refused(
+                f"the {name} is NULL or empty", None, "it is a name or an expression, as text"
+            )
+    if not dependent and method != "train":
+        raise Refused(
+            "the dependent variable is NULL or empty", None, "it is an expression, as text"
+        )
+    source, table, summary = names_of(plpy, source, out)
+    groups = [g.strip() for g in (grouping or "").split(",") if g.strip()]
+    if wrong := next((g for g in groups if not re.fullmatch(r'[A-Za-z_][\w$]*|"[^"]+"', g)), None):
+        raise Refused(
+            f"{wrong} is no column's name",
+            None,
+            "rows are grouped by columns, with commas between them",
+        )
+    text = method in ("logregr", "svm")
+    query, element, kind, vartype = rows_query(plpy, source, dependent, independent, groups, text)
+    if method == "logregr" and vartype != "boolean":
+        raise Refused(
+            f"the dependent variable is {vartype}, not boolean",
+            None,
+            "write a condition, such as y = 1",
+        )
+    listed = "".join(f"{g}, " for g in groups)
+    made = ", ".join(
+        f"NULL::{t} AS {n}"
+        for n, t in (c.strip().rsplit(" ", 1) for c in RESULTS[method].split(","))
+    )
+    plpy.execute(f"CREATE TABLE {table} AS SELECT {listed}{made} FROM {source} WITH NO DATA")
+    names = "method text, source_table text, out_table text, dependent_varname text, independent_varname text, "
+    plpy.execute(f"CREATE TABLE {summary} ({names}{TOTALS[method]})")
+    worker = Worker(plpy, command)
+    try:
+        given = json.loads(options)
+        worker.send({"method": method, "element": element, "kind": kind, "options": given})
+        send_rows(plpy, worker, query, text)
+        found = worker.answer()
+    finally:
+        worker.end()
+    keys = plpy.execute(f"SELECT * FROM {table}").colnames()
+    rows = [dict(zip(keys, r.pop("g"), strict=False), **r) for r in found["rows"]]
+    said = {"method": method, "source_table": source, "out_table": table, "dependent_varname": dependent, "independent_varname": independent,
+            "grouping_cols": grouping, "grouping_col": grouping, "dependent_vartype": vartype, **found["summary"]}  # fmt: skip
+    for name, records in ((table, rows), (summary, [said])):
+        plan = plpy.prepare(
+            f"INSERT INTO {name} SELECT * FROM pg_catalog.jsonb_populate_recordset(NULL::{name}, $1)",
+            ["jsonb"],
+        )
+        plpy.execute(plan, [json.dumps(records)])

@@ -1,0 +1,278 @@
+"""`penstock sql`: the documented session word for word, and trainings in a server beside scikit-learn, fractions and SELECT."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from testbench.command_line import told
+
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+_MARK = "<<<next>>>"
+
+
+@pytest.fixture(scope="module")
+def server(postgres: str) -> Iterator[str]:
+    """A server with the functions; its user's own schema is `penstock`, so tables go to `public`."""
+    assert told(["sql", "install", "--dsn", postgres]).startswith(
+        "schema penstock is there: penstock "
+    )
+    yield postgres
+    assert told(["sql", "uninstall", "--dsn", postgres]) == "schema penstock is gone\n"
+
+
+@pytest.fixture
+def connection(server: str) -> Iterator[Any]:
+    with psycopg.connect(server, autocommit=True) as found:
+        found.execute(
+            "DROP SCHEMA IF EXISTS sql_test CASCADE; CREATE SCHEMA sql_test; SET search_path = sql_test"
+        )
+        yield found
+        found.execute("DROP SCHEMA sql_test CASCADE")
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as found:
+        yield found
+
+
+def _table(connection: Any, x: np.ndarray, y: Any, kind: str = "float8") -> None:
+    connection.execute(f"CREATE TABLE t (x {kind}[], y float8)")
+    with connection.cursor() as cursor, cursor.copy("COPY t FROM STDIN") as copy:
+        for row, label in zip(x.tolist(), np.asarray(y).tolist(), strict=True):
+            copy.write_row(
+                ("{" + ",".join("NULL" if v is None else repr(v) for v in row) + "}", label)
+            )
+
+
+def test_session(server: str) -> None:
+    [block] = re.findall(r"```psql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    parts = re.split(r"^=> (.*)\n", block, flags=re.MULTILINE)[1:]
+    script = "SET search_path = sql_session;\n" + "".join(
+        f"{c}\n\\echo '{_MARK}'\n" for c in parts[::2]
+    )
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS sql_session CASCADE; CREATE SCHEMA sql_session")
+    done = subprocess.run(
+        ["psql", server, "-X", "-q"],
+        input=script,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    shown = done.stdout.split(f"{_MARK}\n")
+    assert shown[-1] == "" and len(shown) == len(parts) // 2 + 1
+    for command_, expected, found in zip(parts[::2], parts[1::2], shown, strict=False):
+        assert found == expected, command_
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA sql_session CASCADE")
+
+
+def test_classes_beside_scikit_learn(connection: Any) -> None:
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    x, y = load_breast_cancer(return_X_y=True)
+    x = x[:, :6]
+    scaled = (x - x.mean(0)) / x.std(0)
+    _table(connection, np.column_stack([np.ones(len(x)), x]), y)
+    connection.execute("SELECT penstock.logregr_train('t', 'o', 'y = 1', 'x')")
+    [(loss, used)] = connection.execute(
+        "SELECT -log_likelihood, num_rows_processed FROM o"
+    ).fetchall()
+    judge = LogisticRegression(C=1e12, tol=1e-10, max_iter=10_000).fit(scaled, y)
+    score = judge.decision_function(scaled)
+    least = np.logaddexp(0, np.where(y == 1, -score, score)).sum()
+    assert used == len(x) and loss <= least * 1.001
+    wrong = "SELECT count(*) FROM t, o WHERE penstock.logregr_predict(coef, x) <> (penstock.logregr_predict_prob(coef, x) >= 0.5)"
+    assert connection.execute(wrong).fetchone() == (0,)
+
+    connection.execute("DROP TABLE t")
+    whole = np.column_stack([np.ones(len(x)), scaled])
+    _table(connection, whole, y)
+    connection.execute("SELECT penstock.svm_classification('t', 's', 'y::int', 'x')")
+    [(loss, coef)] = connection.execute("SELECT loss, coef FROM s").fetchall()
+    sign, w = np.where(y == 1, 1, -1), np.array(coef)
+    assert loss == pytest.approx(
+        0.005 * w @ w + np.maximum(0, 1 - sign * (whole @ w)).mean(), rel=1e-12
+    )
+    svc = LinearSVC(C=100 / len(x), loss="hinge", fit_intercept=False, max_iter=100_000, tol=1e-6)
+    v = svc.fit(whole, y).coef_[0]
+    assert loss <= 1.01 * (0.005 * v @ v + np.maximum(0, 1 - sign * (whole @ v)).mean())
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4", "float4", "float8", "numeric"])
+def test_least_squares(connection: Any, kind: str) -> None:
+    source = np.random.default_rng(7)
+    x = source.integers(0, 1000, (40, 3))
+    y = x @ [2, -3, 0.5] + source.normal(size=40)
+    rows = np.column_stack([x[:, 0], np.full(40, 2), x[:, 1:]]).astype(object)
+    rows[3, 2] = None
+    _table(connection, rows, y, kind)
+    connection.execute("SELECT penstock.linregr_train('t', 'o', 'y', 'x')")
+    names = "coef, std_err, variance_covariance, r2, num_rows_processed, num_missing_rows_skipped"
+    [(coef, std_err, covariance, r2, used, skipped)] = connection.execute(
+        f"SELECT {names} FROM o"
+    ).fetchall()
+    kept = np.delete(np.arange(40), 3)
+    matrix = rows[kept].astype(float)
+    judge = np.linalg.lstsq(matrix, y[kept], rcond=None)[0]
+    assert np.allclose(coef, judge, rtol=1e-9) and (used, skipped) == (39, 1)
+    left = y[kept] - matrix @ judge
+    whole = np.linalg.inv(matrix.T @ matrix) * (left @ left) / (39 - 4)
+    assert np.allclose(covariance, whole, rtol=1e-7)
+    assert np.allclose(std_err, np.sqrt(np.diag(whole)), rtol=1e-7)
+    assert r2 == pytest.approx(1 - left @ left / ((y[kept] - y[kept].mean()) ** 2).sum())
+
+
+def test_groups_and_own_changes(connection: Any) -> None:
+    connection.execute("CREATE TABLE g (k text, n int, x float8, y float8)")
+    connection.execute(
+        "INSERT INTO g SELECT 'a' || i % 2, i % 3, i, (i % 2 + 1) * i + i % 3 FROM generate_series(1, 60) i"
+    )
+    with connection.transaction():
+        connection.execute("DELETE FROM g WHERE n = 2")  # the transaction's own change
+        connection.execute("SELECT penstock.linregr_train('g', 'o', 'y', 'ARRAY[1, x]', 'k, n')")
+    found = connection.execute(
+        "SELECT k, n, coef, num_rows_processed FROM o ORDER BY k, n"
+    ).fetchall()
+    counts = connection.execute(
+        "SELECT k, n, count(*) FROM g GROUP BY k, n ORDER BY k, n"
+    ).fetchall()
+    assert [(k, n, rows) for k, n, _, rows in found] == counts and len(counts) == 4
+    for k, n, coef, _ in found:
+        assert np.allclose(coef, [n, 1 + int(k[1])], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hint"),
+    [
+        ("linregr_train('nix', 'o', 'y', 'x')", "there is no table nix", "qualify it"),
+        ("linregr_train('t', 't', 'y', 'x')", "there is a table t already", "DROP TABLE"),
+        ("linregr_train('t', 'o', 'y', 'ARRAY[x[1], 2 * x[1]]')", "E844: ", "on_singular"),
+        ("linregr_train('t', 'o', 'y', 'x', 'y > 1')", "y > 1 is no column's name", "columns"),
+        ("linregr_train('t', 'o', 'y', 'x', NULL, true)", "no test of heteroskedasticity", "leave"),
+        ("logregr_train('t', 'o', 'y', 'x')", "double precision, not boolean", "a condition"),
+        ("logregr_train('t', 'o', 'y > 1', 'x', NULL, 20, 'irls')", "no optimizer irls", "'igd'"),
+        ("svm_classification('t', 'o', 'y > 1', 'x', 'gaussian')", "no kernel gaussian", "'linear'"),
+        ("svm_classification('t', 'o', 'y > 1', 'x', params => 'n_folds=3')", "n_folds=3", "lambda"),
+        ("svm_classification('t', 'o', 'y', 'x')", "5 values, not two", "a condition"),
+        ("train('kernel k', 't', 'o', 'y', 'x')", "E101: ", ""),
+        ("train('kernel k', 't', 'o', 'y', 'x')", "kernel:1:", ""),
+        ("train('fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)', 't', 'o', 'y', 'x', '{\"init\": 1}')", "no option init", "epochs"),
+        ("linregr_train('t', 'o', 'y', 'ARRAY[z]')", 'column "z" does not exist', ""),
+    ],
+)  # fmt: skip
+def test_mistakes(connection: Any, call: str, message: str, hint: str) -> None:
+    _table(connection, np.arange(10.0).reshape(5, 2) ** 2, np.arange(5))
+    with pytest.raises(psycopg.Error) as raised:
+        connection.execute(f"SELECT penstock.{call}")
+    told = raised.value.diag
+    assert message in f"{told.message_primary}\n{told.message_detail}", told.message_primary
+    assert (
+        hint in (told.message_hint or "")
+        and "Traceback" not in f"{told.message_primary}{told.message_detail}"
+    )
+    assert connection.execute("SELECT to_regclass('o'), to_regclass('o_summary')").fetchone() == (
+        None,
+        None,
+    )
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = place.read_text()
+        except OSError:
+            continue
+        if int(text.rpartition(")")[2].split()[1]) == pid:
+            found.append(int(place.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("how", ["cancel", "kill worker", "terminate", "kill while it reads"])
+def test_ended(server: str, connection: Any, how: str, stack: ExitStack) -> None:
+    """A training that is ended leaves nothing: no table, lock, or process."""
+    _table(connection, np.random.default_rng(1).normal(size=(200, 3)), np.arange(200.0))
+    text = "kernel k(x: input[d], y: output, w: model[d])\n  w <- w + 0.001 * mean((y - sum(w * x)) * x)\n  epochs 1000000"
+    other = stack.enter_context(psycopg.connect(server, autocommit=True))
+    backend, ended = other.info.backend_pid, list[Any]()
+
+    def training() -> None:
+        source = "sql_test.t" if how != "kill while it reads" else "sql_test.slow"
+        try:
+            other.execute("SELECT penstock.train(%s, %s, 'sql_test.o', 'y', 'x')", (text, source))
+        except psycopg.Error as problem:
+            ended.append((problem, time.monotonic()))
+
+    connection.execute(
+        "CREATE VIEW slow AS SELECT t.* FROM t WHERE pg_sleep(0.01)::text IS NOT NULL"
+    )
+    thread = threading.Thread(target=training, daemon=True)
+    thread.start()
+    until = time.monotonic() + 60
+    while not (workers := _children(backend)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert len(workers) == 1
+    time.sleep(0.5)
+    began = time.monotonic()
+    if how == "cancel":
+        other.cancel()
+    elif how == "terminate":
+        connection.execute("SELECT pg_terminate_backend(%s)", (backend,))
+    else:
+        os.kill(workers[0], signal.SIGKILL)
+    thread.join(60)
+    [(problem, at)] = ended
+    assert at - began < (1 if how == "cancel" else 30)
+    if how.startswith("kill"):
+        assert "the worker ended" in str(problem) and "signal 9" in str(problem)
+    gone = time.monotonic() + 20
+    while Path(f"/proc/{workers[0]}").exists() and time.monotonic() < gone:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{workers[0]}").exists()
+    assert connection.execute("SELECT to_regclass('o'), to_regclass('o_summary')").fetchone() == (
+        None,
+        None,
+    )
+    held = "SELECT count(*) FROM pg_locks WHERE relation IN ('t'::regclass, 'slow'::regclass) AND pid <> pg_backend_pid()"
+    assert connection.execute(held).fetchone() == (0,)
+
+
+def test_rows_are_those_of_the_snapshot(server: str, connection: Any) -> None:
+    """Under REPEATABLE READ the rows learned from are those that SELECT sees, while another session writes."""
+    _table(connection, np.random.default_rng(1).normal(size=(300, 3)), np.arange(300.0))
+    with psycopg.connect(server) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SET LOCAL search_path = sql_test")
+        [(before,)] = reader.execute("SELECT count(*) FROM t").fetchall()
+        connection.execute(
+            "DELETE FROM t WHERE y < 100; INSERT INTO t SELECT x, y + 1000 FROM t WHERE y > 290"
+        )
+        reader.execute("SELECT penstock.linregr_train('t', 'o', 'y', 'x')")
+        assert reader.execute("SELECT num_rows_processed FROM o").fetchone() == (before,)
+
+
+def test_commands(server: str) -> None:
+    text = told(["sql", "install", "--dsn", server], 1)
+    assert "has a schema penstock already" in text and "penstock sql upgrade" in text
+    assert told(["sql", "upgrade", "--dsn", server]).startswith("schema penstock is there")
+    assert "error[E705]" in told(
+        ["sql", "install", "--dsn", "postgresql://nobody@/nix?host=/nowhere"], 1
+    )
