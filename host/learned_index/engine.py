@@ -71,9 +71,8 @@ class EngineBackend(Closing):
     def __init__(self, config: FitPlan, machine: Machine) -> None:
         self.config, self._machine = config, machine
         self._room = Room(self._machine)
-        self._resident: dict[
-            int, tuple[int, int, int]
-        ] = {}  # a memo -> where it lies; its block and the block's size
+        # a memo -> where it lies; its block and the block's size
+        self._resident: dict[int, tuple[int, int, int]] = {}
         self._held: set[int] = set()  # memos that the start under way needs
         self.cycles = self.runs = self.jobs = self.sent = 0
         self._read = self._written = 0

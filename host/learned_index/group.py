@@ -27,18 +27,6 @@ class Group:
     longest: no neighbours of the array share more bytes than this (deletes may leave it too large).
     """
 
-    __slots__ = (
-        "_merged",
-        "buffer",
-        "dead",
-        "keys",
-        "longest",
-        "model",
-        "pivot",
-        "values",
-        "waiting",
-    )
-
     def __init__(self, pivot: bytes, keys: list[bytes], values: list[Any], longest: int) -> None:
         self.pivot, self.keys, self.values, self.longest = pivot, keys, values, longest
         self.dead: set[int] = set()
@@ -102,6 +90,13 @@ class Group:
             for at, end, key in zip(places, ends, keys, strict=True)
         ]
 
+    def get(self, key: bytes, default: Any) -> Any:
+        """Return the key's value, or `default`."""
+        if key in self.buffer:
+            return self.buffer[key]
+        at = self.position(key)
+        return default if at < 0 or at in self.dead else self.values[at]
+
     def add(self, key: bytes, value: Any) -> None:
         """Put a key into the buffer that is in neither array nor buffer."""
         self.buffer[key] = value
@@ -140,11 +135,7 @@ class Group:
         if not self.dead and not self.waiting:
             return self.keys
         if self._merged is None:
-            alive = (
-                [key for at, key in enumerate(self.keys) if at not in self.dead]
-                if self.dead
-                else self.keys
-            )
+            alive = [key for at, key in enumerate(self.keys) if at not in self.dead]
             self._merged = sorted(alive + self.waiting) if self.waiting else alive
         return self._merged
 
@@ -166,22 +157,14 @@ class Group:
 
     def value(self, key: bytes) -> Any:
         """Return the value of a live key."""
-        if key in self.buffer:
-            return self.buffer[key]
-        return self.values[self.position(key)]
+        return self.get(key, None)
 
     def items(self) -> list[tuple[bytes, Any]]:
         """Return the live keys with their values in order."""
         dead, buffer = self.dead, self.buffer
-        pairs = (
-            [
-                pair
-                for at, pair in enumerate(zip(self.keys, self.values, strict=True))
-                if at not in dead
-            ]
-            if dead
-            else list(zip(self.keys, self.values, strict=True))
-        )
+        pairs = list(zip(self.keys, self.values, strict=True))
+        if dead:
+            pairs = [pair for at, pair in enumerate(pairs) if at not in dead]
         if not buffer:
             return pairs
         pairs += [(key, buffer[key]) for key in self.waiting]

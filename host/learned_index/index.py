@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from os import PathLike
 from time import perf_counter
 from typing import Any
@@ -24,6 +24,8 @@ from .windows import common, common_prefixes, cut, window_of
 __all__ = ["LearnedIndex"]
 
 _ABSENT: Any = object()
+#: pivot, keys and values of a group to be
+_Part = tuple[bytes, list[bytes], list[Any]]
 
 
 @dataclass
@@ -36,6 +38,11 @@ class _Plan:
     longest: int
     change: Change
     model: Model | None = field(default=None)
+
+    @property
+    def fitted(self) -> Model:
+        assert self.model is not None
+        return self.model
 
 
 class LearnedIndex(Ordered):
@@ -88,34 +95,28 @@ class LearnedIndex(Ordered):
             largest=layout.largest // 2,
         )
         pivots = [keys[begin] for begin in starts] or [b""]
-        groups, parts = [], []
-        for number, (begin, end) in enumerate(
-            zip(starts or [0], [*starts[1:], len(keys)], strict=True)
-        ):
-            part, inner = keys[begin:end], prefixes[begin + 1 : end]
-            groups.append(
-                Group(
-                    pivots[number],
-                    part,
-                    [items[key] for key in part],
-                    int(inner.max()) if len(inner) else 0,
-                )
-            )
-            parts.append(
-                (
-                    part,
-                    self._window(
-                        groups[-1],
-                        int(inner.min()) if len(inner) else 0,
-                        pivots[number + 1 : number + 2],
-                        number == 0,
-                    ),
-                )
-            )
-        models = self.trainer.build(parts)
-        for group, model in zip(groups, models, strict=True):
+        ends = [*starts[1:], len(keys)]
+        parts = [
+            (pivot, keys[begin:end], [items[key] for key in keys[begin:end]])
+            for pivot, begin, end in zip(pivots, starts or [0], ends, strict=True)
+        ]
+        self._install(self._groups_of(parts, [], True, self.trainer.build))
+
+    def _groups_of(
+        self, parts: list[_Part], after: list[bytes], first: bool, build: Callable[[Any], Any]
+    ) -> list[Group]:
+        """Return groups that are fitted to all of their keys. `after`: the pivot behind them, if there is one; `first`: they begin with the index's first."""
+        groups, jobs = [], []
+        following = [pivot for pivot, _, _ in parts[1:]] + after
+        for number, (pivot, keys, values) in enumerate(parts):
+            prefixes = common_prefixes(keys)[1:].tolist()
+            group = Group(pivot, keys, values, max(prefixes, default=0))
+            behind, begins = following[number : number + 1], first and not number
+            jobs.append((keys, self._window(group, min(prefixes, default=0), behind, begins)))
+            groups.append(group)
+        for group, model in zip(groups, build(jobs), strict=True):
             group.model = model
-        self._install(groups)
+        return groups
 
     def _window(self, group: Group, least: int, following: list[bytes], first: bool) -> Window:
         """Return the byte window for a group whose neighbours share at least `least` bytes; `following` holds the next group's pivot, if there is one."""
@@ -145,8 +146,7 @@ class LearnedIndex(Ordered):
     def _like(self, items: Mapping[bytes, Any]) -> LearnedIndex:
         return type(self)(items, trainer=self.trainer, layout=self.layout, deferred=self.deferred)
 
-    def __copy__(self) -> LearnedIndex:
-        return self.copy()
+    __copy__ = copy
 
     @classmethod
     def fromkeys(cls, iterable: Iterable[bytes], value: Any = None) -> LearnedIndex:
@@ -163,11 +163,7 @@ class LearnedIndex(Ordered):
         if not isinstance(key, bytes):
             hash(key)  # a list is a TypeError, as with a dict
             return default
-        group = self._groups[self._root.find(key)]
-        if key in group.buffer:
-            return group.buffer[key]
-        at = group.position(key)
-        return default if at < 0 or at in group.dead else group.values[at]
+        return self._groups[self._root.find(key)].get(key, default)
 
     def __getitem__(self, key: bytes) -> Any:
         value = self.get(key, _ABSENT)
@@ -241,11 +237,7 @@ class LearnedIndex(Ordered):
             chosen = part.tolist()
             if len(chosen) < 8:  # not worth the arrays
                 for i in chosen:
-                    key = wanted[i]
-                    if key in group.buffer:
-                        found[i] = group.buffer[key]
-                    elif (at := group.position(key)) >= 0 and at not in group.dead:
-                        found[i] = group.values[at]
+                    found[i] = group.get(wanted[i], default)
                 continue
             asked = [wanted[i] for i in chosen]
             places = group.positions(asked)
@@ -305,40 +297,33 @@ class LearnedIndex(Ordered):
         counts.refits += len(plans)
         counts.changed += sum(len(plan.change.added) + len(plan.change.removed) for plan in plans)
         counts.rows += sum(len(plan.keys) for plan in plans)
-        # a model that spans too much gets the byte window that its keys need today; where none are left, bounds that begin anew
-        again, windows = [], []
+        self._fit_again([plan for plan in plans if plan.fitted.span > self.layout.span])
+        # only now is anything changed: a trainer that fails leaves all as it was
         for plan in plans:
-            assert plan.model is not None
-            if plan.model.span > self.layout.span and not plan.keys:
-                again.append(plan)
-                windows.append(plan.model.window)
-            elif plan.model.span > self.layout.span:
-                slot = self._root.find(plan.group.pivot)
-                following = [group.pivot for group in self._groups[slot + 1 : slot + 2]]
-                window = self._window(
-                    Group(plan.group.pivot, [], [], plan.longest),
-                    common(plan.keys[0], plan.keys[-1]),
-                    following,
-                    slot == 0,
-                )
-                if window != plan.model.window:
-                    again.append(plan)
-                    windows.append(window)
-        for plan, model in zip(
-            again,
-            self._build([(plan.keys, window) for plan, window in zip(again, windows, strict=True)]),
-            strict=True,
-        ):
-            plan.model = model
-        for (
-            plan
-        ) in plans:  # only now is anything changed: a trainer that fails leaves all as it was
-            assert plan.model is not None
-            plan.group.settle(plan.keys, plan.values, plan.longest, plan.model)
+            plan.group.settle(plan.keys, plan.values, plan.longest, plan.fitted)
             self._pending.pop(plan.group, None)
         for plan in plans:
             self._reshape(plan.group)
         counts.seconds += perf_counter() - begin
+
+    def _fit_again(self, plans: list[_Plan]) -> None:
+        """Fit models that span too much in the byte windows that their keys need today; where no keys are left, with bounds that begin anew."""
+        again = []
+        for plan in plans:
+            window, pivot = plan.fitted.window, plan.group.pivot
+            if plan.keys:
+                slot = self._root.find(pivot)
+                following = [group.pivot for group in self._groups[slot + 1 : slot + 2]]
+                bare, least = (
+                    Group(pivot, [], [], plan.longest),
+                    common(plan.keys[0], plan.keys[-1]),
+                )
+                window = self._window(bare, least, following, slot == 0)
+            if not plan.keys or window != plan.fitted.window:
+                again.append((plan, window))
+        models = self._build([(plan.keys, window) for plan, window in again])
+        for (plan, _), model in zip(again, models, strict=True):
+            plan.model = model
 
     def _timed(self, call: Any, arguments: Any) -> Any:
         begin = perf_counter()
@@ -357,32 +342,18 @@ class LearnedIndex(Ordered):
         """Merge a group's array with its buffer, without its tombstones."""
         assert group.model is not None
         old, dead, waiting = group.keys, group.dead, group.waiting
-        keys = [key for at, key in enumerate(old) if at not in dead] if dead else list(old)
+        alive = [at for at in range(len(old)) if at not in dead]
+        keys, values = [old[at] for at in alive], [group.values[at] for at in alive]
         longest = group.longest if keys else 0
-        values = (
-            [value for at, value in enumerate(group.values) if at not in dead]
-            if dead
-            else list(group.values)
-        )
-        added: list[int] = []
-        if waiting:
-            places = [bisect_left(keys, key) for key in waiting]
-            added = [place + shift for shift, place in enumerate(places)]
-            for key, at in zip(waiting, added, strict=True):
-                keys.insert(at, key)
-                values.insert(at, group.buffer[key])
-            for at in added:
-                if at:
-                    longest = max(longest, common(keys[at - 1], keys[at]))
-                if at + 1 < len(keys):
-                    longest = max(longest, common(keys[at], keys[at + 1]))
-        return _Plan(
-            group,
-            keys,
-            values,
-            longest,
-            Change(group.model, keys, added, [old[at] for at in sorted(dead)]),
-        )
+        added = [bisect_left(keys, key) + shift for shift, key in enumerate(waiting)]
+        for key, at in zip(waiting, added, strict=True):
+            keys.insert(at, key)
+            values.insert(at, group.buffer[key])
+        for at in added:
+            around = keys[max(at - 1, 0) : at + 2]
+            longest = max(longest, *(common(a, b) for a, b in pairwise(around)), 0)
+        change = Change(group.model, keys, added, [old[at] for at in sorted(dead)])
+        return _Plan(group, keys, values, longest, change)
 
     def _reshape(self, group: Group) -> None:
         """Split a group that is too large or too badly fitted, join one that is too small."""
@@ -413,44 +384,22 @@ class LearnedIndex(Ordered):
                 )
                 self.statistics.joins += 1
 
-    def _replace(
-        self, first: int, count: int, parts: list[tuple[bytes, list[bytes], list[Any]]]
-    ) -> None:
+    def _replace(self, first: int, count: int, parts: list[_Part]) -> None:
         """Put new groups, fitted to all of their keys, in the place of `count` groups."""
-        groups = []
         # keys below the first pivot are the first group's: its pivot must stay the least
         if first == 0 and parts[0][1]:
             parts[0] = (min(parts[0][0], parts[0][1][0]), *parts[0][1:])
-        after = [pivot for pivot, _, _ in parts[1:]] + [
-            group.pivot for group in self._groups[first + count : first + count + 1]
-        ]
-        for number, (pivot, keys, values) in enumerate(parts):
-            prefixes = common_prefixes(keys)[1:]
-            group = Group(pivot, keys, values, int(prefixes.max()) if len(prefixes) else 0)
-            groups.append(
-                (
-                    group,
-                    self._window(
-                        group,
-                        int(prefixes.min()) if len(prefixes) else 0,
-                        after[number : number + 1],
-                        first + number == 0,
-                    ),
-                )
-            )
-        for (group, _), model in zip(
-            groups, self._build([(group.keys, window) for group, window in groups]), strict=True
-        ):
-            group.model = model
+        after = [group.pivot for group in self._groups[first + count : first + count + 1]]
+        groups = self._groups_of(parts, after, first == 0, self._build)
         for old in self._groups[first : first + count]:
             self._pending.pop(old, None)
-        self._groups[first : first + count] = [group for group, _ in groups]
-        self._sizes[first : first + count] = [len(group) for group, _ in groups]
+        self._groups[first : first + count] = groups
+        self._sizes[first : first + count] = [len(group) for group in groups]
         self._sums = None
         for _ in range(count - 1):
             self._root.remove(first + 1)
-        self._root.pivots[first] = groups[0][0].pivot
-        for at, (group, _) in enumerate(groups[1:], first + 1):
+        self._root.pivots[first] = groups[0].pivot
+        for at, group in enumerate(groups[1:], first + 1):
             self._root.insert(at, group.pivot)
 
     # positions
@@ -478,9 +427,3 @@ class LearnedIndex(Ordered):
         made = cls.__new__(cls)
         snapshot.load(made, path, trainer, decode)
         return made
-
-    def _adopt(self, trainer: Trainer, layout: Layout, deferred: bool, groups: list[Group]) -> None:
-        """Become an index of these groups, with their models."""
-        self.trainer, self.layout, self.deferred = trainer, layout, deferred
-        self.statistics = Statistics()
-        self._install(groups)

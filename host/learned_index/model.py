@@ -45,20 +45,6 @@ class Model:
     slots: of the array that was fitted, where positions are slots of an array with gaps (target `slot`); else None, and positions are places.
     """
 
-    __slots__ = (
-        "_begin",
-        "_bias",
-        "_end",
-        "_plain",
-        "_weights",
-        "far",
-        "fit",
-        "high",
-        "low",
-        "near",
-        "slots",
-    )
-
     def __init__(self, fit: Fit, slots: Slots | None = None) -> None:
         self.fit, self.slots = fit, slots
         self.low, self.high = int(fit.err_min), int(fit.err_max)

@@ -188,23 +188,11 @@ class Ordered(MutableMapping[bytes, Any]):
     def _between(
         self, first: int, begin: int, last: int, end: int, reverse: bool
     ) -> Iterator[bytes]:
-        groups = self._groups
-        if first == last:
-            part = groups[first].live()[begin:end]
-            return reversed(part) if reverse else iter(part)
-        if reverse:
-            return chain(
-                reversed(groups[last].live()[:end]),
-                chain.from_iterable(
-                    reversed(groups[slot].live()) for slot in range(last - 1, first, -1)
-                ),
-                reversed(groups[first].live()[begin:]),
-            )
-        return chain(
-            groups[first].live()[begin:],
-            chain.from_iterable(groups[slot].live() for slot in range(first + 1, last)),
-            groups[last].live()[:end],
-        )
+        slots = range(first, last + 1)
+        for slot in reversed(slots) if reverse else slots:
+            until = end if slot == last else None
+            part = self._groups[slot].live()[begin if slot == first else 0 : until]
+            yield from reversed(part) if reverse else part
 
     # taking and giving
 

@@ -1,12 +1,13 @@
-"""Snapshots: an index in a file, with its models and their memos, so that loading fits nothing again.
+"""Snapshots: an index's items, layout and engine in a file. Loading fits the models anew.
 
 The file, all numbers little-endian:
 
     8 bytes    magic "PSTKLIDX"
     u32        version
     u64        length of the header
-    header     JSON: layout, engine configuration, and for each group its fields, arrays among them as [dtype, shape]
-    arrays     those arrays, one after the other, in the header's order
+    header     JSON: layout, engine configuration, number of items
+    lengths    i64 of each key, in order, then of each value
+    texts      keys, then values
     32 bytes   SHA-256 of everything before
 
 Values are stored as they are where they are None, bool, int, float, str or bytes; others need `encode` and `decode`. Nothing in a file is ever run.
@@ -18,25 +19,19 @@ import contextlib
 import hashlib
 import itertools
 import json
-import math
 import os
 import secrets
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields, is_dataclass
-from enum import Enum
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Anchor, Fit, Label, Memo, Method, Window
-from .group import Group
 from .layout import Layout
-from .model import Model, Trainer
-from .slots import Slots
-from .sound import check_fit, check_groups, check_types
+from .model import Trainer
 
 if TYPE_CHECKING:
     from .index import LearnedIndex
@@ -44,13 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["MAGIC", "VERSION", "SnapshotError", "load", "save"]
 
 MAGIC = b"PSTKLIDX"
-VERSION = 3
+VERSION = 4
 _START = struct.Struct("<8sIQ")
-#: names in files: they stay where a class or a field is renamed
-_KINDS: dict[str, type] = {"Fit": Fit, "Memo": Memo, "Anchor": Anchor, "Window": Window}
-_ENUMS: dict[str, type[Enum]] = {"Method": Method, "Target": Label}
-_NAMES: dict[type, str] = {kind: name for name, kind in (_KINDS | _ENUMS).items()}
-_KEYS = {"right_hand_side": "moments"}
 
 
 class SnapshotError(ValueError):
@@ -90,80 +80,6 @@ def _decode(text: bytes) -> Any:
     return {b"n": None, b"t": True, b"f": False}[text]
 
 
-# objects with arrays
-
-
-class _Out:
-    """Turns objects into JSON, arrays into a list."""
-
-    def __init__(self) -> None:
-        self.arrays: list[np.ndarray] = []
-
-    def array(self, array: np.ndarray) -> dict[str, Any]:
-        plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        self.arrays.append(plain)
-        return {"$array": [plain.dtype.str, list(plain.shape)]}
-
-    def texts(self, texts: Sequence[bytes]) -> dict[str, Any]:
-        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        return {
-            "lengths": self.array(lengths),
-            "bytes": self.array(np.frombuffer(b"".join(texts), dtype=np.uint8)),
-        }
-
-    def __call__(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return self.array(value)
-        if isinstance(value, Enum):
-            return {"$enum": _NAMES[type(value)], "value": value.value}
-        if is_dataclass(value):
-            return {
-                "$kind": _NAMES[type(value)],
-                **{_KEYS.get(f.name, f.name): self(getattr(value, f.name)) for f in fields(value)},
-            }
-        return value.item() if isinstance(value, np.generic) else value
-
-
-class _In:
-    """The way back. Raises ValueError, TypeError or KeyError for what is not there or not of its kind."""
-
-    def __init__(self, data: memoryview) -> None:
-        self.data, self.at = data, 0
-
-    def array(self, value: Any, kind: type[np.generic]) -> np.ndarray:
-        """A list of numbers of this kind."""
-        array = self(value)
-        if not isinstance(array, np.ndarray) or array.dtype != kind or array.ndim != 1:
-            raise ValueError(f"no list of {kind.__name__}")
-        return array
-
-    def texts(self, value: dict[str, Any]) -> list[bytes]:
-        lengths = self.array(value["lengths"], np.int64)
-        whole = self.array(value["bytes"], np.uint8).tobytes()
-        ends = list(itertools.accumulate(lengths.tolist()))
-        if (lengths < 0).any() or (ends[-1] if ends else 0) != len(whole):
-            raise ValueError("texts of other lengths than their bytes")
-        return [whole[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-    def __call__(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        if "$array" in value:
-            dtype, shape = np.dtype(value["$array"][0]), tuple(value["$array"][1])
-            size = math.prod(shape) * dtype.itemsize
-            if any(type(count) is not int or count < 0 for count in shape) or self.at + size > len(
-                self.data
-            ):
-                raise ValueError(f"an array of {shape}")
-            array = np.frombuffer(self.data[self.at : self.at + size], dtype=dtype).reshape(shape)
-            self.at += size
-            return array.astype(dtype.newbyteorder("="))
-        if "$enum" in value:
-            return _ENUMS[value["$enum"]](value["value"])
-        kind = _KINDS[value["$kind"]]
-        return kind(**{f.name: self(value[_KEYS.get(f.name, f.name)]) for f in fields(kind)})
-
-
 # files
 
 
@@ -177,25 +93,9 @@ def save(
 
     Raises SnapshotError for a value that cannot be stored or of which `encode` makes no bytes, OSError where the file cannot be written.
     """
-    path, out = Path(path), _Out()
-    groups = []
-    for group in index._groups:
-        assert group.model is not None
-        values = _values(path, group.values + [group.buffer[key] for key in group.waiting], encode)
-        slots = group.model.slots
-        groups.append(
-            {
-                "pivot": out.texts([group.pivot]),
-                "keys": out.texts(group.keys),
-                "waiting": out.texts(group.waiting),
-                "values": out.texts(values),
-                "dead": out(np.array(sorted(group.dead), dtype=np.int64)),
-                "longest": group.longest,
-                "fit": out(group.model.fit),
-                "slots": None if slots is None else out(slots.array()),
-                "capacity": slots.capacity if slots else 0,
-            }
-        )
+    path = Path(path)
+    items = list(index.walk())
+    texts = [key for key, _ in items] + _values(path, [value for _, value in items], encode)
     header = json.dumps(
         {
             "layout": asdict(index.layout),
@@ -203,17 +103,12 @@ def save(
             "limit": index.trainer.limit,
             "deferred": index.deferred,
             "encoded": encode is not None,
-            "groups": groups,
+            "items": len(items),
         }
     ).encode()
-    _replace(
-        path,
-        [
-            _START.pack(MAGIC, VERSION, len(header)),
-            header,
-            *(array.data.cast("B") if array.size else b"" for array in out.arrays),
-        ],
-    )
+    lengths = np.fromiter(map(len, texts), dtype="<i8", count=len(texts)).tobytes()
+    start = _START.pack(MAGIC, VERSION, len(header))
+    _replace(path, [start, header, lengths, b"".join(texts)])
 
 
 def _values(path: Path, values: list[Any], encode: Callable[[Any], bytes] | None) -> list[bytes]:
@@ -267,12 +162,10 @@ def load(
     """Make `index`, an object without a state, the index of a snapshot.
 
     Args:
-        trainer: for the fits to come; where its engine differs from that of the snapshot all models are fitted anew. Without one it is the golden model of the
-            snapshot's engine.
+        trainer: fits the models, now and later; without one the golden model of the snapshot's engine does.
         decode: the way back from `encode`. What it raises comes through.
 
-    Raises SnapshotError for a file that is cut, damaged, of another version, or at odds with itself, OSError where it cannot be read. Before keys
-    are served each model is held against its keys.
+    Raises SnapshotError for a file that is cut, damaged, of another version, or at odds with itself, OSError where it cannot be read.
     """
     path = Path(path)
     data = path.read_bytes()
@@ -283,79 +176,40 @@ def load(
         raise SnapshotError(f"{path} is a snapshot of version {version}; this is version {VERSION}")
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise SnapshotError(f"{path} is damaged or cut short: its checksum is wrong")
+    wrong = (KeyError, TypeError, ValueError, OverflowError, RecursionError, struct.error)
     try:
         header = json.loads(data[_START.size : _START.size + length])
         encoded, deferred, limit = (header[name] for name in ("encoded", "deferred", "limit"))
         if type(encoded) is not bool or type(deferred) is not bool or type(limit) is not int:
             raise ValueError("a field of another type")
-        config = FitPlan.from_json(header["config"])
-        check_types(config)
         layout = Layout(**header["layout"])
-        own = Trainer(config, limit=limit)
-        into = _In(memoryview(data)[_START.size + length : -32])
-        groups = [
-            _group(into, record, config, bytes if encoded else _decode)
-            for record in header["groups"]
-        ]
-        check_groups(groups, config)
-        if into.at != len(into.data):
-            raise ValueError("arrays of nothing")
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        IndexError,
-        OverflowError,
-        RecursionError,
-        struct.error,
-    ) as problem:
+        own = Trainer(FitPlan.from_json(header["config"]), limit=limit)
+        keys, values = _texts(data[_START.size + length : -32], header["items"])
+        found = values if encoded else [_decode(text) for text in values]
+    except wrong as problem:
         raise SnapshotError(f"{path} does not hold what a snapshot holds: {problem}") from problem
     if encoded:
         if decode is None:
             raise SnapshotError(
                 f"{path}: its values were stored with an `encode`; load() needs the `decode`"
             )
-        for group in groups:
-            group.values = [decode(value) for value in group.values]
-            group.buffer = {key: decode(value) for key, value in group.buffer.items()}
-    used = trainer if trainer is not None else own
-    if used.config != config:
-        for group, model in zip(
-            groups,
-            used.build([(group.keys, _narrow(group.model, used)) for group in groups]),
-            strict=True,
-        ):
-            group.model = model
-    index._adopt(used, layout, deferred, groups)
+        found = [decode(text) for text in values]
+    used = own if trainer is None else trainer
+    items = zip(keys, found, strict=True)
+    index.__init__(items, trainer=used, layout=layout, deferred=deferred)  # type: ignore[misc]
 
 
-def _group(
-    into: _In, record: dict[str, Any], config: FitPlan, decode: Callable[[bytes], Any]
-) -> Group:
-    [pivot], keys, waiting, values = (
-        into.texts(record[name]) for name in ("pivot", "keys", "waiting", "values")
-    )
-    if len(values) != len(keys) + len(waiting):
-        raise ValueError("keys without values")
-    dead = into.array(record["dead"], np.int64).tolist()
-    longest = record["longest"]
-    capacity = record["capacity"]
-    if type(longest) is not int or longest < 0 or type(capacity) is not int:
-        raise ValueError("a group's number of another type")
-    fit = into(record["fit"])
-    slots = None if record["slots"] is None else into.array(record["slots"], np.int64)
-    if not isinstance(fit, Fit):
-        raise ValueError("a group without a fit")
-    check_fit(fit, config)
-    decoded = [decode(value) for value in values]
-    group = Group(pivot, keys, decoded[: len(keys)], longest)
-    group.dead = set(dead)
-    group.waiting = waiting
-    group.buffer = dict(zip(waiting, decoded[len(keys) :], strict=True))
-    group.model = Model(fit, None if slots is None else Slots(slots.tolist(), capacity))
-    return group
-
-
-def _narrow(model: Model | None, trainer: Trainer) -> Window:
-    assert model is not None
-    return Window(model.window.prefix, min(model.window.length, trainer.longest))
+def _texts(data: bytes, items: Any) -> tuple[list[bytes], list[bytes]]:
+    """Return keys and values. Raises ValueError for lengths that are not those of the texts, and for keys out of order."""
+    if type(items) is not int or not 0 <= items <= len(data) // 16:
+        raise ValueError("another number of items")
+    lengths = np.frombuffer(data, "<i8", 2 * items)
+    whole = data[16 * items :]
+    ends = list(itertools.accumulate(lengths.tolist(), initial=0))
+    if (lengths < 0).any() or ends[-1] != len(whole):
+        raise ValueError("texts of other lengths than their bytes")
+    texts = [whole[begin:end] for begin, end in itertools.pairwise(ends)]
+    keys = texts[:items]
+    if any(a >= b for a, b in itertools.pairwise(keys)):
+        raise ValueError("keys out of order")
+    return keys, texts[items:]
