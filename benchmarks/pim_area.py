@@ -17,13 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from amaranth.back import verilog
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Out
 from common import Options, Section, main, markdown, versions
 
 from penstock.hdl.pim.float16 import Float16Lane
 from penstock.hdl.pim.mx import MxLane
+from penstock.hdl.shell.verilog import to_verilog
 
 SCRIPTS = {"ecp5": "synth_ecp5 -nowidelut -top top", "generic": "synth -flatten -top top"}
 
@@ -79,7 +79,7 @@ FORMATS: dict[str, tuple[int, list[tuple[int, Callable[[], Any]]]]] = {
 def cells(component: Any, kind: str) -> Counter[str]:
     """Return the cells that Yosys makes of a component, by their type."""
     with tempfile.TemporaryDirectory() as folder:
-        text = verilog.convert(component, name="top", emit_src=False, strip_internal_attrs=True)
+        text = to_verilog(component, name="top")
         Path(folder, "part.v").write_text(text)
         script = f"read_verilog part.v\n{SCRIPTS[kind]}\ntee -q -o stat.json stat -json\n"
         Path(folder, "script.ys").write_text(script)

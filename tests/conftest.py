@@ -14,6 +14,9 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# most simulations here are over before a better compilation pays
+os.environ.setdefault("PENSTOCK_OPTIMISE", "-O0")
+
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:

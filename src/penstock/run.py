@@ -329,10 +329,11 @@ def _native(
     waves: str | None = None,
     stall_percent: int = 0,
     seed: int = 1,
+    optimise: str | None = None,
 ) -> Machine:
     from penstock.sim.native.machine import NativeMachine
 
-    library = design.library(trace=_format(waves))
+    library = design.library(trace=_format(waves), optimise=optimise)
     return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
 
 
@@ -394,7 +395,7 @@ BACKENDS = ("golden", "model", *MACHINES)
 #: options of `run` that are not the machine's
 _METERED = ("watchdog", "limit", "progress")
 #: options of machines
-_OF_MACHINES = ("family", "device", "waves", "stall_percent", "seed")
+_OF_MACHINES = ("family", "device", "waves", "stall_percent", "seed", "optimise")
 
 
 def _known(backend: str) -> str:
@@ -441,7 +442,7 @@ def _takes(backend: str, name: str) -> bool:
     if name in _METERED:
         return True
     if backend not in MACHINES:
-        return name in ("stall_percent", "seed")
+        return name in ("stall_percent", "seed", "optimise")
     return name in _OF_MACHINES and name in signature(MACHINES[backend]).parameters
 
 

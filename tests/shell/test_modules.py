@@ -52,7 +52,7 @@ def test_written_once():
     Total.made = 0
     library = ModuleLibrary()
     text = to_verilog(Pair(library), library=library)
-    assert Total.made == 1 and text.count("module total(") == 1
+    assert Total.made == 1 and text.count("module total (") == 1
     first, second = re.findall(r"^  total \S+ +\((.*?)\);", text, re.DOTALL | re.MULTILINE)
     assert ".rst(rst)" in first and ".rst(rst)" not in second and "none" not in first
     again = ModuleLibrary()

@@ -24,6 +24,7 @@ from penstock.sim.native import (
     Session,
     Violation,
     build,
+    level,
     toolchain,
     wave_format,
 )
@@ -247,6 +248,16 @@ def test_bad_verilog():
         build(
             "module penstock(; endmodule\n", ports=[PortSpec("m0_axi", 8)], register_map=copy_map()
         )
+
+
+def test_level(monkeypatch):
+    monkeypatch.delenv("PENSTOCK_OPTIMISE")
+    assert [level(cycles) for cycles in (None, 1000, 10**6)] == ["-O1", "-O0", "-O1"]
+    monkeypatch.setenv("PENSTOCK_OPTIMISE", "-O2")
+    assert level(1000) == "-O2"
+    monkeypatch.setenv("PENSTOCK_OPTIMISE", "fast")
+    with pytest.raises(BuildError, match=r"^PENSTOCK_OPTIMISE is 'fast', not one of -O0, -O1, "):
+        level()
 
 
 def test_bare_loop(one):

@@ -147,6 +147,11 @@ def run_hardware(state: State, design: Design, how: How) -> Run:
     workload = outcome.workload
     assert workload is not None
     options: dict[str, Any] = {}
+    total = outcome.model.cycles if outcome.model is not None else None
+    if how.backend == "rtl":
+        from penstock.sim.native import level
+
+        options["optimise"] = level(total)
     if how.backend in ("rtl", "netlist"):
         with steps.step("Verilog"):
             design.verilog  # noqa: B018  made once, here
@@ -162,7 +167,6 @@ def run_hardware(state: State, design: Design, how: How) -> Run:
         with steps.step("building the simulation"):
             needed = workload.memory_bytes()
             machine = stack.enter_context(design.machine(how.backend, needed, **options))
-        total = outcome.model.cycles if outcome.model is not None else None
         with steps.step("simulating", total) as advance:
             return hardware(how.backend, workload, machine, progress=advance)
 

@@ -401,7 +401,8 @@ class Design(hooks.Shown, ABC):
         "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:
         `device=` one from `penstock.open`, without it the whole device in simulation); `memory`:
         timing of the ports, the design's own by default; `options`: of the run (`watchdog`,
-        `limit`, `progress`), of simulations (`waves`, `stall_percent`, `seed`) and the engine's own.
+        `limit`, `progress`), of simulations (`waves`, `stall_percent`, `seed`, `optimise`: g++'s
+        level) and the engine's own.
 
         Raises SourceError for a source that cannot be read or has another schema than the design,
         KernelError for a memory that the target's ports do not have, OptionError for an unknown
@@ -431,5 +432,5 @@ def _check_library(taker: str, options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in _LIBRARY:
             raise no_option(taker, name, _LIBRARY)
-        if value not in _LIBRARY[name]:
+        if value not in _LIBRARY[name] and (name, value) != ("optimise", None):
             raise not_one_of(name, value, map(str, filter(None, _LIBRARY[name])))

