@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = [
     "SHAPES",
     "Options",
     "Section",
+    "busy",
     "kernel",
     "machine",
     "main",
@@ -199,6 +200,21 @@ def machine() -> str:
     )
 
 
+def busy(seconds: float = 2.0) -> float:
+    """Return how many CPUs others keep busy just now, over some seconds (Linux; elsewhere 0)."""
+    place = Path("/proc/stat")
+    if not place.exists():
+        return 0.0
+
+    def used() -> float:
+        user, nice, system, _, _, irq, soft, steal = place.read_text().split()[1:9]
+        return sum(map(int, (user, nice, system, irq, soft, steal))) / os.sysconf("SC_CLK_TCK")
+
+    begin = used()
+    sleep(seconds)
+    return (used() - begin) / seconds
+
+
 # writing
 
 
@@ -223,6 +239,10 @@ def main(sections: Sequence[Section], doc: str | None) -> None:
     given = parser.parse_args()
     if given.quick and given.write:
         sys.exit("--quick numbers are not for the page")
+    if given.write and any(section.timed for section in sections) and (load := busy()) > 0.25:
+        sys.exit(
+            f"{load:.1f} CPUs are busy with something else: times beside it are not for the page"
+        )
     for section in sections:
         text = section.make(Options(given.quick))
         if given.write:

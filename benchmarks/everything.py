@@ -22,6 +22,7 @@ MODULES = (
     "postgres_read",
     "qr_refit",
     "fit_cpu",
+    "fit_ratios",
     "index",
     "pim_accuracy",
     "omap",

@@ -41,7 +41,7 @@ def test_runs_beside_scikit_learn() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("script", ["model_speed", "simulation"])
+@pytest.mark.parametrize("script", ["model_speed", "simulation", "fit_ratios"])
 def test_simulates(script: str) -> None:
     pytest.importorskip("cocotbext.axi")
     assert "| --- |" in run(f"{script}.py", "--quick")
