@@ -79,19 +79,19 @@ class FetchStage(Stage):
         head, sums = head_words(size, config), read_sums(size, config)
         of_c, of_factor = sum(sums_words(size, config)) - sums, factor_words(size, config)
         parts = {
-            "HEAD": (Route.HEAD, at.memo, head, self.empty),
+            "HEAD": (at.memo, head),
             "ANCHOR": (
-                Route.ANCHOR,
                 at.memo + (head + of_c + sums + of_factor) * bus,
                 anchor_words(size, config),
             ),
-            "FACTOR": (Route.FACTOR, at.memo + (head + of_c + sums) * bus, of_factor),
-            "CHANGES": (Route.CHANGES, at.changes, change_words(size, config)),
-            "SUMS": (Route.SUMS, at.memo + (head + of_c) * bus, sums, True),
+            "FACTOR": (at.memo + (head + of_c + sums) * bus, of_factor),
+            "CHANGES": (at.changes, change_words(size, config)),
+            "SUMS": (at.memo + (head + of_c) * bus, sums),
         }
+        last = "HEAD" if self.empty else "SUMS"
         self.body = {
-            name: Request(route, job, *rest)
-            for name, (route, *rest) in parts.items()
+            name: Request(Route[name], job, address, beats, name == last)
+            for name, (address, beats) in parts.items()
             if name != "CHANGES" or size.records
         }
         self.rows = deque(self._pass(job, Route.BITS, Route.ROWS))
