@@ -11,6 +11,7 @@ import os
 import re
 import select
 import subprocess
+from typing import Any
 
 #: columns of the out table by method, behind those that rows are grouped by; names and types are MADlib's
 RESULTS = {
@@ -52,7 +53,7 @@ class Worker:
     def __init__(self, plpy, command):
         self.plpy, self.held = plpy, b""
         try:
-            self.process = subprocess.Popen(
+            self.process: Any = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"}, start_new_session=True,
             )  # fmt: skip

@@ -108,7 +108,8 @@ def _answer(head: Mapping[str, Any], groups: Mapping[tuple[str, ...], Rows]) -> 
     method: Callable[..., tuple[list[dict[str, Any]], dict[str, Any]]] = getattr(
         models, head["method"]
     )
-    rows, summary = [], {}
+    rows: list[dict[str, Any]] = []
+    summary: dict[str, Any] = {}
     for key in sorted(groups, key=lambda k: [(v is None, v or "") for v in k]):
         group = groups[key]
         if not group.x:
