@@ -1,17 +1,18 @@
 """The back: merges opened pages with the items that wait, and answers."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.back import BackSchedule
-from ...models.omap.config import BLOCK, KEY_BYTES
 from ...models.omap.errors import MapError
-from ..memory import AXI4, BurstWriter
+from ..memory import AXI4
 from ..memory.axi import shared_by
 from ..stream.queue import Queue
-from .deadlines import Deadline
-from .frames import Frames, frame_address
+from .completion import Completion
+from .frames import Frames
+from .item_merge import ItemMerge
+from .item_reader import ItemReader, part_bits
 from .layout import merge_layout, operation_layout
 
 __all__ = ["Back"]
@@ -101,36 +102,24 @@ class Back(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        self.schedule = BackSchedule.of(config)
-        self.stage = data.StructLayout(
-            {
-                "op": merge_layout(config),
-                "ticket": self.tickets,
-                "number": (self.schedule.items - 1).bit_length(),
-            }
-        )
-        m.submodules.frames = self.frames = Frames(config)
-        m.submodules.queue = self.queue = Queue(merge_layout(config), config.window)
+        m.submodules.frames = self.frames = frames = Frames(config)
+        m.submodules.queue = self.queue = queue = Queue(merge_layout(config), config.window)
+        m.submodules.reader = self.reader = reader = ItemReader(config, self.tickets)
+        m.submodules.merge = self.merge = ItemMerge(config, self.tickets)
+        m.submodules.completion = self.completion = last = Completion(config, self.tickets)
         self._accept(m)
-        self._address(m)
         self._read(m)
+        self._keep(m)
         self._merge(m)
-        self._answer(m)
-        self._write(m)
+        self._complete(m)
+        shared_by(m, self.bus0, frames.bus0, last.bus)
+        shared_by(m, self.bus1, frames.bus1)
         m.d.comb += [
-            self.frames.base.eq(self.base),
-            self.bus_error.eq(self.frames.bus_error | self.writer.error),
-            self.idle.eq(
-                ~self.queue.o.valid
-                & ~self.addressing
-                & ~self.reading
-                & ~self.merging_now
-                & ~self.answering
-                & self.frames.idle
-                & self.stored.idle
-            ),
+            frames.base.eq(self.base),
+            self.bus_error.eq(frames.bus_error | last.bus_error),
+            self.idle.eq(~queue.o.valid & reader.idle & frames.idle & last.idle),
         ]
-        with m.If(self.frames.late | self.stored.late):
+        with m.If(frames.late | last.late):
             m.d.comb += [self.error.eq(1), self.code.eq(MapError.DEADLINE.value)]
         return m
 
@@ -138,11 +127,6 @@ class Back(wiring.Component):
         """Operations to the fetch, and to the merge."""
         op, config = self.i.p, self.config
         fetch, merge = self.frames.i, self.queue.i
-        frames0, frames1 = (
-            [Mux(side.waiting > k, side.frames[k], 0) for k in range(config.slots)]
-            for side in (op.side0, op.side1)
-        )
-        owns = (op.own & ~op.side0.host, op.own & op.side0.host)
         m.d.comb += [
             self.i.ready.eq(fetch.ready & merge.ready),
             fetch.valid.eq(self.i.valid & merge.ready),
@@ -152,265 +136,93 @@ class Back(wiring.Component):
         ]
         for name in ("key", "status", "put", "hit", "keep", "frame"):
             m.d.comb += getattr(merge.p, name).eq(getattr(op, name))
-        for k, (side, frames) in enumerate(((op.side0, frames0), (op.side1, frames1))):
-            frames[0] = Mux(owns[k], op.own_frame, frames[0])
-            fetched = (fetch.p.frames0, fetch.p.frames1)[k]
-            m.d.comb += [fetched[n].eq(frame) for n, frame in enumerate(frames)]
-            m.d.comb += merge.p.sides[k].own.eq(owns[k])
+        fetched = (fetch.p.frames0, fetch.p.frames1)
+        for k, side in enumerate((op.side0, op.side1)):
+            own = op.own & (op.side0.host if k else ~op.side0.host)
+            frames = [Mux(side.waiting > n, side.frames[n], 0) for n in range(config.slots)]
+            frames[0] = Mux(own, op.own_frame, frames[0])
+            m.d.comb += [fetched[k][n].eq(frame) for n, frame in enumerate(frames)]
+            m.d.comb += merge.p.sides[k].own.eq(own)
             for name in ("host", "page", "counter", "items", "waiting"):
                 m.d.comb += getattr(merge.p.sides[k], name).eq(getattr(side, name))
-        fetched = Signal(range(config.window + 1))  # operations whose frames are there
-        self.fetched = fetched != 0
-        m.d.sync += fetched.eq(fetched + self.frames.due - self.begun)
 
-    def _address(self, m):
-        """Both sides pass their places, first items of the page, then frames."""
-        config, queue = self.config, self.queue
-        parts, lanes = config.slot_rows, config.bus_bytes // BLOCK // config.merge_blocks
-        last = self.schedule.merge - 1
-        self.addressing = Signal()
-        at, part = Signal(range(last + 1)), Signal(range(max(parts, 2)))
-        place = Signal(range(self.schedule.merge + 1))
-        self.addressed = Signal(self.stage)
-        number = Signal(range(self.schedule.items))
-        first, final = Signal(), Signal()
+    def _read(self, m):
+        """The next operation begins when its frames are there; its rows come from pages and frames."""
+        reader, frames, queue = self.reader, self.frames, self.queue
+        wiring.connect(m, queue.o, reader.i)
+        fetched = Signal(range(self.config.window + 1))  # operations whose frames are there
+        m.d.sync += fetched.eq(fetched + frames.due - self.begun)
         m.d.comb += [
             self.host0.eq(queue.o.p.sides[0].host),
             self.host1.eq(queue.o.p.sides[1].host),
-            first.eq(self.addressing & (at == 0)),
-            final.eq(self.addressing & (at == last)),
-            self.begun.eq(queue.o.valid & self.fetched & self.go & (~self.addressing | final)),
-            queue.o.ready.eq(self.begun),
-            self.row.eq(at),
-            self.message.eq(part),
-            self.passed.eq(final),
+            reader.go.eq((fetched != 0) & self.go),
+            reader.ticket.eq(self.ticket),
+            reader.request.eq(self.request),
+            frames.operation.eq(reader.operation),
         ]
-        with m.If(self.begun):
-            m.d.sync += [
-                self.addressing.eq(1),
-                at.eq(0),
-                part.eq(0),
-                place.eq(0),
-                self.addressed.op.eq(queue.o.payload),
-                self.addressed.ticket.eq(self.ticket),
-                self.addressed.number.eq(number),
-                number.eq(number + 1),
-            ]
-        with m.Else():
-            m.d.sync += [
-                self.addressing.eq(self.addressing & ~final),
-                at.eq(at + 1),
-                part.eq(Mux(part == parts - 1, 0, part + 1)),
-                place.eq(place + (part == parts - 1)),
-            ]
-        m.d.comb += self.frames.operation.eq(self.addressed.number)
-        # of the cycle in which the data come
-        self.reading, self.first, self.last = Signal(), Signal(), Signal()
-        self.read_part, self.fresh = Signal.like(part), Signal()
-        m.d.sync += [
-            self.reading.eq(self.addressing),
-            self.first.eq(first),
-            self.last.eq(final),
-            self.read_part.eq(part),
-            self.fresh.eq(place == 0),
-        ]
-        self.paged, self.there, self.own, self.lane = [], [], [], []
+        for name in ("begun", "row", "message", "passed"):
+            m.d.comb += getattr(self, name).eq(getattr(reader, name))
         for k in range(2):
-            side = self.addressed.op.sides[k]
-            word, index = self.frames.word[k], self.frames.index[k]
-            lane = Signal(range(max(lanes, 2)), name=f"at_lane{k}")
-            paged, there, own = (Signal(name=f"{n}{k}") for n in ("paged", "there", "own"))
-            read_lane = Signal.like(lane, name=f"lane{k}")
-            page = side.host & (place < side.items)
-            with m.If(self.begun):
-                m.d.sync += [word.eq(0), index.eq(0), lane.eq(0)]
-            with m.Elif(~page):
-                whole = part == parts - 1
-                m.d.sync += lane.eq(Mux(whole | (lane == lanes - 1), 0, lane + 1))
-                with m.If(whole | (lane == lanes - 1)):
-                    m.d.sync += word.eq(word + 1)
-                with m.If(whole):
-                    m.d.sync += index.eq(index + 1)
-            taken = side.items + side.waiting
-            m.d.sync += [
-                paged.eq(page),
-                there.eq(Mux(side.host, place < taken, side.own & (place == 0))),
-                own.eq(side.own),
-                read_lane.eq(lane),
-            ]
-            self.paged.append(paged)
-            self.there.append(there)
-            self.own.append(own)
-            self.lane.append(read_lane)
-
-    def _read(self, m):
-        """Data into registers; an item that may not be in HBM yet is read where it is kept."""
-        config = self.config
-        parts, size = config.slot_rows, 128 * config.merge_blocks
-        lanes = 8 * config.bus_bytes // size
-        width = (max(parts, 2) - 1).bit_length()
-        m.submodules.items = items = memory.Memory(
-            shape=size, depth=self.schedule.items << width, init=[]
-        )
-        self.keeps = items.write_port()
-        self.kept = items.read_port()
-        self.merging_now, self.merged = Signal(), Signal(self.stage)
-        self.begins, self.ends = Signal(), Signal()
-        self.part, self.stores, self.new = Signal(width), Signal(), Signal(size)
-        text = self.request
-        end = 8 * (KEY_BYTES + config.value_bytes) % size
-        if end:  # what lies behind the value is no part of the item
-            text = Cat(text[:end], Mux(self.read_part == parts - 1, 0, text[end:]))
-        m.d.sync += [
-            self.merging_now.eq(self.reading),
-            self.begins.eq(self.first),
-            self.ends.eq(self.last),
-            self.part.eq(self.read_part),
-            self.stores.eq(self.fresh & self.reading),
-            self.new.eq(text),
-        ]
-        with m.If(self.first):
-            m.d.sync += self.merged.eq(self.addressed)
-        m.d.comb += self.merging.eq(self.merged.ticket)
-        self.item, self.is_there, self.is_own = [], [], []
-        for k in range(2):
-            item, plain = Signal(size, name=f"item{k}"), Signal(size, name=f"plain{k}")
-            late, there, own = (Signal(name=f"{n}{k}") for n in ("late", "is_there", "is_own"))
-            read = items.read_port(transparent_for=(self.keeps,))
-            found = self.frames.found[k]
-            rows = Array(self.frames.data[k].word_select(n, size) for n in range(lanes))
             m.d.comb += [
-                read.addr.eq(Cat(self.read_part, found.item)),
-                item.eq(Mux(late, read.data, plain)),
+                reader.page[k].eq(self.page[k]),
+                frames.word[k].eq(reader.word[k]),
+                frames.index[k].eq(reader.index[k]),
+                reader.data[k].eq(frames.data[k]),
+                reader.found[k].eq(frames.found[k]),
             ]
-            m.d.sync += [
-                plain.eq(Mux(self.paged[k], self.page[k], rows[self.lane[k]])),
-                late.eq(found.late & ~self.paged[k]),
-                there.eq(self.there[k] & self.reading),
-                own.eq(self.own[k]),
+
+    def _keep(self, m):
+        """RAM for items that get a frame, and for the values of answers."""
+        merge, last, row = self.merge, self.completion, self.reader.o
+        size, number, bits = len(merge.kept), row.stage.number, part_bits(self.config)
+        m.submodules.items = items = memory.Memory(
+            shape=size, depth=BackSchedule.of(self.config).items << bits, init=[]
+        )
+        keeps, kept = items.write_port(), items.read_port()
+        # the value of the answer before this one is still read
+        m.submodules.values = values = memory.Memory(shape=size, depth=2 << bits, init=[])
+        write, value = values.write_port(), values.read_port(domain="comb")
+        m.d.comb += [
+            keeps.addr.eq(Cat(row.part, number)),
+            keeps.data.eq(merge.kept),
+            keeps.en.eq(merge.keeps),
+            write.addr.eq(Cat(row.part, number[0])),
+            write.data.eq(merge.found),
+            write.en.eq(merge.finds),
+            value.addr.eq(Cat(last.value_row, last.stage.number[0])),
+            last.value.eq(value.data),
+            kept.addr.eq(Cat(last.kept_row, last.stage.number)),
+            last.kept.eq(kept.data),
+        ]
+        for k in range(2):
+            read = items.read_port(transparent_for=(keeps,))
+            m.d.comb += [
+                read.addr.eq(self.reader.kept_address[k]),
+                self.reader.kept[k].eq(read.data),
             ]
-            self.item.append(item)
-            self.is_there.append(there)
-            self.is_own.append(own)
 
     def _merge(self, m):
-        """Items that stay go to their page; the one that is asked for is kept, or the new one."""
-        op = self.merged.op
-        width = len(self.part)
-        takes = []
-        for k in range(2):
-            there, item = self.is_there[k], self.item[k]
-            asked, held = Signal(name=f"asked{k}"), Signal(name=f"held{k}")
-            used, put = Signal.like(self.used[k], name=f"count{k}"), self.put[k]
-            match = op.hit & (self.is_own[k] | (item[: 8 * KEY_BYTES] == op.key))
-            before = Mux(self.begins, 0, used)
+        """Rows of the merged pages."""
+        merge = self.merge
+        m.d.comb += [merge.i.eq(self.reader.o), self.merging.eq(merge.i.stage.ticket)]
+        for name in ("put", "put_row", "put_data", "used"):
+            for into, out in zip(getattr(self, name), getattr(merge, name), strict=True):
+                m.d.comb += into.eq(out)
+
+    def _complete(self, m):
+        """The answer, and which pages are whole."""
+        last = self.completion
+        m.d.comb += [
+            last.ends.eq(self.reader.o.ends),
+            last.i.eq(self.reader.o.stage),
+            last.base.eq(self.base),
+            self.closing.eq(last.stage.ticket),
+        ]
+        for name in ("sealed", "answer", "answer_block", "answer_data", "answered"):
+            m.d.comb += getattr(self, name).eq(getattr(last, name))
+        for k, side in enumerate(last.stage.op.sides):
             m.d.comb += [
-                asked.eq(Mux(self.part == 0, match, held)),  # of all rows of an item
-                put.eq(there & ~asked),
-                self.put_row[k].eq(before),
-                self.put_data[k].eq(item),
-                self.used[k].eq(used),
+                self.hosts[k].eq(side.host),
+                self.pages[k].eq(side.page),
+                self.counters[k].eq(side.counter),
             ]
-            m.d.sync += [held.eq(asked), used.eq(before + put)]
-            takes.append(there & asked)
-        found, item = takes[0] | takes[1], Mux(takes[1], self.item[1], self.item[0])
-        # the value of the answer before this one is still read
-        size = 128 * self.config.merge_blocks
-        m.submodules.values = values = memory.Memory(shape=size, depth=2 << width, init=[])
-        write, self.value = values.write_port(), values.read_port(domain="comb")
-        m.d.comb += [
-            write.addr.eq(Cat(self.part, self.merged.number[0])),
-            write.data.eq(item),
-            write.en.eq(found),
-            self.keeps.addr.eq(Cat(self.part, self.merged.number)),
-            self.keeps.data.eq(Mux(op.put, self.new, item)),
-            self.keeps.en.eq(Mux(op.put, self.stores, found)),
-        ]
-
-    def _answer(self, m):
-        """The response: key, value, status."""
-        config, blocks = self.config, self.config.message_blocks
-        self.answering, self.at = Signal(), Signal(range(blocks))
-        self.closed = closed = Signal(self.stage)
-        last = self.at == blocks - 1
-        with m.If(self.ends):
-            m.d.sync += [self.answering.eq(1), self.at.eq(0), closed.eq(self.merged)]
-        with m.Elif(self.answering):
-            m.d.sync += [self.at.eq(self.at + 1), self.answering.eq(~last)]
-        op = closed.op
-        m.d.comb += [
-            self.closing.eq(closed.ticket),
-            self.sealed.eq(self.answering & (self.at == 0)),
-        ]
-        for k in range(2):
-            m.d.comb += [
-                self.hosts[k].eq(op.sides[k].host),
-                self.pages[k].eq(op.sides[k].page),
-                self.counters[k].eq(op.sides[k].counter),
-            ]
-        # the status lies in the last 8 bytes that are used of the last block
-        row, lane = self._row(self.at)
-        value = Mux(op.hit, self.value.data.word_select(lane, 128), 0)
-        text = Mux(self.at == 0, Cat(op.key, value[64:]), value)
-        code = Cat(op.status, Const(0, 62))
-        if (KEY_BYTES + config.value_bytes) % BLOCK:
-            closing = Cat(text[:64], code)
-        else:
-            closing = Cat(code, Const(0, 64))
-        m.d.comb += [
-            self.value.addr.eq(Cat(row, closed.number[0])),
-            self.answer.eq(self.answering),
-            self.answer_block.eq(self.at),
-            self.answer_data.eq(Mux(last, closing, text)),
-            self.answered.eq(self.answering & last),
-        ]
-
-    def _row(self, block):
-        """The row of a block of an item, and its lane there."""
-        bits = (self.config.merge_blocks - 1).bit_length()
-        width = len(self.part)
-        return (block >> bits)[:width] | Const(0, width), block[:bits]
-
-    def _write(self, m):
-        """The item into its new frame, if it is kept."""
-        config, schedule, op = self.config, self.schedule, self.closed.op
-        parts, lanes = config.slot_blocks, config.bus_bytes // BLOCK
-        depth = schedule.stored // schedule.merge + 2
-        m.submodules.writer = self.writer = writer = BurstWriter(bus_bytes=config.bus_bytes)
-        m.submodules.writes = writes = Queue(writer.i.p.shape(), depth)
-        m.submodules.words = words = Queue(8 * config.bus_bytes, depth * config.frame_beats)
-        m.submodules.stored = self.stored = stored = Deadline(schedule.stored, depth)
-        wiring.connect(m, writes.o, writer.i)
-        wiring.connect(m, words.o, writer.i_data)
-        shared_by(m, self.bus0, self.frames.bus0, writer.bus)
-        shared_by(m, self.bus1, self.frames.bus1)
-        row, of_row = self._row(self.at)
-        source = Signal(max(len(of_row), 1))
-        block = Signal(range(max(parts, 2)))  # whose data are there
-        there = Signal()
-        lane = Signal(range(max(lanes, 2)))  # of the bus word
-        held, word = Signal(128 * max(lanes - 1, 1)), Signal(8 * config.bus_bytes)
-        full = (lane == lanes - 1) | (block == parts - 1)
-        m.d.comb += [
-            self.kept.addr.eq(Cat(row, self.closed.number)),
-            writes.i.valid.eq(self.sealed & op.keep),
-            writes.i.p.address.eq(frame_address(config, self.base, op.frame)),
-            writes.i.p.beats.eq(config.frame_beats),
-            words.i.payload.eq(word),
-            words.i.valid.eq(there & full),
-            stored.begun.eq(self.sealed),
-            # an operation that keeps nothing has its time too
-            stored.met.eq((self.sealed & ~op.keep) + writer.bus.bvalid),
-        ]
-        m.d.sync += [
-            there.eq(self.answering & op.keep & (self.at < parts)),
-            block.eq(self.at),
-            source.eq(of_row),
-        ]
-        kept = self.kept.data.word_select(source[: len(of_row)], 128)
-        with m.Switch(lane):
-            for k in range(lanes):
-                with m.Case(k):
-                    m.d.comb += word.eq(Cat(held[: 128 * k], kept))
-        with m.If(there):
-            m.d.sync += [held.eq(word), lane.eq(Mux(full, 0, lane + 1))]

@@ -327,9 +327,9 @@ PROOFS = [
                 "Mux(self.i.p.found, self.i.p.bins[0], Cat(self.i.p.bins[0], self.i.p.bins[1])))",
             ),
             Defect(  # a key that has an item is answered a cycle early
-                "hdl.omap.back",
-                "self.answered.eq(self.answering & last)",
-                "self.answered.eq(self.answering & Mux(op.hit, self.answer_block == 0, last))",
+                "hdl.omap.completion",
+                "self.answered.eq(self.answer & last)",
+                "self.answered.eq(self.answer & Mux(self.stage.op.hit, self.answer_block == 0, last))",
             ),
             Defect(  # a page is written back only if it has items
                 "hdl.omap.closing",
