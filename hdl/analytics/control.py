@@ -32,7 +32,8 @@ class Loops:
     """
 
     def __init__(self, m: Module, op: Op, plan: AnalyticsPlan, go: Value, name: str):
-        self.m, self.op, self.plan, self.name = m, op, plan, name
+        self.m, self.op = m, op
+        self.plan, self.name = plan, name
         busy = Signal(name=f"{name}_busy")
         self.active = Signal(name=f"{name}_active")
         self.done = Signal(name=f"{name}_done")

@@ -185,7 +185,8 @@ class Core(wiring.Component):
 
     def _steer(self, control: Control, reduction: Reduction, n: int) -> None:
         """Add operation n to those that send beats into `reduction`."""
-        op, loops, delay, lanes = self.plan.ops[n], self.loops[n], self.delay, self.plan.lanes
+        op, loops = self.plan.ops[n], self.loops[n]
+        delay, lanes = self.delay, self.plan.lanes
         cycles = self._leave(op)
         active, complete = delay(loops.active, cycles), delay(loops.complete, cycles)
         full = Const((1 << lanes) - 1, lanes)
@@ -303,7 +304,8 @@ class Core(wiring.Component):
         self, number: int, lanes: int, users: list[int], threads: list[dict[str, Signal]]
     ) -> None:
         """Build one merge tree over the threads with its accumulator, shared by the operations `users`."""
-        m, plan, delay, width = self.m, self.plan, self.delay, self.width
+        m, plan = self.m, self.plan
+        delay, width = self.delay, self.width
         merge = plan.ops[users[0]].merge
         assert merge is not None
         fn = REDUCE_FN[merge]

@@ -103,7 +103,8 @@ class Datapath:
         control: Control,
         source: Callable[[int, int], Value],
     ):
-        self.m, self.library, self.plan, self.control = m, library, plan, control
+        self.m, self.library = m, library
+        self.plan, self.control = plan, control
         self.width = plan.format.width
         self.outputs: dict[int, list[Value]] = {}
         self.taps: dict[Reduction, list[list[Value]]] = {}

@@ -73,7 +73,8 @@ class AnalyticsEngine(wiring.Component):
         return m
 
     def _port(self, q: int) -> None:
-        m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
+        m, plan, core = self.m, self.plan, self.core
+        conductor, boot = self.conductor, self.boot
         bus = getattr(self, f"m{q}")
         channels = AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=False)
         answers = {
@@ -128,7 +129,8 @@ class AnalyticsEngine(wiring.Component):
             m.d.comb += getattr(core, f"{name}{q}").eq(ends[name])
 
     def _train(self) -> None:
-        m, plan, core, conductor, boot = self.m, self.plan, self.core, self.conductor, self.boot
+        m, plan, core = self.m, self.plan, self.core
+        conductor, boot = self.conductor, self.boot
         begun = Signal()
         m.d.sync += begun.eq(boot.done)
         per_port = plan.threads_per_port
@@ -224,29 +226,17 @@ class AnalyticsEngine(wiring.Component):
         through = Cat(
             error.valid | port["ended"] for error, port in zip(self.errors, self.ports, strict=True)
         ).all()
-        worst = self.errors[0]
-        found, block, code, line = worst.valid, worst.block, worst.code, worst.line
-        item = worst.item
+        first = self.errors[0]
+        found, names = first.valid, ("code", "block", "line", "item")
+        worst = {name: getattr(first, name) for name in names}
         for error in self.errors[1:]:
             better = Signal()
-            m.d.comb += better.eq(error.valid & (~found | (error.block < block)))
-            block, code, line, item = (
-                Mux(better, a, b)
-                for a, b in zip(
-                    (error.block, error.code, error.line, error.item),
-                    (block, code, line, item),
-                    strict=True,
-                )
-            )
+            m.d.comb += better.eq(error.valid & (~found | (error.block < worst["block"])))
+            worst = {name: Mux(better, getattr(error, name), worst[name]) for name in names}
             found = found | error.valid
         with m.If(self.failing & through):
-            m.d.comb += [
-                self.error.eq(1),
-                self.report.code.eq(code),
-                self.report.block.eq(block),
-                self.report.line.eq(line),
-                self.report.item.eq(item),
-            ]
+            m.d.comb += self.error.eq(1)
+            m.d.comb += [getattr(self.report, name).eq(worst[name]) for name in names]
         for bad, reason in (
             (Cat(port["bus_error"] for port in self.ports).any(), ErrorCode.BUS_READ),
             (self.writer.error, ErrorCode.BUS_WRITE),

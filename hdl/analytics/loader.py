@@ -74,13 +74,8 @@ class Loader(wiring.Component):
         counts = Array(index(per_port + 1, name=f"count{n}") for n in range(slots))
         turn = lambda pointer: Mux(pointer == slots - 1, 0, pointer + 1)
 
-        taken, tuple_done, group_done, complete, sit_out = (
-            Signal(),
-            Signal(),
-            Signal(),
-            Signal(),
-            Signal(),
-        )
+        taken, tuple_done, group_done = Signal(), Signal(), Signal()
+        complete, sit_out = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(~self.ended & ((held != slots) | self.discard)),
             taken.eq(self.i.valid & self.i.ready & ~self.discard),

@@ -168,19 +168,7 @@ class PgConverter(wiring.Component):
             "nan": Const(0, 1),
         }
         if self._floats:
-            x = self._float(format.bias)
-            fraction = Cat(Const(0, max(f + 2 - len(x.fraction), 0)), x.fraction)
-            real = {
-                "sign": x.sign,
-                "exponent": pipe.wire(x.exponent, _EXPONENT, name="exponent"),
-                "significand": Cat(fraction[-f:], Const(1, 1)),
-                "guard": fraction[-f - 1],
-                "sticky": fraction[: -f - 1].any(),
-                "zero": x.zero,
-                "inf": x.inf,
-                "nan": x.nan,
-            }
-            is_bool = self._is("bool")
+            real, is_bool = self._real(pipe, format), self._is("bool")
             parts = (
                 {name: Mux(is_bool, parts[name], real[name]) for name in parts}
                 if "bool" in self.pgtypes
@@ -190,45 +178,61 @@ class PgConverter(wiring.Component):
             name: pipe.wire(value, _EXPONENT if name == "exponent" else None, name=name)
             for name, value in parts.items()
         }
-        if not self._integers:
-            s = pipe.rank(**parts)
-        else:
-            integer = self._integer()
-            negative = integer[-1]
-            is_integer = Const(0, 1)
-            for name in self._integers:
-                is_integer = is_integer | self._is(name)
-            magnitude = ((integer ^ negative.replicate(len(integer))) + negative)[: len(integer)]
-            s = pipe.rank(**parts, magnitude=magnitude, negative=negative, integer=is_integer)
-            zeros, some = leading_zeros(s.magnitude)
-            s = pipe.rank(**vars(s), zeros=zeros, some=some)
-            normal = Cat(Const(0, f + 3), s.magnitude << s.zeros)[: f + 3 + len(s.magnitude)]
-            count = {
-                "sign": s.negative,
-                "exponent": pipe.wire(
-                    format.bias + len(s.magnitude) - 1 - s.zeros, _EXPONENT, name="integer_exponent"
-                ),
-                "significand": normal[-f - 1 :],
-                "guard": normal[-f - 2],
-                "sticky": normal[: -f - 2].any(),
-                "zero": ~s.some,
-                "inf": Const(0, 1),
-                "nan": Const(0, 1),
-            }
-            s = pipe.rank(
-                **{
-                    name: pipe.wire(
-                        Mux(s.integer, count[name], getattr(s, name)),
-                        _EXPONENT if name == "exponent" else None,
-                    )
-                    for name in count
-                }
-            )
+        s = self._or_integer(pipe, format, parts) if self._integers else pipe.rank(**parts)
         code = round_pack(
             format, s.sign, s.exponent, s.significand, s.guard, s.sticky, s.zero, s.inf, s.nan
         )
         packed = pipe.rank(o=code, special=s.inf | s.nan)
         return packed.o, packed.o[f:-1].all() & ~packed.special, packed.special
+
+    def _real(self, pipe: Pipeline, format: Float) -> dict[str, Value]:
+        """The input as a floating-point number: what `round_pack` takes."""
+        f, x = format.fraction_bits, self._float(format.bias)
+        fraction = Cat(Const(0, max(f + 2 - len(x.fraction), 0)), x.fraction)
+        return {
+            "sign": x.sign,
+            "exponent": pipe.wire(x.exponent, _EXPONENT, name="exponent"),
+            "significand": Cat(fraction[-f:], Const(1, 1)),
+            "guard": fraction[-f - 1],
+            "sticky": fraction[: -f - 1].any(),
+            "zero": x.zero,
+            "inf": x.inf,
+            "nan": x.nan,
+        }
+
+    def _or_integer(
+        self, pipe: Pipeline, format: Float, parts: dict[str, Value]
+    ) -> SimpleNamespace:
+        """What `round_pack` takes, of the input as an integer where it is one. Three ranks."""
+        f, integer, is_integer = format.fraction_bits, self._integer(), Const(0, 1)
+        negative = integer[-1]
+        for name in self._integers:
+            is_integer = is_integer | self._is(name)
+        magnitude = ((integer ^ negative.replicate(len(integer))) + negative)[: len(integer)]
+        s = pipe.rank(**parts, magnitude=magnitude, negative=negative, integer=is_integer)
+        zeros, some = leading_zeros(s.magnitude)
+        s = pipe.rank(**vars(s), zeros=zeros, some=some)
+        normal = Cat(Const(0, f + 3), s.magnitude << s.zeros)[: f + 3 + len(s.magnitude)]
+        exponent = format.bias + len(s.magnitude) - 1 - s.zeros
+        count = {
+            "sign": s.negative,
+            "exponent": pipe.wire(exponent, _EXPONENT, name="integer_exponent"),
+            "significand": normal[-f - 1 :],
+            "guard": normal[-f - 2],
+            "sticky": normal[: -f - 2].any(),
+            "zero": ~s.some,
+            "inf": Const(0, 1),
+            "nan": Const(0, 1),
+        }
+        return pipe.rank(
+            **{
+                name: pipe.wire(
+                    Mux(s.integer, count[name], getattr(s, name)),
+                    _EXPONENT if name == "exponent" else None,
+                )
+                for name in count
+            }
+        )
 
     def _to_fixed(self, pipe: Pipeline, format: Fixed) -> tuple[Value, Value, Value]:
         w, f = format.width, format.fraction_bits
@@ -284,8 +288,8 @@ class PgConverter(wiring.Component):
         )
         return s.o, s.over, s.nan
 
-    def _magnitude(self) -> tuple[Value, Value, Value, Value]:
-        """The input as sign, magnitude and exponent, magnitude · 2**exponent; and whether it is no finite number."""
+    def _magnitude(self, pipe: Pipeline) -> SimpleNamespace:
+        """The input as `sign`, `magnitude` and `exponent`, magnitude · 2**exponent; `special`: it is no finite number. In the next stage."""
         sign: Value = Const(0, 1)
         magnitude: Value = Mux(self.i[:8].any(), Const(1, 64), 0)[:64]
         if self._integers:
@@ -307,17 +311,16 @@ class PgConverter(wiring.Component):
             magnitude = Mux(here, significand, magnitude)
             exponent = Mux(here, Mux(normal, field + (least - 1), least), exponent)
             special = Mux(here, field.all(), special)
-        return sign[0], magnitude[:64], exponent.as_signed(), special[0]
+        return pipe.rank(
+            sign=sign[0],
+            magnitude=magnitude[:64],
+            exponent=pipe.wire(exponent.as_signed(), _EXPONENT, name="exponent"),
+            special=special[0],
+        )
 
     def _to_limbs(self, pipe: Pipeline, format: Limbs) -> tuple[Value, Value, Value]:
         w, room = format.width, 11  # the highest bit of 53 in the highest of 64
-        sign, magnitude, exponent, special = self._magnitude()
-        s = pipe.rank(
-            sign=sign,
-            magnitude=magnitude,
-            exponent=pipe.wire(exponent, _EXPONENT, name="exponent"),
-            special=special,
-        )
+        s = self._magnitude(pipe)
         distance = pipe.wire(room + self.shift - s.exponent, signed(14), name="distance")
         far = distance < 0
         s = pipe.rank(

@@ -7,6 +7,7 @@ many register ranks it adds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Mux, Value, signed
 
@@ -75,23 +76,17 @@ def _any(values: list[Value]) -> Value:
     return Cat(*values).any()
 
 
-def renormalise(
+def _aligned(
     pipe: Pipeline,
-    format: SharedMicroexponents,
+    low: int,
     magnitude: list[Value],
-    sign: list[Value],
+    sign: Value,
     exponent: Value,
-    random: list[Value] | None,
     stochastic: Value,
-) -> tuple[Value, Value]:
-    """Return the code of a group of integers, and whether it saturates. Two ranks.
-
-    `exponent`: signed, the biased exponent of a group whose leading one is bit 0; `random`: 8 bits for each
-    number, as they are one rank later, used where `stochastic`.
-    """
-    bits, width = format.magnitude_bits, len(magnitude[0])
-    low = bits + 1 + RANDOM_BITS
-    joined: Value = magnitude[0]
+) -> SimpleNamespace:
+    """A group's numbers x0, x1, … with its leading one in bit `low` - 1, whether there is `some`, and its
+    exponent. One rank."""
+    width, joined = len(magnitude[0]), magnitude[0]
     for other in magnitude[1:]:
         joined = joined | other
     joined = pipe.wire(joined, name="joined")
@@ -106,21 +101,20 @@ def renormalise(
         values = [pipe.wire(Mux(none, v << step, v)[:width], name="m") for v in values]
     cut = [v[width - low :] if width >= low else Cat(Const(0, low - width), v) for v in values]
     lead = (width - 1) - Cat(*zeros)
-    s = pipe.rank(
+    return pipe.rank(
         **{f"x{lane}": x for lane, x in enumerate(cut)},
-        sign=Cat(*sign),
+        sign=sign,
         some=joined.any(),
         exponent=(exponent + lead),
         stochastic=stochastic,
     )
-    x = [getattr(s, f"x{lane}") for lane in range(GROUP)]
-    top, ones = low - 1, (1 << bits) - 1
 
-    half = Const(1 << (RANDOM_BITS - 1), RANDOM_BITS)
-    add = [
-        half if random is None else pipe.wire(Mux(s.stochastic, random[lane], half), name="add")
-        for lane in range(GROUP)
-    ]
+
+def _carries(
+    pipe: Pipeline, bits: int, x: list[Value], add: list[Value], stochastic: Value
+) -> tuple[list[Value], list[Value]]:
+    """Whether each number rounds up beyond its bits: at the group's exponent, and at the one below."""
+    top, ones = bits + RANDOM_BITS, (1 << bits) - 1
 
     def full(value: Value, level: int) -> tuple[Value, Value]:
         """Whether a magnitude is all ones, and the bits below that count."""
@@ -132,7 +126,34 @@ def renormalise(
         ones0, rest = full(value, 0)
         over0.append(pipe.wire(ones0 & (rest + add[lane])[RANDOM_BITS], name="over0"))
         ones1, rest = full(value, 1)
-        over1.append(pipe.wire(ones1 & Mux(s.stochastic, rest.any(), rest[-1]), name="over1"))
+        over1.append(pipe.wire(ones1 & Mux(stochastic, rest.any(), rest[-1]), name="over1"))
+    return over0, over1
+
+
+def renormalise(
+    pipe: Pipeline,
+    format: SharedMicroexponents,
+    magnitude: list[Value],
+    sign: list[Value],
+    exponent: Value,
+    random: list[Value] | None,
+    stochastic: Value,
+) -> tuple[Value, Value]:
+    """Return the code of a group of integers, and whether it saturates. Two ranks.
+
+    `exponent`: signed, the biased exponent of a group whose leading one is bit 0; `random`: 8 bits for each
+    number, as they are one rank later, used where `stochastic`.
+    """
+    bits = format.magnitude_bits
+    low = bits + 1 + RANDOM_BITS
+    s = _aligned(pipe, low, magnitude, Cat(*sign), exponent, stochastic)
+    x = [getattr(s, f"x{lane}") for lane in range(GROUP)]
+    top, half = low - 1, Const(1 << (RANDOM_BITS - 1), RANDOM_BITS)
+    add = [
+        half if random is None else pipe.wire(Mux(s.stochastic, random[lane], half), name="add")
+        for lane in range(GROUP)
+    ]
+    over0, over1 = _carries(pipe, bits, x, add, s.stochastic)
     bump = pipe.wire(_any(over0), name="bump")
     biased = pipe.wire(s.exponent + bump, signed(len(s.exponent) + 1), name="biased")
     gone = pipe.wire(~s.some | (biased < 0), name="gone")

@@ -118,12 +118,7 @@ class Deframer(wiring.Component):
         with m.Elif(taken):
             m.d.sync += [seen.eq(1), escape.eq(0), self.shift.eq(byte), self.turns.eq(8)]
             with m.If(in_header | in_data):
-                m.d.comb += self.write.en.eq(1)
-                m.d.sync += self.put.eq(self.put + 1)
-                # full: one place stays free, to tell full from empty
-                with m.If((self.put + 1)[: len(self.get)] == self.get):
-                    m.d.comb += self.write.en.eq(0)
-                    m.d.sync += [self.put.eq(self.put), bad.eq(1)]
+                self._put(m, bad)
             with m.If(in_header):
                 m.d.sync += header.eq(header + 1)
                 with m.If(header == 1):
@@ -138,6 +133,15 @@ class Deframer(wiring.Component):
                 m.d.sync += tail.eq(tail + 1)
             with m.Else():
                 m.d.sync += bad.eq(1)
+
+    def _put(self, m, bad):
+        """A byte into the ring, if there is room."""
+        m.d.comb += self.write.en.eq(1)
+        m.d.sync += self.put.eq(self.put + 1)
+        # full: one place stays free, to tell full from empty
+        with m.If((self.put + 1)[: len(self.get)] == self.get):
+            m.d.comb += self.write.en.eq(0)
+            m.d.sync += [self.put.eq(self.put), bad.eq(1)]
 
 
 class Framer(wiring.Component):

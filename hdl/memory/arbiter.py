@@ -72,36 +72,52 @@ class Arbiter(wiring.Component):
         return m
 
     def _direction(self, m, address, channels, last, numbers):
+        """One direction's channels, from and to the manager whose turn it is."""
         managers = [getattr(self, f"m{k}") for k in numbers]
-        bus = self.bus
         if not managers:
             return
-        count = len(managers)
+        owner, passes = self._owner(m, address, last, managers)
+        with m.Switch(owner):
+            for k, manager in enumerate(managers):
+                with m.Case(k):
+                    for channel, names in channels:
+                        self._lend(m, manager, channel, names, passes if channel == address else 1)
+        for channel, names in channels:
+            # everyone sees the answers' payloads; only the owner's are valid
+            if channel in ("r", "b"):
+                for manager in managers:
+                    m.d.comb += [
+                        getattr(manager, channel + name).eq(getattr(self.bus, channel + name))
+                        for name in names
+                    ]
+
+    def _owner(self, m, address, last, managers):
+        """Return whose turn it is, and whether its next burst may pass."""
+        bus, count = self.bus, len(managers)
+        valid, ready = getattr(bus, f"{address}valid"), getattr(bus, f"{address}ready")
         owner = Signal(range(count), name=f"{address}_owner")
         opened = Signal(8, name=f"{address}_open")  # bursts of the owner that are not answered
-        begun, ended, others, asked, pass_ = (
-            Signal(name=f"{address}_{name}")
-            for name in ("begun", "ended", "others", "asked", "pass")
-        )
-        asks = Signal(count, name=f"{address}_asks")
+        begun, ended = Signal(name=f"{address}_begun"), Signal(name=f"{address}_ended")
+        others, asked = Signal(name=f"{address}_others"), Signal(name=f"{address}_asked")
+        passes, asks = Signal(name=f"{address}_pass"), Signal(count, name=f"{address}_asks")
         final = bus.rlast if last == "r" else 1
         held = Signal(name=f"{address}_held")  # offered on the bus and not taken: must stay
         fresh = Signal(name=f"{address}_fresh")  # the owner was just chosen, and has a burst free
         m.d.comb += [
             asks.eq(Cat(getattr(manager, f"{address}valid") for manager in managers)),
             others.eq((asks & ~(1 << owner)).any()),
-            pass_.eq((~asked | held | fresh) & (opened != 0xFF)),
-            begun.eq(getattr(bus, f"{address}valid") & getattr(bus, f"{address}ready")),
+            passes.eq((~asked | held | fresh) & (opened != 0xFF)),
+            begun.eq(valid & ready),
             ended.eq(getattr(bus, f"{last}valid") & getattr(bus, f"{last}ready") & final),
         ]
         m.d.sync += [
             asked.eq(others),
             opened.eq(opened + begun - ended),
-            held.eq(getattr(bus, f"{address}valid") & ~getattr(bus, f"{address}ready")),
+            held.eq(valid & ~ready),
         ]
         with m.If(begun):
             m.d.sync += fresh.eq(0)
-        with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):
+        with m.If((opened == 0) & ~valid):
             with m.If(others):
                 m.d.sync += fresh.eq(1)
                 with m.Switch(owner):
@@ -113,31 +129,17 @@ class Arbiter(wiring.Component):
                                     m.d.sync += owner.eq((k + distance) % count)
             with m.Elif(asks == 0):
                 m.d.sync += owner.eq(0)
-        with m.Switch(owner):
-            for k, manager in enumerate(managers):
-                with m.Case(k):
-                    for channel, names in channels:
-                        to_bus = channel in ("ar", "aw", "w")
-                        source, sink = (manager, bus) if to_bus else (bus, manager)
-                        opens = pass_ if channel == address else 1
-                        m.d.comb += [
-                            getattr(sink, f"{channel}valid").eq(
-                                getattr(source, f"{channel}valid") & opens
-                            ),
-                            getattr(source, f"{channel}ready").eq(
-                                getattr(sink, f"{channel}ready") & opens
-                            ),
-                        ]
-                        if to_bus:
-                            m.d.comb += [
-                                getattr(sink, channel + name).eq(getattr(source, channel + name))
-                                for name in names
-                            ]
-        for channel, names in channels:
-            # everyone sees the answers' payloads; only the owner's are valid
-            if channel in ("r", "b"):
-                for manager in managers:
-                    m.d.comb += [
-                        getattr(manager, channel + name).eq(getattr(bus, channel + name))
-                        for name in names
-                    ]
+        return owner, passes
+
+    def _lend(self, m, manager, channel, names, opens):
+        """A channel to one manager; nothing passes but while `opens` is high."""
+        to_bus = channel in ("ar", "aw", "w")
+        source, sink = (manager, self.bus) if to_bus else (self.bus, manager)
+        m.d.comb += [
+            getattr(sink, f"{channel}valid").eq(getattr(source, f"{channel}valid") & opens),
+            getattr(source, f"{channel}ready").eq(getattr(sink, f"{channel}ready") & opens),
+        ]
+        if to_bus:
+            m.d.comb += [
+                getattr(sink, channel + name).eq(getattr(source, channel + name)) for name in names
+            ]

@@ -209,23 +209,9 @@ class SdramController(wiring.Component):
             with m.Elif(self.left != 0):  # what a refresh or a row's end cut off
                 m.next = "OPEN"
             with m.Elif(self.bus.awvalid & ~self.bus.bvalid & ~(self.bus.arvalid & self.writing)):
-                m.d.comb += self.bus.awready.eq(1)
-                m.d.sync += [
-                    self.address.eq(self.bus.awaddr >> 1),
-                    self.left.eq(self.bus.awlen + 1),
-                    self.outside.eq(self.bus.awaddr >= self.chip.bytes),
-                    self.writing.eq(1),
-                ]
-                m.next = "OPEN"
+                self._take(m, "aw")
             with m.Elif(self.bus.arvalid):
-                m.d.comb += self.bus.arready.eq(1)
-                m.d.sync += [
-                    self.address.eq(self.bus.araddr >> 1),
-                    self.left.eq(self.bus.arlen + 1),
-                    self.outside.eq(self.bus.araddr >= self.chip.bytes),
-                    self.writing.eq(0),
-                ]
-                m.next = "OPEN"
+                self._take(m, "ar")
         with m.State("OPEN"):
             with m.If(self.rc == 0):
                 m.d.sync += [
@@ -237,50 +223,63 @@ class SdramController(wiring.Component):
                 ]
                 m.next = "PASS"
         with m.State("PASS"):
-            step = Signal()
-            with m.If((self.wait == 0) & (self.sub == 0) & self.due):
-                m.next = "CLOSE"
-            with m.Elif((self.wait == 0) & self.writing):
-                m.d.comb += [step.eq(self.bus.wvalid), self.bus.wready.eq(self.edge)]
-            with m.Elif(self.wait == 0):
-                m.d.comb += [
-                    step.eq(self.room | (self.sub != 0)),
-                    self.asked.eq(step),
-                    self.mark.eq(Cat(self.edge, self.edge & (self.left == 1), self.outside)),
-                ]
-            with m.If(step):
-                m.d.sync += [
-                    self.command.eq(Mux(self.writing, Command.WRITE, Command.READ)),
-                    self.pins.a.eq(self.column),
-                    self.address.eq(self.address + 1),
-                    self.left.eq(self.left - self.edge),
-                    self.pins.dq_oe.eq(self.writing),
-                    self.pins.dq_o.eq(self.bus.wdata.word_select(self.sub, 16)),
-                    self.pins.dqm.eq(
-                        Mux(
-                            self.writing,
-                            ~self.bus.wstrb.word_select(self.sub, 2) | self.outside.replicate(2),
-                            0,
-                        )
-                    ),
-                    self.recover.eq(Mux(self.writing, self.cycles.wr, 0)),
-                ]
-                with m.If(
-                    self.edge
-                    & ((self.left == 1) | (self.column == (1 << self.chip.column_bits) - 1))
-                ):
-                    m.next = "CLOSE"
+            self._pass(m)
         with m.State("CLOSE"):
-            # all banks: the address may be in the next one already
-            with m.If((self.ras == 0) & (self.recover == 0)):
+            self._close(m)
+
+    def _take(self, m, channel):
+        """A burst from an address channel."""
+        address, length = getattr(self.bus, f"{channel}addr"), getattr(self.bus, f"{channel}len")
+        m.d.comb += getattr(self.bus, f"{channel}ready").eq(1)
+        m.d.sync += [
+            self.address.eq(address >> 1),
+            self.left.eq(length + 1),
+            self.outside.eq(address >= self.chip.bytes),
+            self.writing.eq(channel == "aw"),
+        ]
+        m.next = "OPEN"
+
+    def _pass(self, m):
+        """A column a cycle, while data or room are there."""
+        step = Signal()
+        with m.If((self.wait == 0) & (self.sub == 0) & self.due):
+            m.next = "CLOSE"
+        with m.Elif((self.wait == 0) & self.writing):
+            m.d.comb += [step.eq(self.bus.wvalid), self.bus.wready.eq(self.edge)]
+        with m.Elif(self.wait == 0):
+            m.d.comb += [
+                step.eq(self.room | (self.sub != 0)),
+                self.asked.eq(step),
+                self.mark.eq(Cat(self.edge, self.edge & (self.left == 1), self.outside)),
+            ]
+        masked = ~self.bus.wstrb.word_select(self.sub, 2) | self.outside.replicate(2)
+        with m.If(step):
+            m.d.sync += [
+                self.command.eq(Mux(self.writing, Command.WRITE, Command.READ)),
+                self.pins.a.eq(self.column),
+                self.address.eq(self.address + 1),
+                self.left.eq(self.left - self.edge),
+                self.pins.dq_oe.eq(self.writing),
+                self.pins.dq_o.eq(self.bus.wdata.word_select(self.sub, 16)),
+                self.pins.dqm.eq(Mux(self.writing, masked, 0)),
+                self.recover.eq(Mux(self.writing, self.cycles.wr, 0)),
+            ]
+            ends = (self.left == 1) | (self.column == (1 << self.chip.column_bits) - 1)
+            with m.If(self.edge & ends):
+                m.next = "CLOSE"
+
+    def _close(self, m):
+        """The row, and a write that is through."""
+        # all banks: the address may be in the next one already
+        with m.If((self.ras == 0) & (self.recover == 0)):
+            m.d.sync += [
+                self.command.eq(Command.PRECHARGE),
+                self.pins.a.eq(1 << 10),
+                self.wait.eq(self.cycles.rp - 1),
+            ]
+            m.next = "REST"
+            with m.If(self.writing & (self.left == 0)):
                 m.d.sync += [
-                    self.command.eq(Command.PRECHARGE),
-                    self.pins.a.eq(1 << 10),
-                    self.wait.eq(self.cycles.rp - 1),
+                    self.bus.bvalid.eq(1),
+                    self.bus.bresp.eq(Cat(Const(0, 1), self.outside)),
                 ]
-                m.next = "REST"
-                with m.If(self.writing & (self.left == 0)):
-                    m.d.sync += [
-                        self.bus.bvalid.eq(1),
-                        self.bus.bresp.eq(Cat(Const(0, 1), self.outside)),
-                    ]

@@ -1,5 +1,8 @@
 """A core of AES-128-GCM. Specification: `models.omap.aes`; members and use are those of `ascon.Sponge`."""
 
+from functools import reduce
+from operator import xor
+
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 from amaranth.lib import enum, memory, wiring
 
@@ -57,9 +60,9 @@ class Rounds(Elaboratable):
             m.d.comb += shifted.eq(Cat(boxed[source] for source in SHIFTED))
             columns = _bytes(shifted)
             for at in range(0, 16, 4):
-                a, b, c, d = columns[at : at + 4]
-                for row, (one, two) in enumerate(((a, b), (b, c), (c, d), (d, a))):
-                    new = one ^ a ^ b ^ c ^ d ^ _double(one ^ two)
+                column = columns[at : at + 4]
+                for row, one in enumerate(column):
+                    new = reduce(xor, column, one) ^ _double(one ^ column[(row + 1) % 4])
                     m.d.comb += mixed[8 * (at + row) :][:8].eq(new)
             last = self.number + step == 9
             m.d.comb += new_state.eq(Mux(last, shifted, mixed) ^ new_key)

@@ -3,25 +3,20 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 
-from ...models.omap.ascon import IV, SEPARATION
+from ...models.omap.ascon import IV, ROTATIONS, SEPARATION
 from .core import core_members
 
 __all__ = ["Sponge", "initial_state", "permuted"]
 
-_ROTATIONS = ((19, 28), (61, 39), (1, 6), (10, 17), (7, 41))
 
-
-def _round(words, number):
-    """One round; `number`: of the round among twelve."""
-    a, b, c, d, e = words
+def _substituted(words, number):
+    """The words of a round before they are mixed; `number`: of the round among twelve."""
+    (a, b, c), (d, e) = words[:3], words[3:]
     c = c ^ Cat(number[:4], ~number[:4])
     a, e, c = a ^ e, e ^ d, c ^ b
-    a, b, c, d, e = a ^ (~b & c), b ^ (~c & d), c ^ (~d & e), d ^ (~e & a), e ^ (~a & b)
-    b, a, d, c = b ^ a, a ^ e, d ^ c, ~c
-    mixed = []
-    for word, (first, second) in zip((a, b, c, d, e), _ROTATIONS, strict=True):
-        mixed.append((word, first, second))
-    return mixed
+    p, q = a ^ (~b & c), b ^ (~c & d)
+    r, s, t = c ^ (~d & e), d ^ (~e & a), e ^ (~a & b)
+    return p ^ t, q ^ p, ~r, s ^ r, t
 
 
 def permuted(m, words, number, rounds, name):
@@ -30,7 +25,8 @@ def permuted(m, words, number, rounds, name):
         at = Signal(4, name=f"{name}_number{step}")
         m.d.comb += at.eq(number + step)
         after = []
-        for k, (word, first, second) in enumerate(_round(words, at)):
+        rotated = zip(_substituted(words, at), ROTATIONS, strict=True)
+        for k, (word, (first, second)) in enumerate(rotated):
             plain = Signal(64, name=f"{name}_s{step}_{k}")
             mixed = Signal(64, name=f"{name}_l{step}_{k}")
             m.d.comb += plain.eq(word)
@@ -74,13 +70,13 @@ class Sponge(wiring.Component):
         left = Signal(range(self.blocks + 1))
         key_low, key_high = self.key[:64], self.key[64:]
         after = permuted(m, entering, number, self.rounds, "after")
-        a, b, _, d, e = state
+        d, e = state[3:]
         m.d.comb += [word.eq(old) for word, old in zip(entering, state, strict=True)]
         keyed = [
             Mux(first, d ^ key_low, d),
             Mux(first, e ^ key_high ^ Const(SEPARATION, 64), e),
         ]
-        stream = Cat(a, b)
+        stream = Cat(state[:2])
         m.d.comb += [
             self.result.eq(self.block ^ stream),
             self.tag.eq(Cat(d ^ key_low, e ^ key_high)),
@@ -101,7 +97,7 @@ class Sponge(wiring.Component):
 
     def _phases(self, m, state, entering, absorbed, keyed, phase, number, left, first, move, last):
         """What is permuted when, and what comes next."""
-        a, b, c, d, e = state
+        (a, b, c), (d, e) = state[:3], state[3:]
         key_low, key_high = self.key[:64], self.key[64:]
         with m.Switch(phase):
             with m.Case(Phase.IDLE), m.If(self.start):

@@ -83,7 +83,8 @@ class Dump(wiring.Component):
         lanes, pieces = bus // BLOCK, self.config.hbm_bytes // PIECE
         source, piece = Signal(40), Signal(32)
         block, lane = Signal(range(blocks)), Signal(range(max(lanes, 2)))
-        reading, given, slot, texts = Signal(), Signal(), Signal(), Signal(2)
+        reading, given = Signal(), Signal()
+        slot, texts = Signal(), Signal(2)
         last, word = block == blocks - 1, Signal(8 * bus)
         m.d.comb += [
             word.eq(reader.o.p.data),

@@ -155,7 +155,8 @@ class MapEngine(wiring.Component):
     def _join(self, m, page_key, session_key):
         """Pages to the back and from it. An operation begins there when its pages are open, and where
         it writes is room."""
-        config, registers, front, back = self.config, self.registers, self.front, self.back
+        config, registers = self.config, self.registers
+        front, back = self.front, self.back
         m.submodules.opening = self.opening = opening = PageOpening(config)
         m.submodules.closing = self.closing = closing = PageClosing(config)
         m.submodules.answers = self.answers = answers = Answers(config)

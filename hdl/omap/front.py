@@ -176,7 +176,8 @@ class Front(wiring.Component):
         config, asked, found = self.config, self.waiting.o.p, self.entries.found
         now = self.entries.push
         items = Signal(range(config.capacity + 1), reset_less=True)
-        known, hit, put, insert, keep = (Signal(name=n) for n in _MEANINGS)
+        known, hit = Signal(), Signal()
+        put, insert, keep = Signal(), Signal(), Signal()
         m.submodules.shown = shown = Shown(config.bin_bits)
         operation = asked.operation
         m.d.comb += [
@@ -240,6 +241,3 @@ class Front(wiring.Component):
             self.port.data.p.strobe.eq(Mux(written.p.changes, strobe, 0)),
             self.port.due.eq(self.timeline.at(self.schedule.entry_seen)),
         ]
-
-
-_MEANINGS = ("known", "hit", "put", "insert", "keep")

@@ -40,7 +40,8 @@ class HbmPort(wiring.Component):
 
     def __init__(self, *, bus_bytes, reads, words, writes, beats):
         self.bus_bytes = bus_bytes
-        self.reads, self.words, self.writes, self.beats = reads, words, writes, beats
+        self.reads, self.words = reads, words
+        self.writes, self.beats = writes, beats
         self.reader = BurstReader(bus_bytes=bus_bytes, commands=reads)
         self.writer = BurstWriter(bus_bytes=bus_bytes, strobes=True)
         super().__init__(

@@ -149,31 +149,27 @@ class Records(wiring.Component):
         with m.If(taking):
             m.d.sync += before.eq(Cat(before, self.port.word)[bits:])
         whole = Cat(before, self.port.word) if parts > 1 else self.port.word
+        found, kept = self._find(m, which)
+        whole_q, which_q, last_q = Signal(size), Signal(2), Signal()
+        m.d.sync += [whole_q.eq(whole[:size]), which_q.eq(which), last_q.eq(last)]
+        self.old = [Signal(record_layout(config), name=f"old{k}") for k in range(4)]
+        for k, record in enumerate(self.old):
+            with m.If(last_q & (which_q == k)):
+                m.d.sync += record.eq(Mux(found, kept, whole_q))
 
-        # what the last operations wrote, the latest first, whose number is `operation`
-        kept = schedule.kept_records
-        self.bits = ring_bits(kept)
-        self.operation = Signal(self.bits)
-        m.submodules.kept = self.store = memory.Memory(shape=size, depth=4 << self.bits, init=[])
-        shape = data.ArrayLayout(config.bin_bits, 4)
-        pending = [Signal(shape, name=f"pending{k}") for k in range(kept)]
-        there = [Signal(name=f"there{k}") for k in range(kept)]
-        self.numbers = pending[0]
-        with m.If(self.timeline.at(schedule.placed + 1)):
-            following, some = self.decision.bins, Const(1)
-            for numbers, known in zip(pending, there, strict=True):
-                m.d.sync += [numbers.eq(following), known.eq(some)]
-                following, some = numbers, known
-            m.d.sync += self.operation.eq(self.operation + 1)
-        with m.Elif(self.clear):
-            m.d.sync += [known.eq(0) for known in there]
+    def _find(self, m, which):
+        """Return whether one of the last operations wrote record `which`, and that record as it left
+        it: both in the next cycle."""
+        config = self.config
+        layout, pending = record_layout(config), self._pending(m)
+        m.submodules.kept = self.store = memory.Memory(
+            shape=layout.size, depth=4 << self.bits, init=[]
+        )
         read = self.store.read_port()
         number = Signal(config.bin_bits)
         found, latest, at = Signal(), Signal(), Signal(self.bits + 2)
         m.d.comb += [number.eq(self.decision.bins[which]), read.addr.eq(at)]
-        for distance, (numbers, known) in reversed(
-            list(enumerate(zip(pending, there, strict=True)))
-        ):
+        for distance, (numbers, known) in reversed(list(enumerate(pending))):
             for k in range(4):  # the records of the new pair are written last
                 with m.If(known & (numbers[k] == number)):
                     place = (self.operation - distance)[: self.bits]
@@ -182,23 +178,31 @@ class Records(wiring.Component):
                         latest.eq(distance == 0),
                         at.eq(Cat(Const(k, 2), place)),
                     ]
-        self.updated = [Signal(record_layout(config), name=f"updated{k}") for k in range(4)]
+        self.updated = [Signal(layout, name=f"updated{k}") for k in range(4)]
         updated = Array(record.as_value() for record in self.updated)
-        whole_q, found_q, which_q, last_q = Signal(size), Signal(), Signal(2), Signal()
-        latest_q, at_q = Signal(), Signal(2)
-        kept_record = Mux(latest_q, updated[at_q], read.data)
-        m.d.sync += [
-            whole_q.eq(whole[:size]),
-            found_q.eq(found),
-            latest_q.eq(latest),
-            at_q.eq(at[:2]),
-            which_q.eq(which),
-            last_q.eq(last),
-        ]
-        self.old = [Signal(record_layout(config), name=f"old{k}") for k in range(4)]
-        for k, record in enumerate(self.old):
-            with m.If(last_q & (which_q == k)):
-                m.d.sync += record.eq(Mux(found_q, kept_record, whole_q))
+        found_q, latest_q, at_q = Signal(), Signal(), Signal(2)
+        m.d.sync += [found_q.eq(found), latest_q.eq(latest), at_q.eq(at[:2])]
+        return found_q, Mux(latest_q, updated[at_q], read.data)
+
+    def _pending(self, m):
+        """Return which bins the last operations wrote, the latest first, whose number is `operation`,
+        and whether there was one."""
+        kept = self.schedule.kept_records
+        self.bits = ring_bits(kept)
+        self.operation = Signal(self.bits)
+        shape = data.ArrayLayout(self.config.bin_bits, 4)
+        pending = [Signal(shape, name=f"pending{k}") for k in range(kept)]
+        there = [Signal(name=f"there{k}") for k in range(kept)]
+        self.numbers = pending[0]
+        with m.If(self.timeline.at(self.schedule.placed + 1)):
+            following, some = self.decision.bins, Const(1)
+            for numbers, known in zip(pending, there, strict=True):
+                m.d.sync += [numbers.eq(following), known.eq(some)]
+                following, some = numbers, known
+            m.d.sync += self.operation.eq(self.operation + 1)
+        with m.Elif(self.clear):
+            m.d.sync += [known.eq(0) for known in there]
+        return list(zip(pending, there, strict=True))
 
     def _leave(self, m):
         """Cycle `placed`: the records without the item, the new pair's as far as it is the same bin."""

@@ -26,7 +26,7 @@ class SipHash(wiring.Component):
         words = [Signal(64, name=f"word{k}") for k in range(4)]
         step, message = Signal(3), Signal(64)
         length = Const(8 << 56, 64)
-        a, b, c, d = self._round(m, self._round(m, words, 0), 1)
+        after = self._round(m, self._round(m, words, 0), 1)
         # what is mixed in behind the second and the fourth round
         second, fourth = step == 0, step == 1
         m.d.comb += self.hash.eq(words[0] ^ words[1] ^ words[2] ^ words[3])
@@ -37,26 +37,23 @@ class SipHash(wiring.Component):
             m.d.sync += [message.eq(self.message), step.eq(0)]
         with m.Elif(step < 4):
             m.d.sync += [
-                words[0].eq(a ^ Mux(second, message, Mux(fourth, length, 0))),
-                words[1].eq(b),
-                words[2].eq(c ^ Mux(fourth, 0xFF, 0)),
-                words[3].eq(d ^ Mux(second, length, 0)),
+                words[0].eq(after[0] ^ Mux(second, message, Mux(fourth, length, 0))),
+                words[1].eq(after[1]),
+                words[2].eq(after[2] ^ Mux(fourth, 0xFF, 0)),
+                words[3].eq(after[3] ^ Mux(second, length, 0)),
                 step.eq(step + 1),
             ]
         return m
 
     def _round(self, m, words, number):
-        a, b, c, d = words
-        names = ("a1", "c1", "b1", "d1", "c2", "a3", "b2", "d2")
-        a1, c1, b1, d1, c2, a3, b2, d2 = (Signal(64, name=f"{n}_{number}") for n in names)
-        m.d.comb += [
-            a1.eq(a + b),
-            c1.eq(c + d),
-            b1.eq(b.rotate_left(13) ^ a1),
-            d1.eq(d.rotate_left(16) ^ c1),
-            c2.eq(c1 + b1),
-            a3.eq(a1.rotate_left(32) + d1),
-            b2.eq(b1.rotate_left(17) ^ c2),
-            d2.eq(d1.rotate_left(21) ^ a3),
-        ]
-        return a3, b2, c2.rotate_left(32), d2
+        (a, b), (c, d) = words[:2], words[2:]
+
+        def half(name, left, right, by):
+            """`left` and `right` summed and mixed: an addition, a rotation, an exclusive or."""
+            total, mixed = Signal(64, name=f"{name}_{number}"), Signal(64, name=f"{name}x_{number}")
+            m.d.comb += [total.eq(left + right), mixed.eq(right.rotate_left(by) ^ total)]
+            return total, mixed
+
+        (a, b), (c, d) = half("ab", a, b, 13), half("cd", c, d, 16)
+        (c, b), (a, d) = half("cb", c, b, 17), half("ad", a.rotate_left(32), d, 21)
+        return a, b, c.rotate_left(32), d

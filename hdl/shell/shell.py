@@ -111,41 +111,26 @@ class Shell(wiring.Component):
             self.idle.append(guard.idle)
             self.active.append(guard.active)
 
+    def _begin(self, m):
+        """What the host asks for while no run is under way."""
+        with m.If(self.registers.reset):
+            self._forget(m)
+            m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.stop.eq(1)]
+            m.next = "DRAIN"
+        with m.Elif(self.registers.start):
+            self._forget(m)
+            m.d.sync += [self.cycles.eq(0), self.still.eq(0)]
+            m.next = "RUN"
+            self._told(m)
+        with m.Elif(self.registers.refused):
+            self._forget(m)
+            m.d.sync += [self.cycles.eq(0), self.next_done.eq(0)]
+            self._give_up(m, ErrorCode.SETUP)
+
     def _run_states(self, m):
         """From start to rest: a run, its end, and the engine's reset."""
         with m.State("IDLE"):
-            with m.If(self.registers.reset):
-                m.d.sync += [
-                    self.next_done.eq(0),
-                    self.next_failed.eq(0),
-                    self.done.eq(0),
-                    self.failed.eq(0),
-                    self.report.eq(0),
-                    self.stop.eq(1),
-                ]
-                m.next = "DRAIN"
-            with m.Elif(self.registers.start):
-                m.d.sync += [
-                    self.done.eq(0),
-                    self.failed.eq(0),
-                    self.report.eq(0),
-                    self.cycles.eq(0),
-                    self.still.eq(0),
-                ]
-                m.next = "RUN"
-                self._told(m)
-            with m.Elif(self.registers.refused):
-                m.d.sync += [
-                    self.done.eq(0),
-                    self.failed.eq(0),
-                    self.report.eq(0),
-                    self.report.code.eq(ErrorCode.SETUP.value),
-                    self.cycles.eq(0),
-                    self.next_done.eq(0),
-                    self.next_failed.eq(1),
-                    self.stop.eq(1),
-                ]
-                m.next = "DRAIN"
+            self._begin(m)
         with m.State("RUN"):
             m.d.sync += [
                 self.cycles.eq(self.cycles + 1),
@@ -164,12 +149,7 @@ class Shell(wiring.Component):
                 & self.still
                 & (self.quiet >= self.registers.watchdog)
             ):
-                m.d.sync += [
-                    self.report.code.eq(ErrorCode.WATCHDOG.value),
-                    self.next_failed.eq(1),
-                    self.stop.eq(1),
-                ]
-                m.next = "DRAIN"
+                self._give_up(m, ErrorCode.WATCHDOG)
         with m.State("DRAIN"):
             with m.If(self.registers.reset):  # while it ends: the host no longer wants to know how
                 m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
@@ -194,8 +174,21 @@ class Shell(wiring.Component):
         with m.State("REST"):
             m.d.sync += self.stop.eq(0)
             with m.If(self.registers.reset):  # all is done but for what the host may read
-                m.d.sync += [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
+                self._forget(m)
             m.next = "IDLE"
+
+    def _forget(self, m):
+        """What the host may read of the last run."""
+        m.d.sync += [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
+
+    def _give_up(self, m, code):
+        """The run fails with a code of the shell's own."""
+        m.d.sync += [
+            self.report.code.eq(code.value),
+            self.next_failed.eq(1),
+            self.stop.eq(1),
+        ]
+        m.next = "DRAIN"
 
     def _told(self, m):
         """The run's end, if the engine says it in this cycle."""

@@ -220,23 +220,8 @@ class Decoder(wiring.Component):
                 self.beyond.eq((over if bus >= count else self.beyond) | special[inside:].any()),
             ]
 
-    def _header(self, m):
-        tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
-        raw = self.window[16:27]
-        natts, over = Signal(11), Signal()
-        # bits of as many attributes as there can be
-        few = 11 if fixed is None else min(11, fixed.setup.attr.bit_length())
-        if bus < sum(TUPLE_FIELDS) - TUPLE_FIELDS[0]:
-            kept = Signal()
-            with m.If((tag.kind == Kind.HEADER) & ~tag.final):
-                m.d.sync += [self.natts.eq(raw[:few]), kept.eq(raw > self.columns)]
-            m.d.comb += [natts.eq(self.natts), over.eq(kept)]
-            mask, hoff = self.window[0:16], self.window[16:24]
-        else:
-            with m.If(self.header):
-                m.d.sync += self.natts.eq(raw[:few])
-            m.d.comb += [natts.eq(raw[:few]), over.eq(raw > self.columns)]
-            mask, hoff = self.window[32:48], self.window[48:56]
+    def _visibility(self, m, mask):
+        """Return whether a tuple's flags leave open if it is visible, and whether it is not."""
 
         def has(bits):
             return (mask & bits) != 0
@@ -257,6 +242,27 @@ class Decoder(wiring.Component):
             m.d.comb += undecided.eq(1)
         with m.Else():
             m.d.comb += invisible.eq(1)
+        return undecided, invisible
+
+    def _header(self, m):
+        tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
+        raw = self.window[16:27]
+        natts, over = Signal(11), Signal()
+        # bits of as many attributes as there can be
+        few = 11 if fixed is None else min(11, fixed.setup.attr.bit_length())
+        if bus < sum(TUPLE_FIELDS) - TUPLE_FIELDS[0]:
+            kept = Signal()
+            with m.If((tag.kind == Kind.HEADER) & ~tag.final):
+                m.d.sync += [self.natts.eq(raw[:few]), kept.eq(raw > self.columns)]
+            m.d.comb += [natts.eq(self.natts), over.eq(kept)]
+            mask, hoff = self.window[0:16], self.window[16:24]
+        else:
+            with m.If(self.header):
+                m.d.sync += self.natts.eq(raw[:few])
+            m.d.comb += [natts.eq(raw[:few]), over.eq(raw > self.columns)]
+            mask, hoff = self.window[32:48], self.window[48:56]
+
+        undecided, invisible = self._visibility(m, mask)
         nulls = mask[0]
         # in units of 8 bytes: 23 and the bitmap, rounded up
         least = (
@@ -282,8 +288,38 @@ class Decoder(wiring.Component):
                 self.dense.eq(~nulls & (natts >= self.need)),
             ]
 
-    def _array(self, m):
+    def _expected(self, m):
+        """Return the header that the array under way should have: the long one, the short one."""
         tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
+        if fixed is not None and len(fixed.arrays) == 1:
+            ((code, count),) = fixed.arrays
+            wide = Const(code == 5)
+            total = Const(count * TYPES[FIXED_TYPES[code]].length, 32)
+            length = Const(count, 16)
+        else:
+            wide, total, length = tag.type == 5, tag.value, Signal(16)
+            m.d.comb += length.eq(Mux(wide, tag.value >> 3, tag.value >> 2))
+        words = [Signal(32, name=f"word{k}") for k in range(5)]
+        m.d.comb += [
+            word.eq(value)
+            for word, value in zip(
+                words,
+                [1, 0, Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid), length, 1],
+                strict=True,
+            )
+        ]
+        long, brief = Signal(32), Signal(8)
+        m.d.comb += [
+            long.eq((total[:PLACE_BITS] + (p.ARRAY_DATA + 4)) << 2),
+            brief.eq(((total[:PLACE_BITS] + (p.ARRAY_DATA + 1)) << 1) | 1),
+        ]
+        padding = 8 * (-(-ARRAY_HEADER // bus) * bus)
+        expected = [Signal(padding, name=name) for name in ("expected_long", "expected_short")]
+        m.d.comb += [expected[0].eq(Cat(long, *words)), expected[1].eq(Cat(brief, *words))]
+        return expected
+
+    def _array(self, m):
+        tag, bus = self.tag, self.config.bus_bytes
         first = self.window[:8]
         m.d.comb += self.short.eq(first[0])
         narrow = self.left < ARRAY_HEADER - 3
@@ -302,32 +338,7 @@ class Decoder(wiring.Component):
             short = Signal()
             m.d.comb += short.eq(Mux(tag.part == 0, first[0], kept))
             m.d.sync += kept.eq(short)
-            # the header that the array should have, both kinds
-            if fixed is not None and len(fixed.arrays) == 1:
-                ((code, count),) = fixed.arrays
-                wide = Const(code == 5)
-                total = Const(count * TYPES[FIXED_TYPES[code]].length, 32)
-                length = Const(count, 16)
-            else:
-                wide, total, length = tag.type == 5, tag.value, Signal(16)
-                m.d.comb += length.eq(Mux(wide, tag.value >> 3, tag.value >> 2))
-            words = [Signal(32, name=f"word{k}") for k in range(5)]
-            m.d.comb += [
-                word.eq(value)
-                for word, value in zip(
-                    words,
-                    [1, 0, Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid), length, 1],
-                    strict=True,
-                )
-            ]
-            long, brief = Signal(32), Signal(8)
-            m.d.comb += [
-                long.eq((total[:PLACE_BITS] + (p.ARRAY_DATA + 4)) << 2),
-                brief.eq(((total[:PLACE_BITS] + (p.ARRAY_DATA + 1)) << 1) | 1),
-            ]
-            padding = 8 * (-(-ARRAY_HEADER // bus) * bus)
-            expected = [Signal(padding, name=name) for name in ("expected_long", "expected_short")]
-            m.d.comb += [expected[0].eq(Cat(long, *words)), expected[1].eq(Cat(brief, *words))]
+            expected = self._expected(m)
             wrong = Signal(2)
             for kind, header in enumerate((ARRAY_HEADER, ARRAY_HEADER - 3)):
                 parts = []

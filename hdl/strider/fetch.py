@@ -54,8 +54,7 @@ class Fetch:
             self._stored(m)
 
     def _stored(self, m):
-        config = self.config
-        depth = config.program_depth
+        depth = self.config.program_depth
         self.i = i = Signal(_instruction_layout())
         m.submodules.program_store = store = memory.Memory(shape=96, depth=depth, init=[])
         write, read = store.write_port(), store.read_port()
@@ -77,32 +76,20 @@ class Fetch:
         m.d.comb += i.eq(read.data)
         self.op = Signal(4)
         m.d.comb += self.op.eq(Mux(self.pc < self.program_length, i.op, 0))
-        u = self.instruction = SimpleNamespace(**{name: getattr(i, name) for name in FIELDS})
-        log, known, windows = Signal(2), Signal(), Signal()
-        each = Signal(range(max(config.elements(n) for n in FIXED_TYPES) + 1))
-        alignment, stride = Signal(3), Signal(7)
+        self._take_apart(m, i)
+
+    def _take_apart(self, m, i):
+        """`instruction` of a word of the program memory."""
+        typed = self._typed(m, i)
+        counted, total, first = Signal(self.places), Signal(self.places), Signal(self.places)
+        mask, legal = Signal(3), Signal(init=1)
         m.d.comb += [
-            log.eq(self._size(lambda n: exact_log2(TYPES[n].length), i.type)),
-            windows.eq(self._size(lambda n: config.windows(n) - 1, i.type)),
-            each.eq(self._size(lambda n: config.elements(n) if n in config.types else 1, i.type)),
-            known.eq(self._size(lambda n: n in config.types, i.type)),
-            alignment.eq(self._size(self.alignment, i.type)),
-            stride.eq(self._size(lambda n: window_stride(config, n), i.type)),
-        ]
-        counted, total, first, mask, legal = (
-            Signal(self.places),
-            Signal(self.places),
-            Signal(self.places),
-            Signal(3),
-            Signal(init=1),
-        )
-        m.d.comb += [
-            counted.eq(i.count << log),
+            counted.eq(i.count << typed.log),
             total.eq(counted),
             first.eq(i.offset + Mux(i.base == Base.A, ARRAY_HEADER, 0)),
             legal.eq(1),
         ]
-        bad_type = i.type >= len(FIXED_TYPES)
+        bad_type, known, alignment = i.type >= len(FIXED_TYPES), typed.known, typed.alignment
         with m.Switch(self.op):
             with m.Case(Op.RUN, Op.CLN):
                 with m.If(i.base != Base.A):
@@ -112,7 +99,7 @@ class Fetch:
                 m.d.comb += [
                     mask.eq(alignment),
                     first.eq(alignment),
-                    total.eq(1 << log),
+                    total.eq(1 << typed.log),
                     legal.eq(Mux(i.use, known, ~bad_type)),
                 ]
             with m.Case(Op.ARR):
@@ -126,20 +113,38 @@ class Fetch:
                 pass
             with m.Default():
                 m.d.comb += legal.eq(0)
-        u.__dict__.update(
+        self.instruction = SimpleNamespace(
+            **{name: getattr(i, name) for name in FIELDS} | vars(typed),
             first=first,
             mask=mask,
             total=total,
-            stride=stride,
-            each=each,
-            windows=windows,
-            alignment=alignment,
             elements=counted,
             legal=legal,
             big=counted > p.VARATT_SHORT_MAX - (ARRAY_HEADER - 3),
             bitmap=Cat(Const(0, 2), i.attr[5:] + p.TUPLE_BITMAP // 4),
             value=Cat(i.count, i.offset),
         )
+
+    def _typed(self, m, i):
+        """Return what follows from the word's type: `log` of its bytes, whether it is `known` to the
+        converters, and members of `instruction`."""
+        config, bits = (
+            self.config,
+            {"log": 2, "known": 1, "windows": 1, "alignment": 3, "stride": 7},
+        )
+        bits["each"] = range(max(config.elements(n) for n in FIXED_TYPES) + 1)
+        typed = SimpleNamespace(**{name: Signal(shape, name=name) for name, shape in bits.items()})
+        m.d.comb += [
+            typed.log.eq(self._size(lambda n: exact_log2(TYPES[n].length), i.type)),
+            typed.windows.eq(self._size(lambda n: config.windows(n) - 1, i.type)),
+            typed.each.eq(
+                self._size(lambda n: config.elements(n) if n in config.types else 1, i.type)
+            ),
+            typed.known.eq(self._size(lambda n: n in config.types, i.type)),
+            typed.alignment.eq(self._size(self.alignment, i.type)),
+            typed.stride.eq(self._size(lambda n: window_stride(config, n), i.type)),
+        ]
+        return typed
 
     def _built_in(self, m):
         """A read-only program: what differs between its instructions, each pattern of bits once."""

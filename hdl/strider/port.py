@@ -195,26 +195,36 @@ class _Core(wiring.Component):
         for w, strider in enumerate(striders):
             m.d.sync += freed[w].eq(freed[w] + strider["freed"] - (self.free & (oldest == w)))
         voided = self._collect(m, striders, turn, beat, read, take)
-        m.d.sync += self.skipped.eq(
-            self.skipped + sum((strider["skipped"] for strider in striders), voided)
-        )
+        m.d.sync += [
+            self.skipped.eq(
+                self.skipped + sum((strider["skipped"] for strider in striders), voided)
+            ),
+            self.tuples.eq(self.tuples + (self.o.valid & self.o.ready & self.o.p.last)),
+            self.stalls.eq(self.stalls + (self.o.valid & ~self.o.ready)),
+        ]
         return m
 
     def _after(self, index):
         return Mux(index == self.config.striders - 1, 0, index + 1)
 
-    def _collect(self, m, striders, turn, beat, read, take):
-        config = self.config
-        shown = Signal(range(config.striders))
-        valid = Signal()
-        bits = 32 if config.fixed is None else FIXED_COUNT_BITS
-        page, block, last_page = Signal(bits), Signal(bits), Signal()
-        ending = Signal()
-        if config.striders == 1:  # it is known before the page ends whether it is the last
+    def _last_page(self, m, page, ending):
+        """Whether this page, which is `ending`, is the epoch's last."""
+        last_page = Signal()
+        if self.config.striders == 1:  # it is known before the page ends whether it is the last
             following = Mux(last_page, self.pages == 1, page + 2 == self.pages)
             m.d.sync += last_page.eq(Mux(ending, following, page + 1 == self.pages))
         else:
             m.d.comb += last_page.eq(page + 1 == self.pages)
+        return last_page
+
+    def _collect(self, m, striders, turn, beat, read, take):
+        """Take up the tuples of the Strider whose turn it is, beat by beat; return whether one was void."""
+        config = self.config
+        shown = Signal(range(config.striders))
+        valid = Signal()
+        bits = 32 if config.fixed is None else FIXED_COUNT_BITS
+        page, block, ending = Signal(bits), Signal(bits), Signal()
+        last_page = self._last_page(m, page, ending)
         chosen = {
             name: Signal.like(striders[0][name], name=f"chosen_{name}")
             for name in ("ready", "end", "error", "void", "code", "line", "item")
@@ -233,8 +243,6 @@ class _Core(wiring.Component):
             self.error.line.eq(chosen["line"]),
             self.error.item.eq(chosen["item"]),
             self.error.block.eq(self.first_block + block),
-        ]
-        m.d.comb += [
             self.o.valid.eq(valid),
             self.o.p.end.eq(ended),
             self.o.p.lanes.eq(Array(strider["lanes"] for strider in striders)[shown]),
@@ -268,6 +276,4 @@ class _Core(wiring.Component):
                         self.o.p.last.eq(final),
                         beat.eq(Mux(final, 0, beat + 1)),
                     ]
-        m.d.sync += self.tuples.eq(self.tuples + (self.o.valid & self.o.ready & self.o.p.last))
-        m.d.sync += self.stalls.eq(self.stalls + (self.o.valid & ~self.o.ready))
         return voided

@@ -312,10 +312,9 @@ class TupleBuffer(wiring.Component):
             "limbs": limbs,
         }, older
 
-    def _store(self, m, tag, codes, error, void):
-        """Turn the codes to their lanes, write them in the next cycle, and make the slot known in the cycle after."""
-        config = self.config
-        width, lanes = config.format.width, config.lanes
+    def _turned(self, m, tag, codes):
+        """Return what goes to each lane: the code, and whether there is one."""
+        width, lanes = self.config.format.width, self.config.lanes
         # element k belongs to lane (tag.lane + k) mod lanes; rotations modulo `lanes` by 1, 2, 4, … compose
         some = self._some(tag, len(codes))
         turned = [
@@ -330,6 +329,12 @@ class TupleBuffer(wiring.Component):
                 )
                 step.append(node)
             turned = step
+        return turned
+
+    def _store(self, m, tag, codes, error, void):
+        """Turn the codes to their lanes, write them in the next cycle, and make the slot known in the cycle after."""
+        config, lanes = self.config, self.config.lanes
+        turned = self._turned(m, tag, codes)
         writes = self._writes(tag)
         base = Signal(range(config.slots * config.beats))  # where the tuple that is gathered begins
         oldest, place = Signal.like(base), Signal.like(base)
@@ -349,7 +354,11 @@ class TupleBuffer(wiring.Component):
                 read=self.read,
             )
             m.d.comb += self.lanes[lane].eq(here["code"])
+        self._slots(m, tag, error, void, base, oldest)
 
+    def _slots(self, m, tag, error, void, base, oldest):
+        """Which slots are filled, where the next one begins, and what the oldest one holds."""
+        config = self.config
         done, finish, kinds = Signal(), Signal(), Signal(3)
         slot, tail = Signal(range(config.slots)), Signal(range(config.slots))
         m.d.comb += done.eq(tag.commit | tag.end | error)
