@@ -184,20 +184,13 @@ class _Conductor:
         groups = min([len(seen) for seen in found]) - 1
         if groups < 1:
             return []
-        before = (
-            self.start,
-            self.free,
-            self.batch,
-            self.batch_groups,
-            self.first,
-            self.counts["batches"],
-        )
+        names, batches = ("start", "free", "batch", "batch_groups", "first"), self.counts["batches"]
+        before = {name: getattr(self, name) for name in names}
         releases = self._begin(_latest([seen[:groups] for seen in found]))
         if all([loader.in_time(releases) for loader in self.loaders]):
             return releases
-        self.start, self.free, self.batch, self.batch_groups, self.first, self.counts["batches"] = (
-            before
-        )
+        vars(self).update(before)
+        self.counts["batches"] = batches
         return []
 
     def _begin(self, seen: Sequence[int]) -> list[int]:
@@ -228,7 +221,8 @@ class _Conductor:
             if first:
                 self._close(start)
                 groups = 0
-        self.start, self.free, self.batch_groups, self.first = start, free, groups, first
+        self.start, self.free = start, free
+        self.batch_groups, self.first = groups, first
         return releases
 
     def _close(self, cycle: int) -> None:

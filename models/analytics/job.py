@@ -48,11 +48,11 @@ def walk(plan: AnalyticsPlan, pages: np.ndarray) -> tuple[list[Codes], RowCounts
     run: that of the lowest page."""
     tuples, errors, counts = [], [], RowCounts()
     for q, part in enumerate(port_pages(plan, pages)):
-        codes, _, count, error = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
-        tuples.append(codes)
-        counts.add(count)
-        if error is not None:
-            errors.append(error)
+        walked = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
+        tuples.append(walked.codes)
+        counts.add(walked.total)
+        if walked.error is not None:
+            errors.append(walked.error)
     return min(errors, key=lambda e: e.block) if errors else (tuples, counts)
 
 

@@ -14,7 +14,8 @@ class ScoreWriter:
     """Takes groups in the order of their starts; absolute cycles."""
 
     def __init__(self, plan: AnalyticsPlan, writer: Writer, address: int) -> None:
-        self.plan, self.writer, self.address, self.size = plan, writer, address, score_room(plan)
+        self.plan, self.writer = plan, writer
+        self.address, self.size = address, score_room(plan)
         self.per_word = plan.bus_bytes // plan.format.container
         [op] = [op for op in plan.ops if op.dest == plan.score]
         written = write_times(op, plan.buffers, plan.format, plan.lanes, plan.threads)[1]

@@ -60,7 +60,8 @@ def write_many(page_size: int, rows: list[Rows], natts: Numbers, shorts: set[str
         for first in range(0, count, _TOGETHER)
     ]
     length = np.concatenate([part.length for part in laid])
-    block, line, start, pages = _places(page_size, length)
+    rows_in, pages = _places(page_size, length)
+    block, line, start = rows_in
     flat = pages.reshape(-1)
     for index, part in enumerate(laid):
         here = slice(index * _TOGETHER, (index + 1) * _TOGETHER)
@@ -126,7 +127,7 @@ class _Laid:
             value.put(flat, start)
 
 
-def _places(size: int, length: Numbers) -> tuple[Numbers, Numbers, Numbers, Bytes]:
+def _places(size: int, length: Numbers) -> tuple[tuple[Numbers, Numbers, Numbers], Bytes]:
     """Return each row's page, line (from 0) and address in the flattened pages, and the empty pages."""
     longest, most = int(length.max()), p.max_line_pointers(size)
     if p.align(longest) > p.max_tuple_size(size):
@@ -146,7 +147,7 @@ def _places(size: int, length: Numbers) -> tuple[Numbers, Numbers, Numbers, Byte
     ends = (blocks + 1) * size + sums[starts] - starts * p.LP_SIZE
     start = np.repeat(ends, each) - sums[1:] + (row + 1) * p.LP_SIZE
     pages = np.zeros((len(firsts), size), np.uint8)
-    return np.repeat(blocks, each), row - np.repeat(starts, each), start, pages
+    return (np.repeat(blocks, each), row - np.repeat(starts, each), start), pages
 
 
 def _scatter(flat: Bytes, at: Numbers, values: Bytes) -> None:

@@ -272,6 +272,14 @@ def _read_uniform(
         or not _visible(all_visible, infomask)
     ):
         return None
+    return _columns(schema, wanted, stored)
+
+
+def _columns(
+    schema: Schema, wanted: list[tuple[int, Column]], stored: npt.NDArray[np.uint8]
+) -> dict[str, Any] | None:
+    """Take the wanted columns of rows of one length and one header; None where their arrays differ."""
+    length = stored.shape[1]
     at, out = int(stored[0, 22]), {}
     for i, column in enumerate(schema.columns):
         kind, take = column.storage, (i, column) in wanted

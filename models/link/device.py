@@ -57,16 +57,17 @@ class Identity:
         """Raises FrameError where these bytes are no identity."""
         if len(data) != 16:
             raise FrameError("an identity has 16 bytes")
-        magic, version, maximum, ring, bus, memory, clock = struct.unpack(_LAYOUT, data)
+        magic, version, *rest = struct.unpack(_LAYOUT, data)
         if magic != _MAGIC:
             raise FrameError("the device is not a Penstock link")
         if version >> 4 != LINK_VERSION >> 4:
             raise FrameError(
                 f"the device speaks version {version >> 4} of the link, not {LINK_VERSION >> 4}"
             )
+        maximum, ring, bus = rest[:3]
         if not maximum or ring > 31 or bus > 7:
             raise FrameError("the device's sizes make no sense")
-        return cls(1 << bus, memory, clock, version, maximum, 1 << ring)
+        return cls(1 << bus, *rest[3:], version, maximum, 1 << ring)
 
 
 assert struct.calcsize(_LAYOUT) == 16 and len(astuple(Identity(8, 0, 0))) == 6

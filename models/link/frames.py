@@ -208,8 +208,8 @@ def decode_request(body: bytes) -> Request:
     """Return the request in a body. Raises FrameError where it is none."""
     if len(body) < HEADER:
         raise FrameError(f"a request has at least {HEADER} bytes, not {len(body)}")
-    sequence, kind, length, address = struct.unpack("<BBBI", body[:HEADER])
-    data = body[HEADER:]
+    sequence, kind, length = body[:3]
+    address, data = int.from_bytes(body[3:HEADER], "little"), body[HEADER:]
     if length > MAXIMUM or len(data) != (length if kind & 1 else 0):
         raise FrameError("a request's length is not that of its data")
     return (

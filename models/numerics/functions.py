@@ -449,7 +449,8 @@ def _estimate(op: str, format: Format, dsp: tuple[int, int]) -> latency.Cost:
     placed on an ECP5. Tables of more than 1 kbit are block RAM of 18 kbit, 512 × 36 at the widest.
     """
     p = pipeline(op, format)
-    lut = ff = multipliers = blocks = 0
+    lut = ff = 0
+    multipliers = blocks = 0
     last: dict[int, int] = {}
     for wire in p.wires:
         for a in wire.args:

@@ -125,7 +125,9 @@ class Limbs(Format):
         return np.where(special, 0, saturated), beyond, special
 
     left_range = _none  # type: ignore[assignment]
-    add = sub = mul = div = sqrt = neg = abs = max = min = _none  # type: ignore[assignment]
+    add = sub = mul = _none  # type: ignore[assignment]
+    div = sqrt = neg = _none  # type: ignore[assignment]
+    abs = max = min = _none  # type: ignore[assignment]
 
 
 def _shifted(integers: NDArray[np.int64], shift: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -61,7 +61,8 @@ class Wire:
     ) -> None:
         if not -(1 << 62) <= lo <= hi < 1 << 62:
             raise ValueError(f"a wire of {lo} to {hi} does not fit 63 bits")
-        self.pipeline, self.kind, self.args, self.lo = pipeline, kind, args, lo
+        self.pipeline, self.kind = pipeline, kind
+        self.args, self.lo = args, lo
         self.hi, self.stage = hi, stage
         self.number = len(pipeline.wires)
         pipeline.wires.append(self)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "IV",
+    "ROTATIONS",
     "SEPARATION",
     "TAG",
     "constants",
@@ -28,6 +29,8 @@ __all__ = [
 IV = 0x00001000808C0001
 #: bit that separates associated data from the message
 SEPARATION = 1 << 63
+#: of the five words, which mix each with itself
+ROTATIONS = ((19, 28), (61, 39), (1, 6), (10, 17), (7, 41))
 #: bytes of a tag
 TAG = 16
 _MASK = (1 << 64) - 1
@@ -42,12 +45,14 @@ def constants(rounds: int) -> list[int]:
 
 def permute(state: tuple[Any, ...], rounds: int) -> tuple[Any, ...]:
     """Return Ascon-p[rounds] of five words."""
-    a, b, c, d, e = state
+    (a, b, c), (d, e) = state[:3], state[3:]
     for constant in constants(rounds):
         c = c ^ constant ^ b
         a, e = a ^ e, e ^ d
-        a, b, c, d, e = a ^ (~b & c), b ^ (~c & d), c ^ (~d & e), d ^ (~e & a), e ^ (~a & b)
-        b, a, d, c = b ^ a, a ^ e, d ^ c, c ^ _MASK
+        p, q = a ^ (~b & c), b ^ (~c & d)
+        r, s, e = c ^ (~d & e), d ^ (~e & a), e ^ (~a & b)
+        a, b = p ^ e, q ^ p
+        c, d = r ^ _MASK, s ^ r
         # each word with two of its rotations, whose halves do not overlap
         a = (a ^ a >> 19 ^ a << 45 ^ a >> 28 ^ a << 36) & _MASK
         b = (b ^ b >> 61 ^ b << 3 ^ b >> 39 ^ b << 25) & _MASK
@@ -62,8 +67,8 @@ def initial(key: int, nonce: tuple[Any, Any]) -> tuple[Any, ...]:
     first byte lowest; `nonce`: its low and its high 64 bits."""
     low, high = key & _MASK, key >> 64
     zero = nonce[0] ^ nonce[0]
-    a, b, c, d, e = permute((zero ^ IV, zero ^ low, zero ^ high, *nonce), 12)
-    return a, b, c, d ^ low, e ^ high ^ SEPARATION
+    *rate, d, e = permute((zero ^ IV, zero ^ low, zero ^ high, *nonce), 12)
+    return *rate, d ^ low, e ^ high ^ SEPARATION
 
 
 def _padded(text: bytes) -> list[tuple[int, int]]:
@@ -74,8 +79,7 @@ def _padded(text: bytes) -> list[tuple[int, int]]:
 
 def _tag(key: int, state: tuple[Any, ...]) -> tuple[Any, Any]:
     low, high = key & _MASK, key >> 64
-    a, b, c, d, e = state
-    *_, d, e = permute((a, b, c ^ low, d ^ high, e), 12)
+    *_, d, e = permute((*state[:2], state[2] ^ low, state[3] ^ high, state[4]), 12)
     return d ^ low, e ^ high
 
 

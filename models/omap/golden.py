@@ -168,11 +168,9 @@ class Map:
             del self._places[key]
             self._buckets[place.bucket] -= 1
 
-        status = Status.FOUND if place is not None else Status.MISSING
-        if not known:
-            status = Status.UNKNOWN
-        elif place is None and operation == Operation.PUT and not inserts:
-            status = Status.FULL
+        full = operation == Operation.PUT and not inserts
+        missing = (Status.FULL if full else Status.MISSING) if known else Status.UNKNOWN
+        status = Status.FOUND if place is not None else missing
         answer = value if value is not None else bytes(config.value_bytes)
         first = shown[0] >= config.hbm_bins
         return Step(Response(status, key, answer), tuple(opened), first, blocks)

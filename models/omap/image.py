@@ -56,9 +56,10 @@ def entries(config: OmapConfig, text: bytes) -> Iterator[Entry]:
     for place in range(config.buckets * config.bucket_slots):
         value = _number(text, place * width, width)
         sizes = 8 * KEY_BYTES, 1, 1, config.bin_bits, config.bin_bits, config.frame_bits
-        key, valid, second, one, two, number = _fields(value, *sizes)
+        key, valid, *place = _fields(value, *sizes)
         if valid:
-            yield Entry(key, two if second else one, number)
+            second, *bins, frame = place
+            yield Entry(key, bins[second], frame)
 
 
 def records(config: OmapConfig, text: bytes) -> Iterator[Record]:

@@ -264,14 +264,12 @@ def plan(
     if hbm_bytes is not None and load is None:
         best = _finer(asked, best, hbm_bytes)
     if best is None:
+        chosen = load is not None or share is not None
+        hint = "leave load and share out: they are chosen" if chosen else "give it less capacity"
         room = "" if hbm_bytes is None else f" in {hbm_bytes:,} bytes of HBM"
         raise NoPlan(
             f"no map of {capacity:,} items{room} keeps the failure budget of 2^{BUDGET}",
-            "give it more HBM, or less capacity"
-            if hbm_bytes is not None
-            else "leave load and share out: they are chosen"
-            if load is not None or share is not None
-            else "give it less capacity",
+            hint if hbm_bytes is None else "give it more HBM, or less capacity",
         )
     return _cores(best, asked)
 

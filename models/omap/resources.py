@@ -19,7 +19,8 @@ _STATE = {"ascon-aead128": 333, "aes128-gcm": 669}
 #: what choosing a bit of one bank more takes
 _CHOICE = 0.6
 #: what a round of Ascon takes, a comparator's bit, a bit that is chosen of one more, control
-_ROUND, _COMPARE, _SELECT, _CONTROL = 2_420, 0.7, 0.5, 10_000
+_ROUND, _COMPARE = 2_420, 0.7
+_SELECT, _CONTROL = 0.5, 10_000
 
 
 def estimate(config: OmapConfig, part: Target) -> Resources:

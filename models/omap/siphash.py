@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import xor
+
 __all__ = ["INITIAL", "siphash"]
 
 _MASK = (1 << 64) - 1
@@ -23,12 +26,11 @@ def _rounds(a: int, b: int, c: int, d: int, count: int) -> tuple[int, int, int, 
 def siphash(key: int, message: bytes) -> int:
     """Return the 64-bit hash. `key`: 128 bits, the first byte lowest."""
     low, high = key & _MASK, key >> 64
-    a, b, c, d = (x ^ y for x, y in zip(INITIAL, (low, high, low, high), strict=True))
+    state = tuple(x ^ y for x, y in zip(INITIAL, (low, high, low, high), strict=True))
     end = message[len(message) // 8 * 8 :]
     padded = message + bytes(7 - len(end)) + bytes([len(message) & 255])
     for at in range(0, len(padded), 8):
         word = int.from_bytes(padded[at : at + 8], "little")
-        a, b, c, d = _rounds(a, b, c, d ^ word, 2)
-        a ^= word
-    a, b, c, d = _rounds(a, b, c ^ 0xFF, d, 4)
-    return a ^ b ^ c ^ d
+        a, *rest = _rounds(*state[:3], state[3] ^ word, 2)
+        state = (a ^ word, *rest)
+    return reduce(xor, _rounds(*state[:2], state[2] ^ 0xFF, state[3], 4))

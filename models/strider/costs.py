@@ -16,8 +16,9 @@ from .table import chunks, classify
 __all__ = ["END", "ERROR", "NULL", "TUPLE", "VOID", "Costs", "Events", "analyse"]
 
 #: what an event of a page is, as `machine.Event` has it
-TUPLE, NULL, END, ERROR, VOID = range(5)
-_KINDS = {"tuple": TUPLE, "null": NULL, "end": END, "error": ERROR, "void": VOID}
+_KINDS = {name: number for number, name in enumerate(("tuple", "null", "end", "error", "void"))}
+TUPLE, NULL = _KINDS["tuple"], _KINDS["null"]
+END, ERROR, VOID = _KINDS["end"], _KINDS["error"], _KINDS["void"]
 
 #: a page's events in order: (kind, wait, issue)
 Events = list[tuple[int, int, int]]

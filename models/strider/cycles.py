@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from operator import le
+from typing import NamedTuple
 
 from ..memory.bursts import COMMANDS, burst_count
 from ..memory.timing import Reads
@@ -27,6 +28,16 @@ from .config import PortConfig
 from .costs import END, ERROR, NULL, TUPLE, VOID, Costs, Events
 
 __all__ = ["Collector", "PortModel"]
+
+
+class _Stood(NamedTuple):
+    """Where a port stood at a page's first tuple: the page, how many after it are alike, the cycle, `PortModel.state`."""
+
+    page: int
+    alike: int
+    start: int
+    state: tuple[int, ...]
+
 
 #: cycles from what an issue that completes a tuple says to the collector's taking it up, beside the depth of the converters
 PIPE = 1
@@ -114,20 +125,12 @@ class Collector:
         return not self._run
 
     def take(self, ready: Sequence[int], sizes: Sequence[int]) -> tuple[list[int], int, bool]:
-        """Take groups of tuples until the first one that ends on another page than this one.
+        """Take groups of tuples until the first one that ends on another page than this one. Pages must be free of errors.
 
-        Parameters
-        ----------
-        ready
-            For each group at most that can be taken: the consumer takes its first tuple's first beat, or the epoch's end in its place, from
-            this cycle on, everything after it when it comes.
-        sizes
-            Tuples of each of these groups; fewer only where the epoch ends. Pages must be free of errors.
+        `ready`: for each group at most that can be taken: the consumer takes its first tuple's first beat, or the epoch's end in its place,
+        from this cycle on, everything after it when it comes. `sizes`: tuples of each of these groups; fewer only where the epoch ends.
 
-        Returns
-        -------
-        tuple
-            The cycle of each group's last transfer; the last group's tuples; whether its last transfer is the epoch's end.
+        Returns the cycle of each group's last transfer; the last group's tuples; whether its last transfer is the epoch's end.
         """
         more, pipe, page = self.config.beats - 1, self.pipe, self.page
         todo = zip(ready, sizes, strict=True)
@@ -137,7 +140,8 @@ class Collector:
             if self._at == len(self._events):
                 self._open()
             room = self._slots[self._strider]
-            events, at, start, go = self._events, self._at, self._start, self._go
+            events, at = self._events, self._at
+            start, go = self._start, self._go
             turned = self.page != page
             while True:
                 kind, wait, issue = events[at]
@@ -285,7 +289,7 @@ class PortModel(Collector):
         self._bursts = burst_count(0, config.words_per_page, config.bus_bytes)
         self._ends: deque[int] = deque(maxlen=COMMANDS)  # last words of the latest pages
         # where the port stood after the latest page's first tuple: page, pages alike, loop start, state; cycles since the page before, if it stood alike
-        self._stood: tuple[int, int, int, tuple[int, ...]] = -1, 0, 0, ()
+        self._stood = _Stood(-1, 0, 0, ())
         self._period = 0
         super().__init__(config, costs, self._fetch)
 
@@ -342,14 +346,16 @@ class PortModel(Collector):
             or self._go != self._start - profile.starts[1] + profile.takes[0] + self.config.beats
         ):
             return 0
-        page, alike, start, state = self._stood
-        if page != self.page:
-            now = self.state(self._start)
+        before = self._stood
+        if before.page != self.page:
+            now = _Stood(self.page, self.alike, self._start, self.state(self._start))
             same = (
-                self._skipped == page == self.page - 1 and alike == self.alike + 1 and state == now
+                self._skipped == before.page == now.page - 1
+                and before.alike == now.alike + 1
+                and before.state == now.state
             )
-            self._period = self._start - start if same else 0
-            self._stood = self.page, self.alike, self._start, now
+            self._period = now.start - before.start if same else 0
+            self._stood = now
         return self._period
 
     def foresee_pages(self, pages: int) -> tuple[list[int], list[int]]:
@@ -394,9 +400,8 @@ class PortModel(Collector):
 
     def delay(self, cycles: int) -> None:
         """Go on as if everything so far had happened `cycles` later."""
-        self._command, self._issue, self._go, self._start = (
-            t + cycles for t in (self._command, self._issue, self._go, self._start)
-        )
+        for name in ("_command", "_issue", "_go", "_start"):
+            setattr(self, name, getattr(self, name) + cycles)
         self._idle = [t + cycles for t in self._idle]
         self._slots = [deque([t + cycles for t in room], self.config.slots) for room in self._slots]
         self._ends = deque([t + cycles for t in self._ends], COMMANDS)
@@ -408,6 +413,8 @@ class PortModel(Collector):
         self.delay(cycles)
         self.page += pages
         self.alike -= pages
-        page, alike, start, state = self._stood
-        self._stood = page + pages, alike - pages, start + cycles, state
+        stood = self._stood
+        self._stood = _Stood(
+            stood.page + pages, stood.alike - pages, stood.start + cycles, stood.state
+        )
         self._skipped += pages

@@ -68,7 +68,8 @@ class PageBytes:
 
 def lines(page: PageBytes, size: int, version: int) -> int:
     """Check the page header; return the number of line pointers. `version`: `pd_pagesize_version`. Raises Stop."""
-    lower, upper, special, stored = (page.word(at, 2) for at in (12, 14, 16, 18))
+    lower, upper = page.word(12, 2), page.word(14, 2)
+    special, stored = page.word(16, 2), page.word(18, 2)
     if upper == 0:
         return 0
     if stored != version:
@@ -345,6 +346,39 @@ def _walk_tuple(
     return True
 
 
+@dataclass
+class _Rows:
+    """Rows of a page so far: of each whole tuple the line pointer and how many were left out before it; the line pointers of all that are
+    visible; and how many were left out."""
+
+    found: list[tuple[int, int]]
+    visible: list[int]
+    skipped: int = 0
+
+
+def _walk_lines(page: PageBytes, walk: WalkConfig, values: _Values, rows: _Rows) -> None:
+    """Walk the tuples that line pointers name. Raises Stop."""
+    attributes, size = _attributes(walk), walk.schema.page_size
+    count = lines(page, size, p.pagesize_version(size))
+    everything = walk.visibility == "all" or bool(page.word(10, 2) & p.PD_ALL_VISIBLE)
+    for line in range(1, count + 1):
+        offset, flags, length = line_pointer(page, line, count)
+        if flags != p.LP_NORMAL:
+            continue
+        seen = everything or judge(page.word(offset + 20, 2))
+        if seen is None:
+            raise Stop(PageError.TUPLE_VISIBILITY, line)
+        complete = seen and _walk_tuple(
+            _Tuple(page, walk, line, offset, length), walk, attributes, values
+        )
+        values.finish(complete)
+        if seen:
+            rows.visible.append(line)
+        if complete:
+            rows.found.append((line, rows.skipped))
+        rows.skipped += not complete
+
+
 def walk_page(
     page: NDArray[np.uint8],
     walk: WalkConfig,
@@ -370,40 +404,17 @@ def walk_page(
         The tuples before the first error in row order, each an array of codes by flat position (0 where no source lands); what was
         left out and counted before it; and the error or None.
     """
-    data = PageBytes(page)
-    attributes = _attributes(walk)
-    values = _Values(walk)
-    skipped = 0
-    found: list[tuple[int, int]] = []  # of each whole tuple: line pointer, rows left out before it
-    visible: list[int] = []  # line pointers
-    error = None
+    values, rows, error = _Values(walk), _Rows([], []), None
     try:
-        size = walk.schema.page_size
-        count = lines(data, size, p.pagesize_version(size))
-        everything = walk.visibility == "all" or bool(data.word(10, 2) & p.PD_ALL_VISIBLE)
-        for line in range(1, count + 1):
-            offset, flags, length = line_pointer(data, line, count)
-            if flags != p.LP_NORMAL:
-                continue
-            seen = everything or judge(data.word(offset + 20, 2))
-            if seen is None:
-                raise Stop(PageError.TUPLE_VISIBILITY, line)
-            complete = seen and _walk_tuple(
-                _Tuple(data, walk, line, offset, length), walk, attributes, values
-            )
-            values.finish(complete)
-            if seen:
-                visible.append(line)
-            if complete:
-                found.append((line, skipped))
-            skipped += not complete
+        _walk_lines(PageBytes(page), walk, values, rows)
     except Stop as stop:
         error = HardwareError(stop.code, block, stop.line)
     codes, fits = values.codes()
+    found, skipped = rows.found, rows.skipped
     given = {line for line, _ in found}
     if not fits.any():
         if places is not None:
-            places += [(line, line in given) for line in visible]
+            places += [(line, line in given) for line in rows.visible]
         return list(codes), RowCounts(skipped), error
     order = delivery(walk)
     left, first = judge_rows(fits[:, order], walk.policy)
@@ -416,7 +427,7 @@ def walk_page(
         codes, fits, left = codes[:row], fits[:row], left[:row]
     given -= {found[row][0] for row in np.flatnonzero(left)}
     if places is not None:
-        places += [(line, line in given) for line in visible]
+        places += [(line, line in given) for line in rows.visible]
     counts = count_values(fits[~left])
     counts.skipped, counts.nan_rows = skipped + int(left.sum()), int(left.sum())
     return list(codes[~left]), counts, error

@@ -170,7 +170,8 @@ def decode(image: NDArray[np.uint32]) -> list[Instruction]:
 #
 # op operand, operand, … [; comment]. Operands by instruction, in order; flags are bare words and may be left out.
 
-_TYPE, _PLACE, _AT, _VALUE = "type", "place", "at", "value"
+_TYPE, _PLACE = "type", "place"
+_AT, _VALUE = "at", "value"
 _OPERANDS: dict[Op, tuple[str, ...]] = {
     Op.READB: ("offset", "count", "attr"),
     Op.BENTR: ("offset",),

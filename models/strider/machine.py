@@ -85,6 +85,24 @@ class _Failed(Exception):
         self.item = item
 
 
+@dataclass
+class _Body:
+    """The tuple under way: where it lies, what its header says, and how far its attributes are taken."""
+
+    start: int
+    end: int
+    natts: int
+    nulls: bool
+    places: dict[Base, int]
+    #: first cycle whose issue may use a base
+    ready: dict[Base, int] = field(default_factory=lambda: {Base.P: 0, Base.D: 0, Base.A: 0})
+    settled: int = 0  #: … whose issue may decide by how P or A is aligned
+    group: int = 0
+    #: how the values fit, in the order of delivery, and their positions
+    fits: list[int] = field(default_factory=list)
+    delivered: list[int] = field(default_factory=list)
+
+
 class Machine:
     """Runs `program` on pages, as one Strider of a port with this configuration. Values are converted only if `deliver`."""
 
@@ -236,16 +254,13 @@ class Machine:
 
     def _body(self) -> NDArray[np.int64]:
         offset, length = self.tuple
-        self.natts, self.nulls, hoff = self.header
-        self.end = offset + length
-        self.places = {Base.P: offset + hoff, Base.D: offset + hoff, Base.A: offset + hoff}
-        self.ready = {Base.P: 0, Base.D: 0, Base.A: 0}  # first cycle whose issue may use this base
-        self.settled = 0  # ... whose issue may decide by how P or A is aligned
-        self.group = 0
-        self.fits: list[int] = []  # of the values in the order of delivery, and their positions
-        self.delivered: list[int] = []
+        natts, nulls, hoff = self.header
+        data = offset + hoff
+        self.body = body = _Body(
+            offset, offset + length, natts, nulls, {Base.P: data, Base.D: data, Base.A: data}
+        )
         values = np.zeros(self.config.beats * self.config.lanes, dtype=np.int64)
-        pc = 2 if not self.nulls and self.natts >= self.need else self.program[1].offset
+        pc = 2 if not body.nulls and body.natts >= self.need else self.program[1].offset
         run: dict[int, Callable[[Instruction, NDArray[np.int64]], None]] = {
             Op.BEXIT: self._bexit,
             Op.RUN: self._run,
@@ -275,25 +290,27 @@ class Machine:
         return i.op in (Op.BEXIT, Op.INS, Op.EXTRBI) or i.type < len(FIXED_TYPES)
 
     def _fit(self, end: int, cycle: int) -> None:
-        if end > self.end:
+        if end > self.body.end:
             raise _Failed(PageError.TUPLE_LENGTH, cycle)
 
     def _present(self, index: int) -> bool:
-        if index >= self.natts:
+        if index >= self.body.natts:
             return False
-        return not self.nulls or bool(
-            self.page.word(self.tuple[0] + p.TUPLE_BITMAP + index // 8, 1) >> index % 8 & 1
+        return not self.body.nulls or bool(
+            self.page.word(self.body.start + p.TUPLE_BITMAP + index // 8, 1) >> index % 8 & 1
         )
 
     def _base(self, i: Instruction, alignment: int = 1) -> int:
         """Wait until the base is known; return the address. An array's elements lie where they lie: base A is not aligned."""
-        self.now = max(self.now, self.ready[Base(i.base)])
-        return p.align(self.places[Base(i.base)] + i.offset, 1 if i.base == Base.A else alignment)
+        self.now = max(self.now, self.body.ready[Base(i.base)])
+        return p.align(
+            self.body.places[Base(i.base)] + i.offset, 1 if i.base == Base.A else alignment
+        )
 
     def _move(self, place: int) -> None:
         """P is set by what is issued now."""
-        self.places[Base.P], self.ready[Base.P] = place, 0
-        self.settled = max(self.settled, self.now + SETTLED)
+        self.body.places[Base.P], self.body.ready[Base.P] = place, 0
+        self.body.settled = max(self.body.settled, self.now + SETTLED)
 
     def _emit(
         self, name: str, at: int, count: int, position: int, values: NDArray[np.int64]
@@ -304,18 +321,18 @@ class Machine:
         raw = np.frombuffer(self.page.bytes(at, count * size), f"<u{size}")
         if self.judges:
             places = np.arange(position, position + count)
-            self.fits += unfit(name, raw, self.config.format, places).tolist()
-            self.delivered += places.tolist()
+            self.body.fits += unfit(name, raw, self.config.format, places).tolist()
+            self.body.delivered += places.tolist()
         if self.deliver:
             places = np.arange(position, position + count)
             values[places] = from_pg(name, raw, self.config.format, places)
 
     def _judge_values(self) -> bool:
         """Whether a NaN leaves the tuple out; raises where a value is an error."""
-        left, first = verdict(np.array(self.fits, np.uint8), self.policy)
+        left, first = verdict(np.array(self.body.fits, np.uint8), self.policy)
         if first >= 0:
-            code = CODES[Unfit(self.fits[first])]
-            raise _Failed(code, self.now - 1, self.delivered[first] + 1)
+            code = CODES[Unfit(self.body.fits[first])]
+            raise _Failed(code, self.now - 1, self.body.delivered[first] + 1)
         return left
 
     def _bexit(self, i: Instruction, values: NDArray[np.int64]) -> None:
@@ -339,7 +356,7 @@ class Machine:
             self.now += 1
             return
         size = TYPES[FIXED_TYPES[i.type]].length
-        self.now = max(self.now, self.ready[Base.P])
+        self.now = max(self.now, self.body.ready[Base.P])
         end = self._base(i, size) + i.count * size
         self._fit(end, self.now)
         self._move(end)
@@ -349,7 +366,7 @@ class Machine:
         """Whether the used attribute is not there; raises where that ends the tuple."""
         if self._present(index):
             return False
-        if not (i.missing and index >= self.natts):
+        if not (i.missing and index >= self.body.natts):
             if i.flag:
                 self.now += 1
                 raise _Leave
@@ -362,10 +379,10 @@ class Machine:
             return
         name = FIXED_TYPES[i.type]
         size = TYPES[name].length
-        self.now = max(self.now, self.ready[Base.A])
+        self.now = max(self.now, self.body.ready[Base.A])
         at = self._base(i)
         if i.base != Base.D:
-            self.now = max(self.now, self.settled)
+            self.now = max(self.now, self.body.settled)
         small = short_possible(name, i.count)
         self._fit(at + 1, self.now)
         first = self.page.word(at, 1)
@@ -400,12 +417,12 @@ class Machine:
         start, issued = at + len(expected), self.now
         self.now += self.array_parts
         self._fit(start + i.count * size, self.now - 1)
-        self.places |= {Base.A: start, Base.P: start + i.count * size}
-        self.ready |= dict.fromkeys((Base.A, Base.P), issued + self.formed if small else 0)
-        self.settled = max(self.settled, issued + (self.latency if small else SETTLED))
+        self.body.places |= {Base.A: start, Base.P: start + i.count * size}
+        self.body.ready |= dict.fromkeys((Base.A, Base.P), issued + self.formed if small else 0)
+        self.body.settled = max(self.body.settled, issued + (self.latency if small else SETTLED))
 
     def _att(self, i: Instruction, values: NDArray[np.int64]) -> None:
-        self.now = max(self.now, self.ready[Base.P])
+        self.now = max(self.now, self.body.ready[Base.P])
         name = FIXED_TYPES[i.type]
         size = TYPES[name].length
         if not i.count:
@@ -417,7 +434,7 @@ class Machine:
             if not i.use and not self._present(index):
                 self.now += 1
                 continue
-            at = p.align(self.places[Base.P], size)
+            at = p.align(self.body.places[Base.P], size)
             self._fit(at + size, self.now)
             if not i.keep:
                 self._move(at + size)
@@ -452,7 +469,7 @@ class Machine:
             if length < 4:
                 raise _Failed(PageError.TUPLE_LENGTH, self.now)
         self._fit(at + length, self.now)
-        self.places[Base.P], self.ready[Base.P], self.settled = (
+        self.body.places[Base.P], self.body.ready[Base.P], self.body.settled = (
             at + length,
             0,
             self.now + self.latency,
@@ -460,14 +477,14 @@ class Machine:
         self.now += self.latency + 1 if at % alignment else self.formed
 
     def _extrbi(self, i: Instruction, values: NDArray[np.int64]) -> None:
-        self.group = i.attr // BITMAP_GROUP
-        self.now += self.latency + 1 if self.nulls else 1
+        self.body.group = i.attr // BITMAP_GROUP
+        self.now += self.latency + 1 if self.body.nulls else 1
 
     def _ins(self, i: Instruction, values: NDArray[np.int64]) -> None:
-        if i.attr >= self.natts:
+        if i.attr >= self.body.natts:
             values[i.beat * self.config.lanes + i.lane] = (
                 i.value & (1 << self.config.format.width) - 1
             )
-            self.fits.append(Unfit.NAN if i.use else Unfit.OVERFLOW if i.keep else Unfit.FITS)
-            self.delivered.append(i.beat * self.config.lanes + i.lane)
+            self.body.fits.append(Unfit.NAN if i.use else Unfit.OVERFLOW if i.keep else Unfit.FITS)
+            self.body.delivered.append(i.beat * self.config.lanes + i.lane)
         self.now += 1

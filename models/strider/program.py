@@ -238,8 +238,7 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
         sources = walk.sources(index)
         if index % BITMAP_GROUP == 0:
             out.append(Instruction(Op.EXTRBI, attr=index))
-        constants = missing_codes(walk, index) if sources else None
-        lacking = int(constants is not None)
+        lacking = int(bool(sources) and missing_codes(walk, index) is not None)
         if kind.length > 0 and not sources:
             if kind.length == kind.align:  # neighbours of one kind share an instruction
                 out.append(Instruction(Op.ATT, type=_step(kind.align), count=1, attr=index))
@@ -279,28 +278,34 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
                     )
                 )
                 out += _runs(walk, index, code, attr=index, test=1)
-        fits = missing_fits(walk, index) if sources else None
-        if constants is not None and fits is not None:
-            for source in sources:
-                for k in range(source.count):
-                    element = source.first + k if kind.length < 0 else 0
-                    # integers in units of a column: hardware is told them before a run
-                    value = 0 if isinstance(walk.format, Limbs) else int(constants[element])
-                    out.append(
-                        Instruction(
-                            Op.INS,
-                            count=value & _LIMIT,
-                            offset=value >> 16,
-                            attr=index,
-                            use=int(fits[element] == Unfit.NAN),
-                            keep=int(
-                                fits[element] == Unfit.OVERFLOW
-                                and not isinstance(walk.format, Limbs)
-                            ),
-                            **_at(walk, source.position + k),
-                        )
-                    )
+        out += _insertions(walk, index) if sources else []
     return _merge_attributes(walk, out)
+
+
+def _insertions(walk: WalkConfig, index: int) -> list[Instruction]:
+    """What inserts the values of a column that older rows do not have."""
+    constants, fits = missing_codes(walk, index), missing_fits(walk, index)
+    if constants is None or fits is None:
+        return []
+    out: list[Instruction] = []
+    units = isinstance(walk.format, Limbs)
+    for source in walk.sources(index):
+        for k in range(source.count):
+            element = source.first + k if walk.schema.columns[index].storage.length < 0 else 0
+            # integers in units of a column: hardware is told them before a run
+            value = 0 if units else int(constants[element])
+            out.append(
+                Instruction(
+                    Op.INS,
+                    count=value & _LIMIT,
+                    offset=value >> 16,
+                    attr=index,
+                    use=int(fits[element] == Unfit.NAN),
+                    keep=int(fits[element] == Unfit.OVERFLOW and not units),
+                    **_at(walk, source.position + k),
+                )
+            )
+    return out
 
 
 def _merge_attributes(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:

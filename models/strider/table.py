@@ -9,7 +9,8 @@ that fails any check is simply not regular.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from .judge import RowCounts, count_values, delivery, judge_rows
 from .layout import Source
 from .program import needed
 
-__all__ = ["Regular", "chunks", "classify", "walk_table"]
+__all__ = ["Regular", "Walked", "chunks", "classify", "walk_table"]
 
 #: pages looked at together: bounds the memory that a table needs
 _CHUNK = 2048
@@ -106,11 +107,19 @@ def _shape(
     return places, constants, at
 
 
-def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
-    """Find the regular pages among `pages` (contiguous, shape (pages, page_size))."""
-    size = walk.schema.page_size
-    flat = pages.reshape(-1)
-    heads = np.ascontiguousarray(pages[:, : p.PAGE_HEADER_SIZE]).view(p.PAGE_HEADER)[:, 0]
+class _Tuples(NamedTuple):
+    """Tuples that line pointers name, as far as those and the headers may be regular: `good`. Page, address in the flattened pages,
+    length, and where the data begin in it."""
+
+    block: NDArray[np.int64]
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    hoff: NDArray[np.int64]
+    good: NDArray[np.bool_]
+
+
+def _fine(heads: NDArray[Any], size: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Return whether each page's header is one, and how many line pointers it has then."""
     lower, upper, special = (
         heads[n].astype(np.int64) for n in ("pd_lower", "pd_upper", "pd_special")
     )
@@ -124,14 +133,14 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
         & (lower % p.LP_SIZE == 0)
         & (special % p.ALIGN == 0)
     )
-    counts = np.where(fine, (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE, 0)
-    nothing = np.zeros((0, 0), np.uint8)
-    none = Regular(
-        np.zeros(len(pages), bool), counts, np.zeros(0, np.int64), {}, nothing, np.zeros(0, bool)
-    )
-    most = int(counts.max(initial=0))
-    if not most:
-        return none
+    return fine, np.where(fine, (lower - p.PAGE_HEADER_SIZE) // p.LP_SIZE, 0)
+
+
+def _tuples(
+    walk: WalkConfig, pages: NDArray[np.uint8], heads: NDArray[Any], counts: NDArray[np.int64]
+) -> _Tuples:
+    """Look at all line pointers, and at the headers behind them."""
+    most = int(counts.max())
     words = (
         np.ascontiguousarray(pages[:, p.PAGE_HEADER_SIZE : p.PAGE_HEADER_SIZE + most * p.LP_SIZE])
         .view("<u4")
@@ -143,14 +152,13 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
     good = (
         (flags == p.LP_NORMAL)
         & (offset % p.ALIGN == 0)
-        & (offset >= upper[block])
-        & (offset + length <= special[block])
+        & (offset >= heads["pd_upper"].astype(np.int64)[block])
+        & (offset + length <= heads["pd_special"].astype(np.int64)[block])
         & (length >= p.PAGE_HEADER_SIZE)
     )
-    start = block * size + np.where(good, offset, 0)
-    header = flat.view("<u8")[start + 16 >> 3].astype(
-        np.int64
-    )  # bytes 16 to 23: from ip_posid to t_hoff and what follows
+    start = block * walk.schema.page_size + np.where(good, offset, 0)
+    # bytes 16 to 23: from ip_posid to t_hoff and what follows
+    header = pages.reshape(-1).view("<u8")[start + 16 >> 3].astype(np.int64)
     natts = header >> 16 & p.HEAP_NATTS_MASK
     infomask = header >> 32 & 0xFFFF
     hoff = header >> 48 & 0xFF
@@ -164,15 +172,30 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
     )
     if walk.visibility != "all":
         good &= (heads["pd_flags"][block] & p.PD_ALL_VISIBLE != 0) | _visible(infomask)
+    return _Tuples(block, start, length, hoff, good)
+
+
+def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
+    """Find the regular pages among `pages` (contiguous, shape (pages, page_size))."""
+    flat = pages.reshape(-1)
+    heads = np.ascontiguousarray(pages[:, : p.PAGE_HEADER_SIZE]).view(p.PAGE_HEADER)[:, 0]
+    fine, counts = _fine(heads, walk.schema.page_size)
+    nothing = np.zeros((0, 0), np.uint8)
+    none = Regular(
+        np.zeros(len(pages), bool), counts, np.zeros(0, np.int64), {}, nothing, np.zeros(0, bool)
+    )
+    if not counts.any():
+        return none
+    tuples = _tuples(walk, pages, heads, counts)
+    good, data = tuples.good, tuples.start + tuples.hoff
     if not good.any():
         return none
     k = int(np.argmax(good))
-    shape = _shape(walk, flat[start[k] + hoff[k] : start[k] + length[k]].tobytes())
+    shape = _shape(walk, flat[data[k] : tuples.start[k] + tuples.length[k]].tobytes())
     if shape is None:
         return none
     places, constants, extent = shape
-    good &= hoff + extent <= length
-    data = start + hoff
+    good &= tuples.hoff + extent <= tuples.length
     for at, expected in constants:
         here = np.nonzero(good)[0]
         if len(here):
@@ -181,10 +204,10 @@ def classify(walk: WalkConfig, pages: NDArray[np.uint8]) -> Regular:
                 :, 0
             ] == np.frombuffer(expected, kind)
     regular = fine.copy()
-    regular[block[~good]] = False
-    rows = regular[block]
+    regular[tuples.block[~good]] = False
+    rows = regular[tuples.block]
     found = Regular(regular, counts, data[rows], places, nothing, np.zeros(int(rows.sum()), bool))
-    return _judged(walk, flat, found, block[rows])
+    return _judged(walk, flat, found, tuples.block[rows])
 
 
 def _judged(
@@ -241,13 +264,65 @@ def _lines(found: Regular, first: int) -> NDArray[np.int64]:
     )
 
 
+class Walked(NamedTuple):
+    """What a walk returns: the tuples' codes, shape (tuples, positions), up to the first error; tuples of each page; what was left out
+    and counted; the error or None."""
+
+    codes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    total: RowCounts
+    error: HardwareError | None
+
+
+@dataclass
+class _Gathered:
+    """What a walk has found so far: `Walked`'s members, the codes in parts, and `walk_table`'s `places`."""
+
+    parts: list[NDArray[np.int64]]
+    counts: NDArray[np.int64]
+    places: list[NDArray[np.int64]] | None
+    total: RowCounts = field(default_factory=RowCounts)
+
+    def regular(
+        self, found: Regular, values: NDArray[np.int64], where: NDArray[np.int64], rows: slice
+    ) -> None:
+        """Take some of the regular pages' tuples, which lie at `where`."""
+        keep = ~found.left[rows]
+        self.parts.append(values[rows][keep])
+        if len(found.fits):
+            self.total.add(count_values(found.fits[rows][keep]))
+        if self.places is not None:
+            self.places.append(np.stack([*where[:, rows], keep.astype(np.int64)], axis=1))
+        left = int((~keep).sum())
+        self.total.add(RowCounts(skipped=left, nan_rows=left))
+
+    def other(
+        self, page: NDArray[np.uint8], walk: WalkConfig, number: int, block: int
+    ) -> HardwareError | None:
+        """Take a page that is not regular; return the error that ends the walk."""
+        rows: list[tuple[int, bool]] = []
+        tuples, count, error = walk_page(page, walk, block, rows)
+        if self.places is not None:
+            self.places.append(np.array([(block, *row) for row in rows], np.int64).reshape(-1, 3))
+        if tuples:
+            self.parts.append(np.array(tuples))
+        self.counts[number] = len(tuples)
+        self.total.add(count)
+        if error is not None:
+            self.counts[number + 1 :] = 0
+        return error
+
+    def walked(self, error: HardwareError | None) -> Walked:
+        return Walked(np.concatenate(self.parts), self.counts, self.total, error)
+
+
 def walk_table(
     pages: NDArray[np.uint8],
     walk: WalkConfig,
     first_block: int = 0,
     block_stride: int = 1,
     places: list[NDArray[np.int64]] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], RowCounts, HardwareError | None]:
+) -> Walked:
     """Walk all pages, as `golden.walk_page` does one.
 
     Parameters
@@ -260,58 +335,25 @@ def walk_table(
         Page k is block first_block + k * block_stride.
     places
         Takes arrays of shape (rows, 3), for each visible row its block, its line pointer and whether it is delivered.
-
-    Returns
-    -------
-    tuple
-        The tuples' codes, shape (tuples, positions), up to the first error; tuples of each page; what was left out and counted; the
-        error or None.
     """
-    parts: list[NDArray[np.int64]] = [np.zeros((0, walk.positions), np.int64)]
-    counts = np.zeros(len(pages), np.int64)
-    total = RowCounts()
+    gathered = _Gathered(
+        [np.zeros((0, walk.positions), np.int64)], np.zeros(len(pages), np.int64), places
+    )
+    steps, begin = np.array([[block_stride], [1]]), np.array([[first_block], [1]])
     for first, chunk in chunks(pages):
         found = classify(walk, chunk)
         values = _values(walk, chunk.reshape(-1), found)
         held = np.concatenate([[0], np.cumsum(np.where(found.pages, found.counts, 0))])
-        keep = ~found.left
-        kept = np.concatenate([[0], np.cumsum(keep)])
-        counts[first : first + len(chunk)] = np.diff(kept[held])
-        steps, begin = np.array([[block_stride], [1]]), np.array([[first_block], [1]])
+        kept = np.concatenate([[0], np.cumsum(~found.left)])
+        gathered.counts[first : first + len(chunk)] = np.diff(kept[held])
         where = _lines(found, first) * steps + begin
         taken = 0  # regular tuples handed over, those left out among them
-
-        def hand_over(
-            begin: int,
-            end: int,
-            values: NDArray[np.int64] = values,
-            keep: NDArray[np.bool_] = keep,
-            fits: NDArray[np.uint8] = found.fits,
-            where: NDArray[np.int64] = where,
-        ) -> None:
-            part = keep[begin:end]
-            parts.append(values[begin:end][part])
-            if len(fits):
-                total.add(count_values(fits[begin:end][part]))
-            if places is not None:
-                places.append(np.stack([*where[:, begin:end], part.astype(np.int64)], axis=1))
-            left = int((~part).sum())
-            total.add(RowCounts(skipped=left, nan_rows=left))
-
         for k in np.nonzero(~found.pages)[0].tolist():
-            hand_over(taken, int(held[k]))
+            gathered.regular(found, values, where, slice(taken, int(held[k])))
             taken = int(held[k])
             block = first_block + (first + k) * block_stride
-            rows: list[tuple[int, bool]] = []
-            tuples, count, error = walk_page(chunk[k], walk, block, rows)
-            if places is not None:
-                places.append(np.array([(block, *row) for row in rows], np.int64).reshape(-1, 3))
-            if tuples:
-                parts.append(np.array(tuples))
-            counts[first + k] = len(tuples)
-            total.add(count)
+            error = gathered.other(chunk[k], walk, first + k, block)
             if error is not None:
-                counts[first + k + 1 :] = 0
-                return np.concatenate(parts), counts, total, error
-        hand_over(taken, len(values))
-    return np.concatenate(parts), counts, total, None
+                return gathered.walked(error)
+        gathered.regular(found, values, where, slice(taken, len(values)))
+    return gathered.walked(None)
