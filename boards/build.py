@@ -40,7 +40,8 @@ class Slow(Exception):
 
     def __init__(self, clock_mhz: float, fmax_mhz: float, path: str, advice: str) -> None:
         super().__init__(f"{fmax_mhz:.1f} MHz of {clock_mhz:g} MHz")
-        self.clock_mhz, self.fmax_mhz, self.path, self.advice = clock_mhz, fmax_mhz, path, advice
+        self.clock_mhz, self.fmax_mhz = clock_mhz, fmax_mhz
+        self.path, self.advice = path, advice
 
 
 @dataclass(frozen=True)

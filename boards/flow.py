@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -30,7 +31,8 @@ class Unfit(Exception):
         super().__init__(
             f"{used:,} {resource} of {available:,}" if used else f"more {resource} than there are"
         )
-        self.resource, self.used, self.available, self.field = resource, used, available, field
+        self.resource, self.used = resource, used
+        self.available, self.field = available, field
 
 
 class Endless(Exception):
@@ -189,37 +191,20 @@ def place(
     Raises Unfit, Endless, or ToolError of the first seed where every one failed.
     """
     problems: list[ToolError | Unfit | Endless] = []
-    begin = perf_counter()
+    end = None if limit is None else perf_counter() + limit
 
-    def left() -> float | None:
-        return None if limit is None else max(0.1, limit - (perf_counter() - begin))
-
-    def tried(seed: int) -> Placed:
+    def one(seed: int) -> Placed | None:
         def said(line: str) -> None:
             if progress is not None:
                 progress(f"seed {seed}: {line}" if len(seeds) > 1 else line)
 
-        time = left()
-        if time is None:
-            return _place(board, folder, cells, clock_mhz, seed, progress=said)
         try:
-            return _place(board, folder, cells, clock_mhz, seed, timeout=time / 2, progress=said)
-        except Overdue:
-            said("no end in sight: placed once more in another way")
-        return _place(
-            board,
-            folder,
-            cells,
-            clock_mhz,
-            seed,
-            OTHERWISE[board.family],
-            timeout=left(),
-            progress=said,
-        )
-
-    def one(seed: int) -> Placed | None:
-        try:
-            return tried(seed)
+            return _tried(
+                partial(_place, board, folder, cells, clock_mhz, seed, progress=said),
+                board,
+                end,
+                said,
+            )
         except Overdue as problem:
             problems.append(Endless(problem.tool, (limit or 0.0) / 60, problem.line))
         except (ToolError, Unfit) as problem:
@@ -238,6 +223,19 @@ def place(
     if not results:
         raise problems[0]
     return results
+
+
+def _tried(
+    placing: Callable[..., Placed], board: Target, end: float | None, said: Callable[[str], None]
+) -> Placed:
+    """Place until `end`, a time of `perf_counter`: in half of what is left, else once more in the other way."""
+    if end is None:
+        return placing()
+    try:
+        return placing(timeout=max(0.1, end - perf_counter()) / 2)
+    except Overdue:
+        said("no end in sight: placed once more in another way")
+    return placing(OTHERWISE[board.family], timeout=max(0.1, end - perf_counter()))
 
 
 def _place(
@@ -301,12 +299,10 @@ def _place(
 
 def _resources(board: Target, report: dict[str, Any], cells: dict[str, int]) -> Resources:
     used = {name: int(entry["used"]) for name, entry in report.get("utilization", {}).items()}
-    lut, ff, dsp, bram = (
-        sum(used.get(name, 0) for name in names) for names in FLOWS[board.family].cells
-    )
+    counts = [sum(used.get(name, 0) for name in names) for names in FLOWS[board.family].cells]
     if board.family == "ice40":
-        ff = sum(count for name, count in cells.items() if _ICE40_FF.match(name))
-    return Resources(lut, ff, dsp, bram)
+        counts[1] = sum(count for name, count in cells.items() if _ICE40_FF.match(name))
+    return Resources(*counts)
 
 
 _MISSING = (

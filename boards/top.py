@@ -128,94 +128,102 @@ class BoardTop(Elaboratable):
         return platform.request("serial_rx").i, platform.request("serial_tx").o
 
     def _pll(self, m, platform, setting: Setting, locked):
-        family = self.board.family
-        values = dict(setting.parameters)
-        out = ClockSignal("sync")
+        kinds = {"ice40": self._sb_pll40, "ecp5": self._ehxplll, "gowin": self._rpll}
+        if self.board.family not in kinds:
+            raise ValueError(f"no PLL of a {self.board.family} device is known")
         clock = Signal(name="clk_sync")
-        if family == "ice40":
-            # the UP5K's only PLL lies at the clock's pin, whose input nothing else can then use
-            if self.board.device.tool == "--up5k":
-                kind = "SB_PLL40_PAD"
-                source = {"io_PACKAGEPIN": platform.request(self.board.pins.clock, dir="-").io}
-            else:
-                kind = "SB_PLL40_CORE"
-                source = {"i_REFERENCECLK": platform.request(self.board.pins.clock, dir="i").i}
-            m.submodules.pll = Instance(
-                kind,
-                **source,
-                p_FEEDBACK_PATH="SIMPLE",
-                p_PLLOUT_SELECT="GENCLK",
-                **{f"p_{name}": Const(values[name], bits) for name, bits in _ICE40_BITS.items()},
-                i_RESETB=Const(1),
-                i_BYPASS=Const(0),
-                o_PLLOUTGLOBAL=clock,
-                o_LOCK=locked,
-            )
-        elif family == "ecp5":
-            source = platform.request(self.board.pins.clock, dir="i").i
-            divide, second = values["CLKOP_DIV"], {}
-            # later by three quarters of a cycle, which is a quarter before the next one
-            if self.board.memory.kind == "SDRAM":
-                second = {
-                    "p_CLKOS_ENABLE": "ENABLED",
-                    "p_OUTDIVIDER_MUXB": "DIVB",
-                    "p_CLKOS_DIV": divide,
-                    "p_CLKOS_CPHASE": divide // 2 + 3 * divide // 4,
-                    "p_CLKOS_FPHASE": 0,
-                    "o_CLKOS": self.chip_clock,
-                }
-            m.submodules.pll = Instance(
-                "EHXPLLL",
-                **second,
-                **_each("p", "DISABLED", "PLLRST_ENA INTFB_WAKE STDBY_ENABLE DPHASE_SOURCE"),
-                p_OUTDIVIDER_MUXA="DIVA",
-                p_CLKOP_ENABLE="ENABLED",
-                p_CLKOP_DIV=values["CLKOP_DIV"],
-                p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2,
-                p_CLKOP_FPHASE=0,
-                p_FEEDBK_PATH="CLKOP",
-                p_CLKI_DIV=values["CLKI_DIV"],
-                p_CLKFB_DIV=values["CLKFB_DIV"],
-                a_FREQUENCY_PIN_CLKI=f"{setting.input_mhz:g}",
-                a_FREQUENCY_PIN_CLKOP=f"{setting.output_mhz:g}",
-                a_ICP_CURRENT="12",
-                a_LPF_RESISTOR="8",
-                i_CLKI=source,
-                i_CLKFB=clock,
-                **_each("i", Const(0), "RST STDBY PHASESEL0 PHASESEL1"),
-                **_each("i", Const(1), "PHASEDIR PHASESTEP PHASELOADREG"),
-                **_each("i", Const(0), "PLLWAKESYNC ENCLKOP"),
-                o_CLKOP=clock,
-                o_LOCK=locked,
-            )
-        elif family == "gowin":
-            source = platform.request(self.board.pins.clock, dir="i").i
-            m.submodules.pll = Instance(
-                "rPLL",
-                p_FCLKIN=f"{setting.input_mhz:g}",
-                p_DEVICE="GW1NR-9C",
-                **{f"p_{name}": values[name] for name in ("IDIV_SEL", "FBDIV_SEL", "ODIV_SEL")},
-                **_each("p", "false", "DYN_IDIV_SEL DYN_FBDIV_SEL DYN_ODIV_SEL"),
-                p_PSDA_SEL="0000",
-                p_DYN_DA_EN="false",
-                p_DUTYDA_SEL="1000",
-                **_each("p", Const(1), "CLKOUT_FT_DIR CLKOUTP_FT_DIR"),
-                **_each("p", 0, "CLKOUT_DLY_STEP CLKOUTP_DLY_STEP"),
-                p_CLKFB_SEL="internal",
-                **_each("p", "false", "CLKOUT_BYPASS CLKOUTP_BYPASS CLKOUTD_BYPASS"),
-                p_DYN_SDIV_SEL=2,
-                **_each("p", "CLKOUT", "CLKOUTD_SRC CLKOUTD3_SRC"),
-                i_CLKIN=source,
-                **_each("i", Const(0), "CLKFB RESET RESET_P"),
-                **_each("i", Const(0, 6), "FBDSEL IDSEL ODSEL"),
-                **_each("i", Const(0, 4), "PSDA DUTYDA FDLY"),
-                o_CLKOUT=clock,
-                o_LOCK=locked,
-            )
-        else:
-            raise ValueError(f"no PLL of a {family} device is known")
+        m.submodules.pll = kinds[self.board.family](platform, setting, clock, locked)
         platform.add_clock_constraint(clock, setting.output_mhz * 1e6)
-        m.d.comb += out.eq(clock)
+        m.d.comb += ClockSignal("sync").eq(clock)
+
+    def _sb_pll40(self, platform, setting, clock, locked):
+        """The PLL of an iCE40."""
+        values = dict(setting.parameters)
+        # the UP5K's only PLL lies at the clock's pin, whose input nothing else can then use
+        if self.board.device.tool == "--up5k":
+            kind = "SB_PLL40_PAD"
+            source = {"io_PACKAGEPIN": platform.request(self.board.pins.clock, dir="-").io}
+        else:
+            kind = "SB_PLL40_CORE"
+            source = {"i_REFERENCECLK": platform.request(self.board.pins.clock, dir="i").i}
+        return Instance(
+            kind,
+            **source,
+            p_FEEDBACK_PATH="SIMPLE",
+            p_PLLOUT_SELECT="GENCLK",
+            **{f"p_{name}": Const(values[name], bits) for name, bits in _ICE40_BITS.items()},
+            i_RESETB=Const(1),
+            i_BYPASS=Const(0),
+            o_PLLOUTGLOBAL=clock,
+            o_LOCK=locked,
+        )
+
+    def _ehxplll(self, platform, setting, clock, locked):
+        """The PLL of an ECP5."""
+        values = dict(setting.parameters)
+        source = platform.request(self.board.pins.clock, dir="i").i
+        divide, second = values["CLKOP_DIV"], {}
+        # later by three quarters of a cycle, which is a quarter before the next one
+        if self.board.memory.kind == "SDRAM":
+            second = {
+                "p_CLKOS_ENABLE": "ENABLED",
+                "p_OUTDIVIDER_MUXB": "DIVB",
+                "p_CLKOS_DIV": divide,
+                "p_CLKOS_CPHASE": divide // 2 + 3 * divide // 4,
+                "p_CLKOS_FPHASE": 0,
+                "o_CLKOS": self.chip_clock,
+            }
+        return Instance(
+            "EHXPLLL",
+            **second,
+            **_each("p", "DISABLED", "PLLRST_ENA INTFB_WAKE STDBY_ENABLE DPHASE_SOURCE"),
+            p_OUTDIVIDER_MUXA="DIVA",
+            p_CLKOP_ENABLE="ENABLED",
+            p_CLKOP_DIV=values["CLKOP_DIV"],
+            p_CLKOP_CPHASE=values["CLKOP_DIV"] // 2,
+            p_CLKOP_FPHASE=0,
+            p_FEEDBK_PATH="CLKOP",
+            p_CLKI_DIV=values["CLKI_DIV"],
+            p_CLKFB_DIV=values["CLKFB_DIV"],
+            a_FREQUENCY_PIN_CLKI=f"{setting.input_mhz:g}",
+            a_FREQUENCY_PIN_CLKOP=f"{setting.output_mhz:g}",
+            a_ICP_CURRENT="12",
+            a_LPF_RESISTOR="8",
+            i_CLKI=source,
+            i_CLKFB=clock,
+            **_each("i", Const(0), "RST STDBY PHASESEL0 PHASESEL1"),
+            **_each("i", Const(1), "PHASEDIR PHASESTEP PHASELOADREG"),
+            **_each("i", Const(0), "PLLWAKESYNC ENCLKOP"),
+            o_CLKOP=clock,
+            o_LOCK=locked,
+        )
+
+    def _rpll(self, platform, setting, clock, locked):
+        """The PLL of a Gowin GW1NR."""
+        values = dict(setting.parameters)
+        source = platform.request(self.board.pins.clock, dir="i").i
+        return Instance(
+            "rPLL",
+            p_FCLKIN=f"{setting.input_mhz:g}",
+            p_DEVICE="GW1NR-9C",
+            **{f"p_{name}": values[name] for name in ("IDIV_SEL", "FBDIV_SEL", "ODIV_SEL")},
+            **_each("p", "false", "DYN_IDIV_SEL DYN_FBDIV_SEL DYN_ODIV_SEL"),
+            p_PSDA_SEL="0000",
+            p_DYN_DA_EN="false",
+            p_DUTYDA_SEL="1000",
+            **_each("p", Const(1), "CLKOUT_FT_DIR CLKOUTP_FT_DIR"),
+            **_each("p", 0, "CLKOUT_DLY_STEP CLKOUTP_DLY_STEP"),
+            p_CLKFB_SEL="internal",
+            **_each("p", "false", "CLKOUT_BYPASS CLKOUTP_BYPASS CLKOUTD_BYPASS"),
+            p_DYN_SDIV_SEL=2,
+            **_each("p", "CLKOUT", "CLKOUTD_SRC CLKOUTD3_SRC"),
+            i_CLKIN=source,
+            **_each("i", Const(0), "CLKFB RESET RESET_P"),
+            **_each("i", Const(0, 6), "FBDSEL IDSEL ODSEL"),
+            **_each("i", Const(0, 4), "PSDA DUTYDA FDLY"),
+            o_CLKOUT=clock,
+            o_LOCK=locked,
+        )
 
 
 def _each(kind, value, names):

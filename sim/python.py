@@ -128,7 +128,7 @@ class PythonMachine(Closing):
         now = self._cycle - self._began
         # before the ports look at memory in the cycle that begins
         while self._started and self._changes and self._changes[0][0] <= now:
-            _, at, data, space = self._changes.pop(0)
+            at, data, space = self._changes.pop(0)[1:]
             self._memory.place(at, np.frombuffer(data, dtype=np.uint8), space)
         _, _, *values = await ctx.tick().sample(*sampled)
         return values

@@ -52,7 +52,8 @@ class SerialServer(Closing):
         for handle in (self._master, self._slave, self._wake, self._waker):
             if handle >= 0:
                 os.close(handle)
-        self._master = self._slave = self._wake = self._waker = -1
+        self._master = self._slave = -1
+        self._wake = self._waker = -1
         if self._problem is not None:
             problem, self._problem = self._problem, None
             raise problem

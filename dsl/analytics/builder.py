@@ -54,31 +54,33 @@ class AnalyticsBuilder(GraphBuilder):
             self.merges.append(self._counts[most].index)
         return self.elementwise("div", [total, self._counts[most]], span)
 
+    def _batch(self, count: Any, span: Span) -> int:
+        """Return how many tuples a merge is over, 0 for the epoch."""
+        if count is None:
+            return 0
+        if (
+            isinstance(count, Ref)
+            or isinstance(count, bool)
+            or not isinstance(count, (int, np.integer))
+        ):
+            raise self.error(
+                "E424",
+                f"the number of tuples of a merge must be a whole number, not {kind_of(count)}",
+                span,
+                hint="write it out, as in merge(v, 16), or leave it out to merge over the whole epoch",
+            )
+        if not 1 <= count <= MAX_MERGE:
+            raise self.error(
+                "E424",
+                f"a merge over {count} tuples; it takes 1 to {MAX_MERGE}",
+                span,
+                hint="leave the number out to merge over the whole epoch",
+            )
+        return int(count)
+
     def merge(self, value: Operand, count: Any, op: Any, span: Span) -> Ref:
         """Add a merge: combine a value over `count` tuples in row order (None: over the epoch)."""
-        ref = self.operand(value, span)
-        if count is None:
-            tuples = 0
-        else:
-            if (
-                isinstance(count, Ref)
-                or isinstance(count, bool)
-                or not isinstance(count, (int, np.integer))
-            ):
-                raise self.error(
-                    "E424",
-                    f"the number of tuples of a merge must be a whole number, not {kind_of(count)}",
-                    span,
-                    hint="write it out, as in merge(v, 16), or leave it out to merge over the whole epoch",
-                )
-            tuples = int(count)
-            if not 1 <= tuples <= MAX_MERGE:
-                raise self.error(
-                    "E424",
-                    f"a merge over {tuples} tuples; it takes 1 to {MAX_MERGE}",
-                    span,
-                    hint="leave the number out to merge over the whole epoch",
-                )
+        ref, tuples = self.operand(value, span), self._batch(count, span)
         if not isinstance(op, str) or op not in _MERGE_OPS:
             raise self.error(
                 "E425",

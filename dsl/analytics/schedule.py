@@ -89,7 +89,8 @@ def blocking(program: Program, fmt: Format, threads: int, scheduled: Scheduled) 
 
 class _Scheduler:
     def __init__(self, program: Program, fmt: Format, threads: int):
-        self.program, self.fmt, self.threads, self.lanes = program, fmt, threads, program.lanes
+        self.program, self.fmt = program, fmt
+        self.threads, self.lanes = threads, program.lanes
         self.buffers = program.buffers
         self.times = times = Times(program, fmt, threads)
         self.writes, self.reads, self.writer = times.writes, times.reads, times.writer

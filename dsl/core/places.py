@@ -70,13 +70,13 @@ def _characters(file: str, line: int, column: int) -> int:
 def _code_span(code: CodeType, instruction: int, line: int | None) -> Span:
     file = code.co_filename
     positions = _positions(code)
-    start, end, column, end_column = (
-        positions[instruction // 2] if 0 <= instruction // 2 < len(positions) else (None,) * 4
-    )
-    if start is None or end is None or column is None or end_column is None:
+    place = positions[instruction // 2] if 0 <= instruction // 2 < len(positions) else ()
+    known = [number for number in place if number is not None]
+    if len(known) < 4:
         return _line_span(file, line or code.co_firstlineno)
+    (start, end), columns = known[:2], known[2:]
     return Span(
-        file, start, _characters(file, start, column), end, _characters(file, end, end_column)
+        file, start, _characters(file, start, columns[0]), end, _characters(file, end, columns[1])
     )
 
 

@@ -87,8 +87,8 @@ def syntax_error(
     """Return the diagnostic for a text that does not parse; `opened` are the brackets that were open where the parser stopped,
     `seen` the latest tokens that it was given."""
     reader = _Reader(problem, seen, source, file)
-    code, message, span, notes, hint = reader.describe(opened)
-    return error(code, message, span, *notes, hint=hint, source=source)
+    described = reader.describe(opened)
+    return error(*described[:3], *described[3], hint=described[4], source=source)
 
 
 _Description = tuple[str, str, Span, list[tuple[Span, str]], str]
@@ -306,6 +306,10 @@ class _Reader:
         return None
 
     def _statement(self, place: Span, opened: list[Token]) -> _Description | None:
+        return self._target(place) or self._assignment(place) or self._expression(place, opened)
+
+    def _target(self, place: Span) -> _Description | None:
+        """What stands before = or <- cannot be given a value so."""
         first = self.word(place.line)
         if first and first[0] in ("epochs", "init", "until") and self.type in ("EQUAL", "ARROW"):
             usage = {
@@ -355,6 +359,10 @@ class _Reader:
             name, symbol = first[0], changed[1]
             hint = f"write `{name} <- {name} {symbol} ...` for a model, or give an intermediate value a new name: `{name}2 = {name} {symbol} ...`"
             return "E212", f"as text, {name} cannot be changed in place", span, [], hint
+        return None
+
+    def _assignment(self, place: Span) -> _Description | None:
+        """A second = or <- in a line, or none."""
         if self.type == "EQUAL":
             return (
                 "E101",
@@ -379,6 +387,10 @@ class _Reader:
                 [],
                 _STATEMENTS,
             )
+        return None
+
+    def _expression(self, place: Span, opened: list[Token]) -> _Description | None:
+        """An expression goes on in a way that none can."""
         if self.type in ("_NL", "$END") and "NAME" in self.expected and "NUMBER" in self.expected:
             hint = "finish the expression, or put it in ( ) to go on below"
             return "E101", "the line ends where an expression is expected", place, [], hint

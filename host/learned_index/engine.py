@@ -74,7 +74,8 @@ class EngineBackend(Closing):
         # a memo -> where it lies; its block and the block's size
         self._resident: dict[int, tuple[int, int, int]] = {}
         self._held: set[int] = set()  # memos that the start under way needs
-        self.cycles = self.runs = self.jobs = self.sent = 0
+        self.cycles = self.runs = 0
+        self.jobs = self.sent = 0
         self._read = self._written = 0
 
     def __reduce__(self) -> NoReturn:

@@ -28,7 +28,8 @@ class Group:
     """
 
     def __init__(self, pivot: bytes, keys: list[bytes], values: list[Any], longest: int) -> None:
-        self.pivot, self.keys, self.values, self.longest = pivot, keys, values, longest
+        self.pivot, self.keys = pivot, keys
+        self.values, self.longest = values, longest
         self.dead: set[int] = set()
         self.buffer: dict[bytes, Any] = {}
         self.waiting: list[bytes] = []
@@ -125,8 +126,10 @@ class Group:
 
     def settle(self, keys: list[bytes], values: list[Any], longest: int, model: Model) -> None:
         """Take a new array and its model; buffer and tombstones are in it."""
-        self.keys, self.values, self.longest, self.model = keys, values, longest, model
-        self.dead, self.buffer, self.waiting, self._merged = set(), {}, [], None
+        self.keys, self.values = keys, values
+        self.longest, self.model = longest, model
+        self.dead, self.buffer = set(), {}
+        self.waiting, self._merged = [], None
 
     # all keys
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -277,7 +278,8 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
         whole = options.ridge_per == "weight"
         share = WIDE(options.ridge) / (some**2 if whole else WIDE(rows.total))
         penalties = np.where(lengths > 0, share, 0)
-    factor, kept, others, how = _preconditioner(sums, gram, rows, options, penalties)
+    near = _preconditioner(sums, gram, rows, options, penalties)
+    factor, kept, others = near.factor, near.kept, near.others
     omega, last, steps = _iterated(rows, factor, kept, penalties)
     _, squares = rows.step(omega)
     scale = np.where(lengths > 0, label / some, 0)
@@ -291,11 +293,11 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     shown, real = weights.astype(np.float64), lengths.astype(np.float64)
     error = _stated(factor, kept, shown, real, math.sqrt(rss), float(label), off)
     error[kept] += (last * scale[kept]).astype(np.float64)
-    near = means[:-1].astype(np.float64)
-    bias_error = float(np.abs(near) @ error) + _EPS * abs(float(bias))
+    shifts = means[:-1].astype(np.float64)
+    bias_error = float(np.abs(shifts) @ error) + _EPS * abs(float(bias))
     error = error + _EPS / 2 * np.abs(shown)
-    return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, how, steps,
-               rss, tss, factor, real, near, options, rows.total)  # fmt: skip
+    return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, near.how,
+               steps, rss, tss, factor, real, shifts, options, rows.total)  # fmt: skip
 
 
 def _iterated(
@@ -323,10 +325,19 @@ def _iterated(
     return omega, last, _STEPS
 
 
+class _Preconditioner(NamedTuple):
+    """A triangle, the columns kept, what determines the others, and where the triangle comes from."""
+
+    factor: NDArray[np.float64]
+    kept: list[int]
+    others: dict[int, NDArray[np.float64]]
+    how: str
+
+
 def _preconditioner(
     sums: Sums, gram: Gram, rows: Rows, options: Options, penalties: NDArray[np.longdouble]
-) -> tuple[NDArray[np.float64], list[int], dict[int, NDArray[np.float64]], str]:
-    """Return a triangle R near that of the rows' own values, the columns kept, what determines the others, and where R comes from."""
+) -> _Preconditioner:
+    """Return a triangle near that of the rows' own values: from the sums, where these resolve it."""
     features = len(sums.shifts) - 1
     if rows.weights is None:
         squares = [gram.value(k, k) for k in range(features)]
@@ -341,10 +352,11 @@ def _preconditioner(
             if factor is not None:
                 far = _condition(factor) * _rounding(sums, gram) * math.sqrt(features)
                 if far <= _UNRESOLVED:
-                    return corrected(rows, factor, kept, penalties), kept, {}, "sums"
+                    factor = corrected(rows, factor, kept, penalties)
+                    return _Preconditioner(factor, kept, {}, "sums")
     tolerance = (features + 1) * _EPS
-    factor, kept, others = triangle(rows, np.sqrt(penalties).astype(np.float64), tolerance)
-    return factor, kept, others, "host"
+    found = triangle(rows, np.sqrt(penalties).astype(np.float64), tolerance)
+    return _Preconditioner(*found, "host")
 
 
 def _dependent(

@@ -88,7 +88,8 @@ class Refits:
         changes: Changes,
         seed: int = 1,
     ) -> None:
-        self.loaded, self.coming, self.changes, self.seed = list(loaded), coming, changes, seed
+        self.loaded, self.coming = list(loaded), coming
+        self.changes, self.seed = changes, seed
         for number, ((rows, _), rounds) in enumerate(zip(self.loaded, coming, strict=True)):
             left = len(rows)
             for come in rounds:

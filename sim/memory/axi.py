@@ -6,6 +6,7 @@ Whole engines run on `sim.native`, which follows the same rules a thousand times
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,21 @@ class AxiMemory:
         self.transfers.append([cycle, channel, address, beats, _FNV_BASE])
         return self.transfers[-1]
 
+    async def _sampled(
+        self, ctx: Any, channel: str, names: Sequence[str]
+    ) -> AsyncIterator[dict[str, int]]:
+        """Yield, cycle for cycle, what is on an address channel and in these signals."""
+        asked = [channel + name for name in ("valid", "addr", "len", "size", "burst")]
+        watched = [*asked, *names]
+        async for _, _, *values in ctx.tick().sample(*(getattr(self.bus, n) for n in watched)):
+            yield dict(zip(watched, values, strict=True))
+
+    def _asked(self, seen: Mapping[str, int], channel: str) -> tuple[int, int]:
+        """Return the address and the beats of a burst that an address channel shows."""
+        address, length = seen[f"{channel}addr"], seen[f"{channel}len"] + 1
+        self._check(address, length, seen[f"{channel}size"], seen[f"{channel}burst"])
+        return address, length
+
     def _check(self, address: int, length: int, size: int, burst: int) -> None:
         width = self.bus.signature.data_bytes
         assert 1 << size == width and burst == 1, "not an INCR burst of full bus words"
@@ -122,32 +138,14 @@ class AxiMemory:
         word: bytes | None = None
         cycle = 0
         ctx.set(bus.arready, 1)
-        async for (
-            _,
-            _,
-            arvalid,
-            araddr,
-            arlen,
-            arsize,
-            arburst,
-            rvalid,
-            rready,
-        ) in ctx.tick().sample(
-            bus.arvalid, bus.araddr, bus.arlen, bus.arsize, bus.arburst, bus.rvalid, bus.rready
-        ):
-            if arvalid:
-                self._check(araddr, arlen + 1, arsize, arburst)
+        async for seen in self._sampled(ctx, "ar", ("rvalid", "rready")):
+            if seen["arvalid"]:
+                address, beats = self._asked(seen, "ar")
                 self.ar.append(cycle)
-                self.bursts.append((araddr, arlen + 1))
-                queue.append(
-                    [
-                        deque(self._ready(cycle, araddr, arlen + 1)),
-                        araddr,
-                        arlen + 1,
-                        self._begin(cycle, "read", araddr, arlen + 1),
-                    ]
-                )
-            if rvalid and rready:
+                self.bursts.append((address, beats))
+                record = self._begin(cycle, "read", address, beats)
+                queue.append([deque(self._ready(cycle, address, beats)), address, beats, record])
+            if seen["rvalid"] and seen["rready"]:
                 self.r.append(cycle)
                 free = cycle + self._interval
                 _add(queue[0][3], word or bytes(width))
@@ -176,58 +174,28 @@ class AxiMemory:
         cycle = 0
         ctx.set(bus.awready, 1)
         ctx.set(bus.wready, 1)
-        watched = [
-            getattr(bus, name)
-            for name in (
-                "awvalid",
-                "awaddr",
-                "awlen",
-                "awsize",
-                "awburst",
-                "wvalid",
-                "wready",
-                "wdata",
-                "wstrb",
-                "wlast",
-                "bvalid",
-                "bready",
-            )
-        ]
-        async for _, _, *sampled in ctx.tick().sample(*watched):
-            (
-                awvalid,
-                awaddr,
-                awlen,
-                awsize,
-                awburst,
-                wvalid,
-                wready,
-                wdata,
-                wstrb,
-                wlast,
-                bvalid,
-                bready,
-            ) = sampled
-            if awvalid:
-                self._check(awaddr, awlen + 1, awsize, awburst)
+        names = ("wvalid", "wready", "wdata", "wstrb", "wlast", "bvalid", "bready")
+        async for seen in self._sampled(ctx, "aw", names):
+            if seen["awvalid"]:
+                address, beats = self._asked(seen, "aw")
                 self.aw.append(cycle)
-                record = self._begin(cycle, "write", awaddr, awlen + 1)
-                addresses.append([awaddr, awlen + 1, 0, record])
-            if wvalid and wready:
+                record = self._begin(cycle, "write", address, beats)
+                addresses.append([address, beats, 0, record])
+            if seen["wvalid"] and seen["wready"]:
                 self.w.append(cycle)
                 free = cycle + self._interval
-                burst = addresses[0]
-                _add(burst[3], wdata.to_bytes(width, "little"))
-                if not self.store(burst[0], wdata.to_bytes(width, "little"), wstrb):
+                burst, word = addresses[0], seen["wdata"].to_bytes(width, "little")
+                _add(burst[3], word)
+                if not self.store(burst[0], word, seen["wstrb"]):
                     burst[2] = 2
                 burst[0] += width
                 burst[1] -= 1
-                assert wlast == (burst[1] == 0), "WLAST does not mark the burst's last beat"
-                if wlast:
-                    _, _, at, beats, _ = burst[3]
+                assert seen["wlast"] == (burst[1] == 0), "WLAST does not mark the burst's last beat"
+                if seen["wlast"]:
+                    at, beats = burst[3][2:4]
                     responses.append([self._answer(cycle, at, beats), burst[2]])
                     addresses.popleft()
-            if bvalid and bready:
+            if seen["bvalid"] and seen["bready"]:
                 self.b.append(cycle)
                 answer = cycle + 1
                 responses.popleft()

@@ -20,7 +20,8 @@ __all__ = ["FastChannel", "fast", "serve"]
 _HERE = Path(__file__).parent
 #: commands that a controller issues, in the order of `dram::Command`
 _COMMANDS = ("ACT", "PRE", "PREA", "RD", "WR", "REFab")
-_I64, _U64, _U32, _PTR = ctypes.c_int64, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p
+_I64, _U64 = ctypes.c_int64, ctypes.c_uint64
+_U32, _PTR = ctypes.c_uint32, ctypes.c_void_p
 
 
 @cache

@@ -36,7 +36,8 @@ class RawNote(ctypes.Structure):
     ]
 
 
-_U32, _U64, _INT, _PTR = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p
+_U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
+_INT, _PTR = ctypes.c_int, ctypes.c_void_p
 _API = {
     "open": (_PTR, [_U64]),
     "close": (None, [_PTR]),

@@ -313,8 +313,25 @@ def build_library(
         # Verilator leaves names that begin so out of the waves
         source = _ANONYMOUS.sub(r"\\_", source)
     header = _ports_header(ports)
+    options = _options(trace, random)
+    target = (
+        cache_folder()
+        / f"model-{_digest(_versions(), source, text, *included.values(), header, optimise, *options, *_flags(trace))}.so"
+    )
+    if not intact(target):
+        with alone(target):
+            if not intact(target):
+                files = {**included, "design.v": source, "ports.h": header}
+                files["harness.cpp"] = '#include "Vtop.h"\nusing Top = Vtop;\n' + text
+                _build(files, options, optimise, trace, target)
+        trim(target.parent)
+    return target
+
+
+def _options(trace: str, random: bool) -> list[str]:
+    """Verilator's options."""
     unknown = "unique" if random else "fast"
-    options = [
+    return [
         "--cc",
         "--top-module",
         TOP,
@@ -330,18 +347,6 @@ def build_library(
         *([f"--trace-{trace}"] if trace else []),
         *(f"-Wno-{name}" for name in _WAIVED),
     ]
-    target = (
-        cache_folder()
-        / f"model-{_digest(_versions(), source, text, *included.values(), header, optimise, *options, *_flags(trace))}.so"
-    )
-    if not intact(target):
-        with alone(target):
-            if not intact(target):
-                files = {**included, "design.v": source, "ports.h": header}
-                files["harness.cpp"] = '#include "Vtop.h"\nusing Top = Vtop;\n' + text
-                _build(files, options, optimise, trace, target)
-        trim(target.parent)
-    return target
 
 
 def _build(

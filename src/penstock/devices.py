@@ -65,6 +65,13 @@ def open_device(
             register_map=register_map,
         )
     assert described is not None and register_map is not None
+    return simulated_device(
+        _generated(described, board, memory_bytes), register_map, timeout=timeout
+    )
+
+
+def _generated(described: Design, board: dict[str, Any], memory_bytes: int | None) -> str:
+    """Return a design as a whole device; `board`: what its folder's manifest says of one."""
     from penstock.sim.board import generate
 
     engine, library = described.hardware()
@@ -74,5 +81,4 @@ def open_device(
     # single-port RAM has a timing of its own
     single = memory_bytes is None and board.get("memory") == "SPRAM"
     memory = "SPRAM" if single else "block RAM"
-    source = generate(engine, library, memory_bytes=size, memory=memory)
-    return simulated_device(source, register_map, timeout=timeout)
+    return generate(engine, library, memory_bytes=size, memory=memory)

@@ -26,7 +26,8 @@ __all__ = [
     "public",
 ]
 
-USER, INTERNAL, DISAGREE, INTERRUPTED = 1, 2, 3, 130
+USER, INTERNAL = 1, 2
+DISAGREE, INTERRUPTED = 3, 130
 
 _FULL = "make room, or choose folders on another disk: TMPDIR, where builds are made, and PENSTOCK_CACHE, where they are kept"
 #: what to do about the system's refusals

@@ -28,7 +28,8 @@ class RowError(ValueError):
         doing: str = "scored",
     ) -> None:
         super().__init__(row, found, column, element, doing)
-        self.row, self.found, self.column, self.element = row, found, column, element
+        self.row, self.found = row, found
+        self.column, self.element = column, element
         self.doing = doing
 
     @classmethod

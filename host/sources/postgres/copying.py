@@ -146,10 +146,11 @@ def _numbers(field: Bytes, kind: str) -> npt.NDArray[Any]:
 def _matrix(field: Bytes, kind: str) -> npt.NDArray[Any] | None:
     """Return arrays of one length, without NULL, counted from 1; None where they are others."""
     element = DTYPES[TYPES[kind].element or ""]
-    dims, nulls, _, count, lower = (int(v) for v in field[0, :20].copy().view(">i4"))
-    step = 4 + element.itemsize
+    # dimensions, whether there are NULLs, the element's type, elements, the lowest index
+    head = field[0, :20].copy().view(">i4").tolist()
+    count, step = head[3], 4 + element.itemsize
     if (
-        (dims, nulls, lower) != (1, 0, 1)
+        (*head[:2], head[4]) != (1, 0, 1)
         or field.shape[1] != 20 + count * step
         or not (field[:, :20] == field[0, :20]).all()
     ):

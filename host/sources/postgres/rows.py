@@ -42,7 +42,8 @@ def read_rows(
         labels: tuple[str, ...] | None = None
         if becomes == CATEGORIES:
             found = _number(connection, a, values[a.name], features)
-            becomes, how, labels, values[a.name] = found.type, found.how, found.labels, found.values
+            becomes, how = found.type, found.how
+            labels, values[a.name] = found.labels, found.values
         if how:
             casts.append(Cast(a.name, a.written, becomes, how, labels or ()))
         length = None

@@ -63,7 +63,6 @@ def write_models(
         raise ValueError(f"if_exists must be one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
     try:
         import psycopg
-        from psycopg import sql
     except ImportError as error:
         raise server_error(
             "writing to a PostgreSQL server needs the package psycopg",
@@ -74,35 +73,9 @@ def write_models(
     try:
         # the block is one transaction: it ends with COMMIT, or with ROLLBACK where anything is raised
         with psycopg.connect(url, connect_timeout=10, client_encoding="utf8") as connection:
-            parts = connection.execute("SELECT pg_catalog.parse_ident(%s)", (name,)).fetchone()
-            assert parts is not None
-            table = sql.Identifier(*parts[0])
             if view is not None and select is not None:
                 _make_view(connection, view, select, scored, if_exists)
-            there = connection.execute(
-                "SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (name,)
-            ).fetchone()
-            if there == (True,):
-                if if_exists == "fail":
-                    raise server_error(
-                        f"the server has a table {name} already",
-                        'if_exists="replace" or "append" writes into it',
-                    )
-                if if_exists == "replace":
-                    connection.execute(sql.SQL("DELETE FROM {}").format(table))
-            else:
-                connection.execute(sql.SQL(f"CREATE TABLE {{}} ({_COLUMNS})").format(table))
-            with (
-                connection.cursor() as cursor,
-                cursor.copy(
-                    sql.SQL(
-                        "COPY {} (model, place, name, value) FROM STDIN (FORMAT binary)"
-                    ).format(table)
-                ) as copy,
-            ):
-                copy.set_types(["text", "int4[]", "text", "float8"])
-                for row in rows:
-                    copy.write_row(row)
+            _fill(connection, name, rows, if_exists)
     except psycopg.Error as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise server_error(
@@ -110,6 +83,34 @@ def write_models(
             "nothing was written; the table has the columns " + _COLUMNS.replace(" NOT NULL", ""),
         ) from error
     return len(rows)
+
+
+def _fill(connection: Any, name: str, rows: list[tuple[Any, ...]], if_exists: str) -> None:
+    """Write rows into the table of this name; make it where it is not there."""
+    from psycopg import sql
+
+    parts = connection.execute("SELECT pg_catalog.parse_ident(%s)", (name,)).fetchone()
+    table = sql.Identifier(*parts[0])
+    there = connection.execute("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (name,)).fetchone()
+    if there == (True,):
+        if if_exists == "fail":
+            raise server_error(
+                f"the server has a table {name} already",
+                'if_exists="replace" or "append" writes into it',
+            )
+        if if_exists == "replace":
+            connection.execute(sql.SQL("DELETE FROM {}").format(table))
+    else:
+        connection.execute(sql.SQL(f"CREATE TABLE {{}} ({_COLUMNS})").format(table))
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(
+            sql.SQL("COPY {} (model, place, name, value) FROM STDIN (FORMAT binary)").format(table)
+        ) as copy,
+    ):
+        copy.set_types(["text", "int4[]", "text", "float8"])
+        for row in rows:
+            copy.write_row(row)
 
 
 def _rows(models: Mapping[str, Any], names: Mapping[str, Any]) -> list[tuple[Any, ...]]:

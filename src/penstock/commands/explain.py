@@ -57,7 +57,8 @@ def record_grid(t: Target) -> Grid:
     def counts(of: object) -> str:
         return ", ".join(f"{getattr(of, name):,} {name.upper()}" for name in RESOURCES)
 
-    part, kept, clock, memory, link = t.part, t.reserve, t.clock, t.memory, t.link
+    part, kept, clock = t.part, t.reserve, t.clock
+    memory, link = t.memory, t.link
     rows = [("part", f"{part.name}: {counts(part)}", part.source)] if part is not None else []
     rows += [("reserve", counts(kept), kept.source)] if kept != type(kept)() else []
     rows += [("for plans", counts(t), "the part less the reserve" if part is not None else "")]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bench", "BenchPort", "bench_of"]
 
-_PUT, _COMPARE, _SET, _CHECK, _WAIT = 1, 2, 3, 4, 5
+_PUT, _COMPARE, _SET = 1, 2, 3
+_CHECK, _WAIT = 4, 5
 
 
 @dataclass(frozen=True)

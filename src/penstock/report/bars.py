@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from .svg import COLOURS, GRID, INK, MUTED, WIDTH, cut, figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["bars"]
 
-_LEFT, _RIGHT, _TOP, _BOTTOM, _AXES = 52, 12, 34, 26, 184
+_LEFT, _RIGHT, _TOP = 52, 12, 34
+_BOTTOM, _AXES = 26, 184
 #: room that slanted names need, and px of a character of the legend
 _SLANTED, _CHARACTER = 40, 7.4
 
@@ -71,19 +73,22 @@ def bars(
         chart.text(x / WIDTH, 1 - 14 / height, f"— {mark}", color=INK, va="center", fontsize=10.5)
     if line is not None:
         axes.axhline(line, color=MUTED, linewidth=1, linestyle=(0, (4, 2)))
+    drawn = [v for values in (*series.values(), *marks.values()) for v in values if v]
+    _scales(axes, groups, slanted, min(drawn, default=1) / 2 if log else None)
+    axes.set_ylabel(unit)
+    axes.grid(True, axis="y", color=GRID, linewidth=0.7)
+    return chart, ""
+
+
+def _scales(axes: Axes, groups: Sequence[str], slanted: bool, least: float | None) -> None:
+    """Name the groups, and scale the numbers: logarithmically from `least` on, if there is one."""
     axes.set_xticks(range(len(groups)), [cut(name, 20) for name in groups])
     axes.tick_params(axis="x", length=0, labelsize=9.5 if slanted else 10.5)
     if slanted:
         for label in axes.get_xticklabels():
             label.set(rotation=35, ha="right", rotation_mode="anchor")
     axes.set_xlim(-0.6, len(groups) - 0.4)
-    if log:
-        drawn = [v for values in (*series.values(), *marks.values()) for v in values if v]
+    if least is not None:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.set_ylim(bottom=min(drawn, default=1) / 2)
-    else:
-        axes.set_ylim(bottom=0)
-    axes.set_ylabel(unit)
-    axes.grid(True, axis="y", color=GRID, linewidth=0.7)
-    return chart, ""
+    axes.set_ylim(bottom=least or 0)

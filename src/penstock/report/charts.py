@@ -11,10 +11,13 @@ from .roofline import roofline
 from .rows import Chart
 from .scatter import scatter
 from .svg import (
+    BLUE,
     COLOURS,
     GRID,
     INK,
+    ORANGE,
     PAPER,
+    RED,
     WIDTH,
     Drawing,
     axes_of,
@@ -32,8 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["KINDS", "bars", "draw", "gantt", "path", "picture", "resources", "roofline", "shares"]
-
-BLUE, ORANGE, GREEN, SKY, RED, PURPLE, _ = COLOURS
 
 
 def shares(*, total: int, parts: Mapping[str, int]) -> Drawing:

@@ -8,7 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .svg import COLOURS, GRID, INK, PAPER, WIDTH, Drawing, axes_of, counted, cut, figure, nothing
+from .svg import (
+    BLUE,
+    COLOURS,
+    GREEN,
+    GRID,
+    INK,
+    PAPER,
+    RED,
+    WIDTH,
+    Drawing,
+    axes_of,
+    counted,
+    cut,
+    figure,
+    nothing,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["gantt"]
 
-BLUE, ORANGE, GREEN, SKY, RED, PURPLE, _ = COLOURS
 _HATCHES = ("", "//", "--", "||")
 #: most rows, bars and lines of the kernel that a schedule shows
 _ROWS, _BARS, _LINES = 40, 600, 16
@@ -72,18 +86,10 @@ def gantt(
                 _bar(axes, at, start + n * interval, length, facecolor=colour, alpha=0.16)
         edge = PAPER if hatch else colour
         _bar(axes, at, start, length, facecolor=colour, hatch=hatch, edgecolor=edge, linewidth=0.4)
-        text = str(bar["line"] or "")
+        text, middle = str(bar["line"] or ""), (start + bar["length"] / 2, at)
         if text and bar["length"] * pixels > 9 * len(text) + 4:
-            dark = colour in (BLUE, GREEN, RED)
-            axes.text(
-                start + bar["length"] / 2,
-                at,
-                text,
-                ha="center",
-                va="center",
-                color="white" if dark else "black",
-                fontsize=10,
-            )
+            ink = "white" if colour in (BLUE, GREEN, RED) else "black"
+            axes.text(*middle, text, ha="center", va="center", color=ink, fontsize=10)
     _marks(axes, len(rows), end, interval, batch, repeats)
     _legend(chart, legend, lines, known)
     return chart, "; ".join(notes)

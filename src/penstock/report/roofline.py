@@ -6,7 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from .svg import COLOURS, MUTED, PAPER, WIDTH, Drawing, axes_of, cut, figure, nothing
+from .svg import (
+    BLUE,
+    GREEN,
+    MUTED,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    RED,
+    SKY,
+    WIDTH,
+    Drawing,
+    axes_of,
+    cut,
+    figure,
+    nothing,
+)
 from .words import short
 
 if TYPE_CHECKING:
@@ -14,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["roofline"]
 
-BLUE, ORANGE, GREEN, SKY, RED, PURPLE, _ = COLOURS
 _LINE = 17  # px between two lines of text
 #: what is behind text that crosses lines
 _BEHIND = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5, "alpha": 0.85}
@@ -81,6 +95,34 @@ def roofline(
         colour = (ORANGE, GREEN, PURPLE, SKY)[number % 4]
         axes.plot([low, high], [height] * 2, color=colour, linewidth=1.6, linestyle=(0, (5, 2)))
         labels.append((height, f"{text}: {short(height)}", colour))
+    _labels(axes, labels, bottom, top)
+    _slope(axes, (low, high), (bottom, top), rate, min(x, ridge))
+    right = math.log(x / low) / math.log(high / low) > 0.5
+    _point(axes, (x, y), f"{cut(name, 24)}: {short(y)}", right)
+    return chart, ""
+
+
+def _point(axes: Axes, at: tuple[float, float], text: str, right: bool) -> None:
+    """Draw the design; `right`: it is in the right half, where its text would not fit beside it."""
+    axes.plot(
+        [at[0]], [at[1]], marker="o", markersize=10, color=RED, markeredgecolor=PAPER, zorder=5
+    )
+    axes.annotate(
+        text,
+        at,
+        xytext=(-10 if right else 10, -18),
+        textcoords="offset points",
+        ha="right" if right else "left",
+        weight="bold",
+        bbox=_BEHIND,
+        zorder=6,
+    )
+
+
+def _labels(
+    axes: Axes, labels: Sequence[tuple[float, str, str]], bottom: float, top: float
+) -> None:
+    """Write what each line is beside its height."""
     span = math.log(top / bottom)
     tall = (360 - 14 - 52) / _LINE
     places = _apart([math.log(max(h, bottom) / bottom) / span for h, _, _ in labels], 1 / tall)
@@ -95,20 +137,6 @@ def roofline(
             clip_on=False,
         )
         axes.text(1.04, place, cut(text, 26), transform=axes.transAxes, va="center")
-    _slope(axes, (low, high), (bottom, top), rate, min(x, ridge))
-    axes.plot([x], [y], marker="o", markersize=10, color=RED, markeredgecolor=PAPER, zorder=5)
-    right = math.log(x / low) / math.log(high / low) > 0.5
-    axes.annotate(
-        f"{cut(name, 24)}: {short(y)}",
-        (x, y),
-        xytext=(-10 if right else 10, -18),
-        textcoords="offset points",
-        ha="right" if right else "left",
-        weight="bold",
-        bbox=_BEHIND,
-        zorder=6,
-    )
-    return chart, ""
 
 
 def _slope(

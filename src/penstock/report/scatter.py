@@ -10,7 +10,8 @@ from .words import short
 
 __all__ = ["scatter"]
 
-_HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 76, 24, 40, 52
+_HEIGHT, _LEFT, _RIGHT = 360, 76, 24
+_TOP, _BOTTOM = 40, 52
 _LEGEND, _CHARACTER = 1 - 16 / _HEIGHT, 7.4  #: where it is, and px of a character
 _OTHERS: dict[str, Any] = {"s": 14, "edgecolor": PAPER, "linewidth": 0.3}
 _AHEAD: dict[str, Any] = {"s": 58, "edgecolor": INK, "linewidth": 1.1}

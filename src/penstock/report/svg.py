@@ -19,12 +19,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "BLUE",
     "COLOURS",
     "FONT",
+    "GREEN",
     "GRID",
     "INK",
     "MUTED",
+    "ORANGE",
     "PAPER",
+    "PURPLE",
+    "RED",
+    "SKY",
     "WIDTH",
     "Drawing",
     "axes_of",
@@ -40,9 +46,12 @@ __all__ = [
 #: width of every chart in px, and the size of its text
 WIDTH, FONT = 700, 11.5
 #: colours that the page chooses, by a variable of its style sheet; a picture has these
-INK, MUTED, GRID, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
+INK, MUTED = "#1b1f24", "#59636e"
+GRID, PAPER = "#d8dee4", "#ffffff"
 #: Okabe and Ito's, which people with any colour vision tell apart: blue, orange, green, sky, red, purple, yellow
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#56b4e9", "#d55e00", "#cc79a7", "#f0e442")
+BLUE, ORANGE, GREEN = COLOURS[:3]
+SKY, RED, PURPLE = COLOURS[3:6]
 #: a chart, and what was left out of it
 Drawing = tuple["Figure", str]
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper"}

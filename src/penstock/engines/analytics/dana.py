@@ -41,7 +41,8 @@ __all__ = ["Epoch", "epoch", "measured", "parts", "schema", "tables", "text", "w
 _Work = Mapping[str, Any]
 _TARGET = "vu9p"
 #: bytes of a page; tuples of a batch, of rows with 1,000 features and more, and where threads are many
-_PAGE, _BATCH, _FEW, _MOST = 32_768, 64, 16, 2048
+_PAGE, _BATCH = 32_768, 64
+_FEW, _MOST = 16, 2048
 #: beside CPUs: tuples of a batch, epochs; bytes of rows that the decoder is timed on
 _LOSS_BATCH, _PASSES, _SAMPLE = 256, 10, 8 << 20
 _DISK = parse_link("gbps=4.312")

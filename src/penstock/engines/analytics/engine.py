@@ -150,7 +150,7 @@ class AnalyticsEngine(Engine):
         layout = TupleLayout(1, sum(p.count for p in columns), (), places, choices.on_null)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
         walk = WalkConfig(schema, layout, fmt, choices.visibility, policy)
-        found = walk_table(table.pages, walk)[3]
+        found = walk_table(table.pages, walk).error
         return None if found is None else table_failure(given.source, table, found, walk)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:

@@ -162,7 +162,8 @@ class _Writer:
 
     def text(self, real: str) -> str:
         """Return the whole program."""
-        start, take, join, returned, at = [], [], [], [], 0
+        start, take, join = [], [], []
+        returned, at = [], 0
         for k in self.merges:
             node, own = self.nodes[k], self.value(k, "a", "b")
             op = f"{_FOLDS[node.attrs['op']]}::"

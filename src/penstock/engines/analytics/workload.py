@@ -30,8 +30,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.strider.costs import Costs
-from penstock.models.strider.judge import RowCounts
-from penstock.models.strider.table import walk_table
+from penstock.models.strider.table import Walked, walk_table
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
 
@@ -208,22 +207,22 @@ class Training(Workload):
         plan = self.design.plan
         return sum(source.count for source in plan.layout.sources) * plan.format.container
 
-    def _laid_out(self) -> tuple[np.ndarray, list[np.ndarray], int, _Places]:
-        """Return the boot image, each port's pages, the bytes of the result, and the places."""
+    def _laid_out(self) -> tuple[tuple[np.ndarray, list[np.ndarray]], int, _Places]:
+        """Return the boot image and each port's pages, the bytes of the result, and the places."""
         design = self.design
         image = images(design.plan, design.runs(), design.models())
         parts = port_pages(design.plan, self.table.pages)
         places = _Places.of_run(design, len(self.table.pages), 0)
-        return image.boot, parts, max(image.result_bytes, 1), places
+        return (image.boot, parts), max(image.result_bytes, 1), places
 
     def memory_bytes(self) -> int:
-        return self._laid_out()[3].size
+        return self._laid_out()[2].size
 
     def moved(self) -> tuple[int, int]:
         return _moved(self.design, len(self.table.pages))
 
     def drive(self, machine: Metered) -> Result:
-        boot, parts, result, places = self._laid_out()
+        (boot, parts), result, places = self._laid_out()
         machine.reserve(0, places.result + result)
         machine.write(0, boot)
         registers = {
@@ -249,7 +248,7 @@ class Training(Workload):
         return self.design.decode(codes)
 
     def unreadable(self) -> HardwareError | None:
-        return walk_table(self.table.pages, self.design.plan.walk)[3]
+        return walk_table(self.table.pages, self.design.plan.walk).error
 
     def row_error(self, error: HardwareError) -> RowError | None:
         return learning_error(self.table, error, self.design.plan.walk) if error.line else None
@@ -270,21 +269,18 @@ class Scored(Workload):
         self.watchdog = _watchdog(design)
 
     @cached_property
-    def _walked(
-        self,
-    ) -> tuple[Codes, RowCounts, HardwareError | None, np.ndarray]:
-        """The tuples, what was left out, the error, and where the visible rows lie."""
+    def _walked(self) -> tuple[Walked, np.ndarray]:
+        """The table's walk, and where the visible rows lie."""
         places = [np.zeros((0, 3), np.int64)]
-        tuples, _, counts, error = walk_table(
-            self.table.pages, self.design.plan.walk, places=places
-        )
-        return tuples, counts, error, np.concatenate(places)
+        walked = walk_table(self.table.pages, self.design.plan.walk, places=places)
+        return walked, np.concatenate(places)
 
     @cached_property
     def _golden(self) -> Result:
-        tuples, counts, error, _ = self._walked
-        if error is not None:
-            return Result(None, error)
+        walked, _ = self._walked
+        tuples, counts = walked.codes, walked.total
+        if walked.error is not None:
+            return Result(None, walked.error)
         design = self.design
         found = scores(design.plan, tuples, design.models(), design.runs())
         counters = {
@@ -298,7 +294,7 @@ class Scored(Workload):
 
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each visible row its block, its line pointer, and whether it has a score."""
-        block, line, given = self._walked[3].T
+        block, line, given = self._walked[1].T
         return block, line, given.astype(bool)
 
     def golden(self) -> Result:
@@ -326,7 +322,7 @@ class Scored(Workload):
 
     def moved(self) -> tuple[int, int]:
         plan = self.design.plan
-        scores = len(self._walked[0]) * plan.format.container
+        scores = len(self._walked[0].codes) * plan.format.container
         return self.table.pages.size + image_bytes(plan)[0], scores
 
     def drive(self, machine: Metered) -> Result:
@@ -359,7 +355,7 @@ class Scored(Workload):
         return {name: np.asarray(fmt.decode(v), np.float64) for name, v in codes.items()}
 
     def unreadable(self) -> HardwareError | None:
-        return self._walked[2]
+        return self._walked[0].error
 
     def row_error(self, error: HardwareError) -> RowError | None:
         walk = self.design.plan.walk

@@ -72,8 +72,8 @@ def served(design: MapDesign, count: int = 1000) -> Served:
     )
     few = operations[:200]
     single = run(config, few, link, interval=round(2 * fetched), messages=link, **at).latency
-    full, half, fetched, single = (x / clock for x in (cycles / count, half, fetched, single))
-    return Served(design, full, half, fetched, single, limits.link / cycles, limits.by)
+    full, half, share = cycles / count / clock, half / clock, limits.link / cycles
+    return Served(design, full, half, fetched / clock, single / clock, share, limits.by)
 
 
 @cache
