@@ -215,8 +215,8 @@ PROOFS = [
         lambda: reads(3),
         Defect(
             _NAME,
-            'with m.If((opened == 0) & ~getattr(bus, f"{address}valid")):',
-            'with m.If(~getattr(bus, f"{address}valid")):',
+            "with m.If((opened == 0) & ~valid):",
+            "with m.If(~valid):",
         ),
     ),
     Proof(
