@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal
+from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.pim import rate
 from ...models.pim.config import COLUMNS, PimConfig
 from ...models.pim.device import REGISTERS
 from ...models.pim.program import MODES
@@ -128,7 +129,8 @@ class Pair(wiring.Component):
         m.d.comb += self.o_data.eq(Mux(read_bank, reads[1], reads[0]))
         for n, lane in enumerate(lanes):
             which = registers["bank"] if units == 1 else n
-            m.d.comb += lane.i_data.eq(Mux(which, reads[1], reads[0]))
+            gone = [self._gone(registers, b) & update.replicate(256) for b in (0, 1)]
+            m.d.comb += lane.i_data.eq(Mux(which, reads[1] & ~gone[1], reads[0] & ~gone[0]))
         self._join(m, lanes, update, attend, [chain[0] for chain in ready])
         return outer
 
@@ -168,6 +170,8 @@ class Pair(wiring.Component):
         found: dict[str, Any] = {}
         score = self.round_ & (self.mode == MODES.index("score"))
         wide = self.config.format == "float16"
+        ones = Signal()  # rates that leave nothing of the old state
+        m.d.comb += ones.eq(self.data == sum(rate.ONE << 16 * n for n in range(16)))
         rates: Any = self.data
         if wide:
             rates = Cat(*(normalised(self.data.word_select(n, 16)) for n in range(16)))
@@ -184,7 +188,21 @@ class Pair(wiring.Component):
                     with m.If(score):
                         m.d.sync += register.eq(0)
             found[name] = both
+            if name[0] == "c":
+                found[f"gone_{name}"] = flags = [Signal(name=f"gone_{name}_{b}") for b in (0, 1)]
+                for b, flag in enumerate(flags):
+                    with m.If(written & (self.bank == b)):
+                        m.d.sync += flag.eq(ones)
+                    with m.If(score):
+                        m.d.sync += flag.eq(0)
         return found
+
+    @staticmethod
+    def _gone(registers: dict[str, Any], bank: int) -> Value:
+        """256 bits, set where a sub-chunk of a bank counts as zeros."""
+        low = registers["gone_c0"][bank]
+        high = registers.get("gone_c1", registers["gone_c0"])[bank]
+        return Cat(low.replicate(128), high.replicate(128))
 
     def _lane(
         self,

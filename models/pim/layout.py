@@ -13,6 +13,7 @@ sums of the chunks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,6 +78,8 @@ class Layout:
 
     Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
     request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair.
+
+    A state of zeros is not loaded: the rates of its first token are 1. So are always those of banks that no item has.
     """
 
     config: PimConfig
@@ -165,8 +168,9 @@ class Layout:
         data = self._bytes(wide.reshape(tokens, self.items, self.parts, 2, lanes))
         return self._dealt(data.reshape(tokens, self.items * self.parts, 2, 32))
 
-    def _rates(self, c: Floats) -> Bytes:
-        """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32)."""
+    def _rates(self, c: Floats, fresh: bool) -> Bytes:
+        """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32); `fresh`: no state is there
+        before the first token."""
         lanes, tokens = self.config.lanes, len(c)
         if c.shape[-1] == 1:
             wide = np.broadcast_to(c[..., None, None], (tokens, self.items, self.parts, 2, 16))
@@ -174,7 +178,13 @@ class Layout:
             wide = np.zeros((tokens, self.items, 2 * self.parts * lanes))
             wide[..., : self.head] = c
         data = np.ascontiguousarray(rate.codes(wide).astype("<u2")).view(np.uint8)
-        return self._dealt(data.reshape(tokens, self.items * self.parts, 2, -1, 32))
+        data = data.reshape(tokens, self.items * self.parts, 2, -1, 32)
+        ones = np.full(16, rate.ONE, dtype="<u2").view(np.uint8)
+        if fresh:
+            data[0] = ones
+        dealt = self._dealt(data)
+        dealt.reshape(tokens, -1, *data.shape[2:])[:, data.shape[1] :] = ones
+        return dealt
 
     def _seeds(self, units: int) -> Bytes:
         """Seeds (tokens, seats, pairs, 32) of all pairs' units."""
@@ -243,9 +253,9 @@ class Layout:
         single = given.c is None or given.c.shape[-1] == 1
         return 1 if single else self.config.lanes // 16
 
-    def round_of(self, row: int, rates: int) -> Round:
-        """Return the round of a row, whose first chunk has `rates` registers of rates."""
-        first = row % self.chunks == 0
+    def round_of(self, chunk: int, rates: int, row: int = 0) -> Round:
+        """Return the round of a chunk, the first of which has `rates` registers of rates."""
+        first = chunk == 0
         drawn = int(first and self.mode == "update" and self.config.stochastic)
         made = Round(self.mode, 1, row, self.reads, first, drawn, rates)
         return replace(made, registers=len(registers_of(self.config, made)))
@@ -255,7 +265,7 @@ class Layout:
         many times those of so many."""
         count = min(self.rows, max(1, most // self.chunks) * self.chunks)
         count = min(count, most) if self.chunks > most else count
-        rounds = [replace(self.round_of(row, 1), row=0) for row in range(count)]
+        rounds = [self.round_of(row % self.chunks, 1) for row in range(count)]
         made = schedule(
             replace(self.config, refresh="none"), [rounds * 3 for _ in range(self.config.sets)]
         )
@@ -263,44 +273,53 @@ class Layout:
         return -(-longest * self.rows // count)
 
     def steps(self, given: Operands) -> list[list[Step]]:
-        """Return the steps of each set: load, the rounds token by token, store."""
+        """Return the steps of each set: a given state is loaded; the rounds token by token; a run stores its state."""
         banks = self.config.groups * self.config.banks
-        zero = np.zeros((self.rows, banks, COLUMNS, 32), dtype=np.uint8)
-        start = zero if given.state is None else self.rows_of(given.state)
+        start = None if given.state is None else self.rows_of(given.state)
         held = {n: self._vectors(x) for n, x in (("k", given.k), ("q", given.q)) if x is not None}
         if given.c is not None:
-            rates = self._rates(given.c)
+            rates = self._rates(given.c, start is None)
             held |= {f"c{n}": rates[..., n, :] for n in range(rates.shape[-2])}
-        columns = None if given.v is None else self._columns(given.v)
-        seeds = self._seeds(2 // self.config.design.banks) if self.config.stochastic else None
-        each = banks // self.config.sets
+        if given.v is not None:
+            held["v"] = self._columns(given.v)
+        if self.config.stochastic:
+            held["seed"] = self._seeds(2 // self.config.design.banks)
+        each, rates_of = banks // self.config.sets, self.rates_of(given)
         made: list[list[Step]] = []
         for number in range(self.config.sets):
             own = slice(number * each, (number + 1) * each)
-            pairs = slice(own.start // 2, own.stop // 2)
-            steps = [Step(Round("load", row=r), start[r][own]) for r in range(self.rows)]
-            for token in range(self.tokens):
-                for row in range(self.rows):
-                    seat, chunk = divmod(row, self.chunks)
-                    made_round = self.round_of(row, self.rates_of(given))
-                    names = registers_of(self.config, made_round)
-                    data = np.zeros((each, len(names), 32), dtype=np.uint8)
-                    for index, name in enumerate(names):
-                        if name[0] == "v":
-                            assert columns is not None
-                            half = slice(32 * int(name[1]), 32 * int(name[1]) + 32)
-                            data[:, index] = columns[token, seat, own, chunk, half]
-                        else:
-                            data[:, index] = held[name][token, seat, own]
-                    drawn = None
-                    if made_round.seeds and seeds is not None:
-                        drawn = seeds[token, seat, pairs]
-                    steps.append(Step(made_round, data, drawn))
+            steps = []
+            if start is not None:
+                steps += [Step(Round("load", row=r), start[r][own]) for r in range(self.rows)]
+            for token, seat, chunk in np.ndindex(self.tokens, self.seats, self.chunks):
+                given_round = self.round_of(chunk, rates_of, seat * self.chunks + chunk)
+                steps.append(self._step(given_round, held, token, seat, chunk, own))
             if self.mode == "update":
                 none = np.zeros(0, dtype=np.uint8)
                 steps += [Step(Round("store", row=r), none) for r in range(self.rows)]
             made.append(steps)
         return made
+
+    def _step(
+        self,
+        given: Round,
+        held: Mapping[str, Bytes],
+        token: int,
+        seat: int,
+        chunk: int,
+        own: slice,
+    ) -> Step:
+        """A round of the banks `own` with its operands."""
+        names = registers_of(self.config, given)
+        data = np.zeros((own.stop - own.start, len(names), 32), dtype=np.uint8)
+        for index, name in enumerate(names):
+            if name[0] == "v":
+                half = slice(32 * int(name[1]), 32 * int(name[1]) + 32)
+                data[:, index] = held["v"][token, seat, own, chunk, half]
+            else:
+                data[:, index] = held[name][token, seat, own]
+        pairs = slice(own.start // 2, own.stop // 2)
+        return Step(given, data, held["seed"][token, seat, pairs] if given.seeds else None)
 
     def program(self, given: Operands) -> tuple[Program, list[list[Step]]]:
         """Return the program of a run, and its steps."""
@@ -314,12 +333,14 @@ class Layout:
         taken = [outs[a][b][c] for a, b, c in made.order]
         return np.array(taken, dtype=np.uint8).reshape(-1, 32), device.saturated
 
-    def results(self, made: Program, out: Bytes) -> tuple[Floats, Floats | None]:
+    def results(
+        self, made: Program, steps: list[list[Step]], out: Bytes
+    ) -> tuple[Floats, Floats | None]:
         """Return the outputs (tokens, items, dim_state; dim of values in attend) as the host adds them, and
         the state after the last token (None for a cache)."""
         config = self.config
         each = config.pairs // config.sets
-        before, reads = self.rows, self.reads
+        before, reads = sum(step.round.mode == "load" for step in steps[0]), self.reads
         partial = np.zeros((self.rounds, config.pairs, reads, 32), dtype=np.uint8)
         rows = np.zeros((self.rows, config.pairs * 2 * COLUMNS, 32), dtype=np.uint8)
         for data, (number, step, index) in zip(out, made.order, strict=True):
@@ -336,7 +357,10 @@ class Layout:
             self.tokens, self.items, self.parts, self.chunks, -1
         )
         many, axis = (self.head, 3) if self.mode == "attend" else (self.columns, 2)
+        x = np.moveaxis(x, axis, 0)
+        y = x[0]
         with np.errstate(invalid="ignore"):  # ∞ − ∞, where parts left float16 on opposite sides
-            y = x.sum(axis=axis)
+            for part in x[1:]:  # one after another: NumPy's order depends on the array's shape
+                y = y + part
         y = y.reshape(self.tokens, self.items, -1)[..., :many]
         return y, self.state_of(rows) if self.mode == "update" else None

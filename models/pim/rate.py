@@ -1,7 +1,8 @@
 """Decays as rates: c = 1 − d as float16 with gradual underflow.
 
 Near 1, the distance to 1 is what counts: it is the time constant. The register of a unit holds rates of 16 bits; MX8's
-32 lanes take two registers, and one write of 16 alike codes sets both.
+32 lanes take two registers, and one write of 16 alike codes sets both. Where all rates of 16 lanes are exactly 1, the unit
+takes zeros for the old state, whatever the bank holds: a first round needs no zeros there.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "beyond", "codes", "lost", "magnitude_and_exponent", "numbers"]
+__all__ = ["LARGEST", "ONE", "beyond", "codes", "kept", "lost", "magnitude_and_exponent", "numbers"]
 
 #: the largest rate
 LARGEST = 65504.0
+#: the code of the rate 1
+ONE = 0x3C00
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -26,6 +29,12 @@ def codes(rates: Floats) -> NDArray[np.uint16]:
 def numbers(held: NDArray[np.uint16]) -> Floats:
     """Return the rates of codes."""
     return np.asarray(held, dtype=np.uint16).view(np.float16).astype(np.float64)
+
+
+def kept(state: NDArray[np.uint8], held: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    """Return sub-chunks (…, 32) with zeros where all codes of 16 lanes are those of 1; `held` (…, lanes)."""
+    gone = (held == ONE).reshape(*held.shape[:-1], -1, 16).all(axis=-1)
+    return np.where(np.repeat(gone, 32 // gone.shape[-1], axis=-1), np.uint8(0), state)
 
 
 def magnitude_and_exponent(held: NDArray[np.uint16]) -> tuple[Ints, Ints]:

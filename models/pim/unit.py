@@ -1,6 +1,6 @@
 """What one unit computes in an iteration, bit for bit, over arrays of iterations.
 
-A new state is S − c ⊙ S + k v, with rates c of `models.pim.rate`.
+A new state is S − c ⊙ S + k v, with rates c of `models.pim.rate`; where those of 16 lanes are 1, it is k v.
 
 MX8 (`MxUnit`), from a sub-chunk of 32 numbers (two groups of 16 along dim_head):
 
@@ -120,7 +120,8 @@ class MxUnit:
         random: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], Ints]:
         """Return the new state (…, 32), and how many groups of it saturate (…)."""
-        p1, e1 = self._kept(MX8.unpack(state), c.reshape(*c.shape[:-1], 2, GROUP))
+        old = MX8.unpack(rate.kept(state, c))
+        p1, e1 = self._kept(old, c.reshape(*c.shape[:-1], 2, GROUP))
         p2, e2 = self._scaled(MX8.unpack(k), v)
         top = np.maximum(e1, e2)
         total = _shifted(p1, (top - e1)[..., None]) + _shifted(
@@ -236,7 +237,8 @@ class Float16Unit:
     ) -> tuple[NDArray[np.uint8], Ints]:
         """Return the new state (…, 32), and how many numbers of it are infinite or NaN (…)."""
         del random
-        old, rates = self._inner(self._codes(state)), INNER.encode(rate.numbers(c))
+        old = self._inner(self._codes(rate.kept(state, c)))
+        rates = INNER.encode(rate.numbers(c))
         added = INNER.mul(self._inner(self._codes(k)), self._inner(v)[..., None])
         change = self._change(INNER.sub(added, INNER.mul(rates, old)))
         new = self._stored(INNER.add(old, change))

@@ -132,6 +132,23 @@ def test_a_rate_of_0_keeps_every_bit_and_one_of_1_none(format):
 
 
 @pytest.mark.parametrize("format", UNITS)
+def test_a_first_round_needs_no_zeros(format):
+    """Where all rates of 16 lanes are 1, whatever lay in the bank counts as zeros: NaN and far larger numbers too."""
+    rng, unit = np.random.default_rng(9), UNITS[format]
+    shape = (300, unit.lanes)
+    dirty = rng.integers(0, 256, (300, 32), dtype=np.uint8)
+    rates = np.ones((*shape[:-1], unit.lanes // 16, 16))
+    rates[::7, -1, 3] = 1 - 2.0**-11  # one lane that keeps something: its group is read
+    k = held(format, rng.normal(size=shape) * 2.0**-20)
+    element = unit.element(held(format, rng.normal(size=(300, 32))), np.zeros(300, dtype=np.int64))
+    one, _ = unit.update(dirty, rate.codes(rates.reshape(shape)), k, element, None)
+    new, lost = unit.update(np.zeros_like(dirty), rate.codes(np.ones(shape)), k, element, None)
+    same = (one == new).reshape(300, unit.lanes // 16, -1).all(axis=-1)
+    assert same[:, :-1].all() and same[np.arange(300) % 7 != 0].all() and not lost.any()
+    assert not same[::7, -1].all()
+
+
+@pytest.mark.parametrize("format", UNITS)
 def test_a_state_decoded_and_encoded_again_is_the_same_state(format):
     """So that a run may go on from the numbers that another one gave."""
     rng, unit = np.random.default_rng(8), UNITS[format]

@@ -72,7 +72,11 @@ def rates(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint16
     wide = rng.normal(size=shape) * 2.0 ** rng.integers(-3, 15, size=shape[:-1])[..., None]
     groups = rng.random(shape[:-1])[..., None] < 0.3
     made = np.where(groups & (kind < 0.4), np.clip(wide, -6e4, 6e4), near)
-    return rate.codes(np.where(kind > 0.95, 0, np.where(kind > 0.9, 1, made)))
+    codes = rate.codes(np.where(kind > 0.95, 0, np.where(kind > 0.9, 1, made)))
+    begun = (
+        rng.random(shape[:-1])[..., None] < 0.1
+    )  # whole registers of ones: the old state counts as zeros
+    return np.where(begun, np.uint16(rate.ONE), codes)
 
 
 def golden(config: PimConfig, made: Program, steps: Sequence[Sequence[Step]]) -> tuple[Any, Device]:

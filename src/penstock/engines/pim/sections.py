@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from penstock.dsl.pim.recurrent import Recurrent
@@ -128,7 +127,7 @@ def _round(workload: Stepping) -> str:
     device, rates = workload.design.device, workload.rates
     texts = []
     for row in (0, 1) if workload.layout.chunks > 1 else (0,):
-        given = replace(workload.layout.round_of(row, rates), row=0)
+        given = workload.layout.round_of(row, rates)
         hardware, published = (period_of(device, given, c) for c in (HARDWARE, PUBLISHED))
         texts.append(f"{hardware} cycles ({published} without the slots that drain)")
     if len(set(texts)) == 1:

@@ -100,8 +100,7 @@ class Stepping(Workload):
     # -- the run
 
     def _codes(self, out: NDArray[np.uint8]) -> Result:
-        made, _ = self._run
-        y, state = self.layout.results(made, out)
+        y, state = self.layout.results(*self._run, out)
         y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
         if outside.any() and not self.saturates:
             token, item, column = (int(n) for n in np.argwhere(outside)[0])
