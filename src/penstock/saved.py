@@ -19,8 +19,8 @@ from penstock.output import MANIFEST, OutputError, as_json
 __all__ = ["AGAIN", "FORMAT", "MANIFEST", "FolderError", "folder_error", "read_folder", "sealed"]
 
 #: of manifests: version 1 could not be checked, version 2 named a target that had to be known, version 3 had recurrences by decays and
-#: fits over columns of one format
-FORMAT = 4
+#: fits over columns of one format, version 4 had recurrences that load zeros
+FORMAT = 5
 AGAIN = "write it again with penstock compile or penstock build"
 _CHANGED = "was changed after the design was saved: its digest is another"
 _WRITERS = "penstock compile and penstock build write such folders"

@@ -240,7 +240,7 @@ DEEP = _with(b"[" * 200_000 + b"]" * 200_000)
         (None, "{folder} holds no design: it has no manifest.json"),
         (b"", "was cut or changed: its own digest is not in it"),
         (b"\xff\xfe{", "was cut or changed: its own digest is not in it"),
-        (b'{\n "penstock": 1,\n "x": 1\n}', "is of format 1, and this Penstock reads format 4"),
+        (b'{\n "penstock": 1,\n "x": 1\n}', "is of format 1, and this Penstock reads format 5"),
         (_with(b"8"), "was changed after the design was saved"),
         (DEEP, "was changed after the design was saved"),
         (forged(DEEP), "is no JSON: maximum recursion depth exceeded"),
