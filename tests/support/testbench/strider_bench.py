@@ -79,10 +79,10 @@ extern "C" uint64_t run(Run *r) {{
         if (give && ++word == r->page_words) {{ word = 0; r->arrivals[page++] = t; }}
         if (top.free && freed < total) {{ r->frees[freed++] = t; credit++; }}
         if (top.valid && top.ready && count < r->room) {{
-            r->cycles[count] = t; r->flags[count] = top.last | top.end << 1;
+            r->cycles[count] = t; r->flags[count] = top.last | top.ends << 1;
             {collect}
             count++;
-            if (top.end) ends++;
+            if (top.ends) ends++;
         }}
         if (top.error_valid && !r->status[0]) {{
             r->status[0] = 1; r->status[1] = top.error_code; r->status[2] = top.error_block; r->status[3] = top.error_line; r->status[4] = t;
@@ -116,7 +116,7 @@ class _Top(wiring.Component):
             "ready": In(1),
             "valid": Out(1),
             "last": Out(1),
-            "end": Out(1),
+            "ends": Out(1),
             "free": Out(1),
             "error_valid": Out(1),
             "error_code": Out(8),
@@ -184,7 +184,7 @@ class _Top(wiring.Component):
             port.o.ready.eq(self.ready),
             self.valid.eq(port.o.valid),
             self.last.eq(port.o.p.last),
-            self.end.eq(port.o.p.end),
+            self.ends.eq(port.o.p.end),
         ]
         m.d.comb += [getattr(self, n).eq(port.o.p.lanes[k]) for k, n in enumerate(self.lanes)]
         return m
