@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -22,7 +22,7 @@ __all__ = ["TARGETS", "Misread", "from_json", "read"]
 
 #: Penstock's own
 TARGETS, _PARTS = (Path(__file__).with_name(f"{name}.toml") for name in ("targets", "parts"))
-_hints = cache(get_type_hints)
+_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 _UNITS = {"KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
 #: what follows from part and reserve
 _CAPACITIES = {field.name for field in dataclasses.fields(Capacity)}

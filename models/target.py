@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -55,7 +56,7 @@ _POSITIVE = (
 _MOST = 1 << 53
 _TYPES = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
 
-_hints = cache(get_type_hints)
+_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 
 def _is(value: Any, hint: Any) -> bool:

@@ -1,6 +1,7 @@
 """Instructions: from a program memory, or built in."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.lib import data, memory
@@ -128,10 +129,8 @@ class Fetch:
     def _typed(self, m, i):
         """Return what follows from the word's type: `log` of its bytes, whether it is `known` to the
         converters, and members of `instruction`."""
-        config, bits = (
-            self.config,
-            {"log": 2, "known": 1, "windows": 1, "alignment": 3, "stride": 7},
-        )
+        config = self.config
+        bits: dict[str, Any] = {"log": 2, "known": 1, "windows": 1, "alignment": 3, "stride": 7}
         bits["each"] = range(max(config.elements(n) for n in FIXED_TYPES) + 1)
         typed = SimpleNamespace(**{name: Signal(shape, name=name) for name, shape in bits.items()})
         m.d.comb += [

@@ -67,7 +67,7 @@ class Identity:
         maximum, ring, bus = rest[:3]
         if not maximum or ring > 31 or bus > 7:
             raise FrameError("the device's sizes make no sense")
-        return cls(1 << bus, *rest[3:], version, maximum, 1 << ring)
+        return cls(1 << bus, rest[3], rest[4], version, maximum, 1 << ring)
 
 
 assert struct.calcsize(_LAYOUT) == 16 and len(astuple(Identity(8, 0, 0))) == 6

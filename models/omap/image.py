@@ -56,10 +56,9 @@ def entries(config: OmapConfig, text: bytes) -> Iterator[Entry]:
     for place in range(config.buckets * config.bucket_slots):
         value = _number(text, place * width, width)
         sizes = 8 * KEY_BYTES, 1, 1, config.bin_bits, config.bin_bits, config.frame_bits
-        key, valid, *place = _fields(value, *sizes)
+        key, valid, *where = _fields(value, *sizes)
         if valid:
-            second, *bins, frame = place
-            yield Entry(key, bins[second], frame)
+            yield Entry(key, where[1 + where[0]], where[-1])
 
 
 def records(config: OmapConfig, text: bytes) -> Iterator[Record]:

@@ -12,7 +12,8 @@ _MASK = (1 << 64) - 1
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 
 
-def _rounds(a: int, b: int, c: int, d: int, count: int) -> tuple[int, int, int, int]:
+def _rounds(state: tuple[int, ...], count: int) -> tuple[int, ...]:
+    (a, b), (c, d) = state[:2], state[2:]
     for _ in range(count):
         a, c = a + b & _MASK, c + d & _MASK
         b, d = (b << 13 & _MASK | b >> 51) ^ a, (d << 16 & _MASK | d >> 48) ^ c
@@ -31,6 +32,6 @@ def siphash(key: int, message: bytes) -> int:
     padded = message + bytes(7 - len(end)) + bytes([len(message) & 255])
     for at in range(0, len(padded), 8):
         word = int.from_bytes(padded[at : at + 8], "little")
-        a, *rest = _rounds(*state[:3], state[3] ^ word, 2)
+        a, *rest = _rounds((*state[:3], state[3] ^ word), 2)
         state = (a ^ word, *rest)
-    return reduce(xor, _rounds(*state[:2], state[2] ^ 0xFF, state[3], 4))
+    return reduce(xor, _rounds((*state[:2], state[2] ^ 0xFF, state[3]), 4))

@@ -53,7 +53,7 @@ class Worker:
     def __init__(self, plpy, command):
         self.plpy, self.held = plpy, b""
         try:
-            self.process: Any = subprocess.Popen(
+            process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"}, start_new_session=True,
             )  # fmt: skip
@@ -61,7 +61,9 @@ class Worker:
             hint = "penstock sql upgrade, run by a Python with penstock that the server's user can execute"
             what = f"{command[0]}: {problem.strerror}"
             raise Refused("the worker cannot be started", what, hint) from problem
-        for pipe in (self.process.stdin, self.process.stdout):
+        assert process.stdin and process.stdout
+        self.process: Any = process
+        for pipe in (process.stdin, process.stdout):
             os.set_blocking(pipe.fileno(), False)
 
     def end(self):
