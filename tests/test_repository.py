@@ -237,7 +237,9 @@ def _resolves(name: str) -> bool:
 
 
 #: dotted names in backticks that stand for something else: groups of entry points, files
-NOT_MODULES = re.compile(r"penstock\.(engines|dialects|boards|targets|exports|v)$|.*\.(py|md|psk|bin|v)$")
+NOT_MODULES = re.compile(
+    r"penstock\.(engines|dialects|boards|targets|exports|v)$|.*\.(py|md|psk|bin|v)$"
+)
 
 
 def _stale(path: Path) -> list[str]:

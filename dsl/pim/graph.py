@@ -43,7 +43,8 @@ class _Matcher:
     def __init__(
         self, kernel: Recurrence, builder: GraphBuilder, state: int, new: int | None
     ) -> None:
-        self.kernel, self.builder, self.state, self.new = kernel, builder, state, new
+        self.kernel, self.builder = kernel, builder
+        self.state, self.new = state, new
         self.nodes = builder.nodes
         self._with: dict[int, bool] = {}
         self.host = HostNodes(builder.nodes)

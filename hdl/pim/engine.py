@@ -64,7 +64,11 @@ class PimEngine(wiring.Component):
         commands, reader = self._commands(m)
         head = commands.o.payload
         # the device's time: it goes on while the next command is there, and its result has room
-        gap, due, tick, issue, room = Signal(16), Signal(), Signal(), Signal(), Signal()
+        gap = Signal(16)
+        due = Signal()
+        tick = Signal()
+        issue = Signal()
+        room = Signal()
         is_read = (head.opcode == OPCODES["RESULT_READ"]) | (head.opcode == OPCODES["READ"])
         m.d.comb += [
             due.eq(gap + 1 == head.wait),
@@ -231,7 +235,10 @@ class PimEngine(wiring.Component):
                 inner, outer = getattr(theirs, name), getattr(ours, name)
                 m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
         # the banks give data one cycle after READ
-        pushed, which, half, plain = Signal(), Signal(range(max(2, len(pairs)))), Signal(), Signal()
+        pushed = Signal()
+        which = Signal(range(max(2, len(pairs))))
+        half = Signal()
+        plain = Signal()
         each = config.banks // 2
         group = Signal(range(max(2, config.groups)))
         for g in range(config.groups):

@@ -87,7 +87,8 @@ class FitEngine(wiring.Component):
 
     def _words(self) -> None:
         """Requests to the reader, words to their places."""
-        m, reader, fetch, intake = self.m, self.reader, self.fetch, self.intake
+        m, reader = self.m, self.reader
+        fetch, intake = self.fetch, self.intake
         core, bounds = self.core, self.bounds
         m.submodules.routes = routes = Queue(_ROUTE, reader.commands)
         m.d.comb += [
@@ -146,7 +147,8 @@ class FitEngine(wiring.Component):
 
     def _jobs(self) -> None:
         """What is known of the jobs, until their turn has come."""
-        m, config, fetch, intake = self.m, self.config, self.fetch, self.intake
+        m, config = self.m, self.config
+        fetch, intake = self.fetch, self.intake
         core, bounds = self.core, self.bounds
         n = config.n_max
         job = bounds.i
@@ -192,7 +194,8 @@ class FitEngine(wiring.Component):
             self._anchors(job)
 
     def _anchors(self, job) -> None:
-        m, intake, core, bounds = self.m, self.intake, self.core, self.bounds
+        m, intake = self.m, self.intake
+        core, bounds = self.core, self.bounds
         m.submodules.anchor_update = update = AnchorUpdate(self.config)
         anchor, record = intake.anchor, core.record
         box, errors = Signal(update.box_shape), Signal(errors_shape)
@@ -231,7 +234,9 @@ class FitEngine(wiring.Component):
             m.d.comb += [job.anchor.segment[name].eq(part[name]) for name, _ in shape]
 
     def _ends(self) -> None:
-        m, back, reader, writer, bounds = self.m, self.back, self.reader, self.writer, self.bounds
+        m, back = self.m, self.back
+        reader, writer = self.reader, self.writer
+        bounds = self.bounds
         running = Signal()
         with m.If(self.start):
             m.d.sync += running.eq(1)

@@ -278,7 +278,9 @@ class Givens(wiring.Component):
 
     def _operands(self, k, scalar):
         """Of a lane: what is multiplied, and from what the product is taken; and where the product is left out, and what the result then is."""
-        task, of, x, u, minus = self.task, self.of, self.x[k], self.u[k], 1 << 31
+        task, of = self.task, self.of
+        x, u = self.x[k], self.u[k]
+        minus = 1 << 31
         kept, known = (self.keep >> task.first)[0], (self.keep >> task.column)[0]
         here = task.side & (task.first == k)
         products = {

@@ -94,7 +94,10 @@ class Loader(wiring.Component):
         """Words in; entries pass the converters into the queue, which has room for all that are on their way."""
         under_way, word = Signal(range(self.depth + 1)), self.i.p.data
         self.number = index(max(self.words, -(-self.n // self.per_word)) + 1, name="number")
-        taken, arrived, self.entries_come, self.all_in = Signal(), Signal(), Signal(), Signal()
+        taken = Signal()
+        arrived = Signal()
+        self.entries_come = Signal()
+        self.all_in = Signal()
         m.d.comb += [
             self.i.ready.eq(self.active & ~self.all_in & (under_way != self.depth)),
             taken.eq(self.i.valid & self.i.ready),

@@ -73,7 +73,10 @@ class Merge(wiring.Component):
     def _words(self, m):
         """Words of the memo wait in stage 1."""
         bus = 8 * self.config.bus_bytes
-        self.valid, self.advance, take, final = Signal(), Signal(), Signal(), Signal()
+        self.valid = Signal()
+        self.advance = Signal()
+        take = Signal()
+        final = Signal()
         anew = Signal()  # the word is the accumulator's sum alone
         self.held, self.held_number = Signal(bus, reset_less=True), Signal.like(self.chunk)
         self.held_gram, self.held_last = Signal(), Signal()

@@ -130,7 +130,8 @@ class Records(wiring.Component):
 
     def _record(self, m):
         """What the record says."""
-        record, kind, new, old = self.record, self.kind, self.chunk[:31], self.chunk[32:63]
+        record, kind = self.record, self.kind
+        new, old = self.chunk[:31], self.chunk[32:63]
         new_live, old_live = self.chunk[31], self.chunk[63]
         counts = self.config.incremental  # else c comes from a pass over all rows
         m.d.comb += [

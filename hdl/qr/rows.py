@@ -157,7 +157,8 @@ class Rows(wiring.Component):
         n, bus, dense = self.config.n_max, self.config.bus_bytes, self.config.target is Label.RANK
         previous = Signal(8 * (n - 1), reset_less=True)
         self.any_row, self.wrong = Signal(), Signal()
-        before, any_before, disorder, lives = previous, self.any_row, self.wrong, Const(0, 1)
+        before, any_before = previous, self.any_row
+        disorder, lives = self.wrong, Const(0, 1)
         for k in range(self.units):
             row = self.out.i.p.rows[k]
             raw = Signal(8 * (n - 1), name=f"raw{k}")

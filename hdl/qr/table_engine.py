@@ -90,7 +90,8 @@ class TableFitEngine(wiring.Component):
         return m
 
     def _control(self) -> None:
-        m, state, reader, sequencer = self.m, self.state, self.reader, self.sequencer
+        m, state = self.m, self.state
+        reader, sequencer = self.reader, self.sequencer
         registers = self.registers
         asked, loading = Signal(), Signal()
         self.loaded, self.through = Signal(), Signal()
@@ -136,14 +137,18 @@ class TableFitEngine(wiring.Component):
 
     def _load(self) -> None:
         """Words into numbers, one a cycle: offsets, units, then sums, then whatever fills the last lanes."""
-        m, config, reader, sums = self.m, self.config, self.reader, self.sums
+        m, config = self.m, self.config
+        reader, sums = self.reader, self.sums
         n, products, units = config.columns.n, config.columns.products, config.units
         head = config.head
         count = head + config.columns.slots * config.columns.gram_lanes
         told, write = self.access.units, self.head.write_port()
         have, held = Signal(), Signal(8 * config.bus_bytes, reset_less=True)
         place, number = index(units, name="place"), index(count, name="number")
-        loading, gives, last, filler = Signal(), Signal(), Signal(), Signal()
+        loading = Signal()
+        gives = Signal()
+        last = Signal()
+        filler = Signal()
         m.d.comb += [
             loading.eq(self.state == _State.LOAD),
             filler.eq(number >= head + products),
@@ -173,7 +178,8 @@ class TableFitEngine(wiring.Component):
         m.d.comb += reader.o.ready.eq(~loading | ~have | last)
 
     def _walk(self) -> None:
-        m, access, reader, sums = self.m, self.access, self.reader, self.sums
+        m, access = self.m, self.access
+        reader, sums = self.reader, self.sums
         registers = self.registers
         second, walking = self.segment[0], Signal()
         before, left, over = Signal(32), Signal(32), Signal()
@@ -239,7 +245,8 @@ class TableFitEngine(wiring.Component):
 
     def _write(self) -> None:
         """Numbers of the answer, a word's in as many cycles without a pause; sums go to the solver on their way."""
-        m, config, writer, solver = self.m, self.config, self.writer, self.solver
+        m, config = self.m, self.config
+        writer, solver = self.writer, self.solver
         pipe = Pipeline(m)
         n, products, units = config.columns.n, config.columns.products, config.units
         totals, words, head = config.totals_words, config.answer_words, config.head

@@ -56,10 +56,13 @@ class Gearbox:
     def __init__(self, word: int, largest: int) -> None:
         self.word, self.most = word, 2 * largest
         self.active = False
-        self.level = self.size = self.grow = self.left = self.wanted = 0
+        self.level = self.size = self.grow = 0
+        self.left = self.wanted = 0
 
     def begin(self, size: int, grow: int, count: int, units: int) -> None:
-        self.active, self.size, self.grow, self.left, self.wanted = True, size, grow, count, units
+        self.active, self.size = True, size
+        self.grow, self.left = grow, count
+        self.wanted = units
 
     @property
     def ready(self) -> bool:
@@ -117,12 +120,15 @@ class Rows:
 
     def __init__(self, config: FitPlan, units: int) -> None:
         self.bus, self.units = config.bus_bytes, units
-        self.active = self.go = self.word_ends = self.bits_end = False
-        self.left = self.word_left = self.bits_left = self.each = self.holds = 0
+        self.active = self.go = False
+        self.word_ends = self.bits_end = False
+        self.left = self.word_left = self.bits_left = 0
+        self.each = self.holds = 0
         self.out = Slice()
 
     def begin(self, stride: int, places: int) -> None:
-        self.active, self.left, self.word_left, self.bits_left = True, places, 0, 0
+        self.active, self.left = True, places
+        self.word_left, self.bits_left = 0, 0
         self.holds = self.bus // stride
         self.each = min(self.units, self.holds)
 
@@ -171,7 +177,8 @@ class FullScan:
         return not self.active and not self.rows.active
 
     def begin(self, stride: int, live: Iterator[int], places: int) -> None:
-        self.active, self.ends, self.left, self.live = True, not places, places, live
+        self.active, self.ends = True, not places
+        self.left, self.live = places, live
         if places:
             self.rows.begin(stride, places)
             self.next = next(live)
@@ -282,7 +289,8 @@ class Loader:
         return not self.active and not self.rows.active
 
     def begin(self, columns: int) -> None:
-        self.active, self.all_in, self.columns, self.known = True, False, columns, None
+        self.active, self.all_in = True, False
+        self.columns, self.known = columns, None
         self.side = None
         if self.givens:
             self.rows.begin(2, 0, columns, 2 * columns)

@@ -205,7 +205,8 @@ class BoundsStage(Stage):
 
     def __init__(self, run: Running, writer: Writer) -> None:
         super().__init__(run.wake, bounds(run.config))
-        self.run, self.writer, self.job, self.gone = run, writer, 0, 0
+        self.run, self.writer = run, writer
+        self.job, self.gone = 0, 0
         self.rows, self.takes = Rows(run.config, run.config.row_units), (False, False)
         self.left = self.begun = 0
         self.uses = False  # the dot unit, where changes want it too

@@ -26,9 +26,11 @@ class Givens(Stage):
         self.keep: tuple[bool, ...] = ()
         self.until = 0  # the phase's last cycle, where it is known
         self.final = -1  # when the last task was issued, or will be
-        self.fresh = self.held = self.ended = self.some = False
+        self.fresh = self.held = False
+        self.ended = self.some = False
         self.second = self.drops = self.dropped = False
-        self.starts = self.comes = self.solves = self.rows = False
+        self.starts = self.comes = False
+        self.solves = self.rows = False
 
     def look(self, now: int) -> None:
         """What is taken in this cycle: a job, a row of the factor, a new row."""
@@ -71,7 +73,8 @@ class Givens(Stage):
         if before == "IDLE" and job is not None:
             self.columns, self.keep, self.fresh = job.size.columns, job.keep, job.size.full
             self.count = self.first = 0
-            self.held = self.ended = self.some = self.second = self.dropped = False
+            self.held = self.ended = self.some = False
+            self.second = self.dropped = False
             self.solves, self.rows = False, True
         elif before == "ROWS" and self.phase == "WAVE":
             self.first = 0 if self.held else self.first + 1
@@ -102,7 +105,8 @@ class Givens(Stage):
 def alone(config: FitPlan, work: Work) -> int:
     """Return the cycles from a job's start to its weights, for a job whose factor, rows and right side are all there."""
     solver = Givens(config, lambda cycle: None)
-    solver.starts, now, rows, done = True, 0, work.folded, False
+    solver.starts, now = True, 0
+    rows, done = work.folded, False
     while not done:
         solver.look(now)
         takes = solver.takes_rows

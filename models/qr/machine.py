@@ -86,7 +86,8 @@ class Run(Running):
         return self.times
 
     def _cycle(self, now: int) -> bool:
-        fetch, intake, core, bounds = self.fetch, self.intake, self.core, self.bounds
+        fetch, intake = self.fetch, self.intake
+        core, bounds = self.core, self.bounds
         port = self.port
         core.look(now)
         bounds.look(now)

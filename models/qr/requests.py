@@ -66,7 +66,8 @@ class FetchStage(Stage):
         self.rows: deque[Request] = deque()
         self.passes: deque[Request] = deque()
         self.held: Request | None = None
-        self.begins = self.wrong = self.empty = self.full = self.places = False
+        self.begins = self.wrong = self.empty = False
+        self.full = self.places = False
         self.asked = self.last = False
 
     def _begin(self, job: int) -> None:
@@ -172,7 +173,8 @@ class IntakeStage(Stage):
         super().__init__(run.wake, INTAKE)
         self.run, self.core, self.bounds = run, core, bounds
         self.pending = self.bad = self.final = False
-        self.head_ends = self.body_ends = self.held = self.given = False
+        self.head_ends = self.body_ends = False
+        self.held = self.given = False
         self.job = 0
 
     def takes(self, request: Request) -> bool:

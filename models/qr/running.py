@@ -30,7 +30,8 @@ class Running:
     def __init__(
         self, config: FitPlan, works: Sequence[Work], places: Sequence[Places], ring: int
     ) -> None:
-        self.config, self.works, self.places, self.ring = config, works, places, ring
+        self.config, self.works = config, works
+        self.places, self.ring = places, ring
         self.times = Times(0, [0] * len(works))
         self.now = 0
         self.alarms: list[int] = []

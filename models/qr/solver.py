@@ -63,7 +63,8 @@ class Solver:
 
 class _Context:
     def __init__(self, job: int, tasks: Sequence[Task]) -> None:
-        self.job, self.tasks, self.issued, self.ready = job, tasks, list[int](), 1 << 62
+        self.job, self.tasks = job, tasks
+        self.issued, self.ready = list[int](), 1 << 62
 
 
 def alone(config: FitPlan, columns: Sequence[int]) -> int:

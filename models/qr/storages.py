@@ -18,7 +18,9 @@ from .schedule import CONVERT
 __all__ = ["memories", "strays"]
 
 #: bits of a descriptor; of what a job's end must know of it, of its memo's head without the offsets, of its records, of a segment's errors
-_DESCRIPTOR, _KEPT, _HEAD, _REPORT, _ERRORS = 512, 289, 40, 33, 96
+_DESCRIPTOR, _KEPT = 512, 289
+_HEAD, _REPORT = 40, 33
+_ERRORS = 96
 
 
 def memories(config: FitPlan) -> Iterator[tuple[int, Storage]]:

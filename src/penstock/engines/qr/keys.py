@@ -166,7 +166,8 @@ class Refitting(Workload):
     """
 
     def __init__(self, design: FitDesign, refits: Refits, name: str, given: Given) -> None:
-        self.plan, self.part, self.name, self.rows = design.plan, design.target, name, refits.rows
+        self.plan, self.part = design.plan, design.target
+        self.name, self.rows = name, refits.rows
         self.assumed = given.rows is not None and given.source is None
         self._refits = refits
 
@@ -180,7 +181,8 @@ class Refitting(Workload):
         return Result(self._codes(fits), counters=self._counters())
 
     def model(self, memory: Memory) -> Cycles:
-        total = read = written = training = 0
+        total = read = 0
+        written = training = 0
         least, machine = Bound(0, 0, 0, 0, 0), Machine(0, 0, 0)
         for step in self.rounds:
             taken = run(self.plan, step.works, memory, ring=0)

@@ -103,12 +103,8 @@ class _Fits(Workload):
     """Fits over the rows of pages."""
 
     def __init__(self, design: ColumnsDesign, asked: Asked) -> None:
-        self.graph, self.plan, self.part, self.asked = (
-            design.graph,
-            design.plan,
-            design.target,
-            asked,
-        )
+        self.graph, self.plan = design.graph, design.plan
+        self.part, self.asked = design.target, asked
 
     @property
     def _columns(self) -> c.Columns:
