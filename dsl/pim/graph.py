@@ -226,6 +226,27 @@ class _Matcher:
     def read(self, output: int) -> tuple[set[int], int, str]:
         """Return the nodes that read the state (one, or several alike), its other operand, and the mode."""
         source = self.state if self.new is None else self.new
+        found = self._readings(output, source)
+        if len(set(found.values())) > 1:
+            raise self.misfit(
+                min(found), "the output reads the state twice; the unit reads it once a step"
+            )
+        number, (matrix, operand, axis) = next(iter(found.items()))
+        factors = []
+        while matrix != source and (under := self._under(matrix, axis)) is not None:
+            matrix, axis, *factor = under
+            factors += factor
+        self._check_reading(number, matrix, operand, source)
+        if operand == ONE:
+            operand = self.host.new("const", (), {"value": np.ones(1)})
+        for op, *factor in factors:
+            operand = self.host.new(op, (operand, *factor), {})
+        self.turned = self.new is not None and axis == 1
+        mode = "update" if self.new is not None else "attend" if axis == 0 else "score"
+        return set(found), operand, mode
+
+    def _readings(self, output: int, source: int) -> dict[int, _Reading]:
+        """Return the nodes that read a state. Raises for an output that reads it in another way, or not at all."""
         found: dict[int, _Reading] = {}
         todo, seen = [output], set()
         while todo:
@@ -253,15 +274,10 @@ class _Matcher:
                 "the output does not read the state",
                 "return S, q @ S (as text: `y <- q @ S`)",
             )
-        if len(set(found.values())) > 1:
-            raise self.misfit(
-                min(found), "the output reads the state twice; the unit reads it once a step"
-            )
-        number, (matrix, operand, axis) = next(iter(found.items()))
-        factors = []
-        while matrix != source and (under := self._under(matrix, axis)) is not None:
-            matrix, axis, *factor = under
-            factors += factor
+        return found
+
+    def _check_reading(self, number: int, matrix: int, operand: int, source: int) -> None:
+        """Raise where a node reads another matrix than `source`, or not by a vector."""
         if matrix != source:
             if matrix == self.state:
                 raise self.misfit(
@@ -278,19 +294,12 @@ class _Matcher:
             raise self.misfit(
                 number, "the output reads something else than the new state", "the output is q @ S"
             )
-        if operand == ONE:
-            operand = self.host.new("const", (), {"value": np.ones(1)})
-        elif len(self.nodes[operand].shape) != 1:
+        if operand != ONE and len(self.nodes[operand].shape) != 1:
             raise self.misfit(
                 number,
                 "the state is multiplied by a matrix",
                 "the unit takes one vector a step: q @ S",
             )
-        for op, *factor in factors:
-            operand = self.host.new(op, (operand, *factor), {})
-        self.turned = self.new is not None and axis == 1
-        mode = "update" if self.new is not None else "attend" if axis == 0 else "score"
-        return set(found), operand, mode
 
     def reading(self, number: int) -> _Reading | None:
         """Return what a node sums over the state: (the matrix, the other operand, the matrix's axis), `ONE`

@@ -74,32 +74,40 @@ class Program:
     order: list[tuple[int, int, int]]
 
 
+class _Words:
+    """The words of a program, with what each command waits, takes and gives."""
+
+    def __init__(self) -> None:
+        self.words: list[NDArray[np.uint64]] = []
+        self.waits: list[int] = []
+        self.sizes: list[int] = []
+        self.reads: list[bool] = []
+
+    def put(self, name: str, wait: int, fields: int, data: NDArray[np.uint8] | None = None) -> None:
+        """Add a command `wait` cycles behind the last one, with the words of its data."""
+        while wait > _LONGEST:
+            self._put("IDLE", _LONGEST, 0)
+            wait -= _LONGEST
+        self._put(name, wait, fields, data)
+
+    def _put(
+        self, name: str, wait: int, fields: int, data: NDArray[np.uint8] | None = None
+    ) -> None:
+        self.words.append(np.array([OPCODES[name] | (wait << 4) | fields], dtype=np.uint64))
+        if data is not None:
+            self.words.append(np.ascontiguousarray(data).view("<u8"))
+        self.waits.append(wait)
+        self.sizes.append(1 if data is None else 5)
+        self.reads.append(name in ("RESULT_READ", "READ"))
+
+
 def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
     """Return the program that plays the steps of each set."""
     made = schedule(config, [[step.round for step in own] for own in steps])
     each = config.groups // config.sets
-    words: list[NDArray[np.uint64]] = []
-    waits: list[int] = []
-    sizes: list[int] = []
-    reads: list[bool] = []
     order: list[tuple[int, int, int]] = []
-    before = -1
-
-    def put(name: str, wait: int, fields: int, data: NDArray[np.uint8] | None = None) -> None:
-        nonlocal before
-        while wait > _LONGEST:
-            words.append(np.array([OPCODES["IDLE"] | (_LONGEST << 4)], dtype=np.uint64))
-            waits.append(_LONGEST)
-            sizes.append(1)
-            reads.append(False)
-            wait -= _LONGEST
-        words.append(np.array([OPCODES[name] | (wait << 4) | fields], dtype=np.uint64))
-        if data is not None:
-            words.append(np.ascontiguousarray(data).view("<u8"))
-        waits.append(wait)
-        sizes.append(1 if data is None else 5)
-        reads.append(name in ("RESULT_READ", "READ"))
-
+    text, before = _Words(), -1
+    put = text.put
     for c in made.commands:
         mask = sum(1 << group for group in c.groups) << 20
         wait, before = c.cycle - before, c.cycle
@@ -134,10 +142,10 @@ def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
     put("END", 1, 0)
     return Program(
         made,
-        np.concatenate(words),
-        np.array(waits, dtype=np.int64),
-        np.array(sizes, dtype=np.int64),
-        np.array(reads, dtype=np.bool_),
+        np.concatenate(text.words),
+        np.array(text.waits, dtype=np.int64),
+        np.array(text.sizes, dtype=np.int64),
+        np.array(text.reads, dtype=np.bool_),
         order,
     )
 

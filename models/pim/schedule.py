@@ -250,92 +250,106 @@ def schedule(
     interval = config.interval
     if not charges.lockstep:
         interval = max(interval, 2 * config.sets)
-    sets = [_Set(k, config, charges, interval) for k in range(config.sets)]
-    shared, commands = _Shared(config), []
-    waiting = [list(reversed(list(own))) for own in rounds]
-    lengths: dict[Round, int] = {}
-    period, refresh = config.timing.tREFI, config.refresh
-    due = [
-        period * (k + 1) // config.sets if refresh == "per-bank" else period
-        for k in range(config.sets)
-    ]
+    player = _Player(config, charges, interval, rounds)
+    player.play()
+    commands = sorted(player.commands, key=lambda command: command.cycle)
+    sets = player.sets
+    over = max((max(own.free, own.closed + config.timing.tRP) for own in sets), default=0)
+    return Schedule(config, charges, interval, commands, [own.starts for own in sets], over)
 
-    def length(given: Round) -> int:
+
+class _Player:
+    """The sets of a device at work: `waiting` are the rounds that each has not begun, `due` when each is refreshed next."""
+
+    def __init__(
+        self,
+        config: PimConfig,
+        charges: Charges,
+        interval: int,
+        rounds: Sequence[Iterable[Round]],
+    ) -> None:
+        self.config, self.charges = config, charges
+        self.sets = [_Set(k, config, charges, interval) for k in range(config.sets)]
+        self.shared = _Shared(config)
+        self.commands: list[Command] = []
+        self.waiting = [list(reversed(list(own))) for own in rounds]
+        self.lengths: dict[Round, int] = {}
+        period = config.timing.tREFI
+        self.due = [
+            period * (k + 1) // config.sets if config.refresh == "per-bank" else period
+            for k in range(config.sets)
+        ]
+        if sum(map(bool, self.waiting)) > 1:
+            part = self._length(self.waiting[0][-1]) // config.sets
+            for own in self.sets:
+                own.free = own.number * part
+        self.playing = [self._next(own) for own in self.sets]
+
+    def _length(self, given: Round) -> int:
         key = replace(given, row=0)
-        if key not in lengths:
-            lengths[key] = period_of(config, key, charges)
-        return lengths[key]
+        if key not in self.lengths:
+            self.lengths[key] = period_of(self.config, key, self.charges)
+        return self.lengths[key]
 
-    if sum(map(bool, waiting)) > 1:
-        part = length(waiting[0][-1]) // config.sets
-        for own in sets:
-            own.free = own.number * part
-
-    def begin(own: _Set) -> _Steps | None:
+    def _begin(self, own: _Set) -> _Steps | None:
         """The next thing that a set does; None: it waits for a refresh of all banks, or is done."""
-        left = waiting[own.number]
+        left, number = self.waiting[own.number], own.number
         if not left:
             return None
-        if refresh != "none" and own.free + length(left[-1]) > due[own.number]:
+        refresh, period = self.config.refresh, self.config.timing.tREFI
+        if refresh != "none" and own.free + self._length(left[-1]) > self.due[number]:
             if refresh == "window":
-                own.free = max(own.free, due[own.number])
-                due[own.number] += period
+                own.free = max(own.free, self.due[number])
+                self.due[number] += period
             elif refresh == "per-bank":
-                due[own.number] += period
+                self.due[number] += period
                 return own.refresh()
             else:
                 return None
         return own.play(left.pop())
 
-    playing: list[tuple[_Steps, list[_Wish]] | None] = []
-    for own in sets:
-        steps = begin(own)
-        playing.append(None if steps is None else (steps, next(steps)))
-    while True:
-        best: tuple[int, int, _Wish] | None = None
-        for own, state in zip(sets, playing, strict=True):
-            for wish in state[1] if state else ():
-                after = max(shared.earliest(wish, own.number), own.latest + 1)
-                cycle = own.fit(wish, after)
-                if best is None or (cycle, own.number) < best[:2]:
-                    best = cycle, own.number, wish
-        if best is None:
-            if not any(waiting):
-                break
-            # all sets are closed: refresh all banks
-            cycle = max(max(own.closed + config.timing.tRP, own.free, 0) for own in sets)
-            every = tuple(range(config.groups))
-            commands.append(Command(cycle, "REFab", 0, every, 0))
-            for own in sets:
-                own.free = cycle + config.timing.tRFCab
-                due[own.number] += period
-                steps = begin(own)
-                playing[own.number] = None if steps is None else (steps, next(steps))
-            continue
-        cycle, number, wish = best
-        own = sets[number]
-        shared.issued(wish, number, cycle)
+    def _next(self, own: _Set) -> tuple[_Steps, list[_Wish]] | None:
+        steps = self._begin(own)
+        return None if steps is None else (steps, next(steps))
+
+    def play(self) -> None:
+        """Issue the command that can come first, until all rounds are played."""
+        while True:
+            best: tuple[int, int, _Wish] | None = None
+            for own, state in zip(self.sets, self.playing, strict=True):
+                for wish in state[1] if state else ():
+                    after = max(self.shared.earliest(wish, own.number), own.latest + 1)
+                    cycle = own.fit(wish, after)
+                    if best is None or (cycle, own.number) < best[:2]:
+                        best = cycle, own.number, wish
+            if best is not None:
+                self._issue(*best)
+            elif any(self.waiting):
+                self._refresh_all()
+            else:
+                return
+
+    def _refresh_all(self) -> None:
+        """Refresh all banks; all sets are closed."""
+        timing = self.config.timing
+        cycle = max(max(own.closed + timing.tRP, own.free, 0) for own in self.sets)
+        every = tuple(range(self.config.groups))
+        self.commands.append(Command(cycle, "REFab", 0, every, 0))
+        for own in self.sets:
+            own.free = cycle + timing.tRFCab
+            self.due[own.number] += timing.tREFI
+            self.playing[own.number] = self._next(own)
+
+    def _issue(self, cycle: int, number: int, wish: _Wish) -> None:
+        own, state = self.sets[number], self.playing[number]
+        self.shared.issued(wish, number, cycle)
         own.latest = cycle
-        commands.append(
-            Command(
-                cycle,
-                wish.name,
-                number,
-                wish.groups,
-                own.number_of_round + (wish.name == "ROUND"),
-                wish.index,
-                wish.count,
-                wish.row,
-            )
+        at = own.number_of_round + (wish.name == "ROUND")
+        self.commands.append(
+            Command(cycle, wish.name, number, wish.groups, at, wish.index, wish.count, wish.row)
         )
-        state = playing[number]
         assert state is not None
         try:
-            playing[number] = state[0], state[0].send((wish, cycle))
+            self.playing[number] = state[0], state[0].send((wish, cycle))
         except StopIteration:
-            steps = begin(own)
-            playing[number] = None if steps is None else (steps, next(steps))
-    commands.sort(key=lambda command: command.cycle)
-    over = max((max(own.free, own.closed + config.timing.tRP) for own in sets), default=0)
-    starts = [own.starts for own in sets]
-    return Schedule(config, charges, interval, commands, starts, over)
+            self.playing[number] = self._next(own)

@@ -16,6 +16,7 @@ from .options import FORMATS, OPTIONS, SCHEDULES
 if TYPE_CHECKING:
     from penstock.dsl.core.kernel import AnyKernel
     from penstock.dsl.pim.recurrent import Recurrent
+    from penstock.models.pim.config import Design as Unit
     from penstock.models.pim.config import PimConfig
     from penstock.models.target import Target
     from penstock.outcome import Outcome
@@ -40,6 +41,77 @@ def _format(given: Given) -> str:
             hint=f"write --format {FORMATS[0]}",
         )
     return chosen
+
+
+def _unit(recurrent: Recurrent, given: Given) -> Unit:
+    """Return the kind of units. Raises E464 for one that cannot run the recurrence."""
+    from penstock.models.pim.config import Design as Unit
+
+    unit = Unit.named(given.option("unit", "pimba"))
+    if recurrent.mode != "update" and unit is not Unit.PIMBA:
+        raise error(
+            "E464",
+            f"{recurrent.name} reads a cache, which units of the kind {unit.label} cannot",
+            Span.whole("--unit"),
+            hint="leave --unit out",
+        )
+    return unit
+
+
+def _stochastic(given: Given, chosen: str) -> bool:
+    """Return whether new states of a format are rounded at random. Raises E464 for float16, which never is."""
+    rounding = given.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
+    if rounding == "stochastic" and chosen != "mx8":
+        raise error(
+            "E464",
+            "float16 is rounded to nearest",
+            Span.whole("--rounding"),
+            hint="leave --rounding out",
+        )
+    return bool(rounding == "stochastic")
+
+
+def _bank_counts(part: Target, given: Given, sets: int) -> list[int]:
+    """Return how many banks there may be: as asked, else as many as a part of its size takes, and fewer where they fill it.
+
+    Raises E464 for a number that sets of bank groups cannot have.
+    """
+    banks: int | None = given.option("banks")
+    if banks is None:
+        most = max(2 * sets, 2 if part.lut < 300_000 else 16)
+        return [n for n in (most, most // 2, most // 4, most // 8) if n >= 2 * sets]
+    if banks.bit_count() != 1:
+        raise error(
+            "E464",
+            f"--banks {banks}: the number of banks is a power of two",
+            Span.whole("--banks"),
+            hint=f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}",
+        )
+    if banks < 2 * sets:
+        raise error(
+            "E464",
+            f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks",
+            Span.whole("--banks"),
+            hint=f"write --banks {2 * sets} or a larger power of two",
+        )
+    return [banks]
+
+
+def _check_pace(config: PimConfig) -> None:
+    """Raise E464 where units are too slow for the timing of the banks."""
+    from penstock.models.memory.dram import PRESETS
+    from penstock.models.pim.timing import timing_named
+
+    if found := _too_fast(config):
+        fitting = [
+            name for name in PRESETS if not _too_fast(replace(config, timing=timing_named(name)))
+        ]
+        raise error(
+            "E464",
+            f"units of {config.format} are too slow for {config.timing.name}: {found}",
+            Span.whole("--dram"),
+            hint=f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out",
+        )
 
 
 def _too_fast(config: PimConfig) -> str:
@@ -184,52 +256,16 @@ class PimEngine(Engine):
     def _device(
         self, kernel: Recurrence, recurrent: Recurrent, part: Target, given: Given, items: int
     ) -> PimConfig:
-        from penstock.models.memory.dram import PRESETS
-        from penstock.models.pim.config import Design as Unit
         from penstock.models.pim.config import PimConfig
         from penstock.models.pim.layout import Layout
         from penstock.models.pim.resources import resources_of
         from penstock.models.pim.timing import timing_named
         from penstock.models.resources import AIM
 
-        chosen = _format(given)
-        unit = Unit.named(given.option("unit", "pimba"))
-        if recurrent.mode != "update" and unit is not Unit.PIMBA:
-            raise error(
-                "E464",
-                f"{recurrent.name} reads a cache, which units of the kind {unit.label} cannot",
-                Span.whole("--unit"),
-                hint="leave --unit out",
-            )
-        rounding = given.option("rounding", "stochastic" if chosen == "mx8" else "nearest")
-        if rounding == "stochastic" and chosen != "mx8":
-            raise error(
-                "E464",
-                "float16 is rounded to nearest",
-                Span.whole("--rounding"),
-                hint="leave --rounding out",
-            )
+        chosen, unit = _format(given), _unit(recurrent, given)
+        stochastic = _stochastic(given, chosen) and recurrent.mode == "update"
         sets, local = SCHEDULES[given.option("schedule", "together")]
         timing = timing_named(given.option("dram", "pimba"))
-        banks = given.option("banks")
-        sizes = [banks]
-        if banks is None:  # as many as a part of its size takes, fewer where they fill it
-            banks = max(2 * sets, 2 if part.lut < 300_000 else 16)
-            sizes = [n for n in (banks, banks // 2, banks // 4, banks // 8) if n >= 2 * sets]
-        if banks.bit_count() != 1:
-            raise error(
-                "E464",
-                f"--banks {banks}: the number of banks is a power of two",
-                Span.whole("--banks"),
-                hint=f"write --banks {1 << banks.bit_length() - 1} or {1 << banks.bit_length()}",
-            )
-        if banks < 2 * sets:
-            raise error(
-                "E464",
-                f"{banks} banks cannot be {sets} sets of bank groups with an even number of banks",
-                Span.whole("--banks"),
-                hint=f"write --banks {2 * sets} or a larger power of two",
-            )
         rows, columns = recurrent.shape
         assert rows is not None and columns is not None
         head, many = (rows, columns) if recurrent.mode == "update" else (columns, rows)
@@ -238,7 +274,7 @@ class PimEngine(Engine):
             groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
             config = PimConfig(
                 chosen,
-                rounding == "stochastic" and recurrent.mode == "update",
+                stochastic,
                 groups,
                 banks // groups,
                 1,
@@ -251,7 +287,7 @@ class PimEngine(Engine):
             used = Layout(config, recurrent.mode, head, many, items, 1).rows
             return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
 
-        made = [device(n) for n in sizes]
+        made = [device(n) for n in _bank_counts(part, given, sets)]
         held = (
             (config, used)
             for fill in (given.option("fill", AIM), 1.0)
@@ -267,18 +303,7 @@ class PimEngine(Engine):
                 hint="take more banks, fewer heads or requests",
                 source=kernel.source,
             )
-        if found := _too_fast(config):
-            fitting = [
-                name
-                for name in PRESETS
-                if not _too_fast(replace(config, timing=timing_named(name)))
-            ]
-            raise error(
-                "E464",
-                f"units of {chosen} are too slow for {timing.name}: {found}",
-                Span.whole("--dram"),
-                hint=f"--dram takes {', '.join(fitting)}" if fitting else "leave --dram out",
-            )
+        _check_pace(config)
         return config
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> Design:
