@@ -232,6 +232,11 @@ class TableFitEngine(wiring.Component):
             self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
             *observe(self.monitors.tuples, access.o),
         ]
+        self._faults()
+
+    def _faults(self) -> None:
+        """What is wrong with a page, or with the bus, ends a run; the last one named here counts."""
+        m, access, reader = self.m, self.access, self.reader
         names = ("code", "block", "line", "item")
         what_ends = [
             (access.error.valid, [access.error[name] for name in names]),

@@ -72,6 +72,19 @@ def kept(job: Job) -> NDArray[np.bool_]:
     return factor.full_rank(d, u, squares)[2]
 
 
+def _widened(
+    job: Job, config: FitPlan, weights: Codes
+) -> tuple[bounds.Anchor | None, tuple[int, int] | None]:
+    """Return the anchor with what came, and the bounds that follow from it; None where they are too wide or there is none."""
+    if not config.incremental or job.memo is None or job.memo.anchor is None:
+        return None, None
+    anchor = bounds.update_anchor(job.memo.anchor, job)
+    found = bounds.widen_bounds(anchor, weights, job.offsets)
+    if found is not None and found[1] - found[0] > job.limit:
+        return anchor, None
+    return anchor, found
+
+
 def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     """Refit one group.
 
@@ -106,12 +119,7 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         solution[0] = add(solution[0], middle)
     weights = codes(solution)
 
-    anchor, found = None, None
-    if config.incremental and memo is not None and memo.anchor is not None:
-        anchor = bounds.update_anchor(memo.anchor, job)
-        found = bounds.widen_bounds(anchor, weights, job.offsets)
-        if found is not None and found[1] - found[0] > job.limit:
-            found = None
+    anchor, found = _widened(job, config, weights)
     rescanned = found is None
     if found is None:
         code = disorder(job, config) if memo is not None else None
