@@ -2,7 +2,7 @@
 
 `python benchmarks/pim_schedules.py`: averages over 120 rounds, published count; hardware count.
 `python benchmarks/pim_schedules.py --rates`: in one run, rounds a second of the scheduler, of the fast DRAM model
-serving as many requests as a round has column commands (or accesses inside the banks), and of the closed form. docs/pim.md has both.
+serving as many requests as a round has column commands (or accesses inside the banks), and of the closed form. benchmarks/history/pim.md has what they printed.
 """
 
 from __future__ import annotations
