@@ -26,6 +26,7 @@ from amaranth.lib import wiring
 from numpy.typing import ArrayLike, NDArray
 
 from penstock.hdl.shell.verilog import to_verilog
+from penstock.hdl.verilog.names import plain
 
 __all__ = ["run_vectors"]
 
@@ -189,11 +190,11 @@ def run_vectors(
     clocked = re.search(r"^\s*input wire clk\b", verilog, re.MULTILINE) is not None
     collect = lambda i, name, shift: (
         f"if (t + {shift} >= {depth[name]} && t + {shift} - {depth[name]} < n) "
-        f"out[{i}][t + {shift} - {depth[name]}] = top.{name};"
+        f"out[{i}][t + {shift} - {depth[name]}] = top.{plain(name)};"
     )
     harness = _HARNESS.format(
         reset="top.clk = 0; top.rst = 0; top.eval();" if clocked else "",
-        drive=" ".join(f"top.{name} = in[{i}][k];" for i, name in enumerate(inputs)),
+        drive=" ".join(f"top.{plain(name)} = in[{i}][k];" for i, name in enumerate(inputs)),
         before=" ".join(
             [
                 "top.eval();",
