@@ -221,3 +221,32 @@ def test_options_of_libraries(
     with pytest.raises(ps.KernelError) as caught:
         getattr(design, made)(**options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(("cycles", "expected"), [(1000, "-O0"), (10**6, "-O1"), (None, "-O1")])
+def test_simulate_compiles_for_the_cycles_that_the_model_expects(
+    monkeypatch: pytest.MonkeyPatch, cycles: int | None, expected: str
+) -> None:
+    from contextlib import nullcontext
+    from types import SimpleNamespace
+
+    from penstock.commands import simulate
+
+    monkeypatch.delenv("PENSTOCK_OPTIMISE")
+    monkeypatch.setattr("penstock.run.hardware", lambda *_, **__: None)
+    asked: list[object] = []
+
+    def machine(backend: str, needed: int, **options: object) -> object:
+        asked.append((backend, options["optimise"]))
+        return nullcontext()
+
+    model = None if cycles is None else SimpleNamespace(cycles=cycles)
+    record = SimpleNamespace(workload=SimpleNamespace(memory_bytes=lambda: 8), model=model)
+    steps = SimpleNamespace(step=lambda *_: nullcontext())
+    how = SimpleNamespace(backend="rtl", waves=None, device=None)
+    simulate.run_hardware(
+        SimpleNamespace(record=record, steps=steps),  # type: ignore[arg-type]
+        SimpleNamespace(verilog="", machine=machine),  # type: ignore[arg-type]
+        how,  # type: ignore[arg-type]
+    )
+    assert asked == [("rtl", expected)]
