@@ -1,4 +1,4 @@
-"""Bitstreams of the logistic example for every open board, each by the command that a user types, and the table of docs/boards.md.
+"""Bitstreams of the logistic example for every open board, each by the command that a user types, and the table of docs/howto/boards.md.
 
 A build takes minutes. `--boards` names some of them; `--seeds` placements each; `--write` puts the rows into the page, in the place of those of the same
 boards; a board whose build fails is named with its diagnostic, and keeps its row.
@@ -34,7 +34,7 @@ CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tang-nano-9k", FIXED),
     ("crosslink-nx-evn", FIXED),
 )
-PAGE = ROOT / "docs" / "boards.md"
+PAGE = ROOT / "docs" / "howto" / "boards.md"
 HEADER = (
     "board",
     "plan",

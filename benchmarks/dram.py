@@ -3,7 +3,7 @@
     python benchmarks/dram.py [--requests N] [--dram NAME]
 
 Random requests (half of them writes) and a stream of reads, all there at once; both models give the
-same cycles, which is checked. docs/memory.md has the figures.
+same cycles, which is checked. docs/reference/memory.md has the figures.
 """
 
 from __future__ import annotations

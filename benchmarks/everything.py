@@ -1,4 +1,4 @@
-"""Runs all benchmarks and rewrites the generated parts of docs/benchmarks.md; see `benchmarks/all`."""
+"""Runs all benchmarks and rewrites the generated parts of docs/reference/benchmarks.md; see `benchmarks/all`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MODULES = (
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="benchmarks/all",
-        description="Runs the benchmarks and rewrites the generated parts of docs/benchmarks.md.",
+        description="Runs the benchmarks and rewrites the generated parts of docs/reference/benchmarks.md.",
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
@@ -64,7 +64,7 @@ def main() -> int:
         section for module in MODULES for section in importlib.import_module(module).SECTIONS
     ]
     if sorted(names()) != sorted(section.name for section in sections):
-        raise ValueError("docs/benchmarks.md has other parts than the benchmarks make")
+        raise ValueError("docs/reference/benchmarks.md has other parts than the benchmarks make")
     failed = 0
     for section in sections:
         if (given.timings and not section.timed) or (given.counts and section.timed):
@@ -82,7 +82,7 @@ def main() -> int:
             wrong = differences(section.name, text)
             failed += bool(wrong)
             if wrong:
-                print(f"docs/benchmarks.md, {section.name}:", *wrong, sep="\n  ", flush=True)
+                print(f"docs/reference/benchmarks.md, {section.name}:", *wrong, sep="\n  ", flush=True)
         elif given.quick:
             print(f"## {section.name}\n\n{text}\n", flush=True)
         else:

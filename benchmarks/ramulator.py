@@ -6,7 +6,7 @@ CHECKOUT is a checkout of Ramulator 2.1 with its library built in it (`cmake -DR
 `make`). DDR4-2400R of one rank, random requests, half of them writes, all there at once. Ramulator
 chooses among 32 reads and 32 writes; the DRAM model serves in order. Both take turns; times are of the
 processor. The trace is of Ramulator's commands: each is put to `models.memory.dram.Checker`, which says
-whether it is legal, and whether it came in the first legal cycle. docs/memory.md has the figures.
+whether it is legal, and whether it came in the first legal cycle. docs/reference/memory.md has the figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which clock a plan is built for where the user names none.
 
 What limits a device is the longest path between two registers: in the Striders' address arithmetic for narrow formats, in the adders, shifters and
-products of wide ones. `REACH` is the lowest clock that placements with one seed have reached on a family's speed grade (docs/boards.md says of what);
+products of wide ones. `REACH` is the lowest clock that placements with one seed have reached on a family's speed grade (docs/howto/boards.md says of what);
 a plan is made for `MARGIN` of it, and never for more than the board's own limit.
 """
 

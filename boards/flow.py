@@ -273,9 +273,9 @@ def _place(
     shared = filled(_SHARED)
     luts = sum(cells.get(name, 0) * each for name, each in _ECP5_LUT.items())
     if part.family == "ecp5" and luts > CROWDED:
-        # where much is to be placed its wires are shorter, and routing comes to an end (docs/boards.md, A fit)
+        # where much is to be placed its wires are shorter, and routing comes to an end (docs/howto/boards.md, A fit)
         shared += ["--placer", "static"]
-        if luts <= LARGE:  # the default router takes most connections back again (docs/pim.md)
+        if luts <= LARGE:  # the default router takes most connections back again (docs/explanation/pim.md)
             otherwise = OTHERWISE["ecp5"] if not otherwise else ("--router", "router1")
     try:
         run_tool(

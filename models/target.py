@@ -209,7 +209,7 @@ class Board(_Record):
     `package`, `speed`: the part's package and grade as its placer calls them; `oscillator_mhz`: the clock that the board supplies; `platform`:
     "module:Class" of an Amaranth platform, None where there is only a vendor's project; `clock`, `uart`: names of the platform's resources;
     `uart_pins`: (rx, tx) where it has no UART of its own, header pins that a serial adapter is put on; `loader`: what openFPGALoader calls
-    the board; `options`: of the platform, by name; `status`: what has been shown, see `docs/boards.md`.
+    the board; `options`: of the platform, by name; `status`: what has been shown, see `docs/howto/boards.md`.
     """
 
     package: str

@@ -29,7 +29,8 @@ DOCUMENTS = sorted(
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "CHANGELOG.md",
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").rglob("*.md"),
         *(ROOT / "examples").rglob("*.md"),
     ]
 )
@@ -169,21 +170,70 @@ def test_readme_names_every_target() -> None:
 
 
 def test_page_of_commands_names_every_command() -> None:
-    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert [name for name in program.commands if f"`penstock {name}" not in text] == []
 
 
 def test_index_lists_every_page() -> None:
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    assert [
-        path.name
-        for path in sorted((ROOT / "docs").glob("*.md"))
-        if path.name != "index.md" and f"]({path.name})" not in text
-    ] == []
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert [name for name in sorted(pages) if name != "index.md" and f"]({name})" not in text] == []
+
+
+def test_site_leads_to_every_page() -> None:
+    """`nav` of mkdocs.yml has each page once, and none that is not there."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert sorted(re.findall(r"[\w/]+\.md", text)) == sorted(pages)
+
+
+def _prose(text: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)
+
+
+def _anchors(path: Path) -> set[str]:
+    """What can stand behind `#` in links to a page: its headings as GitHub and the site (mkdocs.yml, `slugify`) write them."""
+    found: dict[str, int] = {}
+    for heading in re.findall(r"^#+ +(.+?) *$", _prose(path.read_text(encoding="utf-8")), re.M):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+        found[name] = found.get(name, -1) + 1
+        if found[name]:
+            found[f"{name}-{found[name]}"] = 0
+    return set(found)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_anchors_are_there(path: Path) -> None:
+    missing = []
+    for target, anchor in re.findall(
+        r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", _prose(path.read_text(encoding="utf-8"))
+    ):
+        page = path.parent / target if target else path
+        if page.suffix == ".md" and page.is_file() and anchor not in _anchors(page):
+            missing.append(f"{target}#{anchor}")
+    assert missing == []
+
+
+def test_sources_name_pages_that_exist() -> None:
+    """Every `docs/….md` in a comment, docstring or message."""
+    missing = []
+    for path in FILES:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for name in re.findall(r"(?<![\w/.-])docs/[\w/]+\.md", text):
+            if not (ROOT / name).is_file():
+                missing.append(f"{path.relative_to(ROOT)}: {name}")
+    assert missing == []
 
 
 def test_diagnostics_page_is_current() -> None:
-    assert (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8") == codes.document()
+    assert (ROOT / "docs" / "reference" / "diagnostics.md").read_text(
+        encoding="utf-8"
+    ) == codes.document()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -279,7 +329,13 @@ def test_elaborate_is_short() -> None:
 
 
 def test_scripts_can_be_run() -> None:
-    for name in ("scripts/demo", "scripts/test", "scripts/with-postgres", ".ci/run"):
+    for name in (
+        "scripts/demo",
+        "scripts/docs",
+        "scripts/test",
+        "scripts/with-postgres",
+        ".ci/run",
+    ):
         assert os.access(ROOT / name, os.X_OK), name
         assert subprocess.run(["bash", "-n", ROOT / name]).returncode == 0
 

@@ -1,6 +1,6 @@
 """The codes of diagnostics: one page each, here in `pages/` or in a dialect's folder, whose heading is the title.
 
-`python -m penstock.dsl.core.codes docs/diagnostics.md` writes the list for the documentation.
+`python -m penstock.dsl.core.codes docs/reference/diagnostics.md` writes the list for the documentation.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def explain(code: str) -> str:
     """Return the page of a code, as Markdown. Raises KernelError (E901) for an unknown one."""
     wanted = code.strip().upper()
     if wanted not in codes():
-        hint = closest(wanted, codes()) or "docs/diagnostics.md lists them all"
+        hint = closest(wanted, codes()) or "docs/reference/diagnostics.md lists them all"
         hint += absent()
         raise error("E901", f"there is no diagnostic {code}", Span.whole("explain"), hint=hint)
     return _pages(dialects().values())[wanted].read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def document() -> str:
         "# Diagnostics",
         "",
         "Every message about a kernel, its data or its options has a code; `penstock explain CODE` prints its page. Both front",
-        "ends give the same codes and messages. This file is written by `python -m penstock.dsl.core.codes docs/diagnostics.md`.",
+        "ends give the same codes and messages. This file is written by `python -m penstock.dsl.core.codes docs/reference/diagnostics.md`.",
     ]
     group = ""
     for code, page in _pages(own()).items():

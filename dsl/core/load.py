@@ -23,7 +23,7 @@ __all__ = ["from_text", "load_kernel"]
 
 
 def from_text(source: str, filename: str = "<kernel>") -> Any:
-    """Return the kernel, of whatever dialect, that a text in the syntax of `.psk` files describes (docs/dsl.md).
+    """Return the kernel, of whatever dialect, that a text in the syntax of `.psk` files describes (docs/reference/dsl.md).
 
     `filename` is what diagnostics call the text. Raises KernelError.
     """

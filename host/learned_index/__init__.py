@@ -1,4 +1,4 @@
-"""An ordered map over byte strings that finds keys by fitted models; see docs/learned_index.md.
+"""An ordered map over byte strings that finds keys by fitted models; see docs/reference/learned_index.md.
 
 ```
 index = LearnedIndex((key, value) for ...)

@@ -47,9 +47,9 @@ class _Plan:
 
 class LearnedIndex(Ordered):
     """An ordered map from byte strings of any length to values; calls and results are those of `sortedcontainers.SortedDict`, except for what
-    docs/learned_index.md names.
+    docs/reference/learned_index.md names.
 
-    Keys are found by fitted models over groups of neighbouring keys (docs/learned_index.md). Every live key is found, whatever was put in or taken
+    Keys are found by fitted models over groups of neighbouring keys (docs/reference/learned_index.md). Every live key is found, whatever was put in or taken
     out before: each model's window comes from the greatest errors over the group's keys, computed with the arithmetic of the lookup.
     Not for several threads at once.
 

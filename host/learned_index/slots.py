@@ -1,4 +1,4 @@
-"""Slots: an array with gaps, in which a new key moves few others. Labels of the qr engine's target `slot` (docs/qr.md)."""
+"""Slots: an array with gaps, in which a new key moves few others. Labels of the qr engine's target `slot` (docs/explanation/qr.md)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 The whole device is counted where the target has its memory and link on the chip (`Target.shared`), as `penstock build` makes it; else the engine in its
 shell. Products and memories are those of `storages`, mapped as Yosys maps them (`models.mapping`): on the ECP5 both counts are exact. Look-up
 tables are a sum over the parts of the hardware (`parts`), each a number of things times what one of them took when it was synthesised alone for an
-ECP5: `benchmarks/estimates.py` compares, and `docs/boards.md` has its table. Other families get these in proportion (`models.resources.CONTROL`, `UNITS`).
+ECP5: `benchmarks/estimates.py` compares, and `docs/howto/boards.md` has its table. Other families get these in proportion
+(`models.resources.CONTROL`, `UNITS`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How fast the ways are that a table takes to the engine: links and disks, and the texts of `--link` and `--disk`.
 
-`uart`: ten bits a byte, frames of `models.link.frames` (docs/link.md). `udp`: 1,024 bytes in 1,114 on the line: 24 of the
+`uart`: ten bits a byte, frames of `models.link.frames` (docs/reference/link.md). `udp`: 1,024 bytes in 1,114 on the line: 24 of the
 transport, 28 of IP and UDP, 38 of Ethernet with its preamble and gap. `xdma`: 12 GB/s, and 1.26 µs a page, which is what
 BOLT's artifact was measured at (an Alveo U55C at PCIe 3 x16).
 """

@@ -16,7 +16,7 @@ __all__ = ["memories", "resources_of"]
 #: bits and results
 _UNIT = {"mx8": (21323, 5298, 32), "float16": (15976, 6310, 32)}
 _PAIR = {"mx8": (6900, 5290, 0), "float16": (5360, 4580, 0)}
-#: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/pim.md)
+#: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/explanation/pim.md)
 _CONTROL = (2400, 860, 0)
 
 

@@ -1,1 +1,1 @@
-"""The specification of the qr engine: learned-index models refitted from a memo and the changed keys alone (docs/qr.md)."""
+"""The specification of the qr engine: learned-index models refitted from a memo and the changed keys alone (docs/explanation/qr.md)."""

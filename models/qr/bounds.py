@@ -1,4 +1,4 @@
-"""Error bounds: by a pass over all live rows, or the last pass's widened by what can have changed since (proof in docs/qr_bounds.md)."""
+"""Error bounds: by a pass over all live rows, or the last pass's widened by what can have changed since (proof in docs/explanation/qr_bounds.md)."""
 
 from __future__ import annotations
 

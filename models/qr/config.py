@@ -71,8 +71,8 @@ class FitPlan:
 
     @property
     def incremental(self) -> bool:
-        """Whether a refit reads the memo and the changes alone: c goes on from the memo's, and bounds are widened by a proven amount (docs/qr.md). Else c and
-        bounds come from passes over all rows: of ranks those behind a change all move.
+        """Whether a refit reads the memo and the changes alone: c goes on from the memo's, and bounds are widened by a proven amount
+        (docs/explanation/qr.md). Else c and bounds come from passes over all rows: of ranks those behind a change all move.
         """
         return self.target is Label.SLOT
 

@@ -31,7 +31,7 @@ class WalkConfig:
     format
         The engine's number format; every value is converted to it.
     visibility
-        "hints": decided tuple by tuple from the page alone, see `docs/striders.md`; "all": whoever prepared the pages vouches that
+        "hints": decided tuple by tuple from the page alone, see `docs/explanation/striders.md`; "all": whoever prepared the pages vouches that
         every NORMAL tuple is visible.
     policy
         What values do that the format does not hold.

@@ -1,6 +1,6 @@
 """What a Strider delivers, straight from the bytes of the page and the schema: its specification.
 
-Order of checks, first one that applies (`docs/striders.md` has the same as a table):
+Order of checks, first one that applies (`docs/explanation/striders.md` has the same as a table):
 
 * page: new page → no tuples; PAGE_VERSION; PAGE_BOUNDS
 * each line pointer in order: LINE_FLAGS, LINE_BOUNDS; then its tuple: TUPLE_VISIBILITY or left out; TUPLE_NATTS; TUPLE_HEADER

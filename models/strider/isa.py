@@ -1,7 +1,7 @@
 """The Striders' instruction set: words, assembler and disassembler.
 
 The mnemonics are those of DAnA (PVLDB 11(11), table 2) where the meaning fits; its 22-bit words with 6-bit fields cannot reach into a
-page, so words have 96 bits here. `docs/striders.md` documents every instruction.
+page, so words have 96 bits here. `docs/explanation/striders.md` documents every instruction.
 
 ======  ========================================================================
 bits    field

@@ -42,7 +42,7 @@ def _described(file: str | Path, known: Mapping[str, Target]) -> Target:
         if len(found) != 1:
             raise Misread("target", f"expected one table [target], not {len(found)}")
     except Misread as problem:
-        hint = "docs/targets.md lists the keys" + absent()
+        hint = "docs/reference/targets.md lists the keys" + absent()
         raise error("E621", str(problem), Span.whole(str(file)), hint=hint) from None
     return found[0]
 

@@ -87,7 +87,7 @@ def test_an_ultraplus_device(tmp_path) -> None:
 def test_what_was_placed_is_planned(
     board: str, dims: dict[str, int], columns: dict[str, tuple[str, ...]] | None, format: str
 ) -> None:
-    """The estimate does not refuse what docs/boards.md has placed."""
+    """The estimate does not refuse what docs/howto/boards.md has placed."""
     part = boards()[board]
     kernel = api.load_kernel(Path(__file__).parents[2] / "examples" / "logistic.py")
     schema = replace(

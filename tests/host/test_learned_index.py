@@ -311,7 +311,7 @@ def test_edges_of_calls(call: str) -> None:
 
 
 def test_what_differs_from_sorteddict() -> None:
-    """docs/learned_index.md names these, and no others."""
+    """docs/reference/learned_index.md names these, and no others."""
     index, empty = LearnedIndex({b"a": 1, b"b": 2}), LearnedIndex()
     for call in (
         lambda: empty.__setitem__("a", 1),

@@ -65,7 +65,7 @@ WIDE = [
     Fixed(32, 0),
     Fixed(2, 16),
 ]
-DOCUMENT = Path(__file__).parents[2] / "docs" / "numerics.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "numerics.md"
 
 
 def codes_of(format: Format, count: int, seed: int = 1) -> np.ndarray:

@@ -248,7 +248,7 @@ def test_plans_of_any_size(capacity, value_bytes):
 
 
 def test_entries_of_the_position_map():
-    """From 2^21 items on they have 32 bytes (docs/omap.md)."""
+    """From 2^21 items on they have 32 bytes (docs/explanation/omap.md)."""
     made = (ps.ObliviousMap(value=ps.bytes(8), capacity=1 << n, name="m") for n in (20, 21))
     assert [ps.compile(one).plan.entry_bytes for one in made] == [16, 32]
 
@@ -338,7 +338,7 @@ def test_no_load_moves_fewer_bytes_in_the_same_hbm(hbm_bytes):
     chosen = plan(1 << 20, 64, **given)
     assert chosen.hbm_bytes <= hbm_bytes and total(chosen) <= BUDGET
     if hbm_bytes == 128 << 20:
-        assert round(chosen.bytes_per_operation) == 682  # docs/omap.md
+        assert round(chosen.bytes_per_operation) == 682  # docs/explanation/omap.md
     for step in range(16, 49):
         with suppress(NoPlan):
             other = plan(1 << 20, 64, load=step / 16, **given)

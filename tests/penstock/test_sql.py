@@ -19,7 +19,7 @@ import pytest
 
 from testbench.command_line import told
 
-PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "sql.md"
 _MARK = "<<<next>>>"
 
 

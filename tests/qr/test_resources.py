@@ -19,7 +19,7 @@ from penstock.models.resources import Resources
 from testbench.memories import memories_of
 
 SLOT9 = "fit slot9(key: key)\n  model <- least_squares(window(key, 8), target=slot(key))\n"
-#: what nextpnr-ecp5 packed of it (docs/boards.md)
+#: what nextpnr-ecp5 packed of it (docs/howto/boards.md)
 PACKED = Resources(59_348, 40_022, 128, 79)
 
 

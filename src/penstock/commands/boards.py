@@ -167,7 +167,7 @@ def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
     try:
         files = project(board, design.hardware, len(design.bus_ports))
     except LookupError as problem:
-        hint = "docs/targets.md says what a `board` has whose bitstream the open tools make"
+        hint = "docs/reference/targets.md says what a `board` has whose bitstream the open tools make"
         raise error("E821", str(problem), Span.whole("--board"), hint=hint) from None
     write_folder(folder, files)
     text = "a project for the vendor's tools; nothing in it was placed here"
@@ -235,7 +235,7 @@ def _diagnosed(job: Job, board: Target, design: Design, options: _Options) -> It
     except Misdescribed as problem:
         hint = (
             "the package that offers it names platform, clock and uart; "
-            "docs/boards.md, Boards of your own"
+            "docs/howto/boards.md, Boards of your own"
         )
         message = f"{board.name} is described wrongly: {problem}"
         raise error("E821", message, on_board, hint=hint) from None

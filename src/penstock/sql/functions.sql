@@ -25,9 +25,9 @@ $body$;
 CREATE OR REPLACE FUNCTION penstock.refuse(said jsonb) RETURNS void LANGUAGE plpgsql AS $body$
 BEGIN
     IF said->>'detail' IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = said->>'message', HINT = coalesce(said->>'hint', 'docs/sql.md says more');
+        RAISE invalid_parameter_value USING MESSAGE = said->>'message', HINT = coalesce(said->>'hint', 'docs/howto/sql.md says more');
     END IF;
-    RAISE invalid_parameter_value USING MESSAGE = said->>'message', DETAIL = said->>'detail', HINT = coalesce(said->>'hint', 'docs/sql.md says more');
+    RAISE invalid_parameter_value USING MESSAGE = said->>'message', DETAIL = said->>'detail', HINT = coalesce(said->>'hint', 'docs/howto/sql.md says more');
 END $body$;
 
 CREATE OR REPLACE FUNCTION penstock.train_model(method text, source text, out_table text, dependent text, independent text, grouping_cols text, options jsonb)

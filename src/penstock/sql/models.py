@@ -70,7 +70,7 @@ def _run(
     except Error:
         raise
     except (TypeError, ValueError) as problem:
-        raise Said(str(problem), "docs/sql.md has the options") from problem
+        raise Said(str(problem), "docs/howto/sql.md has the options") from problem
     run = design.run(dict(columns), "golden")
     if run.errors:
         found = None if run.workload is None else run.workload.row_error(run.errors[0])

@@ -14,7 +14,7 @@ __all__ = ["Proof"]
 
 @dataclass(frozen=True)
 class Proof:
-    """One row of the table in docs/proofs.md.
+    """One row of the table in docs/explanation/proofs.md.
 
     Parameters
     ----------

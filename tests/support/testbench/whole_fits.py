@@ -134,7 +134,7 @@ def _labels(rows: NDArray[np.uint8], live: NDArray[np.bool_], job: Job, target: 
 
 
 def _predicted(weights: Sequence[np.float32], row: Sequence[int]) -> int:
-    """P of docs/qr.md: products rounded to float32, added in a balanced tree."""
+    """P of docs/explanation/qr.md: products rounded to float32, added in a balanced tree."""
     terms = [np.float32(np.float32(w) * np.float32(x)) for w, x in zip(weights, row, strict=True)]
     while len(terms) > 1:
         terms += [np.float32(0)] * (len(terms) % 2)

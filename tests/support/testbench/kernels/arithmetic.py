@@ -1,6 +1,6 @@
 """Two arithmetics for `meaning`: fixed point in plain Python integers, bit for bit, and bounds of what floats may give.
 
-Both are written from docs/numerics.md and docs/analytics.md. Neither uses the product's: what the
+Both are written from docs/reference/numerics.md and docs/explanation/analytics.md. Neither uses the product's: what the
 documents state of functions alone (`exp` and its like) is handed in.
 """
 

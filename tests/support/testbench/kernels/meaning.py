@@ -1,4 +1,4 @@
-"""What a kernel's text comes to, by docs/dsl.md and docs/analytics.md: no graph, no plan, one tuple after the other.
+"""What a kernel's text comes to, by docs/reference/dsl.md and docs/explanation/analytics.md: no graph, no plan, one tuple after the other.
 
 Python reads the expressions: operators and functions of `Value` take the place of the kernel's.
 """

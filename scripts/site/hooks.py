@@ -1,0 +1,64 @@
+"""What MkDocs does beside its own: files of the repository that pages link to become files of the site.
+
+A page links to `../../CONTRIBUTING.md` or `../../examples/svm.py`, which GitHub follows. The site has
+such a file under `repository/`: a page of its own if it is Markdown, else the file.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from posixpath import dirname, join, normpath, relpath
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "repository/"
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
+
+
+def _place(target: str, page: str) -> str | None:
+    """The path in the repository of a link's target, or None where the target is below docs/."""
+    here = page.removeprefix(PREFIX) if page.startswith(PREFIX) else f"docs/{page}"
+    path = normpath(join(dirname(here), target))
+    return None if path.startswith("docs/") and here.startswith("docs/") else path
+
+
+def _sources(page: str, text: str) -> set[str]:
+    return {path for target in LINK.findall(text) if (path := _place(target, page)) is not None}
+
+
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Enter what pages link to, and what these link to."""
+    todo = [
+        (file.src_uri, Path(file.abs_src_path).read_text()) for file in files.documentation_pages()
+    ]
+    known: set[str] = set()
+    while todo:
+        for path in sorted(_sources(*todo.pop()) - known):
+            known.add(path)
+            if path.startswith("docs/"):
+                continue
+            if not (ROOT / path).is_file():
+                raise PluginError(f"a page links to {path}, which is no file")
+            uri = PREFIX + path
+            files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
+            if path.endswith(".md"):
+                todo.append((uri, (ROOT / path).read_text()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Turn links that leave docs/ to where their files lie in the site."""
+    here = page.file.src_uri
+
+    def turned(match: re.Match[str]) -> str:
+        path = _place(match[1], here)
+        if path is None:
+            return match[1]
+        place = path.removeprefix("docs/") if path.startswith("docs/") else PREFIX + path
+        return relpath(place, dirname(here) or ".")
+
+    return LINK.sub(turned, markdown)
