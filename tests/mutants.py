@@ -4,11 +4,11 @@
     python tests/mutants.py run [--count N] [--seed S] [PART OF A PATH …]
     python tests/mutants.py table [--count N] [--seed S] [PART OF A PATH …]
 
-`collect` runs the suite once, in a copy of this checkout, under coverage.py with each test as a
-context; it looks at the modules of the mutants drawn. `run` draws mutants by the seed (tests/support/mutation/kinds.py), plants each into a copy of
-its own, and runs the tests that execute the changed lines, likely judges first. A mutant is caught when
-a test fails that passes without it. It is late when its tests take more than --seconds of processor
-time. Sources may be newer than the collection: lines are found where they stood.
+`collect` runs the suite once, in a copy of this checkout, with a probe at the statement of each mutant
+drawn. `run` draws mutants by the seed (tests/support/mutation/kinds.py), and runs the tests that
+execute the statement of each, likely judges first, in a process that has collected them once. A mutant
+is caught when a test fails that passes without it. It is late when its tests take more than --seconds
+of processor time. Sources may be newer than the collection, as long as a mutant's line stays.
 
 Both go on where they ended (`collect --anew` begins again); --again MISSED (or late) tries these once more. `run` prints a line for
 each mutant, `table` the sums and what is left. Those of tests/equivalent.toml change nothing, for the
@@ -32,7 +32,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
@@ -43,52 +43,34 @@ from mutation.connections import CONNECTIONS, connections
 from mutation.connections import PACKAGES as SHARED
 from mutation.copies import PACKAGES, ROOT, Copy
 from mutation.kinds import GROUPS, KINDS, Mutant, changes, drawn, group, mutants, sources
+from mutation.record import probes
 
 ENDS = ("caught", "equivalent", "late", "MISSED", "invalid")
 
 
 def collect(
-    folder: Path, checkout: Path, arguments: list[str], modules: Iterable[str], seconds: float
+    folder: Path, checkout: Path, arguments: list[str], wanted: list[Mutant], seconds: float
 ) -> int:
-    """Run the suite, or those tests, and store what each executes of some modules; return pytest's
+    """Run the suite, or those tests, and store which executes the lines of mutants; return pytest's
     exit code. A test that takes more seconds of a processor is ended, and what it executed counts."""
-    copy, record = Copy(folder / "collected", checkout), folder / "record"
+    copy, record = Copy(folder / "copy", checkout), folder / "record"
     record.mkdir(exist_ok=True)
-    if not (record / "tests.jsonl").exists():  # a collection is of one state of the sources
+    if not (record / "keys.json").exists():  # a collection is of one state of the sources
         copy.renew()
+        keys, places = probes(copy.tree, wanted)
+        (record / "probes").write_text(json.dumps(places))
+        (record / "keys.json").write_text(json.dumps(keys))
     (folder / "cache").mkdir(exist_ok=True)
-    (record / "tests.jsonl").touch()
-    (settings := record / "settings").write_text(
-        "[run]\nparallel = true\nsigterm = true\n"
-        f"data_file = {record / 'coverage'}\ncontext = ${{PYTEST_CURRENT_TEST-}}\ninclude =\n"
-        + "".join(f"    {copy.tree / module}\n" for module in modules)
-    )
-    command = [
-        copy.tree / "scripts" / "with-postgres",
-        copy.python,
-        "-m",
-        "pytest",
-        "-m",
-        "not long",
-    ]
-    command += ["-p", "mutation.plugin", "-p", "no:cacheprovider", "-q", "--tb=no"]
-    told = {"MUTATION_RECORD": str(record), "COVERAGE_PROCESS_START": str(settings)}
+    command = [copy.tree / "scripts" / "with-postgres", copy.python, "-m", "pytest"]
+    command += ["-m", "not long", "-p", "mutation.plugin", "-p", "no:cacheprovider", "-q"]
+    told = {"MUTATION_RECORD": str(record), "MUTATION_PROBES": str(record / "probes")}
     told["MUTATION_SECONDS"] = str(seconds)
     ended = subprocess.run(
-        ["nice", *map(str, command), *(arguments or ["-n", "2", "--dist", "worksteal"])],
+        [*map(str, command), "--tb=no"] + (arguments or ["-n", "2", "--dist", "worksteal"]),
         cwd=copy.tree,
         env=copy.variables(folder / "cache") | told,
     )
-    combine(record)
     return ended.returncode
-
-
-def combine(record: Path) -> None:
-    """Put what the processes stored into one file."""
-    command = [sys.executable, "-m", "coverage", "combine", "--keep", "-q"]
-    command += [f"--data-file={record / 'new'}", *sorted(map(str, record.glob("coverage.*")))]
-    subprocess.run(command, cwd=record, check=True)
-    (record / "new").replace(record / "combined")  # a run may be reading
 
 
 def run(
@@ -99,21 +81,31 @@ def run(
     workers: int,
     given: tuple[str, ...] = (),
 ) -> Iterator[dict[str, object]]:
-    """Try mutants in so many copies at a time; yield each and how it ended."""
-    from mutation.contexts import Contexts
-    from mutation.trial import STOP, Bench
+    """Try mutants, so many at a time; yield each and how it ended."""
+    from mutation.record import Record
+    from mutation.trial import Bench
 
+    record = None if given else Record(folder / "record")
+    (copy := Copy(folder / "copy", checkout)).renew()
+    (folder / "cache").mkdir(exist_ok=True)
+    files = given or sorted({test.split("::")[0] for test in record.seconds} if record else ())
+    files = [name for name in files if (copy.tree / name.split("::")[0]).exists()]
     benches: SimpleQueue[Bench] = SimpleQueue()
-    contexts = None if given else Contexts(folder / "record", folder / "collected" / "tree")
-    for k in range(workers):
-        copy = Copy(folder / f"worker{k}", checkout)
-        copy.renew(like=folder / "collected" / "tree")
-        benches.put(Bench(copy, contexts, folder / "cache", cap, given))
+    every = [
+        Bench(copy, folder / f"worker{k}", folder / "cache", files, cap) for k in range(workers)
+    ]
+    for bench in every:
+        benches.put(bench)
 
     def tried(mutant: Mutant) -> dict[str, object]:
         bench = benches.get()
         try:
-            return {"key": mutant.key} | bench.tried(mutant)
+            if record and mutant.key not in record.keys:
+                return {"key": mutant.key, "end": "late", "by": "it is not collected"}
+            told = bench.tried(mutant, record.ordered(mutant) if record else None)
+            if record and told["end"] == "caught":
+                record.caught(mutant, str(told["by"]))
+            return {"key": mutant.key} | told
         finally:
             benches.put(bench)
 
@@ -121,10 +113,10 @@ def run(
         try:
             for future in as_completed([pool.submit(tried, mutant) for mutant in wanted]):
                 yield future.result()
-        except BaseException:
-            STOP.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for bench in every:
+                bench.close()
 
 
 def proven(wanted: list[Mutant], workers: int) -> Iterator[dict[str, object]]:
@@ -172,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter, allow_abbrev=False
     )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    parser.add_argument("verb", choices=("collect", "combine", "run", "table"))
+    parser.add_argument("verb", choices=("collect", "run", "table"))
     parser.add_argument("--folder", type=Path, default=cache / "penstock-mutants")
     parser.add_argument("--checkout", type=Path, default=ROOT)
     parser.add_argument("--count", type=int, default=200)
@@ -187,9 +179,6 @@ def main(arguments: list[str] | None = None) -> int:
     given, parts = parser.parse_known_args(arguments)
     folder, checkout = given.folder / ("proofs" if given.proofs else ""), given.checkout
     folder.mkdir(parents=True, exist_ok=True)
-    if given.verb == "combine":  # of a collection that is under way
-        combine(folder / "record")
-        return 0
     packages, of, kinds = (
         (SHARED, connections, CONNECTIONS) if given.proofs else (PACKAGES, changes, KINDS)
     )
@@ -207,13 +196,12 @@ def main(arguments: list[str] | None = None) -> int:
     if given.verb == "collect":
         if given.anew:
             shutil.rmtree(folder / "record", ignore_errors=True)
-        modules = sorted({mutant.module for mutant in wanted})
-        return collect(folder, checkout, parts, modules, given.seconds)
+        return collect(folder, checkout, parts, wanted, given.seconds)
     if given.verb == "table":
         print(table(wanted, ends(folder, checkout)))
         return 0
     with (folder / "results.jsonl").open("a") as results:
-        fcntl.flock(results, fcntl.LOCK_EX)  # one run at a time has the copies
+        fcntl.flock(results, fcntl.LOCK_EX)  # one run at a time has the copy
         found, again = ends(folder, checkout), given.again or ()
         waiting = [m for m in wanted if m.key not in found or found[m.key]["end"] in again]
         by_key = {mutant.key: mutant for mutant in waiting}

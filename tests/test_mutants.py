@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from mutation.connections import CONNECTIONS, connections
-from mutation.contexts import Contexts
 from mutation.kinds import GROUPS, KINDS, drawn, group, mutants
+from mutation.record import Record, statement
 
 _spec = importlib.util.spec_from_file_location("mutants", Path(__file__).with_name("mutants.py"))
 assert _spec and _spec.loader
@@ -34,7 +34,8 @@ def clipped(a: int, b: int) -> int:
         b = b - 1
     return a + b
 '''
-TESTS = """import time
+TESTS = """import subprocess, sys, time
+from penstock.dsl.toy.lower import clipped as early
 
 def test_long():  # takes more than --seconds of a collection
     from penstock.dsl.toy.lower import clipped
@@ -48,8 +49,12 @@ def test_sum():  # the first to import the module: executes its lines
     assert clipped(1, 2) == 3
 
 def test_limit():
-    from penstock.dsl.toy.lower import clipped
-    assert clipped(9, 0) == 3
+    assert early(9, 0) == 3
+
+def test_process():
+    text = "from penstock.dsl.toy.lower import clipped; print(clipped(1, 7))"
+    said = subprocess.run([sys.executable, "-c", text], capture_output=True, check=True).stdout
+    assert said == b"14\\n"
 """
 
 
@@ -141,22 +146,34 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_order() -> None:
     """Likely judges come first: by name, seconds, what else they execute, what their file caught."""
-    contexts = object.__new__(Contexts)
-    module, file = "hdl/toy/adder.py", "tests/toy/test_adder.py"
+    record = object.__new__(Record)
+    (mutant,) = (m for m in mutants("hdl/toy/adder.py", TOY) if (m.line, m.text) == (15, "(a - b)"))
+    file = "tests/toy/test_adder.py"
     own, case, broad = f"{file}::test_sum[1]", f"{file}::test_sum[2]", f"{file}::test_all"
     room, far, lost = (
         f"tests/{name}::test_it" for name in ("toy/test_room.py", "far.py", "gone.py")
     )
-    contexts.seconds = dict.fromkeys((case, own, broad, room, far), 1.0)
-    contexts.catches = Counter()
-    contexts._executed = lambda: Counter({broad: 9_000})
-    every = [lost, far, broad, room, case, own]
-    assert contexts.ordered(module, every) == [own, case, room, broad, far]
-    contexts.seconds[own] = 15.0
-    assert contexts.ordered(module, every) == [case, room, broad, far, own]
+    record.seconds = dict.fromkeys((case, own, broad, room, far), 1.0)
+    record.catches, record.passed = Counter(), Counter({broad: 9_000})
+    record.keys, record.tests = {mutant.key: 0}, {0: {lost, far, broad, room, case, own}}
+
+    def order() -> list[str]:
+        return [test for test, _ in record.ordered(mutant)]
+
+    assert order() == [own, case, broad, room, far]  # a file's tests together
+    record.seconds[own] = 15.0
+    assert order() == [case, broad, room, far, own]
     for _ in range(200):
-        contexts.caught("hdl/toy/other.py", far)
-    assert contexts.ordered(module, every)[0] == far
+        record.caught(mutant, far)
+    assert order()[0] == far
+
+
+def test_statements() -> None:
+    """The innermost one that a run executes; 0 for what an import executes."""
+    text = "A = 1\n@f\ndef g(x=2):\n    def h(y=3):\n        return (y +\n            1)\n    return h\n"
+    text += "class C:\n    n = 5\n    def m(self):\n        class D:\n            k = 7\n"
+    lines = [1, 3, 4, 5, 6, 7, 9, 11, 12]
+    assert [statement(text, n, n) for n in lines] == [0, 0, 4, 5, 5, 7, 0, 11, 12]
 
 
 def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -169,9 +186,10 @@ def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
         return {(t["line"], t["text"]): t for t in map(json.loads, lines)}
 
     assert tool.main(["collect", *given, "-n", "0", "--seconds", "0.5"]) == 1
-    assert "1 failed, 2 passed" in capfd.readouterr().out
-    lines = (folder / "record" / "tests.jsonl").read_text().splitlines()
-    assert [t["ended"] for t in map(json.loads, lines)] == ["slow", "passed", "passed"]
+    assert "1 failed, 3 passed" in capfd.readouterr().out
+    (file,) = (folder / "record").glob("tests-*.jsonl")
+    lines = file.read_text().splitlines()
+    assert [t["ended"] for t in map(json.loads, lines)] == ["slow", *["passed"] * 3]
     assert tool.main(["collect", *given, "-n", "0"]) == 5  # all stand in the collection already
     lower = checkout / "dsl" / "toy" / "lower.py"
     lower.write_text(f"# newer\n{TOY}")
@@ -183,14 +201,14 @@ def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert {place: t["end"] for place, t in found.items()} == PLACES
     assert len((folder / "results.jsonl").read_text().splitlines()) == len(PLACES)
     assert found[16, "(a - b)"]["by"] == "tests/test_toy.py::test_sum"
-    assert found[16, "(a - b)"]["tests"] == 2  # test_limit returns before
+    assert found[10, "8"]["by"] == "tests/test_toy.py::test_process"  # planted there too
     assert found[13, "'non'"]["by"] == "nothing executes it"
     assert lower.read_text() == f"# newer\n{TOY}"
     tool.main(["run", *given, "--again", "MISSED", *wanted])
-    assert len((folder / "results.jsonl").read_text().splitlines()) == len(PLACES) + 2
+    assert len((folder / "results.jsonl").read_text().splitlines()) == len(PLACES) + 1
     capfd.readouterr()
     tool.main(["table", *given])
-    assert "| all | " in (text := capfd.readouterr().out) and text.count("MISSED  ") == 2
+    assert "| all | " in (text := capfd.readouterr().out) and text.count("MISSED  ") == 1
     one = [m.key for m in every if (m.line, m.text) == (16, "(a - b)")]
     tool.main(["run", *given, "--again", "caught", "--tests", "tests/test_toy.py::test_sum", *one])
     assert told()[16, "(a - b)"]["tests"] == 1 and told()[16, "(a - b)"]["end"] == "caught"
@@ -200,7 +218,7 @@ def test_run(checkout: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
 PLACES = {
     (3, "4"): "caught",
     (8, "(b)"): "caught",
-    (10, "8"): "MISSED",
+    (10, "8"): "caught",
     (13, "'non'"): "MISSED",
     (16, "(a - b)"): "caught",
 }

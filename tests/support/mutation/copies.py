@@ -1,4 +1,4 @@
-"""Copies of this checkout, each with an environment of its own, so that mutants do not meet."""
+"""A copy of this checkout with an environment of its own: what is worked on may change meanwhile."""
 
 from __future__ import annotations
 
@@ -14,26 +14,6 @@ ROOT = Path(__file__).resolve().parents[3]
 #: where the sources of `penstock` lie; the other packages are its sub-packages
 PACKAGES = ("src/penstock", "boards", "dsl", "hdl", "host", "models", "sim")
 
-# before whatever is installed; a start of coverage.py in every process where a collection asks for it
-_FINDER = """\
-import os, sys
-from importlib.util import spec_from_file_location
-
-FOLDERS = {folders!r}
-
-class Finder:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        folder = FOLDERS.get(name)
-        return folder and spec_from_file_location(
-            name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
-
-sys.meta_path.insert(0, Finder)
-if "COVERAGE_PROCESS_START" in os.environ:
-    import coverage
-    coverage.process_startup()
-"""
-
 
 class Copy:
     """The files that git knows or would add, and an environment in which `penstock` is this copy."""
@@ -42,11 +22,8 @@ class Copy:
         self.folder, self.tree, self.checkout = folder, folder / "tree", checkout
         self.python = folder / "environment" / "bin" / "python"
 
-    def renew(self, like: Path | None = None) -> None:
-        """Make it equal to the checkout; compiled modules stay where the source did. Where it is
-        new it begins as another copy's files, compiled ones among them."""
-        if like and like.is_dir() and not self.tree.exists():
-            shutil.copytree(like, self.tree, symlinks=True)
+    def renew(self) -> None:
+        """Make it equal to the checkout; compiled modules stay where the source did."""
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(
             listed, cwd=self.checkout, capture_output=True, text=True, check=True
@@ -72,7 +49,8 @@ class Copy:
         packages = Path(next(iter(home.glob("lib/python3*/site-packages"))))
         folders = {"penstock": str(self.tree / PACKAGES[0])}
         folders |= {f"penstock.{name}": str(self.tree / name) for name in PACKAGES[1:]}
-        (packages / "copied_checkout.py").write_text(_FINDER.format(folders=folders))
+        finder = Path(__file__).with_name("finder.py").read_text()
+        (packages / "copied_checkout.py").write_text(f"{finder}FOLDERS |= {folders!r}\n")
         lines = [f"import site; site.addsitedir({name!r})" for name in site.getsitepackages()]
         (packages / "copied.pth").write_text("\n".join([*lines, "import copied_checkout", ""]))
         for program in Path(sys.executable).parent.iterdir():
@@ -88,7 +66,7 @@ class Copy:
 
     def variables(self, cache: Path) -> dict[str, str]:
         """Return the environment of its tests: a cache of its own, and this package to be imported."""
-        dropped = ("PENSTOCK_PG", "PYTEST_", "COVERAGE_", "MUTATION_", "PYTHONDONTWRITEBYTECODE")
+        dropped = ("PENSTOCK_PG", "PYTEST_", "MUTATION_", "PYTHONDONTWRITEBYTECODE")
         kept = {k: value for k, value in os.environ.items() if not k.startswith(dropped)}
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         support = Path(__file__).resolve().parents[1]

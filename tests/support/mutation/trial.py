@@ -1,159 +1,183 @@
-"""One mutant planted in a copy, and the tests that execute it: does one fail?"""
+"""One mutant, and the tests that execute it: does one fail?
+
+A worker is a process of pytest that has collected the tests once (mutation.plugin). Each trial is a
+child of it: the change is planted into the functions that live there. Where it cannot be, because an
+import executes it, a worker of its own begins with it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
-import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
-import pytest
-
-from mutation.contexts import Contexts
 from mutation.copies import Copy
 from mutation.kinds import Mutant
 
-STOP = threading.Event()  # ends what is being tried
-_PARTS = (8.0, 40.0)  # tests of so many seconds are tried before the files of more are read
-_TICK = os.sysconf("SC_CLK_TCK")
+Tests = list[tuple[str, float]] | None
+
+_BEGINS = 240.0  # seconds in which tests are collected
 
 
-@dataclass
-class Bench:
-    """A copy in which mutants are tried, one at a time."""
+class Worker:
+    """A process that has collected tests, and tries mutants one after the other.
 
-    copy: Copy
-    contexts: Contexts | None  # without: the tests given, in their order
-    cache: Path
-    cap: float  # seconds of a processor
-    given: tuple[str, ...] = ()
-    sound: dict[str, bool] = field(default_factory=dict)
+    `tests`: what pytest collects. `planted`: the path of a module and of the text it begins with.
+    """
 
-    def tried(self, mutant: Mutant) -> dict[str, object]:
-        """Return how it ended: caught, MISSED or late, by which test, after how many seconds."""
-        if self.contexts and not self.contexts.looked_at(mutant.module):
-            return {"end": "late", "by": "its module is not collected", "seconds": 0.0}
-        module = self.copy.tree / mutant.module
-        source, times = module.read_text(), module.stat()
-        found, how = [*self.given], "given"
-        if self.contexts:
-            found, how = self.contexts.tests(mutant.module, source, mutant.line, mutant.end)
-        tests = [test for test in found if self._there(test) and self.sound.get(test, True)]
-        taken, end, by = 0.0, "MISSED", how
-        for part in self._parts(tests):
-            if not part or end != "MISSED":
-                continue
-            try:
-                module.write_text(mutant.planted(source))
-                end, by, seconds = self._run(part, self.cap - taken)
-                taken += seconds
-            finally:
-                module.write_text(source)
-                os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
-            # a test that fails without a mutant as well says nothing, nor does a file like that
-            for test in [t for t in (by, *part) if end == "caught" and by in (t, _import(t))][:1]:
-                if test not in self.sound:
-                    self.sound[test] = self._run([test], 10 * self.cap)[0] == "MISSED"
-                if not self.sound[test]:
-                    return self.tried(mutant)
-        if end == "caught" and self.contexts:
-            self.contexts.caught(mutant.module, by)
-        told = {"end": end, "by": by if end == "caught" else how, "seconds": round(taken, 1)}
-        return told | {"tests": len(tests), "expected": round(sum(map(self._seconds, tests)), 1)}
-
-    def _parts(self, tests: list[str]) -> list[list[str]]:
-        """Take tests apart by what they take together; of each part, a file's stand together.
-
-        So a fixture of a file is made once for each part.
-        """
-        parts, sums = [list[str]() for _ in range(len(_PARTS) + 1)], 0.0
-        for test in tests:
-            sums += self._seconds(test) + 0.1
-            parts[sum(sums > end for end in _PARTS)].append(test)
-        for part in parts:
-            first = {test.split("::")[0]: k for k, test in reversed([*enumerate(part)])}
-            part.sort(key=lambda test: first[test.split("::")[0]])
-        return parts
-
-    def _there(self, test: str) -> bool:
-        return (self.copy.tree / test.split("::")[0]).is_file()
-
-    def _seconds(self, test: str) -> float:
-        return self.contexts.seconds[test] if self.contexts else 0.0
-
-    def _run(self, tests: list[str], cap: float) -> tuple[str, str, float]:
-        chosen, cache = self.copy.folder / "chosen.json", self.copy.folder / "cache"
-        (failed := chosen.with_suffix(".failed")).unlink(missing_ok=True)
-        times = {test: self._seconds(test) for test in tests} if self.contexts else {}
-        chosen.write_text(json.dumps(times))
-        shutil.rmtree(cache, ignore_errors=True)  # what a mutant leaves there is no one else's
-        shutil.copytree(self.cache, cache, copy_function=os.link)
-        command = [self.copy.python, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "mutation.plugin"]
-        command += ["-p", "no:cacheprovider"]
-        command += sorted({test.split("::")[0] for test in tests}) if self.contexts else tests
-        more = {"MUTATION_CHOSEN": str(chosen), "PYTHONDONTWRITEBYTECODE": "1"}
-        with (self.copy.folder / "output").open("w") as output:
-            process = subprocess.Popen(
-                ["nice", *map(str, command)],
-                cwd=self.copy.tree,
-                env=self.copy.variables(cache) | more,
+    def __init__(
+        self,
+        copy: Copy,
+        folder: Path,
+        tests: Iterable[str],
+        planted: tuple[Path, Path] | None = None,
+    ) -> None:
+        self.name, self.folder, self.copy = folder / "pipe", folder, copy
+        folder.mkdir(parents=True, exist_ok=True)
+        for end in ("in", "out"):
+            (pipe := self.name.with_suffix(f".{end}")).unlink(missing_ok=True)
+            os.mkfifo(pipe)
+        command = [copy.python, "-m", "pytest", "-q", "--tb=no", "-p"]
+        command += ["mutation.plugin", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+        command += [f"--basetemp={folder / 'temporary'}", "--continue-on-collection-errors"]
+        told = copy.variables(folder / "cache") | {"MUTATION_TRIALS": str(self.name)}
+        told["PYTHONDONTWRITEBYTECODE"] = "1"
+        if planted:
+            told["MUTATION_PLANTED"] = os.pathsep.join(map(str, planted))
+        (folder / "cache").mkdir(exist_ok=True)
+        with (folder / "output").open("w") as output:
+            self.process = subprocess.Popen(
+                [*map(str, command)],
+                cwd=copy.tree,
+                env=told,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-            seconds, late = _watched(process, cap)
-        if late:
-            return "late", "", seconds
-        if process.returncode == pytest.ExitCode.USAGE_ERROR:
-            raise RuntimeError((self.copy.folder / "output").read_text())
-        caught = process.returncode not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        return (
-            "caught" if caught else "MISSED",
-            failed.read_text() if failed.exists() else "pytest",
-            seconds,
-        )
+        # the process opens its ends in this order, and never if it dies: no waiting in open()
+        self.told = os.open(self.name.with_suffix(".out"), os.O_RDONLY | os.O_NONBLOCK)
+        self.jobs = os.open(self.name.with_suffix(".in"), os.O_RDWR)
+        self.rest = b""
+        self.ready = self._answer(_BEGINS)
 
+    def _answer(self, seconds: float) -> dict[str, Any] | None:
+        """Return the next line that the process writes, None when it is dead or too late."""
+        end = time.monotonic() + seconds
+        while b"\n" not in self.rest:
+            if self.process.poll() is not None or time.monotonic() > end:
+                return None
+            if select.select([self.told], [], [], 0.5)[0]:
+                self.rest += (more := os.read(self.told, 1 << 16))
+                if not more:
+                    time.sleep(0.05)
+        line, _, self.rest = self.rest.partition(b"\n")
+        found: dict[str, Any] = json.loads(line)
+        return found
 
-def _import(test: str) -> str:
-    return f"import of {test.split('::')[0]}"
+    def asked(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Let a child try, and return how it ended."""
+        data = f"{json.dumps(job)}\n".encode()
+        while data:
+            data = data[os.write(self.jobs, data[:4096]) :]
+        found = self._answer(60 + 15 * float(job["cap"]))
+        if found is None:
+            self.close()
+            return {"end": "late", "by": "it hangs", "seconds": job["cap"], "tests": 0}
+        return found
 
-
-def _watched(process: subprocess.Popen[bytes], cap: float) -> tuple[float, bool]:
-    """Wait for a session of processes; end it when it took more than `cap` of the processor."""
-    begun, seconds = time.monotonic(), 0.0
-    while True:
-        seconds = max(seconds, sum(_session(process.pid).values()))
-        try:
-            process.wait(0.5)
-            return seconds, False
-        except subprocess.TimeoutExpired:
-            pass
-        if STOP.is_set() or seconds > cap or time.monotonic() > begun + 60 + 15 * cap:
-            process.send_signal(signal.SIGINT)  # fixtures stop their servers
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                for one in _session(process.pid):
+    def close(self) -> None:
+        """End it, and all that it started."""
+        if self.process.poll() is None:
+            for one in _descendants(self.process.pid):
+                with contextlib.suppress(ProcessLookupError):
                     os.kill(one, signal.SIGKILL)
-                process.wait()
-            if STOP.is_set():
-                raise InterruptedError
-            return seconds, True
+            self.process.wait()
+            os.close(self.told)
+            os.close(self.jobs)
 
 
-def _session(leader: int) -> dict[int, float]:
-    """Return the processes of a session, and what each and its ended children took."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+class Bench:
+    """Tries mutants, one at a time."""
+
+    def __init__(
+        self, copy: Copy, folder: Path, cache: Path, tests: Iterable[str], cap: float
+    ) -> None:
+        self.copy, self.folder, self.cache, self.cap = copy, folder, cache, cap
+        self.tests, self.sound = [*tests], dict[str, bool]()
+        self.worker: Worker | None = None
+
+    def tried(self, mutant: Mutant, tests: Tests) -> dict[str, object]:
+        """Return how it ended: caught, MISSED or late, by which test, after how many seconds.
+
+        `tests`: with their seconds; None: all that the worker has collected.
+        """
+        if tests is not None:
+            tests = [one for one in tests if self.sound.get(one[0], True)]
+        if tests == []:
+            return {"end": "MISSED", "by": "nothing executes it", "seconds": 0.0, "tests": 0}
+        module, text = self.copy.tree / mutant.module, self.folder / "planted.py"
+        text.parent.mkdir(parents=True, exist_ok=True)
+        text.write_text(mutant.planted(module.read_text()))
+        told = self._asked(tests, str(module), str(text))
+        if told["end"] == "anew":
+            told = self._anew(tests, (module, text))
+        # a test that fails without a mutant as well says nothing
+        if told["end"] == "caught" and "::" in (by := str(told["by"])):
+            if by not in self.sound:
+                self.sound[by] = self._asked([(by, self.cap)])["end"] == "MISSED"
+            if tests is not None and not self.sound[by]:
+                return self.tried(mutant, tests)
+        return told
+
+    def _asked(self, tests: Tests, module: str = "", text: str = "") -> dict[str, Any]:
+        if self.worker is None or self.worker.process.poll() is not None:
+            self.worker = Worker(self.copy, self.folder / "worker", self.tests)
+            if self.worker.ready is None or self.worker.ready["broken"]:
+                raise RuntimeError((self.folder / "worker" / "output").read_text())
+        return self.worker.asked(self._job(tests, module, text))
+
+    def _job(self, tests: Tests, module: str, text: str) -> dict[str, Any]:
+        # what a mutant leaves in a cache is no one else's
+        shutil.rmtree(cache := self.folder / "cache", ignore_errors=True)
+        shutil.copytree(self.cache, cache, copy_function=os.link)
+        cap = self.cap
+        return {"module": module, "text": text, "tests": tests, "cap": cap, "cache": str(cache)}
+
+    def _anew(self, tests: Tests, planted: tuple[Path, Path]) -> dict[str, Any]:
+        sums = accumulate(seconds for _, seconds in tests or ())
+        some = [one for one, end in zip(tests or (), sums, strict=True) if end - one[1] <= self.cap]
+        files = dict.fromkeys(test.split("::")[0] for test, _ in some) if tests else self.tests
+        worker = Worker(self.copy, self.folder / "anew", files, planted)
         try:
-            words = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        if int(words[3]) == leader:
-            found[int(stat.parent.name)] = sum(map(int, words[11:15])) / _TICK
-    return found
+            if worker.ready is None or worker.ready["broken"]:
+                return {"end": "caught", "by": "an import fails", "seconds": 0.0, "tests": 1}
+            told = worker.asked(self._job(some if tests else None, "", ""))
+            if told["end"] == "MISSED" and len(some) < len(tests or ()):
+                told["end"] = "late"
+            return told
+        finally:
+            worker.close()
+
+    def close(self) -> None:
+        if self.worker:
+            self.worker.close()
+
+
+def _descendants(of: int) -> list[int]:
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    ours = {of}
+    while more := {one for one, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sorted(ours)
