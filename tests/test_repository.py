@@ -216,6 +216,31 @@ def test_anchors_are_there(path: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_pages_are_quick_to_read(path: Path) -> None:
+    """No paragraph over 80 words, and no line over 100 columns but those of tables, links and what a command printed."""
+    text = path.read_text(encoding="utf-8")
+    if path.name == "diagnostics.md":
+        return
+    by_hand = _prose(re.sub(r"<!-- begin .*?<!-- end .*?-->", "", text, flags=re.S))
+    paragraphs = [
+        block
+        for block in re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )", by_hand)
+        if not block.lstrip().startswith(("|", "#", "<"))
+    ]
+    assert [block[:60] for block in paragraphs if len(block.split()) > 80] == []
+    lines = [
+        line
+        for line in by_hand.splitlines()
+        if len(line) > 100 and not line.startswith("|") and "](" not in line
+    ]
+    assert lines == []
+
+
 def test_sources_name_pages_that_exist() -> None:
     """Every `docs/….md` in a comment, docstring or message."""
     missing = []
