@@ -34,6 +34,7 @@ __all__ = [
     "BuildError",
     "PortSpec",
     "build_library",
+    "build_model",
     "build_plain",
     "build_text",
     "cache_folder",
@@ -308,21 +309,25 @@ def build_library(
     if len(ports) > 32 or not (ports or harness != "harness.cpp"):
         raise ValueError(f"a design has 1 to 32 memory ports, not {len(ports)}")
     text = (Path(__file__).parent / harness).read_text()
-    included = {path.name: path.read_text() for path in sorted(_MEMORY.glob("*.hpp"))}
+    files = {path.name: path.read_text() for path in sorted(_MEMORY.glob("*.hpp"))}
     if trace:
         # Verilator leaves names that begin so out of the waves
         source = _ANONYMOUS.sub(r"\\_", source)
-    header = _ports_header(ports)
+    files |= {"design.v": source, "ports.h": _ports_header(ports)}
+    files["harness.cpp"] = '#include "Vtop.h"\nusing Top = Vtop;\n' + text
+    return build_model(files, trace=trace, random=random, optimise=optimise)
+
+
+def build_model(
+    files: Mapping[str, str], *, trace: str = "", random: bool = False, optimise: str = "-O1"
+) -> Path:
+    """As `build_library`, of these texts: `design.v`, `harness.cpp`, which includes "Vtop.h", and what that includes."""
     options = _options(trace, random)
-    target = (
-        cache_folder()
-        / f"model-{_digest(_versions(), source, text, *included.values(), header, optimise, *options, *_flags(trace))}.so"
-    )
+    about = [_versions(), *files, *files.values(), optimise, *options, *_flags(trace)]
+    target = cache_folder() / f"model-{_digest(*about)}.so"
     if not intact(target):
         with alone(target):
             if not intact(target):
-                files = {**included, "design.v": source, "ports.h": header}
-                files["harness.cpp"] = '#include "Vtop.h"\nusing Top = Vtop;\n' + text
                 _build(files, options, optimise, trace, target)
         trim(target.parent)
     return target

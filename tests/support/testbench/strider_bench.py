@@ -19,7 +19,7 @@ from penstock.hdl.strider.port import AccessPort
 from penstock.hdl.strider.sequencer import PageSequencer
 from penstock.models.errors import HardwareError
 from penstock.models.memory.timing import FixedLatency
-from penstock.models.shell import RegisterMap
+from penstock.models.shell import TOP, RegisterMap
 from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.cycles import Collector, PortModel
@@ -28,7 +28,7 @@ from penstock.models.strider.isa import Instruction, encode
 from penstock.models.strider.program import generate
 from penstock.models.strider.table import walk_table
 
-from .vectors import _library
+from .vectors import library
 
 __all__ = ["Outcome", "check_port", "run_port"]
 
@@ -47,7 +47,7 @@ struct Run {{
     uint64_t pages, epochs, page_words, program_words, offers, readies, limit, credits, first_block, block_stride, room, latency, interval;
     uint64_t *arrivals, *frees, *cycles; uint32_t *flags, *codes; uint64_t *status;
 }};
-extern "C" uint64_t run(Run *r) {{
+extern "C" __attribute__((visibility("default"))) uint64_t run(Run *r) {{
     VerilatedContext context;
     Vtop top(&context);
     top.clk = 0; top.rst = 0; top.program_write = 0; top.ready = 0; top.flush = 0; top.eval();
@@ -240,7 +240,7 @@ class Outcome:
 @lru_cache(maxsize=16)
 def _build(config: PortConfig) -> ctypes.CDLL:
     top = _Top(config)
-    verilog = to_verilog(top, name="top")
+    verilog = to_verilog(top, name=TOP)
     drive = " ".join(f"top.{n} = w[{k}];" for k, n in enumerate(top.words))
     harness = _HARNESS.format(
         words=len(top.words),
@@ -249,11 +249,9 @@ def _build(config: PortConfig) -> ctypes.CDLL:
             f"r->codes[count * {len(top.lanes)} + {k}] = top.{n};" for k, n in enumerate(top.lanes)
         ),
     )
-    library = ctypes.CDLL(
-        str(_library(verilog, harness, "-O1"))
-    )  # runs are short; compiling is what takes time
-    library.run.restype = ctypes.c_uint64
-    return library
+    loop = library(verilog, harness)
+    loop.run.restype = ctypes.c_uint64
+    return loop
 
 
 def run_port(
