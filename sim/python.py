@@ -13,6 +13,7 @@ from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
 from ..hdl.shell.shell import Shell
+from ..hdl.shell.verilog import collector_off
 from ..models.errors import HardwareError
 from ..models.memory import FixedLatency, Memory
 from ..models.shell import Control, Interrupt, RegisterMap, Status
@@ -110,7 +111,8 @@ class PythonMachine(Closing):
             if self._ended is None or self._waves is not None:
                 self._simulator.reset()
             return self._simulator
-        self._simulator = simulator = Simulator(self._shell)
+        with collector_off():
+            self._simulator = simulator = Simulator(self._shell)
         simulator.add_clock(1e-6)
         for port in self._ports:
             if port.bus.signature.read:

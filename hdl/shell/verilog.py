@@ -13,7 +13,7 @@ from ..apart import with_styles
 from ..modules import ModuleLibrary, directed_ports
 from ..verilog import Text, written
 
-__all__ = ["TOP", "to_modules", "to_verilog"]
+__all__ = ["TOP", "collector_off", "to_modules", "to_verilog"]
 
 
 def to_verilog(design, *, name=TOP, library: ModuleLibrary | None = None) -> str:
@@ -30,7 +30,7 @@ def to_modules(
     place: Callable[[str, str], str | None] | None = None,
 ) -> list[Text]:
     """Return the modules of a component's Verilog, the used before their users; `names` and `place` as `hdl.verilog.written` takes them."""
-    with _collector_off():
+    with collector_off():
         fragment = Fragment.get(design, None)  # elaborates, and so fills the library
         ports = directed_ports(design)
         top = rtlil.convert(fragment, name=name, ports=ports, emit_src=place is not None)
@@ -39,7 +39,7 @@ def to_modules(
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
+def collector_off() -> Iterator[None]:
     """No search for garbage: the nets of a netlist are a million objects that all live to its end, looked through again and again in vain.
 
     They are in cycles, so what is left of them afterwards waits for the next full collection, or for the end of the process.

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 
 __all__ = ["alone", "check_room", "intact", "publish", "text_of", "trim"]
 
@@ -24,6 +24,10 @@ _MARK = b"\n// penstock sha256 "
 _TRAILER = len(_MARK) + 64 + 1  #: mark, hexadecimal digest, end of the line
 #: the cache is trimmed to this size, least recently used first
 _CACHE_BYTES = 2 << 30
+#: seconds for which a use of a file counts
+_FRESH = 600.0
+#: the files that this process has found intact, as they were then
+_found: dict[Path, tuple[int, int, int]] = {}
 #: seconds to wait for another process that makes the same file, longer than a large design takes; and how often to look
 _PATIENCE = 1200.0
 _LOOK = 0.05
@@ -48,14 +52,34 @@ def _content(path: Path) -> bytes | None:
     body = data[:-_TRAILER]
     if len(data) <= _TRAILER or _sealed(body) != data:
         return None
-    with suppress(OSError):
-        os.utime(path)
+    if time() - found.st_mtime > _FRESH:
+        with suppress(OSError):
+            os.utime(path)
     return body
 
 
 def intact(path: Path) -> bool:
-    """Return whether a file is there and undamaged."""
-    return _content(path) is not None
+    """Return whether a file is there and undamaged. What this process has found so lately, and
+    nobody has changed since, it need not read again: Verilator's header has 70 MB."""
+    found = _stamp(path)
+    if found is not None and found == _found.get(path):
+        return True
+    if _content(path) is None:
+        return False
+    # after a change of just now another one may bear the same time
+    if found is not None and time() - found[2] / 1e9 > 1:
+        _found[path] = found
+    return True
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what tells a file from a changed one; None where it is not there or counts as unused."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    fresh = time() - found.st_mtime <= _FRESH
+    return (found.st_ino, found.st_size, found.st_ctime_ns) if fresh else None
 
 
 def text_of(path: Path) -> str | None:

@@ -72,6 +72,21 @@ def test_two_processes_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [file.name for file in cache.iterdir()] == [Path(made.pop().strip()).name]
 
 
+def test_what_was_found_intact_is_looked_at_again_once_it_is_changed(tmp_path: Path) -> None:
+    store.publish(b"content", path := tmp_path / "file")
+    time.sleep(1.1)
+    assert store.intact(path) and store.intact(path) and path in store._found
+    data = bytearray(path.read_bytes())
+    data[0] ^= 1
+    path.write_bytes(data)
+    assert not store.intact(path)
+    store.publish(b"content", path)
+    assert store.intact(path) and path.chmod(0o777) is None and not store.intact(path)
+    os.utime(path, (0, 0))
+    path.chmod(0o755)
+    assert store.intact(path) and time.time() - path.stat().st_mtime < 60
+
+
 def test_a_holder_that_dies(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
