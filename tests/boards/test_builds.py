@@ -1,6 +1,6 @@
-"""Real bitstreams, each from one command: a small one on every run, of the toy engine
-(tests/sim/test_bitstream.py has the tools of the other families), every open board's with --long. Those of --long are built in two processes at once that
-share no cache, folder or hash seed, and both must give the same bytes."""
+"""Real bitstreams, each from one command, with --long: small ones, and every open board's, which is built in two processes at once that
+share no cache, folder or hash seed, and both must give the same bytes. On every run tests/sim/test_bitstream.py has the tools place small parts, and
+test_seeds.py has the command with tools that take no time."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 from penstock.boards.catalogue import boards
 from testbench import outside
 
+pytestmark = pytest.mark.long
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = """kernel small(x: input[2], y: output, w: model[2], rate: meta = 0.25)
   step = merge((sum(w * x) - y) * x, 4)
@@ -41,7 +42,7 @@ SMALLEST = [
     Case("ulx3s-12f", "small.psk", ("--format", "fixed:4,4")),
     Case("hx8k-evn", "small.psk", ("--format", "fixed:4,4", "--bind", "x=a,b", "--bind", "y=c")),
 ]
-#: built with --long: every open board, with the clock that the plan chooses
+#: every open board, with the clock that the plan chooses
 ALL = [
     Case(board, "logistic.py", ("--dim", "d=4", "--format", "fixed:8,8"))
     for board in (
@@ -137,18 +138,11 @@ def _check(case: Case, folder: Path, times: int) -> None:
         assert abs(expected["lut"] / placed["lut"] - 1) < 0.15
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=f"{case.kernel}-{case.board}", marks=pytest.mark.long if k else ())
-        for k, case in enumerate(SMALLEST)
-    ],
-)
+@pytest.mark.parametrize("case", SMALLEST, ids=lambda case: f"{case.kernel}-{case.board}")
 def test_small(case: Case, tmp_path: Path) -> None:
     _check(case, tmp_path, 1)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.board)
 def test_board(case: Case, tmp_path: Path) -> None:
     _check(case, tmp_path, 2)

@@ -99,7 +99,7 @@ FAMILIES = ("ecp5", "ice40", "nexus", "gowin", "amd")
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_memories(family: str, tmp_path: Path) -> None:
-    check_memories(family, random.Random(family), 18, tmp_path)
+    check_memories(family, random.Random(family), 12, tmp_path)
 
 
 @pytest.mark.long
@@ -264,10 +264,9 @@ def test_blocks_of_an_ultrascale_part(tmp_path: Path) -> None:
     assert luts == 4 * sum(found.cells for found in mapped)
 
 
-@pytest.mark.parametrize("name", ultrascale.SMALL)
-def test_blocks_of_a_whole_design(name: str, tmp_path: Path) -> None:
-    """Nine more, and look-up tables: `benchmarks/ultrascale.py`."""
-    design = ultrascale.DESIGNS[name]()
+def test_blocks_of_a_whole_design(tmp_path: Path) -> None:
+    """Eleven more, and look-up tables: `benchmarks/ultrascale.py`."""
+    design = ultrascale.DESIGNS["linear, 64"]()
     need, found = design.resources, ultrascale.synthesised(design, tmp_path, mapped=False)
     assert (need.dsp, need.bram, need.uram) == (found.dsp, found.bram, found.uram)
 

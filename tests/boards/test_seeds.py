@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import sys
@@ -111,6 +112,21 @@ def test_the_fastest_seed_wins(fake: pytest.MonkeyPatch) -> None:
         (5, 40.0),
     ]
     assert made.files["netlist.v"] == b"module penstock(); endmodule\n"
+
+
+def test_what_is_written_says_what_it_is(fake: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake.setattr(flow, "_place", _placer({1: 51.0}))
+    assert run(BUILD) == 0
+    files = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    manifest = json.loads(files["manifest.json"])
+    made = manifest["build"]
+    assert {"penstock.bit", "netlist.v"} <= set(made["sha256"])
+    for name, digest in made["sha256"].items():
+        assert digest == hashlib.sha256(files[name]).hexdigest()
+    assert made["fmax_mhz"] == 51 > made["clock_mhz"] == manifest["board"]["clock_mhz"]
+    assert made["seed"] == 1 and all(version[0].isdigit() for version in made["tools"].values())
+    text = files["manifest.json"].decode()
+    assert str(tmp_path) not in text and str(Path.home()) not in text
 
 
 def test_seeds_are_placed_side_by_side(fake: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from penstock.models.qr.job import Label, Method
 from penstock.models.resources import Resources
 from testbench.memories import emptied
 
-__all__ = ["DESIGNS", "LUT_RAM", "SMALL", "SYNTH", "synthesised"]
+__all__ = ["DESIGNS", "LUT_RAM", "SYNTH", "synthesised"]
 
 SYNTH = "synth_xilinx -family xcup -uram -noiopad"
 #: look-up tables of AMD's LUT RAM
@@ -82,8 +82,6 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "map of 2^10": lambda: _map(1 << 10),
     "map of 2^16": lambda: _map(1 << 16),
 }
-#: those that tests synthesise
-SMALL = ("logistic, 4", "svm, 8", "linear, 64")
 
 
 def synthesised(design: Design, folder: Path, *, mapped: bool = True) -> Resources:
