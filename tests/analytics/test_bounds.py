@@ -53,7 +53,7 @@ PARTS = [("vu9p", None), ("u55c", "dram"), ("ulx3s-85f-sdram", "dram"), ("icebre
 
 
 @seed(8)
-@settings(MOST, max_examples=20)
+@settings(MOST, max_examples=12)
 @given(
     st.sampled_from(KERNELS),
     st.sampled_from(PARTS),

@@ -75,14 +75,14 @@ RUN = settings(
 
 
 @seed(1)
-@settings(RUN, max_examples=50)
+@settings(RUN, max_examples=30)
 @given(cases(FIXED, scored=True))
 def test_fixed(case: Case) -> None:
     judged(case)
 
 
 @seed(2)
-@settings(RUN, max_examples=50)
+@settings(RUN, max_examples=30)
 @given(cases(FLOATS, scored=True))
 def test_floats(case: Case) -> None:
     judged(case)

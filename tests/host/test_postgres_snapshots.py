@@ -282,7 +282,7 @@ def check_living(postgres: str, connection: psycopg.Connection, seconds: float) 
 
 
 def test_tables_that_go_on_changing(postgres: str, connection: psycopg.Connection) -> None:
-    check_living(postgres, connection, 8)
+    check_living(postgres, connection, 3)
 
 
 @pytest.mark.long
