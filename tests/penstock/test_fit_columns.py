@@ -123,7 +123,7 @@ def test_a_device_is_opened_and_keeps_its_sums() -> None:
             design.run(large, "board", device=device, changes=Changes(1, 0))
 
 
-@pytest.mark.parametrize("name", ["f", "anew"])
+@pytest.mark.parametrize("name", ["f", pytest.param("anew", marks=pytest.mark.long)])
 def test_all_rows_go(name: str) -> None:
     """Nothing is left: the same nothing in golden model and hardware."""
     Path("s.csv").write_text("".join(Path("t.csv").read_text().splitlines(True)[:31]))
@@ -138,17 +138,20 @@ def test_all_rows_go(name: str) -> None:
 @pytest.mark.parametrize("backend", ["golden", "pysim"])
 def test_means_that_wander(backend: str) -> None:
     """A window that slides over a column with a trend: as good as least squares of the rows that are left, where fixed offsets would drop the column."""
-    source = np.random.default_rng(7)
+    source, some = np.random.default_rng(7), 40 if backend == "pysim" else 200
     x = np.concatenate(
-        [source.normal(-25, 0.1, 200), source.normal(25, 0.1, 200 if backend == "pysim" else 600)]
+        [source.normal(-25, 0.1, some), source.normal(25, 0.1, some if some == 40 else 600)]
     ).astype(np.float32)
     y = (10 * (x - np.where(x > 0, 25, -25)) + source.normal(0, 0.05, len(x))).astype(np.float32)
-    table, changes = Table.from_columns({"x": x, "y": y}), Changes(1, len(x) // 200 - 1, 200, 200)
+    table, changes = (
+        Table.from_columns({"x": x, "y": y}),
+        Changes(1, len(x) // some - 1, some, some),
+    )
     design = ps.compile("f.psk", "kcu105", table, limbs=1)
     made = design.run(table, backend, changes=changes)
     assert made.result is not None and made.codes is not None and made.counters["recentred"] == 1
-    a = np.column_stack([np.ones(200), x[-200:]]).astype(np.float64)
-    best = np.linalg.lstsq(a, y[-200:].astype(np.float64), rcond=None)[0]
+    a = np.column_stack([np.ones(some), x[-some:]]).astype(np.float64)
+    best = np.linalg.lstsq(a, y[-some:].astype(np.float64), rcond=None)[0]
     assert made.result["weights"][0] == pytest.approx(best[1], rel=1e-12)
     model = design.run(table, "model", changes=changes)
     assert model.counters["recentred"] == 1 and (backend == "golden" or made.cycles == model.cycles)

@@ -246,7 +246,14 @@ ENGINES: dict[str, tuple[Made, dict[str, Any]]] = {
         {"tokens": 1},
     ),
     "omap": (
-        lambda part: ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=100, name="m"), part),
+        lambda part: ps.compile(
+            ps.ObliviousMap(value=ps.bytes(8), capacity=100, name="m"),
+            part,
+            channels=1,
+            cores=2,
+            rounds=1,
+            window=2,
+        ),
         {"ops": 3},
     ),
 }
