@@ -419,18 +419,17 @@ class Design(hooks.Shown, ABC):
         )
 
 
-#: options of `Design.library`, each with its values
-_LIBRARY: Mapping[str, tuple[Any, ...]] = {
-    "trace": ("", "fst", "vcd"),
-    "random": (False, True),
-    "optimise": ("-O0", "-O1", "-O2", "-O3"),
-}
-
-
 def _check_library(taker: str, options: Mapping[str, Any]) -> None:
     """Raise OptionError for an option, or a value of one, that there is not."""
+    from penstock.sim.native.library import LEVELS
+
+    known: Mapping[str, tuple[Any, ...]] = {
+        "trace": ("", "fst", "vcd"),
+        "random": (False, True),
+        "optimise": (*LEVELS, None),
+    }
     for name, value in options.items():
-        if name not in _LIBRARY:
-            raise no_option(taker, name, _LIBRARY)
-        if value not in _LIBRARY[name] and (name, value) != ("optimise", None):
-            raise not_one_of(name, value, map(str, filter(None, _LIBRARY[name])))
+        if name not in known:
+            raise no_option(taker, name, known)
+        if value not in known[name]:
+            raise not_one_of(name, value, map(str, filter(None, known[name])))
