@@ -50,7 +50,6 @@ class Worker:
         command += ["mutation.plugin", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
         command += [f"--basetemp={folder / 'temporary'}", "--continue-on-collection-errors"]
         told = copy.variables(folder / "cache") | {"MUTATION_TRIALS": str(self.name)}
-        told["PYTHONDONTWRITEBYTECODE"] = "1"
         if planted:
             told["MUTATION_PLANTED"] = os.pathsep.join(map(str, planted))
         (folder / "cache").mkdir(exist_ok=True)
