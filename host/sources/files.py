@@ -245,7 +245,14 @@ def open_npz(path: Path, features: Features = NO_FEATURES) -> Table:
             with archive:
                 _check_unpacked(path, sum(part.file_size for part in archive.zip.infolist()))
                 columns = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        ArithmeticError,
+        OSError,
+        EOFError,
+        MemoryError,
+        zipfile.BadZipFile,
+    ) as error:
         hint = "write it with numpy.savez(file, name=array, …)"
         if "allow_pickle" in str(error) and zipfile.is_zipfile(path):
             hint = "arrays of Python objects are not read: make them float64 or text"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from operator import index
@@ -93,7 +94,8 @@ def _content(path: Path, most: int) -> bytes:
         if not path.is_file():
             if path.name == MANIFEST:
                 raise folder_error(path.parent, f"holds no design: it has no {MANIFEST}", _WRITERS)
-            raise folder_error(path, "is missing: the manifest lists it")
+            what = "is no file" if os.path.lexists(path) else "is missing"
+            raise folder_error(path, f"{what}: the manifest lists it")
         size = path.stat().st_size
         if size > most:
             raise folder_error(path, f"was changed: it has {size} bytes, more than {most}")
@@ -106,8 +108,8 @@ def _content(path: Path, most: int) -> bytes:
 def _parsed(place: Path, text: bytes) -> dict[str, Any]:
     """Return what a manifest says. Nothing is made of a text that is not the one that was saved."""
     version = _FORMAT.search(text)
-    if version and int(version[1][:9]) != FORMAT:
-        other = f"is of format {version[1][:9].decode()}, and this Penstock reads format {FORMAT}"
+    if version and version[1] != b"%d" % FORMAT:
+        other = f"is of format {version[1][:40].decode()}, and this Penstock reads format {FORMAT}"
         raise folder_error(place, other)
     found = _DIGEST.findall(text)
     if len(found) != 1:

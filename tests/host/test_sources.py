@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -442,6 +443,10 @@ def test_wrong_npz(tmp_path: Path) -> None:
     )
     fails(save(a=np.ones(0)), "t has no rows")
     fails(save(a=np.ones((3, 0))), "array column 'a' has no elements")
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({2**70},)}}"
+    with zipfile.ZipFile(file, "w") as archive:  # a header that no array has
+        archive.writestr("a.npy", b"\x93NUMPY\x01\0\x76\0" + f"{head:117}\n".encode() + bytes(8))
+    fails(str(file), f"{file} is not a NumPy archive of plain arrays")
     fails(
         save(a=np.ones(3) * 1j),
         "column 'a' has the type complex128, which no column can hold",

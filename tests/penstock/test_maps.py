@@ -338,7 +338,9 @@ def test_no_load_moves_fewer_bytes_in_the_same_hbm(hbm_bytes):
     chosen = plan(1 << 20, 64, **given)
     assert chosen.hbm_bytes <= hbm_bytes and total(chosen) <= BUDGET
     if hbm_bytes == 128 << 20:
-        assert round(chosen.bytes_per_operation) == 682  # benchmarks/history/omap.md has maps like it
+        assert (
+            round(chosen.bytes_per_operation) == 682
+        )  # benchmarks/history/omap.md has maps like it
     for step in range(16, 49):
         with suppress(NoPlan):
             other = plan(1 << 20, 64, load=step / 16, **given)

@@ -259,7 +259,7 @@ DEEP = _with(b"[" * 200_000 + b"]" * 200_000)
         (_listing(b"../x"), "say what"),
         (_listing(b"x", b"0.5"), "say what"),
         (_listing(b"x"), "x is missing"),
-        (_listing(b".."), "is missing"),
+        (_listing(b".."), "is no file"),
     ],
     ids=range(20),
 )

@@ -8,6 +8,10 @@ Those are judged afterwards, under their locks. Whoever changes a relation's sto
 A row that our snapshot still sees has the number of that transaction as its xmax; where it has committed, all is read again. One that
 commits later changes nothing that the lock does not protect, but for a partition that is attached: it is a relation newly locked.
 
+What names stand for is judged in the same way: functions, labels, schemas, and relations that are called alike.
+
+READ ONLY is no lock: a function may RESET it. Whether that happened, or anything was written, is asked last.
+
 Sources: PostgreSQL 15 manual, "Caveats" of Concurrency Control; `access/heap/README.HOT`, `storage/lmgr/README`.
 """
 
@@ -29,7 +33,11 @@ _HELD = (
     "SELECT DISTINCT relation AS oid FROM pg_catalog.pg_locks "
     f"WHERE locktype = 'relation' AND pid = pg_catalog.pg_backend_pid() AND relation >= {_FIRST_OWN}"
 )
-#: the relations held that are not proven yet, and whether the snapshot shows them as they are. An xid of 32 bits is made one of 64.
+#: rows of the catalog that the snapshot shows and a transaction has replaced. An xid of 32 bits is made one of 64.
+_BY = """
+    SELECT {}, s + ((xmax::text::bigint - s + 2147483648) & 4294967295) - 2147483648 AS by
+    FROM {}, pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) s WHERE xmax <> 0"""
+#: the relations held that are not proven yet, and whether the snapshot shows them as they are
 _JUDGED = f"""
 WITH held AS (SELECT oid FROM ({_HELD}) l WHERE oid <> ALL (%s)),
 described AS (
@@ -39,13 +47,31 @@ described AS (
   UNION ALL SELECT held.oid, p.xmax FROM pg_catalog.pg_policy p JOIN held ON p.polrelid = held.oid
   UNION ALL SELECT held.oid, f.xmax FROM pg_catalog.pg_foreign_table f JOIN held ON f.ftrelid = held.oid
   UNION ALL SELECT held.oid, i.xmax FROM pg_catalog.pg_inherits i JOIN held ON held.oid IN (i.inhrelid, i.inhparent)),
-replaced AS (
-    SELECT oid, s + ((xmax::text::bigint - s + 2147483648) & 4294967295) - 2147483648 AS by
-    FROM described, pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) s WHERE xmax <> 0)
+replaced AS ({_BY.format("oid", "described")})
 SELECT oid, EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = held.oid)
             AND NOT EXISTS (SELECT FROM replaced r WHERE r.oid = held.oid AND pg_catalog.txid_status(r.by) = 'committed')
 FROM held
 """
+#: whether what names stand for is as the snapshot has it: functions, operators, labels and rows' types of users, schemas, and
+#: relations that are called as one that is held. The server takes these as they are when it reads a query.
+_MEANT = f"""
+WITH held AS ({_HELD}),
+described AS (
+    SELECT xmax FROM pg_catalog.pg_proc WHERE oid >= {_FIRST_OWN}
+  UNION ALL SELECT xmax FROM pg_catalog.pg_operator WHERE oid >= {_FIRST_OWN}
+  UNION ALL SELECT xmax FROM pg_catalog.pg_cast WHERE oid >= {_FIRST_OWN}
+  UNION ALL SELECT xmax FROM pg_catalog.pg_enum
+  UNION ALL SELECT xmax FROM pg_catalog.pg_namespace
+  UNION ALL SELECT c.xmax FROM pg_catalog.pg_class c
+            WHERE c.relname IN (SELECT relname FROM pg_catalog.pg_class JOIN held USING (oid))),
+replaced AS ({_BY.format("0", "described")})
+SELECT NOT EXISTS (SELECT FROM replaced WHERE pg_catalog.txid_status(by) = 'committed')
+"""
+#: whether the transaction can write by now, or has written
+_WROTE = (
+    "SELECT pg_catalog.current_setting('transaction_read_only') <> 'on' "
+    "OR pg_catalog.txid_current_if_assigned() IS NOT NULL"
+)
 #: those that LOCK TABLE may take, without children, which their parents bring
 _NAMES = f"""
 WITH held AS ({_HELD})
@@ -137,8 +163,15 @@ class Locks:
         """Raise Altered where a relation that is locked by now is not as the snapshot shows it. A failed transaction has read nothing."""
         if self.connection.info.transaction_status.name == "INERROR":
             return
+        if self.connection.execute(_WROTE).fetchone()[0]:
+            self.connection.execute("ROLLBACK")
+            raise server_error(
+                "a function of the query ended the read-only transaction, or wrote in it",
+                "it was rolled back, but for sequences: leave the function out",
+            )
         judged = self.connection.execute(_JUDGED, (self._proven,)).fetchall()
-        if not all(same for _, same in judged):
+        (same,) = self.connection.execute(_MEANT).fetchone()
+        if not (same and all(same for _, same in judged)):
             self._note()
             raise Altered
         self._proven += [oid for oid, _ in judged]

@@ -167,7 +167,9 @@ def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
     try:
         files = project(board, design.hardware, len(design.bus_ports))
     except LookupError as problem:
-        hint = "docs/reference/targets.md says what a `board` has whose bitstream the open tools make"
+        hint = (
+            "docs/reference/targets.md says what a `board` has whose bitstream the open tools make"
+        )
         raise error("E821", str(problem), Span.whole("--board"), hint=hint) from None
     write_folder(folder, files)
     text = "a project for the vendor's tools; nothing in it was placed here"
