@@ -10,7 +10,8 @@ commits later changes nothing that the lock does not protect, but for a partitio
 
 What names stand for is judged in the same way: functions, labels, schemas, and relations that are called alike.
 
-READ ONLY is no lock: a function may RESET it. Whether that happened, or anything was written, is asked last.
+READ ONLY is no lock: a function may RESET it. Whether it is so still, and nothing was written, is asked last. A function that sets
+it again may have advanced a sequence: that leaves no trace in the transaction.
 
 Sources: PostgreSQL 15 manual, "Caveats" of Concurrency Control; `access/heap/README.HOT`, `storage/lmgr/README`.
 """
@@ -52,8 +53,8 @@ SELECT oid, EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = held.oid)
             AND NOT EXISTS (SELECT FROM replaced r WHERE r.oid = held.oid AND pg_catalog.txid_status(r.by) = 'committed')
 FROM held
 """
-#: whether what names stand for is as the snapshot has it: functions, operators, labels and rows' types of users, schemas, and
-#: relations that are called as one that is held. The server takes these as they are when it reads a query.
+#: whether what names stand for is as the snapshot has it: functions, operators, casts and labels of users, schemas, and relations
+#: that are called as one that is held. The server takes these as they are when it reads a query.
 _MEANT = f"""
 WITH held AS ({_HELD}),
 described AS (

@@ -27,11 +27,6 @@ _PROBES = os.environ.get("MUTATION_PROBES")
 PROBES: dict[str, dict[str, list[int]]] = json.loads(Path(_PROBES).read_text()) if _PROBES else {}
 
 
-def plant(path: str, text: str) -> None:
-    """Let a module that has not been imported yet be this file's text, here and in what is started."""
-    os.environ["MUTATION_PLANTED"] = f"{path}{os.pathsep}{text}"
-
-
 def probed(source: str, lines: dict[str, list[int]]) -> ast.Module:
     """Return a module whose statements say what they execute."""
     tree = ast.parse(source)

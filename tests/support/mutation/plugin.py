@@ -21,12 +21,12 @@ from functools import _lru_cache_wrapper
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mutation.codes import replaced
 
 RECORD, TRIALS = os.environ.get("MUTATION_RECORD"), os.environ.get("MUTATION_TRIALS")
-_TICK = os.sysconf("SC_CLK_TCK")
 LIMIT = float(os.environ.get("MUTATION_SECONDS") or 0)
 
 
@@ -53,15 +53,11 @@ def limited(seconds: float) -> None:
 
 def family() -> float:
     """Return the seconds of a processor of this process, those it started, and those that ended."""
-    found: dict[int, tuple[int, float]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended
-            words = stat.read_text().rpartition(")")[2].split()
-            found[int(stat.parent.name)] = int(words[1]), sum(map(int, words[11:15])) / _TICK
-    ours = {os.getpid()}
-    while more := {pid for pid, (parent, _) in found.items() if parent in ours} - ours:
-        ours |= more
-    return sum(found[pid][1] for pid in ours if pid in found)
+    taken, me = 0.0, psutil.Process()
+    for one in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            taken += sum(one.cpu_times()[:4])  # its own, and of children that ended
+    return taken
 
 
 class Recorder:

@@ -12,13 +12,14 @@ import json
 import os
 import select
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterable
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from mutation.copies import Copy
 from mutation.kinds import Mutant
@@ -63,8 +64,9 @@ class Worker:
                 start_new_session=True,
             )
         # the process opens its ends in this order, and never if it dies: no waiting in open()
-        self.told = os.open(self.name.with_suffix(".out"), os.O_RDONLY | os.O_NONBLOCK)
-        self.jobs = os.open(self.name.with_suffix(".in"), os.O_RDWR)
+        told_by = os.open(self.name.with_suffix(".out"), os.O_RDONLY | os.O_NONBLOCK)
+        self.told = os.fdopen(told_by, "rb", buffering=0)
+        self.jobs = os.fdopen(os.open(self.name.with_suffix(".in"), os.O_RDWR), "wb", buffering=0)
         self.rest = b""
         self.ready = self._answer(_BEGINS)
 
@@ -75,7 +77,7 @@ class Worker:
             if self.process.poll() is not None or time.monotonic() > end:
                 return None
             if select.select([self.told], [], [], 0.5)[0]:
-                self.rest += (more := os.read(self.told, 1 << 16))
+                self.rest += (more := self.told.read(1 << 16) or b"")
                 if not more:
                     time.sleep(0.05)
         line, _, self.rest = self.rest.partition(b"\n")
@@ -86,7 +88,7 @@ class Worker:
         """Let a child try, and return how it ended."""
         data = f"{json.dumps(job)}\n".encode()
         while data:
-            data = data[os.write(self.jobs, data[:4096]) :]
+            data = data[self.jobs.write(data[:4096]) :]
         found = self._answer(60 + 15 * float(job["cap"]))
         if found is None:
             self.close()
@@ -95,13 +97,14 @@ class Worker:
 
     def close(self) -> None:
         """End it, and all that it started."""
-        if self.process.poll() is None:
-            for one in _descendants(self.process.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(one, signal.SIGKILL)
-            self.process.wait()
-            os.close(self.told)
-            os.close(self.jobs)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.process.pid)
+            for one in (process, *process.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.kill()
+        self.process.wait()
+        self.told.close()
+        self.jobs.close()
 
 
 class Bench:
@@ -169,14 +172,3 @@ class Bench:
     def close(self) -> None:
         if self.worker:
             self.worker.close()
-
-
-def _descendants(of: int) -> list[int]:
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has ended
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    ours = {of}
-    while more := {one for one, parent in parents.items() if parent in ours} - ours:
-        ours |= more
-    return sorted(ours)
