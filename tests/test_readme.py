@@ -80,7 +80,7 @@ def test_python(text: str, clone: Path, postgres: str) -> None:
 
         base = re.sub(r"^(postgres(?:ql)?://[^/]*)/[^?]*", r"\1/postgres", postgres)
         with psycopg.connect(base, autocommit=True) as server:
-            server.execute("DROP TABLE IF EXISTS visits")
+            server.execute("DROP TABLE IF EXISTS visits CASCADE")
             server.execute(
                 "CREATE TABLE visits (a float4 NOT NULL, b float4 NOT NULL, y float4 NOT NULL)"
             )
