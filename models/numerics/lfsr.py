@@ -66,9 +66,13 @@ class Lfsr:
 
     def _extend(self) -> None:
         w = self._ahead
-        if len(w) < 128:  # of the first word, the recurrence reads all bits but the lowest
-            new = w[-1] ^ (w[-2] >> np.uint64(1)) ^ (w[-1] << np.uint64(63))
-            self._ahead = np.concatenate([w, new[None]])
+        if len(w) < 128:
+            # x^127 + x^63 + 1 to the power of 2^j: as many words at once from twice as many before them, shifted by as many bits
+            many = 1 << (len(w).bit_length() - 2)
+            old = w[len(w) - 2 * many :]
+            left, right = np.uint64(64 - many), np.uint64(many)
+            new = old[many:] ^ (old[:many] >> right) ^ (old[1 : many + 1] << left)
+            self._ahead = np.concatenate([w, new])
             return
         # 64 words need the 127 before them; grow by half of what is there for amortised cost
         blocks = [w]

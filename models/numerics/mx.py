@@ -70,8 +70,8 @@ class SharedMicroexponents:
     group = GROUP
 
     def __post_init__(self) -> None:
-        if not 2 <= self.magnitude_bits <= 12:
-            raise ValueError(f"magnitudes have 2 to 12 bits, not {self.magnitude_bits}")
+        if not 2 <= self.magnitude_bits <= 7:  # eight numbers are packed into 64 bits
+            raise ValueError(f"magnitudes have 2 to 7 bits, not {self.magnitude_bits}")
 
     @property
     def name(self) -> str:
@@ -137,32 +137,41 @@ class SharedMicroexponents:
 
     def pack(self, blocks: Blocks) -> NDArray[np.uint8]:
         """Return the bytes of groups (…, n) as (…, n · bytes of a group)."""
+        codes = np.abs(blocks.value) | (blocks.value < 0).astype(np.int64) << self.magnitude_bits
         wide = 1 + self.magnitude_bits
-        magnitude = np.abs(blocks.value)
-        codes = magnitude | np.where(blocks.value < 0, 1 << self.magnitude_bits, 0)
-        bits = [
-            (blocks.exponent[..., None] >> np.arange(8)) & 1,
-            blocks.micro,
-            ((codes[..., None] >> np.arange(wide)) & 1).reshape(*codes.shape[:-1], -1),
+        eights = codes.astype(np.uint64).reshape(
+            *codes.shape[:-1], 2, 8
+        )  # of so many bytes as a number has bits
+        words = np.bitwise_or.reduce(eights << self._places, axis=-1).astype("<u8")
+        parts = words[..., None].view(np.uint8)[..., :wide]
+        bytes_of = [
+            blocks.exponent[..., None].astype(np.uint8),
+            np.packbits(blocks.micro.astype(np.uint8), axis=-1, bitorder="little"),
+            parts.reshape(*codes.shape[:-1], -1),
         ]
-        packed = np.packbits(
-            np.concatenate(bits, axis=-1).astype(np.uint8), axis=-1, bitorder="little"
-        )
+        packed = np.concatenate(bytes_of, axis=-1)
         return packed.reshape(*packed.shape[:-2], -1)
+
+    @property
+    def _places(self) -> NDArray[np.uint64]:
+        """The first bits of eight numbers, one after another."""
+        return np.arange(8, dtype=np.uint64) * np.uint64(1 + self.magnitude_bits)
 
     def unpack(self, data: NDArray[np.uint8]) -> Blocks:
         """Return the groups of bytes: the inverse of `pack`. Zeros lose their sign."""
-        size = -(-self.group_bits // 8)
         wide = 1 + self.magnitude_bits
-        data = data.reshape(*data.shape[:-1], -1, size)
-        bits = np.unpackbits(data, axis=-1, count=self.group_bits, bitorder="little").astype(
-            np.int64
+        data = data.reshape(*data.shape[:-1], -1, 2 + 2 * wide)
+        micro = np.unpackbits(data[..., 1:2], axis=-1, bitorder="little")
+        words = np.zeros((*data.shape[:-1], 2, 8), dtype=np.uint8)
+        words[..., :wide] = data[..., 2:].reshape(*data.shape[:-1], 2, wide)
+        codes = (
+            (words.view("<u8") >> self._places).astype(np.int64).reshape(*data.shape[:-1], GROUP)
         )
-        exponent = bits[..., :8] @ (1 << np.arange(8))
-        numbers = bits[..., 16:].reshape(*bits.shape[:-1], GROUP, wide)
-        magnitude = numbers[..., :-1] @ (1 << np.arange(self.magnitude_bits))
+        magnitude = codes & self.largest_magnitude
         return Blocks(
-            exponent, bits[..., 8:16], np.where(numbers[..., -1] == 1, -magnitude, magnitude)
+            data[..., 0].astype(np.int64),
+            micro.astype(np.int64),
+            np.where(codes >> self.magnitude_bits & 1, -magnitude, magnitude),
         )
 
     # -- arithmetic, as the unit does it
