@@ -119,16 +119,17 @@ class Float16Lane(wiring.Component):
 
     @staticmethod
     def _product(pipe: Pipeline, a: Value, b: Value) -> Value:
-        """a · b, rounded: one rank, and then no register."""
+        """a · b, rounded, and 0 where one of them is 0: one rank, and then no register."""
         x, y, p = Unpacked(a, INNER), Unpacked(b, INNER), INNER.fraction_bits + 1
         exponent = x.exponent + y.exponent - INNER.bias
+        none = x.zero | y.zero
         s = pipe.rank(
             exponent=pipe.wire(exponent, exponent_shape(INNER), name="exponent"),
             product=x.normal_significand * y.normal_significand,
             sign=x.sign ^ y.sign,
-            zero=x.zero | y.zero,
-            inf=x.inf | y.inf,
-            nan=x.nan | y.nan | (x.inf & y.zero) | (x.zero & y.inf),
+            zero=none,
+            inf=(x.inf | y.inf) & ~none,
+            nan=(x.nan | y.nan) & ~none,
         )
         wide = s.product[-1]
         code = round_pack(

@@ -222,6 +222,12 @@ class Float16Unit:
         """Return what is added, −0 for every zero, so that it leaves zeros of either sign as they are."""
         return np.where(codes & INNER.infinity == 0, 1 << (INNER.width - 1), codes)
 
+    @classmethod
+    def _product(cls, a: Ints, b: Ints) -> Ints:
+        """Return products, 0 where a factor is: a rate of 0 takes nothing from an infinity."""
+        none = (a & INNER.infinity == 0) | (b & INNER.infinity == 0)
+        return np.where(none, 0, INNER.mul(a, b))
+
     @staticmethod
     def _stored(codes: Ints) -> Ints:
         """Return the codes in float16 of codes in INNER."""
@@ -239,8 +245,8 @@ class Float16Unit:
         del random
         old = self._inner(self._codes(rate.kept(state, c)))
         rates = INNER.encode(rate.numbers(c))
-        added = INNER.mul(self._inner(self._codes(k)), self._inner(v)[..., None])
-        change = self._change(INNER.sub(added, INNER.mul(rates, old)))
+        added = self._product(self._inner(self._codes(k)), self._inner(v)[..., None])
+        change = self._change(INNER.sub(added, self._product(rates, old)))
         new = self._stored(INNER.add(old, change))
         return self._bytes(new), self._lost(new)
 
@@ -269,7 +275,7 @@ class Float16Unit:
     def attend(self, values: NDArray[np.uint8], scores: Ints) -> tuple[NDArray[np.uint8], Ints]:
         """Return Σ s · V over the last but one axis of sub-chunks (…, n, 32), in its order, as bytes
         (…, 1, 32), and how many are infinite or NaN."""
-        products = INNER.mul(self._inner(self._codes(values)), self._inner(scores)[..., None])
+        products = self._product(self._inner(self._codes(values)), self._inner(scores)[..., None])
         total = np.zeros_like(products[..., 0, :])
         for step in range(products.shape[-2]):
             total = INNER.add(total, self._change(products[..., step, :]))
