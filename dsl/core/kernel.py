@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -61,6 +61,17 @@ class AnyKernel(ABC):
     @abstractmethod
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
         """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""
+
+    def beside(self, others: Sequence[AnyKernel]) -> AnyKernel:
+        """Return the kernel with others in one design. Raises KernelError (E609) where there is no such design."""
+        if not others:
+            return self
+        raise error(
+            "E609",
+            f"the {self.title} {self.name} is compiled alone",
+            Span.whole("kernel"),
+            hint="recurrences go together in one design",
+        )
 
     def of_kind(self, kind: str) -> list[Parameter]:
         return [parameter for parameter in self.parameters if parameter.kind == kind]

@@ -11,8 +11,8 @@ and q out of inputs, and the result out of y, are operations without the state: 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.builder import GraphBuilder, Ref
@@ -42,6 +42,13 @@ class Recurrence(AnyKernel):
 
     keyword = "recurrence"
     title = "recurrence"
+    #: those that are compiled into one design with it
+    others: tuple[Recurrence, ...] = field(default=(), kw_only=True)
+
+    def beside(self, others: Sequence[AnyKernel]) -> Recurrence:
+        if foreign := [k for k in others if not isinstance(k, Recurrence)]:
+            super().beside(foreign)
+        return replace(self, others=tuple(k for k in others if isinstance(k, Recurrence)))
 
     @abstractmethod
     def body(self, builder: GraphBuilder) -> Returned:

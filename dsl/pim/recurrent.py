@@ -57,6 +57,13 @@ class Recurrent:
         """The unit's rows (dim_head) and columns (dim_state)."""
         return (self.sizes[1], self.sizes[0]) if self.turned else self.sizes
 
+    @property
+    def form(self) -> tuple[str, int, int]:
+        """The mode, and dim_head and dim_state as `models.pim.layout` takes them; all sizes are known."""
+        rows, columns = self.shape
+        assert rows is not None and columns is not None
+        return (self.mode, rows, columns) if self.mode == "update" else (self.mode, columns, rows)
+
     def decays(self) -> set[str]:
         """Return the inputs that are decays as they are."""
         leaf = None if self.d is None else self.leaf(self.d)

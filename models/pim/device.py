@@ -37,7 +37,7 @@ def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Step:
-    """A round with its data: operands (banks of the set, registers, 32), or for a load (banks, 32, 32); the seeds
+    """A round with its data: operands (banks of the set, registers, 32), or for a load (its banks, 32, 32); the seeds
     (pairs of banks, 32), of which each unit has a half, are two words each (`models.numerics.lfsr`)."""
 
     round: Round
@@ -65,11 +65,12 @@ class Device:
     def play(self, number: int, step: Step) -> Bytes:
         """Run a round of a set; return what is read from it: (transfers, 32)."""
         own, given = self.set_banks(number), step.round
+        moved = own[list(given.banks)] if given.banks else own
         if given.mode == "load":
-            self.banks[own, given.row] = step.data
+            self.banks[moved, given.row] = step.data
             return np.zeros((0, 32), dtype=np.uint8)
         if given.mode == "store":
-            return self.banks[own, given.row].reshape(-1, 32)
+            return self.banks[moved, given.row].reshape(-1, 32)
         if given.mode == "score":  # ROUND sets what makes an update that changes nothing
             for name in ("c0", "c1", "k", "v0", "v1"):
                 self.registers[name][own] = 0
@@ -106,15 +107,14 @@ class Device:
             out, lost = unit.attend(both, unit.element(scores, which))
             self.saturated += int(lost.sum())
             return out.reshape(-1, 32)
-        q = np.broadcast_to(self.registers["q"][own][:, None], state.shape)
+        q = self.registers["q"][own][:, None]
         new = state
         if given.mode == "update":
-            shape, lanes = state.shape, self.config.lanes
             random = self._random(number, len(own)) if self.config.stochastic else None
             new, lost = unit.update(
                 state,
-                np.broadcast_to(self._rates(own)[:, None], (*shape[:2], lanes)),
-                np.broadcast_to(self.registers["k"][own][:, None], shape),
+                self._rates(own)[:, None],
+                self.registers["k"][own][:, None],
                 element,
                 random,
             )

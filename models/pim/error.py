@@ -19,6 +19,8 @@ The host has the output in float32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,7 +31,7 @@ from .config import COLUMNS, PimConfig
 from .layout import Floats, Operands
 from .unit import FRACTION
 
-__all__ = ["Reference", "reference"]
+__all__ = ["Exact", "Reference", "reference"]
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,9 @@ class _Number:
 
 def _largest(size: Floats, axis: int, count: int) -> Floats:
     """For each number the largest of its group of `count` along an axis."""
-    size = np.moveaxis(size, axis, -1)
-    length = size.shape[-1]
-    padded = np.pad(size, [(0, 0)] * (size.ndim - 1) + [(0, -length % count)])
-    groups = padded.reshape(*padded.shape[:-1], -1, count).max(axis=-1)
-    return np.moveaxis(np.repeat(groups, count, axis=-1)[..., :length], -1, axis)
+    length = size.shape[axis]
+    groups = np.maximum.reduceat(size, np.arange(0, length, count), axis=axis)
+    return np.take(groups, np.arange(length) // count, axis=axis)
 
 
 class _Format(Protocol):
@@ -167,41 +167,70 @@ class _Float16:
         return np.asarray((terms.error - values.times(weights).error).sum(axis=2) + lost)
 
 
+def _exact(x: Floats | None) -> _Number:
+    assert x is not None
+    return _Number(x, np.zeros_like(x))
+
+
+class Exact:
+    """Heads of a recurrence, or caches, in float64 with the bound of the device's, token after token. `start`: their states
+    (items, dim_head, dim_state)."""
+
+    def __init__(self, config: PimConfig, mode: str, start: Floats) -> None:
+        self.config, self.mode = config, mode
+        self.form: _Format = _Mx8(config.stochastic) if config.format == "mx8" else _Float16()
+        self.state = self.form.rounded(_exact(start), 1)
+
+    @classmethod
+    def joined(cls, some: Sequence[Exact]) -> Exact:
+        """Return the items of all of them, one after another."""
+        made = copy(some[0])
+        value, error = (
+            np.concatenate([getattr(one.state, n) for one in some]) for n in ("value", "error")
+        )
+        made.state = _Number(value, error)
+        return made
+
+    def part(self, begin: int, end: int) -> Exact:
+        """Return some of the items."""
+        made = copy(self)
+        made.state = _Number(self.state.value[begin:end], self.state.error[begin:end])
+        return made
+
+    def _operand(self, x: Floats | None, token: int, axis: int) -> _Number:
+        """A vector along rows (axis 1) or columns (2)."""
+        assert x is not None
+        return self.form.rounded(_exact(np.expand_dims(x[token], 3 - axis)), axis)
+
+    def step(self, given: Operands, token: int) -> tuple[Floats, Floats]:
+        """Take a token of what is given; return the output (items, dim_state; in attend dim_head), and its bound."""
+        form = self.form
+        if self.mode == "update":
+            assert given.c is not None
+            rates = np.expand_dims(given.c[token], 2)
+            c = _Number(rates, np.where(rates == 0, 0, np.abs(rates) * 2.0**-11 + 2.0**-25))
+            k, v = self._operand(given.k, token, 1), self._operand(given.v, token, 2)
+            self.state = form.stored(form.updated(self.state, c, k, v), 1)
+        wanted = (given.v, token, 2) if self.mode == "attend" else (given.q, token, 1)
+        found = _output(form, self.config, self.mode, self.state, self._operand(*wanted))
+        return found.value, found.error + (np.abs(found.value) + found.error) * 2.0**-24
+
+
 def reference(config: PimConfig, mode: str, given: Operands, tokens: int) -> Reference:
     """Return a run in float64, with the bound of the device's.
 
     Parameters: `mode`: "update", "score" or "attend"; `given`: as `models.pim.layout.Layout.program` takes it.
     """
-    form: _Format = _Mx8(config.stochastic) if config.format == "mx8" else _Float16()
-
-    def exact(x: Floats | None) -> _Number:
-        assert x is not None
-        return _Number(x, np.zeros_like(x))
-
-    def operand(x: Floats | None, token: int, axis: int) -> _Number:
-        """A vector along rows (axis 1) or columns (2)."""
-        assert x is not None
-        return form.rounded(exact(np.expand_dims(x[token], 3 - axis)), axis)
-
-    shape = [x for x in (given.q, given.v) if x is not None]
-    if given.state is None:
-        assert len(shape) == 2
-        start = np.zeros((shape[0].shape[1], shape[0].shape[2], shape[1].shape[2]))
-    else:
-        start = given.state
-    state, out = form.rounded(exact(start), 1), []
-    for token in range(tokens):
-        if mode == "update":
-            assert given.c is not None
-            rates = np.expand_dims(given.c[token], 2)
-            c = _Number(rates, np.where(rates == 0, 0, np.abs(rates) * 2.0**-11 + 2.0**-25))
-            k, v = operand(given.k, token, 1), operand(given.v, token, 2)
-            state = form.stored(form.updated(state, c, k, v), 1)
-        vector = operand(*((given.v, token, 2) if mode == "attend" else (given.q, token, 1)))
-        out.append(_output(form, config, mode, state, vector))
-    y, bound = (np.array([getattr(token, name) for token in out]) for name in ("value", "error"))
-    last = (state.value, state.error) if mode == "update" else (None, None)
-    return Reference(y, bound + (np.abs(y) + bound) * 2.0**-24, *last)
+    start = given.state
+    if start is None:
+        assert given.q is not None and given.v is not None
+        start = np.zeros((given.q.shape[1], given.q.shape[2], given.v.shape[2]))
+    exact = Exact(config, mode, start)
+    y, bound = (
+        np.array(x) for x in zip(*(exact.step(given, n) for n in range(tokens)), strict=True)
+    )
+    last = (exact.state.value, exact.state.error) if mode == "update" else (None, None)
+    return Reference(y, bound, *last)
 
 
 def _output(

@@ -13,8 +13,9 @@ sums of the chunks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from .program import Program, program
 from .rounds import Round
 from .schedule import schedule
 
-__all__ = ["Layout", "Operands", "beyond", "largest"]
+__all__ = ["Bits", "Layout", "Operands", "Seating", "beyond", "largest"]
 
 MX8 = FAMILY["mx8"]
 Floats = NDArray[np.float64]
@@ -68,18 +69,42 @@ class Operands:
     v: Floats | None = None
 
 
+class Bits(NamedTuple):
+    """Whose random bits: the seed, the request's own, and the number of the first token."""
+
+    seed: int
+    request: int
+    first: int
+
+
+@dataclass(frozen=True)
+class Seating:
+    """Where the parts of items lie in a step of a session, instead of in order.
+
+    `slots`: of each part, seat · pairs + pair; `rows`: the first row of each seat; `idle`: slots of requests that take
+    no step, which keep their bits; `fresh`: which requests begin; `bits`: of each request; `layer`: theirs.
+    """
+
+    slots: tuple[int, ...]
+    rows: tuple[int, ...]
+    idle: tuple[int, ...]
+    fresh: tuple[bool, ...]
+    bits: tuple[Bits, ...]
+    layer: int = 0
+
+
 @dataclass(frozen=True)
 class Layout:
     """One recurrence on one device.
 
     `mode`: "update", "score" or "attend"; `head` and `columns`: dim_head and dim_state (for a cache, the
     dimension and its tokens); `items`: requests times heads; `tokens`: steps; `heads`: of a request; `first`: the
-    number of the first token.
+    number of the first token; `seating`: of a session's step, None for a run.
 
     Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
     request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair.
 
-    A state of zeros is not loaded: the rates of its first token are 1. So are always those of banks that no item has.
+    A state of zeros is not loaded: the rates of its first token are 1. So are those of slots that nobody has.
     """
 
     config: PimConfig
@@ -91,6 +116,7 @@ class Layout:
     seed: int = 1
     heads: int = 1
     first: int = 0
+    seating: Seating | None = None
 
     @property
     def slices(self) -> int:
@@ -110,7 +136,20 @@ class Layout:
     @property
     def seats(self) -> int:
         """Parts that a pair of banks serves."""
+        if self.seating is not None:
+            return len(self.seating.rows)
         return -(-self.items * self.parts // self.config.pairs)
+
+    @property
+    def slots(self) -> NDArray[np.int64]:
+        """The slot of each part: seat · pairs + pair."""
+        if self.seating is not None:
+            return np.asarray(self.seating.slots, dtype=np.int64)
+        return np.arange(self.items * self.parts)
+
+    def row(self, seat: int, chunk: int) -> int:
+        """Return the row of a seat's chunk."""
+        return chunk + (seat * self.chunks if self.seating is None else self.seating.rows[seat])
 
     @property
     def rows(self) -> int:
@@ -157,7 +196,7 @@ class Layout:
         shape = list(parts.shape)
         shape[1] = self.seats * self.config.pairs
         full = np.zeros(shape, dtype=np.uint8)
-        full[:, : parts.shape[1]] = parts
+        full[:, self.slots] = parts
         return full.reshape(shape[0], self.seats, self.config.pairs * 2, *shape[3:])
 
     def _vectors(self, x: Floats) -> Bytes:
@@ -168,9 +207,9 @@ class Layout:
         data = self._bytes(wide.reshape(tokens, self.items, self.parts, 2, lanes))
         return self._dealt(data.reshape(tokens, self.items * self.parts, 2, 32))
 
-    def _rates(self, c: Floats, fresh: bool) -> Bytes:
-        """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32); `fresh`: no state is there
-        before the first token."""
+    def _rates(self, c: Floats, fresh: Sequence[bool]) -> Bytes:
+        """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32); `fresh`: requests that
+        begin here."""
         lanes, tokens = self.config.lanes, len(c)
         if c.shape[-1] == 1:
             wide = np.broadcast_to(c[..., None, None], (tokens, self.items, self.parts, 2, 16))
@@ -180,25 +219,33 @@ class Layout:
         data = np.ascontiguousarray(rate.codes(wide).astype("<u2")).view(np.uint8)
         data = data.reshape(tokens, self.items * self.parts, 2, -1, 32)
         ones = np.full(16, rate.ONE, dtype="<u2").view(np.uint8)
-        if fresh:
-            data[0] = ones
+        data[0, np.repeat(fresh, self.heads * self.parts)] = ones
         dealt = self._dealt(data)
-        dealt.reshape(tokens, -1, *data.shape[2:])[:, data.shape[1] :] = ones
+        pairs = dealt.reshape(tokens, -1, *data.shape[2:])
+        idle = () if self.seating is None else self.seating.idle
+        free = np.setdiff1d(np.arange(pairs.shape[1]), [*self.slots, *idle])
+        pairs[:, free] = ones
         return dealt
 
     def _seeds(self, units: int) -> Bytes:
         """Seeds (tokens, seats, pairs, 32) of all pairs' units."""
-        shape = (self.tokens, self.seats, self.config.pairs, units)
-        token, seat, pair, unit = np.indices(shape, sparse=True)
-        item, part = np.divmod(seat * self.config.pairs + pair, self.parts)
+        shape = (self.tokens, self.items * self.parts, units)
+        token, place, unit = np.indices(shape, sparse=True)
+        item, part = np.divmod(place, self.parts)
         request, head = np.divmod(item, self.heads)
-        mask, layer = (1 << 64) - 1, 0
-        words = seed_words(
-            np.uint64(self.seed & mask), request, layer, head, part, token + self.first, unit
+        if self.seating is None:
+            layer, whose = 0, [Bits(self.seed, n, self.first) for n in range(self.items)]
+        else:
+            layer, whose = self.seating.layer, list(self.seating.bits)
+        mask = (1 << 64) - 1
+        seed, own, first = (
+            np.array([n & mask for n in numbers], dtype=np.uint64)[request]
+            for numbers in zip(*whose, strict=True)
         )
-        made = np.zeros((*shape[:3], 32), dtype=np.uint8)
-        made[..., : 16 * units] = words.astype("<u8").reshape(*shape[:3], -1).view(np.uint8)
-        return made
+        words = seed_words(seed, own, layer, head, part, token.astype(np.uint64) + first, unit)
+        made = np.zeros((*shape[:2], 2, 16), dtype=np.uint8)
+        made[..., :units, :] = words.astype("<u8").view(np.uint8)
+        return self._dealt(made).reshape(self.tokens, self.seats, -1, 32)
 
     def _columns(self, x: Floats) -> Bytes:
         """(tokens, items, dim_state) as bytes (tokens, seats, banks, chunks, bytes of 32 numbers)."""
@@ -213,9 +260,9 @@ class Layout:
         data = self._bytes(full)
         return self._dealt(data.reshape(tokens, self.items * self.parts, 2, self.chunks, -1))
 
-    def rows_of(self, state: Floats) -> Bytes:
+    def parts_of(self, state: Floats) -> Bytes:
         """Return a state (items, dim_head, dim_state), or a cache of keys (items, dim, tokens) or of values
-        (items, dim, tokens), as bytes (rows, banks, 32, 32)."""
+        (items, dim, tokens), as bytes (items · parts, 2 banks, chunks, 32, 32)."""
         lanes, parts = self.config.lanes, self.parts
         if self.mode == "attend":
             wide = np.zeros((self.items, parts * lanes, self.chunks * 2 * COLUMNS))
@@ -228,20 +275,26 @@ class Layout:
             x = wide.reshape(self.items, parts, 2, lanes, self.chunks, COLUMNS)
             x = x.transpose(0, 1, 2, 4, 5, 3)
         data = self._bytes(np.ascontiguousarray(x))
-        data = data.reshape(1, self.items * parts, 2, self.chunks, COLUMNS, 32)
-        dealt = self._dealt(data)[0]  # seats, banks, chunks, …
+        return data.reshape(self.items * parts, 2, self.chunks, COLUMNS, 32)
+
+    def rows_of(self, state: Floats) -> Bytes:
+        """Return what `parts_of` takes, as bytes (rows, banks, 32, 32)."""
+        dealt = self._dealt(self.parts_of(state)[None])[0]  # seats, banks, chunks, …
         return dealt.swapaxes(1, 2).reshape(self.rows, -1, COLUMNS, 32)
+
+    def numbers_of(self, parts: Bytes) -> Floats:
+        """Return the state (items, dim_head, dim_state) of bytes that `parts_of` gave."""
+        x = self._numbers(parts).reshape(
+            self.items, self.parts, 2, self.chunks, COLUMNS, self.config.lanes
+        )
+        x = x.transpose(0, 1, 2, 5, 3, 4).reshape(self.items, -1, self.chunks * COLUMNS)
+        return x[:, : self.head, : self.columns]
 
     def state_of(self, rows: Bytes) -> Floats:
         """Return the state (items, dim_head, dim_state) of rows (rows, banks, 32, 32)."""
         data = rows.reshape(self.seats, self.chunks, -1, COLUMNS, 32).swapaxes(1, 2)
         data = data.reshape(self.seats * self.config.pairs, 2, self.chunks, COLUMNS, 32)
-        data = data[: self.items * self.parts]
-        x = self._numbers(data).reshape(
-            self.items, self.parts, 2, self.chunks, COLUMNS, self.config.lanes
-        )
-        x = x.transpose(0, 1, 2, 5, 3, 4).reshape(self.items, -1, self.chunks * COLUMNS)
-        return x[:, : self.head, : self.columns]
+        return self.numbers_of(data[: self.items * self.parts])
 
     @property
     def reads(self) -> int:
@@ -278,13 +331,18 @@ class Layout:
         start = None if given.state is None else self.rows_of(given.state)
         held = {n: self._vectors(x) for n, x in (("k", given.k), ("q", given.q)) if x is not None}
         if given.c is not None:
-            rates = self._rates(given.c, start is None)
+            fresh = (
+                [start is None] * (self.items // self.heads)
+                if self.seating is None
+                else self.seating.fresh
+            )
+            rates = self._rates(given.c, fresh)
             held |= {f"c{n}": rates[..., n, :] for n in range(rates.shape[-2])}
         if given.v is not None:
             held["v"] = self._columns(given.v)
         if self.config.stochastic:
             held["seed"] = self._seeds(2 // self.config.design.banks)
-        each, rates_of = banks // self.config.sets, self.rates_of(given)
+        each = banks // self.config.sets
         made: list[list[Step]] = []
         for number in range(self.config.sets):
             own = slice(number * each, (number + 1) * each)
@@ -292,9 +350,9 @@ class Layout:
             if start is not None:
                 steps += [Step(Round("load", row=r), start[r][own]) for r in range(self.rows)]
             for token, seat, chunk in np.ndindex(self.tokens, self.seats, self.chunks):
-                given_round = self.round_of(chunk, rates_of, seat * self.chunks + chunk)
+                given_round = self.round_of(chunk, self.rates_of(given), self.row(seat, chunk))
                 steps.append(self._step(given_round, held, token, seat, chunk, own))
-            if self.mode == "update":
+            if self.mode == "update" and self.seating is None:
                 none = np.zeros(0, dtype=np.uint8)
                 steps += [Step(Round("store", row=r), none) for r in range(self.rows)]
             made.append(steps)
@@ -334,16 +392,16 @@ class Layout:
         return np.array(taken, dtype=np.uint8).reshape(-1, 32), device.saturated
 
     def results(
-        self, made: Program, steps: list[list[Step]], out: Bytes
+        self, order: Iterable[tuple[int, int, int]], steps: list[list[Step]], out: Bytes
     ) -> tuple[Floats, Floats | None]:
         """Return the outputs (tokens, items, dim_state; dim of values in attend) as the host adds them, and
-        the state after the last token (None for a cache)."""
+        the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it."""
         config = self.config
         each = config.pairs // config.sets
         before, reads = sum(step.round.mode == "load" for step in steps[0]), self.reads
         partial = np.zeros((self.rounds, config.pairs, reads, 32), dtype=np.uint8)
         rows = np.zeros((self.rows, config.pairs * 2 * COLUMNS, 32), dtype=np.uint8)
-        for data, (number, step, index) in zip(out, made.order, strict=True):
+        for data, (number, step, index) in zip(out, order, strict=True):
             place = step - before
             if place < self.rounds:
                 pair, half = divmod(index, reads)
@@ -353,9 +411,7 @@ class Layout:
         x = self._numbers(partial.reshape(*partial.shape[:2], -1))
         x = x.reshape(self.tokens, self.seats, self.chunks, config.pairs, -1)
         x = x.transpose(0, 1, 3, 2, 4).reshape(self.tokens, -1, self.chunks, x.shape[-1])
-        x = x[:, : self.items * self.parts].reshape(
-            self.tokens, self.items, self.parts, self.chunks, -1
-        )
+        x = x[:, self.slots].reshape(self.tokens, self.items, self.parts, self.chunks, -1)
         many, axis = (self.head, 3) if self.mode == "attend" else (self.columns, 2)
         x = np.moveaxis(x, axis, 0)
         y = x[0]
@@ -363,4 +419,5 @@ class Layout:
             for part in x[1:]:  # one after another: NumPy's order depends on the array's shape
                 y = y + part
         y = y.reshape(self.tokens, self.items, -1)[..., :many]
-        return y, self.state_of(rows) if self.mode == "update" else None
+        stored = self.mode == "update" and self.seating is None
+        return y, self.state_of(rows) if stored else None

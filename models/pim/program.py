@@ -101,8 +101,10 @@ class _Words:
         self.reads.append(name in ("RESULT_READ", "READ"))
 
 
-def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
-    """Return the program that plays the steps of each set."""
+def program(
+    config: PimConfig, steps: Sequence[Sequence[Step]], *, settled: bool = False
+) -> Program:
+    """Return the program that plays the steps of each set; `settled`: it ends only when another one may begin."""
     made = schedule(config, [[step.round for step in own] for own in steps])
     each = config.groups // config.sets
     order: list[tuple[int, int, int]] = []
@@ -127,11 +129,13 @@ def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
             put(c.name, wait, mask | bank << 44 | REGISTERS.index(name) << 52, operand)
         elif c.name in ("WRITE", "READ"):
             bank, column = divmod(c.index, COLUMNS)
-            fields = mask | bank << 44 | column << 52
-            data = step.data[base + bank, column] if c.name == "WRITE" else None
+            fields, place = mask | bank << 44 | column << 52, base + bank
+            if step.round.banks:
+                place = step.round.banks.index(place)
+            data = step.data[place, column] if c.name == "WRITE" else None
             put(c.name, wait, fields, data)
             if c.name == "READ":
-                order.append((c.set, c.round, (base + bank) * COLUMNS + column))
+                order.append((c.set, c.round, place * COLUMNS + column))
         elif c.name == "RESULT_READ":
             pair, half = _result(config, c.index, step.round.reads)
             local = pair % (config.banks // 2)
@@ -139,7 +143,8 @@ def program(config: PimConfig, steps: Sequence[Sequence[Step]]) -> Program:
             order.append((c.set, c.round, pair * step.round.reads + half))
         else:
             put(c.name, wait, mask | c.row << 28)
-    put("END", 1, 0)
+    t = config.timing
+    put("END", max(1, made.length - before, t.tRTW, t.tWTR) if settled else 1, 0)
     return Program(
         made,
         np.concatenate(text.words),

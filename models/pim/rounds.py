@@ -41,7 +41,8 @@ class Round:
     `mode`: "update", "score", "attend", or "load" and "store" for rows that the host writes and reads;
     `registers`: REG_WRITEs for each bank; `row`: the row that all banks open; `reads`: RESULT_READs for
     each pair of banks; `first`: whether operands that chunks share come with it; `seeds`: REG_WRITEs for each
-    pair of banks, of random bits; `rates`: how many of the registers hold rates.
+    pair of banks, of random bits; `rates`: how many of the registers hold rates; `banks`: of the set, whose rows are
+    transferred, all where none are named.
     """
 
     mode: str = "update"
@@ -51,6 +52,7 @@ class Round:
     first: bool = False
     seeds: int = 0
     rates: int = 1
+    banks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -210,13 +210,16 @@ class _Set:
         self.free = over if self.staggered else max(over, self.closed + t.tRP)
 
     def _move(self, given: Round, last_act: int) -> Generator[list[_Wish], tuple[_Wish, int], int]:
-        """Write or read whole rows; return when they may be closed."""
+        """Write or read rows of some banks, or of all; return when they may be closed."""
         t, name = self.config.timing, "WRITE" if given.mode == "load" else "READ"
         direction = 1 if given.mode == "load" else -1
         cycle = last_act + t.tRCD - self.step
-        for group in self.groups:
-            for index in range(self.config.banks * COLUMNS):
-                wish = _Wish(cycle + self.step, name, (group,), index, column=True, data=direction)
+        every = range(len(self.groups) * self.config.banks)
+        for bank in sorted(given.banks) or every:
+            place, local = divmod(bank, self.config.banks)
+            for index in range(local * COLUMNS, (local + 1) * COLUMNS):
+                group = (self.groups[place],)
+                wish = _Wish(cycle + self.step, name, group, index, column=True, data=direction)
                 _, cycle = yield [wish]
         return cycle + (t.inner_write_to_read - t.tWTR + t.tWR if direction > 0 else t.tRTP)
 
@@ -280,7 +283,7 @@ class _Player:
             for k in range(config.sets)
         ]
         if sum(map(bool, self.waiting)) > 1:
-            part = self._length(self.waiting[0][-1]) // config.sets
+            part = self._length(next(own for own in self.waiting if own)[-1]) // config.sets
             for own in self.sets:
                 own.free = own.number * part
         self.playing = [self._next(own) for own in self.sets]

@@ -13,7 +13,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
 from penstock.engines.base import Design, Given
-from penstock.errors import no_option, not_both
+from penstock.errors import no_option, not_both, not_one_of
 from penstock.feasible import feasible
 from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
@@ -68,7 +68,7 @@ def opened(folder: str | Path) -> tuple[Design, dict[str, Any]]:
 
 
 def compile(
-    kernel: AnyKernel | str | Path,
+    kernel: AnyKernel | str | Path | Sequence[AnyKernel | str | Path],
     target: str | Path | Target | None = None,
     table: Any = None,
     format: str | Format | None = None,
@@ -79,7 +79,7 @@ def compile(
     memory: str | Memory | None = None,
     **options: Any,
 ) -> Design:
-    """Compile a kernel (or the file that holds it) for a target and a table.
+    """Compile a kernel (or the file that holds it) for a target and a table; or several, where their engine runs them in one design.
 
     Parameters: `target`: a name, the path of a TOML file or a `Target`, the engine's default unless given; `table`: a source as the command line
     takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
@@ -93,8 +93,13 @@ def compile(
     OptionError for options that the kernel's engine does not have. Numbers that the format cannot
     hold are among the kernel's warnings.
     """
-    if not isinstance(kernel, AnyKernel):
-        kernel = load_kernel(kernel)
+    if isinstance(kernel, Sequence) and not isinstance(kernel, str):
+        together = [k if isinstance(k, AnyKernel) else load_kernel(k) for k in kernel]
+        if not together:
+            raise not_one_of("kernel", kernel, ["a kernel", "several in a list"])
+        kernel = together[0].beside(together[1:])
+    elif not isinstance(kernel, AnyKernel):
+        kernel = load_kernel(str(kernel))
     engine = engine_of(kernel)
     options = {name: value for name, value in options.items() if value is not None}
     options |= {"dims": dims} if dims else {}

@@ -9,7 +9,15 @@ import click
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.hints import closest
 
-__all__ = ["Conflict", "OptionError", "RunWarning", "no_option", "not_both", "not_one_of"]
+__all__ = [
+    "Conflict",
+    "OptionError",
+    "RunWarning",
+    "no_option",
+    "no_sessions",
+    "not_both",
+    "not_one_of",
+]
 
 
 class RunWarning(UserWarning):
@@ -40,6 +48,12 @@ def not_one_of(name: str, given: object, known: Iterable[str]) -> OptionError:
     choices = list(known)
     message = f"{name} must be one of {', '.join(choices)}, not {given!r}"
     return _error(name, message, closest(str(given), choices) or "choose one of them")
+
+
+def no_sessions(name: str) -> OptionError:
+    """Return the error for a session of a design that keeps nothing between two runs."""
+    message = f"runs of {name} leave nothing behind that a session could keep"
+    return _error("open", message, "call run; recurrences have sessions")
 
 
 def not_both(one: str, other: str) -> OptionError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BACKENDS",
     "MACHINES",
+    "METERED",
     "WAVES",
     "Run",
     "carry_out",
@@ -39,6 +40,7 @@ __all__ = [
     "golden",
     "hardware",
     "model",
+    "parted",
     "run",
 ]
 
@@ -393,7 +395,7 @@ MACHINES: dict[str, Callable[..., Machine]] = {
 WAVES = {"rtl": (".fst", ".vcd"), "netlist": (".fst", ".vcd"), "pysim": (".vcd",)}
 BACKENDS = ("golden", "model", *MACHINES)
 #: options of `run` that are not the machine's
-_METERED = ("watchdog", "limit", "progress")
+METERED = ("watchdog", "limit", "progress")
 #: options of machines
 _OF_MACHINES = ("family", "device", "waves", "stall_percent", "seed", "optimise")
 
@@ -411,7 +413,7 @@ def check_options(backend: str, options: Iterable[str]) -> None:
     if foreign is not None:
         takers = ", ".join(other for other in MACHINES if _takes(other, foreign))
         ending = f": it is for {takers}" if takers else ""
-        known = (name for name in (*_METERED, *_OF_MACHINES) if _takes(backend, name))
+        known = (name for name in (*METERED, *_OF_MACHINES) if _takes(backend, name))
         raise no_option(f"a run on {backend}", foreign, known, ending)
 
 
@@ -431,7 +433,7 @@ def carry_out(
         return golden(workload)
     if backend == "model":
         return model(workload, design.memory if memory is None else memory)
-    metered = {name: options.pop(name) for name in _METERED if name in options}
+    metered = {name: options.pop(name) for name in METERED if name in options}
     with design.machine(backend, workload.memory_bytes(), memory, **options) as machine:
         return hardware(backend, workload, machine, **metered)
 
@@ -439,11 +441,27 @@ def carry_out(
 def _takes(backend: str, name: str) -> bool:
     """Return whether runs on a backend have this option of machines; golden and model, which have
     no hardware, pass over those of every run."""
-    if name in _METERED:
+    if name in METERED:
         return True
     if backend not in MACHINES:
         return name in ("stall_percent", "seed", "optimise")
     return name in _OF_MACHINES and name in signature(MACHINES[backend]).parameters
+
+
+def parted(
+    design: Design, backend: str, options: Mapping[str, Any], own: Collection[str], taker: str
+) -> tuple[dict[str, Any], dict[str, Any], int | None]:
+    """Return the options of runs and machines, those that are the `taker`'s `own`, and the seed of what the design draws. Raises OptionError."""
+    of_machines = (*METERED, *_OF_MACHINES)
+    machine = {name: value for name, value in options.items() if name in of_machines}
+    seed = machine.get("seed") if design.draws else None
+    if seed is not None and not _takes(_known(backend), "seed"):
+        del machine["seed"]
+    check_options(_known(backend), machine)
+    rest = {name: value for name, value in options.items() if name not in of_machines}
+    if unknown := next((name for name in rest if name not in own), None):
+        raise no_option(taker, unknown, {*of_machines, *own})
+    return machine, rest, seed
 
 
 def run(
@@ -458,12 +476,8 @@ def run(
     _known(backend)
     wide = max((port.data_bytes for port in design.bus_ports), default=0)
     timing = None if memory is None else timing_of(memory, design.target, wide)
-    machine = {name: options.pop(name) for name in (*_METERED, *_OF_MACHINES) if name in options}
-    check_options(backend, machine)
-    if unknown := next((name for name in options if name not in design.arguments), None):
-        known = {*_METERED, *_OF_MACHINES, *design.arguments}
-        raise no_option(f"a run of {design.name}", unknown, known)
-    seed = machine.get("seed") if design.draws else None
+    taker = f"a run of {design.name}"
+    machine, options, seed = parted(design, backend, options, design.arguments, taker)
     given = design.opened(Given(data, data, seed=seed, options=options))
     workload = design.workload(given) if backend == "golden" else design.held(given)
     if backend in ("golden", "model"):

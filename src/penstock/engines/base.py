@@ -2,6 +2,7 @@
 
 from .design import Design
 from .engine import Engine
+from .session import Session
 from .workload import Bound, Cycles, Given, Result, Workload
 
-__all__ = ["Bound", "Cycles", "Design", "Engine", "Given", "Result", "Workload"]
+__all__ = ["Bound", "Cycles", "Design", "Engine", "Given", "Result", "Session", "Workload"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock import hooks
 from penstock.capacity import check_memory
-from penstock.errors import no_option, not_one_of
+from penstock.errors import no_option, no_sessions, not_one_of
 from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Format
@@ -22,6 +22,7 @@ from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
 
 from .score import Scoring, no_score
+from .session import Session
 from .workload import Given, Workload
 
 if TYPE_CHECKING:
@@ -411,6 +412,16 @@ class Design(hooks.Shown, ABC):
         from penstock.run import run
 
         return run(self, data, backend, memory=memory, **options)
+
+    def open(self, backend: str = "golden", **options: Any) -> Session:
+        """Return a session, in which requests come, take steps and leave, and states stay where they are.
+
+        Parameters: `backend`: as `run` takes it; `options`: of the machine (`memory`, `watchdog`, `device`, …) and the engine's own.
+
+        Raises OptionError for designs whose runs leave nothing behind, for an unknown backend or option.
+        """
+        del backend, options
+        raise no_sessions(self.name)
 
     def __repr__(self) -> str:
         return (

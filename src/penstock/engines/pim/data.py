@@ -114,7 +114,7 @@ def policy_of(given: Given, format: str, default: str = "error") -> bool:
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """What a run takes in. `arrays`: by parameter, (tokens, requests, heads, …), the state without tokens; `bare`:
-    those that were given without requests and heads."""
+    those that were given without requests and heads; `alone`: those of a session's request, given without requests."""
 
     recurrent: Recurrent
     batch: int
@@ -122,6 +122,7 @@ class Inputs:
     tokens: int
     arrays: Mapping[str, Floats]
     bare: frozenset[str] = field(default_factory=frozenset)
+    alone: bool = False
 
     @classmethod
     def random(cls, recurrent: Recurrent, batch: int, heads: int, tokens: int, seed: int) -> Inputs:
@@ -143,48 +144,38 @@ class Inputs:
 
     @classmethod
     def of(
-        cls, recurrent: Recurrent, batch: int, heads: int, source: Any, tokens: int | None
+        cls, recurrent: Recurrent, batch: int | None, heads: int, source: Any, tokens: int | None
     ) -> Inputs:
-        """Return the arrays that a user gave; `tokens`: how many of them, all without. Raises SourceError."""
+        """Return the arrays that a user gave; `tokens`: how many of them, all without; `batch`: None for those of a session's
+        request, which have no axis of requests and no state. Raises SourceError."""
         given, shapes = _mapped(source), _shapes(recurrent)
+        if batch is None:
+            del shapes[recurrent.state]
         if unknown := sorted(given.keys() - shapes.keys()):
+            kept = batch is None and unknown[0] == recurrent.state
             raise table_error(
-                f"the data have an array {unknown[0]!r}, which is no parameter of {recurrent.name}",
-                f"its parameters are {', '.join(shapes)}",
+                f"the data have an array {unknown[0]!r}, which "
+                + ("the session keeps" if kept else f"is no parameter of {recurrent.name}"),
+                "join(state=snapshot) brings a state"
+                if kept
+                else f"its parameters are {', '.join(shapes)}",
             )
-        lead = (batch, heads)
+        lead = (heads,) if batch is None else (batch, heads)
         found: dict[str, Floats] = {}
         bare = set()
         for name, shape in shapes.items():
-            is_state = name == recurrent.state
-            said = _said(lead, shape, is_state)
             if name not in given:
-                if is_state and recurrent.mode == "update":
+                if name == recurrent.state and recurrent.mode == "update":
                     continue
+                said = _said(lead, shape, name == recurrent.state)
                 raise table_error(f"the data have no array {name!r}", f"it has the shape {said}")
-            value = _numbers(name, given[name])
-            full = (*lead, *shape) if is_state else (-1, *lead, *shape)
-            if value.ndim == len(full) - 2 and lead == (1, 1):
-                at = 0 if is_state else 1
-                value = value.reshape(*value.shape[:at], 1, 1, *value.shape[at:])
+            value, is_bare = _shaped(name, given[name], lead, shape, name == recurrent.state)
+            if is_bare:
                 bare.add(name)
-            if value.ndim != len(full) or any(
-                n != w for n, w in zip(value.shape, full, strict=True) if w >= 0
-            ):
-                raise table_error(
-                    f"the array {name!r} has the shape {given[name].shape}", f"it must be {said}"
-                )
-            if not np.isfinite(value).all():
-                where = np.argwhere(~np.isfinite(given[name]))[0].tolist()
-                raise SourceError(
-                    f"{name}{where} is {given[name][tuple(where)]}, which a block cannot hold",
-                    "recurrences take finite numbers alone",
-                    code="E842",
-                )
-            found[name] = value
+            found[name] = value.reshape(len(value), 1, *value.shape[1:]) if batch is None else value
         many = _counted(recurrent, found, tokens)
         cut = {n: v if n == recurrent.state else v[:many] for n, v in found.items()}
-        return cls(recurrent, batch, heads, many, cut, frozenset(bare))
+        return cls(recurrent, batch or 1, heads, many, cut, frozenset(bare), batch is None)
 
     def warn_of_first(self) -> None:
         """Warn of a state that goes on without the number of its token: random bits would begin anew."""
@@ -275,7 +266,8 @@ class Inputs:
     def _place(self, index: NDArray[np.int64]) -> str:
         token, item = divmod(int(index[0]), self.items)
         request, head = divmod(item, self.heads)
-        return f"token {token}, request {request}, head {head}, element {index[1]}"
+        whose = "" if self.alone else f" request {request},"
+        return f"token {token},{whose} head {head}, element {index[1]}"
 
     def _check(
         self, name: str, value: Floats, format: str, saturates: bool, node: int | None = None
@@ -314,9 +306,8 @@ class Inputs:
                 )
             )
             at = index.tolist()
-            if leaf in self.bare:
-                lead = int(node is not None)
-                at = [*at[:lead], *at[lead + 2 :]]
+            lead, gone = int(node is not None), 2 if leaf in self.bare else int(self.alone)
+            at = [*at[:lead], *at[lead + gone :]]
             what = f"{leaf}{at} is {value[tuple(first)]:.6g}"
         return SourceError(
             f"{what}, which lies beyond the range {of}, ± {end:.6g}",
@@ -404,8 +395,34 @@ def _counted(recurrent: Recurrent, found: Mapping[str, Floats], tokens: int | No
     return have if tokens is None else tokens
 
 
-def _said(lead: tuple[int, int], shape: tuple[int, ...], is_state: bool) -> str:
+def _shaped(
+    name: str, given: NDArray[Any], lead: tuple[int, ...], shape: tuple[int, ...], is_state: bool
+) -> tuple[Floats, bool]:
+    """Return an array in float64 with the axes `lead`, and whether it was given without them. Raises SourceError."""
+    value = _numbers(name, given)
+    full = (*lead, *shape) if is_state else (-1, *lead, *shape)
+    bare = value.ndim == len(full) - len(lead) and set(lead) == {1}
+    if bare:
+        at = 0 if is_state else 1
+        value = value.reshape(*value.shape[:at], *lead, *value.shape[at:])
+    if value.ndim != len(full) or any(
+        n != w for n, w in zip(value.shape, full, strict=True) if w >= 0
+    ):
+        said = _said(lead, shape, is_state)
+        raise table_error(f"the array {name!r} has the shape {given.shape}", f"it must be {said}")
+    if not np.isfinite(value).all():
+        where = np.argwhere(~np.isfinite(given))[0].tolist()
+        raise SourceError(
+            f"{name}{where} is {given[tuple(where)]}, which a block cannot hold",
+            "recurrences take finite numbers alone",
+            code="E842",
+        )
+    return value, bare
+
+
+def _said(lead: tuple[int, ...], shape: tuple[int, ...], is_state: bool) -> str:
     words = [*map(str, (*lead, *shape))]
+    axes = "heads" if len(lead) == 1 else "requests, heads"
     if is_state:
-        return f"({', '.join(words)}): requests, heads"
-    return f"({', '.join(['tokens', *words])}): requests, heads behind tokens"
+        return f"({', '.join(words)}): {axes}"
+    return f"({', '.join(['tokens', *words])}): {axes} behind tokens"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.pim.recurrent import HostNode, Recurrent
 from penstock.engines.base import Design, Given
+from penstock.errors import Conflict
 from penstock.models.numerics.floating import float16
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.layout import Layout
@@ -19,6 +20,7 @@ from penstock.sim.native import PortSpec
 from .workload import Stepping
 
 if TYPE_CHECKING:
+    from penstock.engines.base import Session
     from penstock.hdl.modules import Parts
     from penstock.models.mapping import Storage
     from penstock.models.resources import Resources
@@ -47,6 +49,8 @@ class PimDesign(Design):
     batch: int
     heads: int
     on_overflow: str = "error"  #: of the data, unless a run says otherwise
+    more: tuple[Recurrent, ...] = ()  #: beside the first
+    layers: tuple[int, ...] = (0,)  #: which recurrence each layer is
     engine_name = "pim"
     #: two thirds of what placements reached (docs/explanation/pim.md), the board's own oscillator; grade 8 is a guess
     clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 25.0, ("ecp5", "8"): 30.0}
@@ -55,7 +59,11 @@ class PimDesign(Design):
 
     @property
     def name(self) -> str:
-        return self.recurrent.name
+        return "+".join(one.name for one in self.recurrents)
+
+    @property
+    def recurrents(self) -> tuple[Recurrent, ...]:
+        return (self.recurrent, *self.more)
 
     def structure(self) -> Any:
         return [self.engine_name, self.target.name, self.device.to_json()]
@@ -99,6 +107,7 @@ class PimDesign(Design):
             "dim_state": self.recurrent.shape[1],
             "batch": self.batch,
             "heads": self.heads,
+            "layers": len(self.layers),
             "banks": device.groups * device.banks,
             "bank_groups": device.groups,
             "rows": device.rows,
@@ -110,9 +119,13 @@ class PimDesign(Design):
         }
 
     def to_json(self) -> dict[str, Any]:
-        recurrent = {**vars(self.recurrent), "nodes": [n.to_json() for n in self.recurrent.nodes]}
+        recurrent, *more = (
+            {**vars(one), "nodes": [n.to_json() for n in one.nodes]} for one in self.recurrents
+        )
         return {
             "recurrent": recurrent,
+            "more": more,
+            "layers": list(self.layers),
             "device": self.device.to_json(),
             "batch": self.batch,
             "heads": self.heads,
@@ -127,13 +140,30 @@ class PimDesign(Design):
 
     def layout(self, tokens: int, seed: int = 1, first: int = 0) -> Layout:
         """Return where a run's state lies; `first`: the number of the first token."""
-        rows, columns = self.recurrent.shape
-        assert rows is not None and columns is not None
-        head, many = (rows, columns) if self.recurrent.mode == "update" else (columns, rows)
         items = self.batch * self.heads
-        return Layout(
-            self.device, self.recurrent.mode, head, many, items, tokens, seed, self.heads, first
-        )
+        form = self.recurrent.form
+        return Layout(self.device, *form, items, tokens, seed, self.heads, first)
 
     def workload(self, given: Given) -> Stepping:
+        if len(self.layers) > 1:
+            raise Conflict(
+                f"{self.name} has {len(self.layers)} layers; a run has one",
+                "design.open() steps each of them",
+            )
         return Stepping.of(self, given)
+
+    def open(self, backend: str = "golden", **options: Any) -> Session:
+        """Return a session: several requests, whose states stay in the banks.
+
+        Parameters: `backend`: "golden", "model" (golden's results, with cycles), "rtl", "pysim", "netlist" or "board"; `seed`: of random bits;
+        `on_overflow`: "error" or "saturate"; `memory`, `watchdog`, `stall_percent`, `waves`, `family`, `device`: as `run` takes them.
+
+        Raises SessionError (E466) for a recurrence that reads a cache, and banks that are refreshed; OptionError for an unknown backend or option.
+        """
+        from .requests import Stack
+        from .session import opened
+
+        stack = Stack(
+            self.name, self.device, self.heads, tuple(self.recurrents[n] for n in self.layers)
+        )
+        return opened(self, stack, backend, {"on_overflow": self.on_overflow, **options})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.core.diagnostics import Diagnostic, Span, error
 from penstock.dsl.pim.kernel import Recurrence
 from penstock.engines.base import Design, Engine, Given
+from penstock.errors import not_one_of
 from penstock.models.pim.errors import PimError
 
 from .options import FORMATS, OPTIONS, SCHEDULES
@@ -114,6 +115,17 @@ def _check_pace(config: PimConfig) -> None:
         )
 
 
+def _layers(given: int | Sequence[int] | None, recurrences: int) -> tuple[int, ...]:
+    """Return which recurrence each layer is: as given, a number of layers of the only one, or one each. Raises OptionError."""
+    if given is None:
+        return tuple(range(recurrences))
+    layers = (0,) * given if isinstance(given, int) else tuple(given)
+    if not layers or not all(isinstance(n, int) and 0 <= n < recurrences for n in layers):
+        which = f"numbers of recurrences, 0 to {recurrences - 1}, one a layer"
+        raise not_one_of("layers", given, [which])
+    return layers
+
+
 def _too_fast(config: PimConfig) -> str:
     """Return in words which time of a DRAM is shorter than what units need, nothing where none is."""
     timing, least, last = config.timing, 3 if config.format == "mx8" else 4, 15
@@ -135,7 +147,7 @@ class PimEngine(Engine):
     default_target = "small"
     options = OPTIONS
     errors = (PimError,)
-    arguments = frozenset({"tokens"})
+    arguments = frozenset({"tokens", "layers"})
     data_optional = True
     formats = f"for recurrences {' or '.join(FORMATS)}, {FORMATS[0]} by default"
 
@@ -161,13 +173,16 @@ class PimEngine(Engine):
         from .design import PimDesign
 
         assert isinstance(kernel, Recurrence)
-        recurrent = self._sized(kernel, given)
+        recurrents = self._all_sized(kernel, given)
+        layers = _layers(given.option("layers"), len(recurrents))
+        recurrent = recurrents[0]
         saturates = policy_of(given, _format(given))
         timing = timing_of(given.memory, part)
         if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         batch, heads = self._heads(recurrent, given)
-        device = self._device(kernel, recurrent, part, given, batch * heads)
+        stack = [recurrents[n] for n in layers]
+        device = self._device(kernel, stack, part, given, batch * heads)
         slow = self._slow(recurrent, device, batch * heads)
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
@@ -180,6 +195,8 @@ class PimEngine(Engine):
             batch,
             heads,
             "saturate" if saturates else "error",
+            tuple(recurrents[1:]),
+            layers,
             source=kernel.source or "",
         )
 
@@ -187,13 +204,11 @@ class PimEngine(Engine):
         """Return the warning of a schedule that is slower than the published one, if it is."""
         from penstock.models.pim.layout import Layout
 
-        rows, columns = recurrent.shape
-        if device.sets == 1 or rows is None or columns is None:
+        if device.sets == 1 or None in recurrent.shape:
             return ()
-        head, many = (rows, columns) if recurrent.mode == "update" else (columns, rows)
         together = replace(device, sets=1, bank_local=False)
         own, published = (
-            Layout(config, recurrent.mode, head, many, items, 1).token_cycles()
+            Layout(config, *recurrent.form, items, 1).token_cycles()
             for config in (device, together)
         )
         if own <= published:
@@ -223,6 +238,17 @@ class PimEngine(Engine):
                 hint="write --banks 2" if smaller else "no number of banks (--banks) fits",
                 source=kernel.source,
             )
+
+    def _all_sized(self, kernel: Recurrence, given: Given) -> list[Recurrent]:
+        """Return the recurrences of a design with all their sizes. Raises KernelError."""
+        dims, together = dict(given.option("dims", {})), (kernel, *kernel.others)
+        known = {name for one in together for name in one.dim_names}
+        kernel.check_dims({name: size for name, size in dims.items() if name not in known})
+        found = []
+        for one in together:
+            own = {name: size for name, size in dims.items() if name in one.dim_names}
+            found.append(self._sized(one, replace(given, options={**given.options, "dims": own})))
+        return found
 
     def _sized(self, kernel: Recurrence, given: Given) -> Recurrent:
         """Return the recurrence with all its sizes: those that were given, those of the data, or 64."""
@@ -254,7 +280,12 @@ class PimEngine(Engine):
         return batch or 1, heads or 2
 
     def _device(
-        self, kernel: Recurrence, recurrent: Recurrent, part: Target, given: Given, items: int
+        self,
+        kernel: Recurrence,
+        layers: Sequence[Recurrent],
+        part: Target,
+        given: Given,
+        items: int,
     ) -> PimConfig:
         from penstock.models.pim.config import PimConfig
         from penstock.models.pim.layout import Layout
@@ -262,13 +293,11 @@ class PimEngine(Engine):
         from penstock.models.pim.timing import timing_named
         from penstock.models.resources import AIM
 
-        chosen, unit = _format(given), _unit(recurrent, given)
+        chosen, recurrent = _format(given), layers[0]
+        unit = _unit(recurrent, given)
         stochastic = _stochastic(given, chosen) and recurrent.mode == "update"
         sets, local = SCHEDULES[given.option("schedule", "together")]
         timing = timing_named(given.option("dram", "pimba"))
-        rows, columns = recurrent.shape
-        assert rows is not None and columns is not None
-        head, many = (rows, columns) if recurrent.mode == "update" else (columns, rows)
 
         def device(banks: int) -> tuple[PimConfig, int]:
             groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)
@@ -284,7 +313,7 @@ class PimEngine(Engine):
                 timing,
                 given.option("refresh", "none"),
             )
-            used = Layout(config, recurrent.mode, head, many, items, 1).rows
+            used = sum(Layout(config, *one.form, items, 1).rows for one in layers)
             return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
 
         made = [device(n) for n in _bank_counts(part, given, sets)]
@@ -321,6 +350,8 @@ class PimEngine(Engine):
             manifest["batch"],
             manifest["heads"],
             manifest["on_overflow"],
+            tuple(map(recurrent_from, manifest.get("more", ()))),
+            tuple(manifest.get("layers", (0,))),
             given_verilog=verilog,
         )
 

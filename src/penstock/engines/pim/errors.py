@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from penstock.models.pim.error import reference
 from penstock.models.pim.layout import Floats, Layout, Operands
 from penstock.models.pim.unit import FRACTION
 
-__all__ = ["Beside", "clipped", "collapsed"]
+__all__ = ["MOST", "Beside", "Compared", "clipped", "collapsed"]
 
 #: numbers of states that are computed in float64, token by token: golden takes 50 to 500 times as long over as many
 MOST = 1 << 25
@@ -32,6 +33,52 @@ def collapsed(format: str, rates: Floats | None) -> NDArray[np.int64]:
     if format == "mx8":
         gone |= (rates != 0) & (np.abs(rates) < 2.0**-FRACTION)
     return np.flatnonzero(gone.any(axis=(0, 2)))
+
+
+@dataclass
+class Compared:
+    """How far outputs were from float64's, in all; `at`: where the largest error is, `largest_bound`: its bound."""
+
+    count: int = 0
+    squares: float = 0.0
+    sizes: float = 0.0
+    largest: float = 0.0
+    at: Sequence[int] = ()
+    largest_bound: float = 0.0
+    bound: float = 0.0
+    within: bool = True
+
+    def add(
+        self,
+        given: Floats,
+        exact: Floats,
+        bound: Floats,
+        place: Callable[[int, int, int], Sequence[int]],
+    ) -> None:
+        """Add outputs (tokens, items, columns), float64's and the bound; `place`: what to say of a token, an item and a column."""
+        error = np.abs(given - exact)
+        self.count += error.size
+        self.squares += float((error**2).sum())
+        self.sizes += float((exact**2).sum())
+        where = np.unravel_index(int(error.argmax()), error.shape)
+        if not self.at or error[where] > self.largest:
+            token, item, column = map(int, where)
+            self.largest, self.largest_bound = float(error[where]), float(bound[where])
+            self.at = place(token, item, column)
+        self.bound = max(self.bound, float(bound.max()))
+        self.within &= bool((error <= bound).all())
+
+    def to_json(self) -> dict[str, Any]:
+        rms, size = (math.sqrt(x / max(self.count, 1)) for x in (self.squares, self.sizes))
+        return {
+            "rms": rms,
+            "rms_of_output": rms / size if size else 0.0,
+            "largest": self.largest,
+            "largest_at": list(self.at),
+            "largest_bound": self.largest_bound,
+            "bound": self.bound,
+            "within_bound": self.within,
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,23 +110,12 @@ class Beside:
         return self.y[:, of], exact.y, exact.y_bound
 
     def to_json(self) -> dict[str, Any]:
-        given, exact, bound = self._taken
-        error = np.abs(given - exact)
-        size = float(np.sqrt((exact**2).mean()))
-        rms = float(np.sqrt((error**2).mean()))
-        token, place, column = np.unravel_index(int(error.argmax()), error.shape)
-        request, head = divmod(self.items[int(place)], self.layout.heads)
-        return {
-            "heads": len(self.items),
-            "of": self.layout.items,
-            "rms": rms,
-            "rms_of_output": rms / size if size else 0.0,
-            "largest": float(error.max()),
-            "largest_at": [int(token), request, head, int(column)],
-            "largest_bound": float(bound[token, place, column]),
-            "bound": float(bound.max()),
-            "within_bound": bool((error <= bound).all()),
-        }
+        made = Compared()
+        made.add(*self._taken, self._place)
+        return {"heads": len(self.items), "of": self.layout.items, **made.to_json()}
+
+    def _place(self, token: int, place: int, column: int) -> list[int]:
+        return [token, *divmod(self.items[place], self.layout.heads), column]
 
     def collapsed(self) -> list[dict[str, Any]]:
         """Return the heads that collapse, each with its smallest rate that is not 0."""

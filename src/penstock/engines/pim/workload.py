@@ -100,7 +100,8 @@ class Stepping(Workload):
     # -- the run
 
     def _codes(self, out: NDArray[np.uint8]) -> Result:
-        y, state = self.layout.results(*self._run, out)
+        made, steps = self._run
+        y, state = self.layout.results(made.order, steps, out)
         y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
         if outside.any() and not self.saturates:
             token, item, column = (int(n) for n in np.argwhere(outside)[0])

@@ -1,0 +1,172 @@
+"""What carries out the rounds of a session: golden banks, with cycles or without, or a machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.models.errors import RunError
+from penstock.models.memory import Memory
+from penstock.models.pim.config import COLUMNS, PimConfig
+from penstock.models.pim.device import Device, Step
+from penstock.models.pim.program import Program, cycles_of, program
+from penstock.sim.machine import PAGE, Metered, round_up
+
+__all__ = ["Banks", "Golden", "Hardware", "Modelled", "Order", "Room"]
+
+Steps = Sequence[Sequence[Step]]
+#: of each transfer of results: set, round of the set, number in the round
+Order = list[tuple[int, int, int]]
+Bytes = NDArray[np.uint8]
+#: rounds of one program: longer ones gain nothing, and take longer to schedule
+_MOST = 64
+
+
+class Banks(Protocol):
+    """The banks of a device, which keep what they hold. `cycles`: since they are there, None where nothing counts them."""
+
+    @property
+    def cycles(self) -> int | None: ...
+
+    @property
+    def counters(self) -> Mapping[str, int]: ...
+
+    def play(self, steps: Steps) -> tuple[Order, Bytes]:
+        """Play the steps of each set; return what is read, and in which order. Raises RunError where the hardware stops."""
+
+    def close(self) -> None: ...
+
+
+class Golden:
+    """Golden results, round by round; nothing is scheduled."""
+
+    cycles: int | None = None
+
+    def __init__(self, config: PimConfig) -> None:
+        self.device = Device(config)
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        return {"saturated": self.device.saturated}
+
+    def play(self, steps: Steps) -> tuple[Order, Bytes]:
+        order: Order = []
+        outs: list[Bytes] = [np.zeros((0, 32), dtype=np.uint8)]
+        for number, own in enumerate(steps):
+            for at, step in enumerate(own):
+                out = self.device.play(number, step)
+                order += [(number, at, index) for index in range(len(out))]
+                outs.append(out)
+        return order, np.concatenate(outs)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Room:
+    """Memory of a session: programs from address 0 on, results from `results_at`, `bytes` in all.
+
+    It has room for a row of all banks that is loaded, and for `rounds` that update, `_MOST` at most; longer ones are several programs.
+    """
+
+    def __init__(self, config: PimConfig, rounds: int) -> None:
+        self.config = config
+        banks, count = config.groups * config.banks, min(rounds, _MOST)
+        self._most = (
+            max(5 * COLUMNS * banks, 5 * 6 * banks * count) + 4 * banks * count + 1,
+            max(COLUMNS * banks, config.pairs * 2 * count),
+        )
+        self.results_at = round_up(8 * self._most[0])
+        self.bytes = self.results_at + round_up(32 * self._most[1] + 1, PAGE)
+
+    def _size(self, step: Step) -> tuple[int, int]:
+        """Return how many words and results a step takes at most."""
+        banks = self.config.groups * self.config.banks // self.config.sets
+        mode, moved = step.round.mode, COLUMNS * (len(step.round.banks) or banks)
+        if mode == "load":
+            return 5 * moved + 4 * banks, 0
+        if mode == "store":
+            return moved + 4 * banks, moved
+        seeds = 0 if step.seeds is None else len(step.seeds)
+        reads = step.round.reads * banks // 2
+        return 5 * (step.data.size // 32 + seeds) + reads + 4 * banks, reads
+
+    def programs(self, steps: Steps) -> Iterator[tuple[int, Program]]:
+        """Return programs that play the steps one after another, each with the number of its first round."""
+        begin, sizes = 0, (1, 0)
+        longest = max(map(len, steps), default=0)
+        for at in range(longest):
+            own = [self._size(of[at]) for of in steps if at < len(of)]
+            wanted = sizes[0] + sum(w for w, _ in own), sizes[1] + sum(r for _, r in own)
+            if wanted[0] > self._most[0] or wanted[1] > self._most[1]:
+                yield begin, self._program(steps, begin, at)
+                begin, wanted = at, (1 + wanted[0] - sizes[0], wanted[1] - sizes[1])
+            sizes = wanted
+        if begin < longest:
+            yield begin, self._program(steps, begin, longest)
+
+    def _program(self, steps: Steps, begin: int, end: int) -> Program:
+        return program(self.config, [own[begin:end] for own in steps], settled=True)
+
+
+class Modelled:
+    """Golden results, with the cycles of the hardware."""
+
+    def __init__(self, room: Room, memory: Memory) -> None:
+        self.room, self.memory = room, memory
+        self.golden = Golden(room.config)
+        self.cycles: int | None = 0
+        self._counters: Counter[str] = Counter(commands=0, stalled=0)
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        return {**self._counters, **self.golden.counters}
+
+    def play(self, steps: Steps) -> tuple[Order, Bytes]:
+        for _, made in self.room.programs(steps):
+            taken = cycles_of(made, {"m0": self.memory}, 0, self.room.results_at)
+            self.cycles = (self.cycles or 0) + taken.total
+            self._counters.update(commands=len(made.waits), stalled=taken.stalled)
+        return self.golden.play(steps)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Hardware:
+    """The banks of a machine."""
+
+    def __init__(self, room: Room, machine: Metered) -> None:
+        self.room, self.machine = room, machine
+        machine.reserve(0, room.results_at)
+        machine.reserve(room.results_at, room.bytes - room.results_at)
+
+    @property
+    def cycles(self) -> int | None:
+        return self.machine.total.cycles
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        none = dict.fromkeys(("commands", "stalled", "saturated"), 0)  # before the first program
+        return {**none, **self.machine.total.counters}
+
+    def play(self, steps: Steps) -> tuple[Order, Bytes]:
+        order: Order = []
+        outs: list[Bytes] = [np.zeros((0, 32), dtype=np.uint8)]
+        for begin, made in self.room.programs(steps):
+            count = int(made.reads.sum())
+            self.machine.write(0, made.words.view(np.uint8))
+            registers = {"program": 0, "words": len(made.words), "results": self.room.results_at}
+            ended = self.machine.run({**registers, "result_words": 4 * count})
+            if ended.error is not None:
+                raise RunError(ended.error)
+            order += [(number, begin + at, index) for number, at, index in made.order]
+            outs.append(self.machine.read(self.room.results_at, 32 * count).reshape(-1, 32))
+        return order, np.concatenate(outs)
+
+    def close(self) -> None:
+        self.machine.machine.close()

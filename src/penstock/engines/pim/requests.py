@@ -1,0 +1,189 @@
+"""Requests of a session, and the seats of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.dsl.pim.recurrent import Recurrent
+from penstock.models.pim.config import COLUMNS, PimConfig
+from penstock.models.pim.error import Exact
+from penstock.models.pim.layout import Bits, Layout, Operands, Seating
+from penstock.models.pim.seats import Seats, stacked
+
+from .data import Inputs
+from .errors import Compared
+
+__all__ = ["Layer", "Request", "Stack", "State", "Taken", "compare", "layers_of"]
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+#: numbers of a request's states that are computed in float64 at each token of a layer
+_COMPARED = 1 << 16
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a session has of a design: its name, its device, the heads of a request, and the recurrence of each layer."""
+
+    name: str
+    device: PimConfig
+    heads: int
+    layers: tuple[Recurrent, ...]
+
+    def layout_of(
+        self, layer: int, requests: int, tokens: int = 1, seating: Seating | None = None
+    ) -> Layout:
+        """Return where tokens of some requests lie in a layer."""
+        form, items = self.layers[layer].form, requests * self.heads
+        return Layout(self.device, *form, items, tokens, heads=self.heads, seating=seating)
+
+
+class Request:
+    """What names a request of a session: its number, in the order of joining."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"request {self.number}"
+
+
+class Taken(NamedTuple):
+    """What a request brings to a step, what the units take of it, and how many numbers lay `beyond` their format."""
+
+    inputs: Inputs
+    operands: Operands
+    beyond: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Seats of a layer: from row `base` on. `one`: where the parts of one request lie, alone; `fit`: how many fit in the design;
+    `heads`: those that are compared with float64."""
+
+    number: int
+    one: Layout
+    base: int
+    seats: Seats
+    fit: int
+    heads: Sequence[int]
+
+    @property
+    def groups(self) -> int:
+        """Groups of seats."""
+        return len(self.seats.owner) // self.seats.pairs
+
+    def places(self, slots: Iterable[int]) -> list[tuple[int, int]]:
+        """Return row and bank of each chunk of some slots: (slots, 2 banks, chunks)."""
+        pairs, chunks = self.seats.pairs, self.one.chunks
+        return [
+            (self.base + slot // pairs * chunks + chunk, slot % pairs * 2 + bank)
+            for slot in slots
+            for bank in (0, 1)
+            for chunk in range(chunks)
+        ]
+
+    def held(self, states: Iterable[State]) -> list[int]:
+        """Return the slots of requests that have a state."""
+        own = (self.seats.slots[s.number] for s in states if s.tokens[self.number])
+        return [slot for slots in own for slot in slots.tolist()]
+
+    def seating(self, many: Sequence[State], states: Iterable[State]) -> Seating:
+        """Return where requests that take a step lie, beside the `states` of all."""
+        seats, pairs = self.seats, self.seats.pairs
+        groups = seats.opened([state.number for state in many])
+        at = {group: place for place, group in enumerate(groups)}
+        own = [slot for state in many for slot in seats.slots[state.number].tolist()]
+        idle = [slot for slot in set(self.held(states)) - set(own) if slot // pairs in at]
+        local = lambda slots: tuple(at[slot // pairs] * pairs + slot % pairs for slot in slots)
+        return Seating(
+            local(own),
+            tuple(self.base + group * self.one.chunks for group in groups),
+            local(idle),
+            tuple(not state.tokens[self.number] for state in many),
+            tuple(Bits(state.seed, state.own, state.tokens[self.number]) for state in many),
+            self.number,
+        )
+
+    def columns(self, data: Bytes) -> Bytes:
+        """Return a request's rows as its snapshot has them: (heads, columns, slices, 32)."""
+        one = self.one
+        x = data.reshape(one.heads, one.parts, 2, one.chunks, COLUMNS, 32)
+        x = x.transpose(0, 3, 4, 1, 2, 5)
+        return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts * 2, 32)
+
+    def parts(self, columns: Bytes) -> Bytes:
+        """Return what `columns` took, as parts (heads · parts, 2, chunks, 32, 32)."""
+        one = self.one
+        x = columns.reshape(one.heads, one.chunks, COLUMNS, one.parts, 2, 32)
+        x = x.transpose(0, 3, 4, 1, 2, 5)
+        return np.ascontiguousarray(x).reshape(-1, 2, one.chunks, COLUMNS, 32)
+
+    def exact(self, start: Floats | None = None) -> Exact:
+        """Return the compared heads of a request in float64: of zeros, or of a state (heads, dim_head, dim_state)."""
+        one = self.one
+        state = np.zeros((one.heads, one.head, one.columns)) if start is None else start
+        with np.errstate(all="ignore"):  # infinities of a snapshot
+            return Exact(one.config, one.mode, state[list(self.heads)])
+
+
+@dataclass
+class State:
+    """What is known of a request: its number, the seeds of its random bits; by layer, the tokens it took, and its heads in float64."""
+
+    number: int
+    seed: int
+    own: int
+    tokens: list[int]
+    exact: dict[int, Exact] = field(default_factory=dict)
+
+
+def compare(
+    layer: Layer,
+    many: Sequence[tuple[State, Operands, Floats]],
+    begin: int,
+    compared: Compared,
+) -> None:
+    """Compare outputs (tokens, heads, columns) of requests' latest tokens, in what they brought from `begin` on, with float64's."""
+    heads, number = list(layer.heads), layer.number
+    states, given, ys = zip(*many, strict=True)
+    for state in states:
+        if number not in state.exact:
+            state.exact[number] = layer.exact()
+    exact = Exact.joined([state.exact[number] for state in states])
+    tokens = len(ys[0])
+    join = lambda arrays: np.concatenate([x[:, heads] for x in arrays], axis=1)
+    parts = (join([getattr(x, name)[begin : begin + tokens] for x in given]) for name in "qckv")
+    some = Operands(None, *parts)
+    with np.errstate(all="ignore"):
+        made = [exact.step(some, token) for token in range(tokens)]
+    for at, state in enumerate(states):
+        state.exact[number] = exact.part(at * len(heads), (at + 1) * len(heads))
+    values, bounds = (np.array(x) for x in zip(*made, strict=True))
+
+    def place(token: int, item: int, column: int) -> list[int]:
+        which, head = divmod(item, len(heads))
+        first = states[which].tokens[number] - tokens
+        return [number, states[which].number, first + token, heads[head], column]
+
+    with np.errstate(all="ignore"):
+        compared.add(join(ys), values, bounds, place)
+
+
+def layers_of(stack: Stack) -> list[Layer]:
+    """Return the seats of all layers, all free: as many as the device's rows have room for."""
+    config, heads = stack.device, stack.heads
+    alone = [stack.layout_of(number, 1) for number in range(len(stack.layers))]
+    of_request = [(heads * one.parts, one.chunks) for one in alone]
+    fit, rows = stacked(config.rows, config.pairs, of_request)
+    made = []
+    for number, (one, (base, groups)) in enumerate(zip(alone, rows, strict=True)):
+        most = min(heads, max(1, _COMPARED // (one.head * one.columns)))
+        compared = [n * heads // most for n in range(most)]
+        made.append(Layer(number, one, base, Seats(groups, config.pairs), fit, compared))
+    return made

@@ -1,0 +1,386 @@
+"""A session: requests whose states stay in the banks, over several layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.engines.base import Design, Given
+from penstock.engines.session import SessionError
+from penstock.errors import not_both, not_one_of
+from penstock.host.sources.errors import SourceError
+from penstock.models.numerics.floating import float32
+from penstock.models.pim.device import Step
+from penstock.models.pim.layout import Operands
+from penstock.models.pim.program import BUS
+from penstock.models.pim.seats import read, transfer
+from penstock.report.words import plural
+from penstock.sim.machine import Closing, Metered
+
+from .banks import Banks, Golden, Hardware, Modelled, Order, Room
+from .data import Inputs, policy_of
+from .errors import Compared, clipped, collapsed
+from .requests import Layer, Request, Stack, State, Taken, compare, layers_of
+from .snapshot import packed, unpacked
+
+__all__ = ["PimSession", "opened"]
+
+Floats = NDArray[np.float64]
+
+
+class PimSession(Closing):
+    """A session of a design (`penstock.engines.session.Session`); see `PimDesign.open`.
+
+    Whatever is refused is refused before a bank changes: a step for a request that left, arrays that do not fit, NaN, a snapshot of
+    another design. A sum that leaves float32 is told of after the step: its states have taken the tokens.
+    """
+
+    def __init__(
+        self, stack: Stack, banks: Banks, layers: Sequence[Layer], seed: int, saturates: bool
+    ) -> None:
+        self.stack, self.seed, self.saturates = stack, seed, saturates
+        self._banks, self._layers = banks, layers
+        self._requests: dict[Request, State] = {}
+        self._joined = 0
+        self._counters: Counter[str] = Counter(saturated_inputs=0, saturated_sums=0, moved=0)
+        self._compared = Compared()
+        self._collapsed: dict[tuple[int, int, int], float] = {}
+        self._ended = ""
+
+    # -- what is said
+
+    @property
+    def cycles(self) -> int | None:
+        """Since it is open, all programs together; None on golden."""
+        return self._banks.cycles
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """Of the hardware, and `saturated_inputs`, `saturated_sums`; `moved`: seats that packing moved."""
+        return {**self._banks.counters, **self._counters}
+
+    @property
+    def errors(self) -> Mapping[str, Any]:
+        """How far outputs were from float64's, with the bound, a restored request from its snapshot on. `heads`: how many of a request's are
+        compared, by layer; `collapsed`: heads whose decays do."""
+        return {
+            "heads": [len(layer.heads) for layer in self._layers],
+            "of": self.stack.heads,
+            **self._compared.to_json(),
+            "collapsed": [
+                {"layer": layer, "request": request, "head": head, "rate": rate}
+                for (layer, request, head), rate in sorted(self._collapsed.items())
+            ],
+        }
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """Those that are seated."""
+        return tuple(self._requests)
+
+    @property
+    def free(self) -> int:
+        """How many more requests can join."""
+        return self._layers[0].fit - len(self._requests)
+
+    def __repr__(self) -> str:
+        return f"<Session of {self.stack.name}: {plural(len(self._requests), 'request')}>"
+
+    # -- requests
+
+    def join(self, *, seed: int | None = None, state: bytes | None = None) -> Request:
+        """Seat a request; return what names it.
+
+        Parameters: `seed`: of its random bits, beside the session's: its number unless given; `state`: a snapshot, which goes on where it
+        was taken, with the bits of its seeds.
+
+        Raises SessionError where no seat is free (E466), for a snapshot that is cut short or of another design (E467); OptionError for both.
+        """
+        self._check_open()
+        if seed is not None and state is not None:
+            raise not_both("state", "seed")
+        request = Request(self._joined)
+        tensors: dict[str, NDArray[np.uint8]] = {}
+        own = State(request.number, self.seed, request.number, [0] * len(self._layers))
+        if isinstance(seed, (int, np.integer)):
+            own.own = int(seed)
+        elif seed is not None:
+            raise not_one_of("seed", seed, ["a whole number"])
+        if state is not None:
+            tensors, said = self._restored(state)
+            own.seed, own.own, own.tokens = said["seed"], said["request"], said["tokens"]
+        self._seat(request)
+        self._joined += 1
+        self._requests[request] = own
+        for number, layer in enumerate(self._layers):
+            if own.tokens[number]:
+                parts = layer.parts(tensors[f"layers.{number}.state"])
+                own.exact[number] = layer.exact(layer.one.numbers_of(parts))
+                slots = layer.seats.slots[request.number]
+                self._write(layer.places(slots), parts.reshape(-1, *parts.shape[-2:]))
+        return request
+
+    def leave(self, request: Request) -> None:
+        """Free the seats of a request; its states are gone. Raises SessionError (E466)."""
+        self._state(request)
+        del self._requests[request]
+        for layer in self._layers:
+            layer.seats.leave(request.number)
+
+    def snapshot(self, request: Request) -> bytes:
+        """Return a request's states, for `join` of this session or of another one, on any backend, target and number of banks. The request
+        stays. Raises SessionError (E466)."""
+        own = self._state(request)
+        tensors = {}
+        for number, layer in enumerate(self._layers):
+            if own.tokens[number]:
+                places = layer.places(layer.seats.slots[request.number])
+                tensors[f"layers.{number}.state"] = layer.columns(self._read(places))
+        return packed(
+            tensors, {**self._form, "seed": own.seed, "request": own.own, "tokens": own.tokens}
+        )
+
+    # -- steps
+
+    def step(
+        self, given: Mapping[Request, Mapping[str, Any]], *, layer: int = 0
+    ) -> dict[Request, Floats]:
+        """Take tokens with some requests in one layer; return the output of each, (tokens, heads, …).
+
+        Parameters: `given`: arrays by name, (tokens, heads, …): as `run` takes them, without an axis of requests. Requests may have
+        different numbers of tokens. Those that are not named keep their bits.
+
+        Raises SessionError (E466) for a request that is not seated, and a layer that there is not; SourceError as `run` does, and
+        (E841) for sums beyond float32, after the step; RunError where the hardware stops.
+        """
+        self._check_open()
+        if not isinstance(layer, int) or not 0 <= layer < len(self._layers):
+            last = len(self._layers) - 1
+            raise _refused(f"there is no layer {layer!r}", f"the design has layers 0 to {last}")
+        if not isinstance(given, Mapping):
+            what = f"a step takes arrays by request, not {type(given).__name__}"
+            raise _refused(what, "write step({request: {name: array, …}})")
+        for request in given:
+            self._state(request)
+        taken = {who: self._taken(who, layer, arrays) for who, arrays in given.items()}
+        for who, one in taken.items():
+            self._count(layer, who, one)
+        outputs: dict[Request, list[Floats]] = {who: [] for who in taken}
+        done, lost = 0, ""
+        for count in sorted({one.inputs.tokens for one in taken.values()}):
+            many = {who: one for who, one in taken.items() if one.inputs.tokens >= count}
+            latest = []
+            for who, y in self._played(layer, many, done, count).items():
+                y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
+                self._counters["saturated_sums"] += int(outside.sum())
+                if outside.any() and not lost:
+                    token, head, _ = np.argwhere(outside)[0].tolist()
+                    lost = f"{who!r}, token {done + token}, head {head}"
+                outputs[who].append(float32.decode(float32.encode(y)))
+                latest.append((self._requests[who], many[who].operands, outputs[who][-1]))
+            compare(self._layers[layer], latest, done, self._compared)
+            done = count
+        if lost and not self.saturates:
+            raise SourceError(
+                f"{lost}: a sum of the units' results is beyond float32, or no number; the states have taken the tokens",
+                "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it",
+                code="E841",
+            )
+        return {who: self._result(layer, taken[who], ys) for who, ys in outputs.items()}
+
+    def _taken(self, who: Request, layer: int, arrays: Any) -> Taken:
+        """Return what a request brings. Raises SourceError."""
+        try:
+            inputs = Inputs.of(self.stack.layers[layer], None, self.stack.heads, arrays, None)
+            operands, beyond = inputs.operands(self.stack.device.format, self.saturates)
+        except SourceError as problem:
+            said = f"{who!r}: {problem.message}"
+            raise SourceError(said, problem.hint, code=problem.code) from None
+        return Taken(inputs, operands, beyond)
+
+    def _count(self, layer: int, who: Request, given: Taken) -> None:
+        """Count what is clipped, and name the heads whose decays collapse."""
+        self._counters["saturated_inputs"] += given.beyond
+        rates = given.operands.c
+        for head in collapsed(self.stack.device.format, rates).tolist():
+            assert rates is not None
+            own = np.abs(rates[:, head])
+            self._collapsed.setdefault((layer, who.number, head), float(own[own > 0].min()))
+
+    def _result(self, layer: int, given: Taken, ys: Sequence[Floats]) -> Floats:
+        recurrent, y = self.stack.layers[layer], np.concatenate(ys)
+        leaves = {**given.inputs.leaves, "": y.reshape(-1, y.shape[-1])}
+        value = recurrent.host(leaves, recurrent.output)
+        return np.asarray(value.reshape(len(y), self.stack.heads, *value.shape[1:]))
+
+    def _played(
+        self, number: int, many: Mapping[Request, Taken], begin: int, end: int
+    ) -> dict[Request, Floats]:
+        """Take the tokens from `begin` to `end` of what some requests bring; return the units' output of each."""
+        self._pack(number, list(many))
+        parts = [one.operands for one in many.values()]
+        join = lambda name: np.concatenate([getattr(p, name)[begin:end] for p in parts], axis=1)
+        seating = self._layers[number].seating(
+            [self._requests[who] for who in many], self._requests.values()
+        )
+        layout = self.stack.layout_of(number, len(many), end - begin, seating)
+        steps = layout.steps(Operands(None, *map(join, "qckv")))
+        order, out = self._play(steps)
+        y, _ = layout.results(order, steps, out)
+        for who in many:
+            self._requests[who].tokens[number] += end - begin
+        return dict(zip(many, np.split(y, len(many), axis=1), strict=True))
+
+    def _pack(self, number: int, many: Sequence[Request]) -> None:
+        """Exchange seats of the requests that take a step with others, where they lie in too many groups."""
+        layer = self._layers[number]
+        moves = layer.seats.moves([who.number for who in many])
+        if not moves:
+            return
+        held = set(layer.held(self._requests.values()))
+        ways = [(a, b) for x, y in moves for a, b in ((x, y), (y, x)) if a in held]
+        self._write(layer.places(b for _, b in ways), self._read(layer.places(a for a, _ in ways)))
+        layer.seats.exchange(moves)
+        self._counters["moved"] += len(ways)
+
+    # -- banks
+
+    def _play(self, steps: Sequence[Sequence[Step]]) -> tuple[Order, NDArray[np.uint8]]:
+        """Play steps of each set. Raises RunError; what the banks hold is not known then, and the session has ended."""
+        try:
+            return self._banks.play(steps)
+        except BaseException as problem:
+            self._ended = f"it ended with an error: {problem}"
+            raise
+
+    def _read(self, places: Sequence[tuple[int, int]]) -> NDArray[np.uint8]:
+        steps, where = transfer(self.stack.device, places)
+        return read(len(places), where, *self._play(steps))
+
+    def _write(self, places: Sequence[tuple[int, int]], data: NDArray[np.uint8]) -> None:
+        self._play(transfer(self.stack.device, places, data)[0])
+
+    def close(self) -> None:
+        """Give the machine back; the states are gone."""
+        if not self._ended:
+            self._ended = "it is closed"
+        self._banks.close()
+
+    # -- what is known of requests
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise _refused(
+                f"the session takes no more: {self._ended}",
+                "open another one, and join with snapshots",
+            )
+
+    def _state(self, request: Any) -> State:
+        """Return what is known of a request. Raises SessionError (E466)."""
+        self._check_open()
+        if isinstance(request, Request) and request in self._requests:
+            return self._requests[request]
+        seated = ", ".join(map(repr, self._requests)) or "none"
+        gone = isinstance(request, Request)
+        what = (
+            "is not in this session: it left, or is another session's"
+            if gone
+            else "names no request"
+        )
+        raise _refused(
+            f"{request!r} {what}", f"seated are {seated}; join() gives what names a request"
+        )
+
+    def _seat(self, request: Request) -> None:
+        """Take seats in all layers. Raises SessionError (E466) where some layer has none."""
+        heads, done = self.stack.heads, []
+        try:
+            for layer in self._layers:
+                layer.seats.take(request.number, heads * layer.one.parts)
+                done.append(layer)
+        except ValueError:
+            for layer in done:
+                layer.seats.leave(request.number)
+            raise _refused(
+                f"no seat is free: {self._layers[0].fit} requests fit, and {len(self._requests)} are seated",
+                "let one leave, or compile for more requests (--batch)",
+            ) from None
+
+    # -- snapshots
+
+    @property
+    def _form(self) -> dict[str, Any]:
+        """What a snapshot must have alike."""
+        stack = self.stack
+        return {
+            "format": stack.device.format,
+            "rounding": "stochastic" if stack.device.stochastic else "nearest",
+            "heads": stack.heads,
+            "layers": [[one.name, *one.form[1:], one.turned] for one in stack.layers],
+        }
+
+    def _restored(self, state: Any) -> tuple[dict[str, NDArray[np.uint8]], dict[str, Any]]:
+        """Return a snapshot's states, and what it says of its request. Raises SessionError (E467)."""
+        if not isinstance(state, (bytes, bytearray, memoryview)):
+            what = f"a snapshot is bytes, not {type(state).__name__}"
+            raise SessionError(what, "session.snapshot(request) gives them", code="E467")
+        try:
+            tensors, said = unpacked(bytes(state))
+        except ValueError as problem:
+            raise SessionError(
+                f"this is no snapshot: {problem}",
+                "take it again, and keep all of its bytes",
+                code="E467",
+            ) from None
+        for name, own in self._form.items():
+            if said[name] != own:
+                raise SessionError(
+                    f"the snapshot is of another design: its {name} are {said[name]}, the session's {own}",
+                    "compile the design as that one was",
+                    code="E467",
+                )
+        return tensors, said
+
+
+def _refused(message: str, hint: str) -> SessionError:
+    return SessionError(message, hint, code="E466")
+
+
+def opened(design: Design, stack: Stack, backend: str, options: Mapping[str, Any]) -> PimSession:
+    """Return a session of a design. Raises SessionError (E466), OptionError."""
+    from penstock.run import METERED, parted
+    from penstock.sim.memory.dram import fast
+    from penstock.targets import timing_of
+
+    caches = [one.name for one in stack.layers if one.mode != "update"]
+    if caches:
+        what = f"{caches[0]} reads a cache, which a session does not keep"
+        raise _refused(what, "sessions are for recurrences that update their state")
+    if stack.device.refresh != "none":
+        raise _refused(
+            f"refresh {stack.device.refresh!r} of banks is not counted from one program to the next",
+            "compile with --refresh none",
+        )
+    own = ("memory", "on_overflow", "on_nan")
+    taker = f"a session of {design.name}"
+    machine, rest, seed = parted(design, backend, options, own, taker)
+    saturates = policy_of(Given(options=rest), stack.device.format)
+    memory = rest.get("memory")
+    timing = design.memory if memory is None else timing_of(memory, design.target, BUS)
+    layers = layers_of(stack)
+    room = Room(stack.device, max(layer.groups * layer.one.chunks for layer in layers))
+    banks: Banks
+    if backend == "golden":
+        banks = Golden(stack.device)
+    elif backend == "model":
+        banks = Modelled(room, fast(timing))
+    else:
+        metered = {name: machine.pop(name) for name in METERED if name in machine}
+        banks = Hardware(
+            room, Metered(design.machine(backend, room.bytes, timing, **machine), **metered)
+        )
+    return PimSession(stack, banks, layers, 1 if seed is None else int(seed), saturates)
