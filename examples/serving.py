@@ -1,6 +1,6 @@
 """Requests that share a device: they join, take steps and leave, and one moves to another session by its snapshot.
 
-Each gives the bits that it gives alone. `python examples/serving.py rtl` runs the Verilog; golden where nothing is said.
+Each gives the bits that it gives alone. `python examples/serving.py rtl` runs the Verilog; the cycle model where nothing is said.
 """
 
 import sys
@@ -23,7 +23,7 @@ def tokens(seed, count):
     }
 
 
-def main(backend="golden"):
+def main(backend="model"):
     design = ps.compile(retnet, target="small", batch=3, heads=HEADS, dims={"k": K, "v": V}, banks=4)
     with design.open(backend, seed=7) as session:
         a, b = session.join(seed=1), session.join(seed=2)
