@@ -150,6 +150,7 @@ class Dialect:
     no_function, no_kind, no_statement, no_condition: hints where a kernel calls another dialect's function, has a parameter
         of another dialect's kind, has a statement that the dialect lacks, or decides on a value; empty for the common ones.
     gone: arguments that its functions and its decorator had, and what a message says to write instead.
+    instead: functions that it lacks but users of NumPy and its like look for, and what a message says to do.
     pages: the folder of its diagnostics' pages; groups: headings of their list, by the beginning of the code.
     """
 
@@ -175,6 +176,7 @@ class Dialect:
     no_statement: str = "leave it out"
     no_condition: str = ""
     gone: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
     pages: Path | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -40,19 +41,24 @@ class AnalyticsBuilder(GraphBuilder):
         self.until: tuple[Ref, Span] | None = None
         self.scored: tuple[Ref, str, Span] | None = None
         self.merges: list[int] = []
-        self._counts: dict[int, Ref] = {}  # tuples of a batch, by the most that it takes
 
     def mean(self, value: Operand, count: Any, span: Span) -> Ref:
         """Add the mean of a value over `count` tuples (None: over the epoch), fewer where the batch
         has fewer."""
         total = self.merge(value, count, "+", span)
-        most = int(self.nodes[total.index].attrs["count"])
-        if most not in self._counts:
-            attrs = {"count": most, "op": "add", "counts": True}
-            one = self.constant(1.0, span)
-            self._counts[most] = self.add("merge", (one.index,), (), Region.MERGED, span, attrs)
-            self.merges.append(self._counts[most].index)
-        return self.elementwise("div", [total, self._counts[most]], span)
+        tuples = self._tuple_count(int(self.nodes[total.index].attrs["count"]), span)
+        return self.elementwise("div", [total, tuples], span)
+
+    def _tuple_count(self, most: int, span: Span) -> Ref:
+        """Add the number of tuples of a batch, which takes at most so many (0: the epoch)."""
+        attrs = {"count": most, "op": "add", "counts": True}
+        one = self.constant(1.0, span)
+        return self._merged(self.add("merge", (one.index,), (), Region.MERGED, span, attrs))
+
+    def _merged(self, merge: Ref) -> Ref:
+        if merge.index not in self.merges:
+            self.merges.append(merge.index)
+        return merge
 
     def _batch(self, count: Any, span: Span) -> int:
         """Return how many tuples a merge is over, 0 for the epoch."""
@@ -79,7 +85,8 @@ class AnalyticsBuilder(GraphBuilder):
         return int(count)
 
     def merge(self, value: Operand, count: Any, op: Any, span: Span) -> Ref:
-        """Add a merge: combine a value over `count` tuples in row order (None: over the epoch)."""
+        """Add a merge: combine a value over `count` tuples in row order (None: over the epoch). The sum of 1 is the number of
+        tuples."""
         ref, tuples = self.operand(value, span), self._batch(count, span)
         if not isinstance(op, str) or op not in _MERGE_OPS:
             raise self.error(
@@ -90,6 +97,19 @@ class AnalyticsBuilder(GraphBuilder):
                 span,
                 hint='known are "+", "*", "max" and "min"',
             )
+        counts = op == "+" and self.number(ref) == 1
+        if not counts:
+            self._check_merged(ref, span)
+        self._check_batch(tuples, span)
+        if counts:
+            return self._tuple_count(tuples, span)
+        attrs = {"count": tuples, "op": _MERGE_OPS[op]}
+        return self._merged(
+            self.operation("merge", [ref], self.shape(ref), span, attrs, Region.MERGED)
+        )
+
+    def _check_merged(self, ref: Ref, span: Span) -> None:
+        """Raise KernelError unless the value has one of its own for each tuple."""
         node = self.nodes[ref.index]
         if node.region is Region.MERGED:
             inner = self._merge_before(ref.index)
@@ -106,8 +126,11 @@ class AnalyticsBuilder(GraphBuilder):
                 "only a value that depends on the tuple can be merged",
                 span,
                 (node.span, "this is the same for every tuple of a batch"),
-                hint="use the value without merge",
+                hint="use the value without merge; merge(1, n) counts the tuples",
             )
+
+    def _check_batch(self, tuples: int, span: Span) -> None:
+        """Raise KernelError (E423) where another merge is over another number of tuples."""
         for other in self.merges:
             first = self.nodes[other]
             if first.attrs["count"] != tuples:
@@ -118,12 +141,27 @@ class AnalyticsBuilder(GraphBuilder):
                     (first.span, f"merged over {_tuples(first.attrs['count'])} here"),
                     hint=hints.merges(tuples, first.attrs["count"]),
                 )
-        result = self.operation(
-            "merge", [ref], node.shape, span, {"count": tuples, "op": _MERGE_OPS[op]}, Region.MERGED
-        )
-        if result.index not in self.merges:
-            self.merges.append(result.index)
-        return result
+
+    def place(self, op: str, value: Operand, axis: int | None, span: Span) -> Ref:
+        """Add the place of the largest ("max") or smallest ("min") element, as NumPy counts them."""
+        ref = self.operand(value, span)
+        shape, axis = self.shape(ref), self.axis(f"arg{op}", ref, axis, span)
+        if not shape:
+            return self.constant(0.0, span)
+        best = self.reduce(op, ref, axis, span)
+        if axis == 1:
+            best = self.expand(best, 1, span)
+        many = math.prod(shape) if axis is None else shape[axis]
+        places: Operand = 0.0  # sizes that are not known yet may be too many for an array
+        if not D.unresolved(shape):
+            places = np.arange(many).reshape(shape if axis is None else (-1, 1)[: 2 - axis])
+        is_best = self.elementwise("ge" if op == "max" else "le", [ref, best], span)
+        # what nothing holds for is NaN; all places but the wanted ones become the last
+        is_number = self.elementwise("le", [ref, ref], span)
+        others = self.elementwise("where", [is_number, many - 1, places], span)
+        found = self.elementwise("where", [is_best, places, others], span)
+        rest = () if axis is None else shape[:axis] + shape[axis + 1 :]
+        return self.operation("min", [found], rest, span, {"axis": axis, "places": int(many)})
 
     def stop_when(self, condition: Operand, span: Span) -> None:
         """Record the kernel's `until`."""

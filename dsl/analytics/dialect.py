@@ -9,6 +9,7 @@ from typing import Any
 from ..dialect import Dialect
 from .front import PythonKernel, TextKernel
 from .functions import FUNCTIONS
+from .hints import INSTEAD
 from .kernel import Kernel
 
 __all__ = ["DIALECT"]
@@ -43,6 +44,7 @@ DIALECT = Dialect(
     statements=("epochs", "init", "until"),
     one="a kernel",
     does="learns tuple by tuple",
+    instead=INSTEAD,
     pages=Path(__file__).with_name("pages"),
     groups={
         "E42": "Merges",

@@ -19,7 +19,7 @@ __all__ = ["FUNCTIONS"]
 def merge(
     builder: AnalyticsBuilder, span: Span, v: Any, n: int | None = None, op: str = "+"
 ) -> Ref:
-    """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min"."""
+    """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min". `merge(1, n)` counts them."""
     return builder.merge(v, n, op, span)
 
 
@@ -27,6 +27,18 @@ def merge(
 def mean(builder: AnalyticsBuilder, span: Span, v: Any, n: int | None = None) -> Ref:
     """The mean of `v` over `n` tuples, over the whole epoch without `n`; over as many as there are where the last batch has fewer."""
     return builder.mean(v, n, span)
+
+
+@function(usage="argmax(v) or argmax(v, axis=0)")
+def argmax(builder: AnalyticsBuilder, span: Span, v: Any, *, axis: int | None = None) -> Ref:
+    """The place of the largest element, counted from 0, or along one axis; of the first where several are equal, and of the first NaN."""
+    return builder.place("max", v, axis, span)
+
+
+@function(usage="argmin(v) or argmin(v, axis=0)")
+def argmin(builder: AnalyticsBuilder, span: Span, v: Any, *, axis: int | None = None) -> Ref:
+    """The place of the smallest element, counted from 0, or along one axis; of the first where several are equal, and of the first NaN."""
+    return builder.place("min", v, axis, span)
 
 
 @function
@@ -47,4 +59,6 @@ def uniform(source: str | None, span: Span, low: float, high: float, seed: int =
     return make_uniform(low, high, seed, span, source)
 
 
-FUNCTIONS: dict[str, Function] = VALUES | {f.name: f for f in (merge, mean, until, score, uniform)}
+FUNCTIONS: dict[str, Function] = VALUES | {
+    f.name: f for f in (argmax, argmin, merge, mean, until, score, uniform)
+}

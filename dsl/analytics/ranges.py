@@ -13,7 +13,7 @@ from ...models.numerics.policy import InputPolicy
 from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
 
-__all__ = ["check_means", "most_counted", "out_of_range", "too_many"]
+__all__ = ["check_counts", "most_counted", "out_of_range", "too_many"]
 
 
 #: warnings alone
@@ -27,22 +27,23 @@ def most_counted(fmt: Format) -> int:
     return int(fmt.max_value)
 
 
-def check_means(graph: Graph, fmt: Format, rows: int | None = None) -> None:
-    """Raise KernelError (E428) where a mean is over more tuples than the format can count. `rows`: of
-    an epoch, for means over all of it."""
+def check_counts(graph: Graph, fmt: Format) -> None:
+    """Raise KernelError (E428) where tuples, or the elements whose place is asked for, are more than the format can count.
+    How many tuples an epoch has is not known here."""
     for node in graph.nodes:
         if node.op == "merge" and node.attrs.get("counts"):
-            too_many(node.attrs["count"] or rows or 0, fmt, node.span)
+            too_many(node.attrs["count"], fmt, node.span)
+        too_many(node.attrs.get("places", 1) - 1, fmt, node.span)
 
 
 def too_many(count: int, fmt: Format, span: Span) -> None:
-    """Raise KernelError (E428) where so many tuples cannot be counted."""
+    """Raise KernelError (E428) where a format cannot count so far."""
     if count > (most := most_counted(fmt)):
         raise error(
             "E428",
-            f"a mean over {count:,} tuples, but {fmt.name} counts exactly up to {most:,}",
+            f"this counts up to {count:,}, but {fmt.name} is exact only up to {most:,}",
             span,
-            hint="take the mean over fewer tuples, or a format that counts further; "
+            hint="count fewer tuples or elements, or take a format that counts further; "
             "float32 counts to 16,777,216",
         )
 

@@ -80,6 +80,8 @@ class GraphBuilder:
         }
         self._known: dict[tuple[Any, ...], int] = {}
         self._steps = 0
+        #: names of dimensions whose size the kernel asked for before it was known
+        self.measured: dict[str, None] = {}
         for p in parameters:
             shape = tuple(self._size(dim) for dim in p.dims)
             region = self.regions.get(p.kind, Region.TUPLE)
@@ -99,6 +101,12 @@ class GraphBuilder:
 
     def computes(self, span: Span) -> None:
         """Raise KernelError where this kind of kernel computes nothing with its values."""
+
+    @property
+    def sizes_wanted(self) -> str:
+        """How a hint begins where a size that is not known may be the cause."""
+        options = " ".join(f"--dim {name}=SIZE" for name in self.measured)
+        return f"give the sizes that it asks for with {options}; " * bool(options)
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -167,36 +175,42 @@ class GraphBuilder:
         operation = REDUCTIONS[op]
         ref = self.operand(value, span)
         shape = self.shape(ref)
-        if axis is not None:
-            if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-                raise self.error(
-                    "E302",
-                    f"the axis of {op} must be a whole number, not {kind_of(axis)}",
-                    span,
-                    hint="leave axis out to reduce over everything",
-                )
-            axis = int(axis)
-            if not -len(shape) <= axis < len(shape):
-                many = (
-                    f"has {plural(len(shape), 'axis', 'axes')}"
-                    if shape
-                    else "is a scalar and has no axis"
-                )
-                legal = "" if not shape else "axis=0" if len(shape) == 1 else "axis=0 or axis=1"
-                raise self.error(
-                    "E302",
-                    f"{op} over axis {axis} of a value that {many}",
-                    span,
-                    (self.nodes[ref.index].span, self.label(ref)),
-                    hint=f"use {legal}, or leave axis out" if legal else "leave axis out",
-                )
-            axis %= len(shape)
-            if len(shape) == 1:
-                axis = None  # the same as the whole: one spelling in the graph
+        axis = self.axis(op, ref, axis, span)
         if not shape:
             return self.elementwise(operation.scalar, [ref], span) if operation.scalar else ref
         result = () if axis is None else tuple(size for i, size in enumerate(shape) if i != axis)
         return self.operation(op, [ref], result, span, {"axis": axis})
+
+    def axis(self, name: str, ref: Ref, axis: int | None, span: Span) -> int | None:
+        """Return which axis a reduction of the value is over: 0 or 1 of a matrix; None for all there is, the one spelling
+        of it in the graph. Raises KernelError (E302).
+        """
+        if axis is None:
+            return None
+        shape = self.shape(ref)
+        if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+            raise self.error(
+                "E302",
+                f"the axis of {name} must be a whole number, not {kind_of(axis)}",
+                span,
+                hint="leave axis out to reduce over everything",
+            )
+        axis = int(axis)
+        if not -len(shape) <= axis < len(shape):
+            many = (
+                f"has {plural(len(shape), 'axis', 'axes')}"
+                if shape
+                else "is a scalar and has no axis"
+            )
+            legal = "" if not shape else "axis=0" if len(shape) == 1 else "axis=0 or axis=1"
+            raise self.error(
+                "E302",
+                f"{name} over axis {axis} of a value that {many}",
+                span,
+                (self.nodes[ref.index].span, self.label(ref)),
+                hint=f"use {legal}, or leave axis out" if legal else "leave axis out",
+            )
+        return axis % len(shape) if len(shape) == 2 else None
 
     def matmul(self, left: Operand, right: Operand, span: Span) -> Ref:
         """Add a product of vectors and matrices, NumPy's rules up to rank 2."""
@@ -332,7 +346,8 @@ class GraphBuilder:
                 "E107",
                 f"the kernel has more than {MAX_OPERATIONS} operations",
                 span,
-                hint="compute with whole vectors, as in sum(v); a Python loop is unrolled while the kernel is traced: does it end?",
+                hint=self.sizes_wanted
+                + "compute with whole vectors, as in sum(v); a Python loop is unrolled while the kernel is traced: does it end?",
             )
         key: tuple[Any, ...]
         if op == "const":

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from ..dialect import Function, Signature, owner
+from . import dims as D
 from .builder import GraphBuilder, Operand, Ref
 from .constants import kind_of
 from .diagnostics import KernelError, Span, error
@@ -19,10 +22,13 @@ __all__ = [
     "bind_arguments",
     "call",
     "control_flow",
+    "dimensions",
     "index",
+    "length",
     "no_attribute",
     "no_operator",
     "operator",
+    "shape",
     "unknown_function",
     "unknown_name",
 ]
@@ -191,7 +197,7 @@ def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Spa
     if colons > rank or dots > 1:
         raise builder.error(
             "E208",
-            f"too many indices for a value with {rank} {'dimension' if rank == 1 else 'dimensions'}",
+            f"too many indices for a value with {dimensions(rank)}",
             span,
             hint="each : stands for one dimension",
         )
@@ -203,6 +209,23 @@ def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Spa
             ref = builder.expand(ref, axis, span)
         axis += gap if item == "..." else 1
     return ref
+
+
+def shape(builder: GraphBuilder, value: Operand, span: Span) -> D.Shape:
+    """Return the sizes of a value's dimensions, as Python's numbers. Those that are not known yet are stand-ins."""
+    builder.computes(span)
+    sizes = builder.shape(value) if isinstance(value, Ref) else np.shape(value)
+    builder.measured.update(dict.fromkeys(D.unresolved(sizes)))
+    return sizes
+
+
+def length(builder: GraphBuilder, value: Operand, span: Span) -> int:
+    """Return the size of a value's first dimension. Raises KernelError (E207) for a scalar."""
+    sizes = shape(builder, value, span)
+    if not sizes:
+        hint = "len is the size of a value's first dimension; a scalar has none"
+        raise builder.error("E207", "a scalar has no length", span, hint=hint)
+    return sizes[0]
 
 
 def no_operator(builder: GraphBuilder | None, symbol: str, span: Span) -> KernelError:
@@ -222,7 +245,7 @@ def no_attribute(builder: GraphBuilder, name: str, span: Span) -> KernelError:
     hint = (
         f"write ps.{name}(v) (as text: {name}(v))"
         if name in builder.functions
-        else "only .T, the transpose, is there"
+        else builder.dialect.instead.get(name) or "only .T, the transpose, and .shape are there"
     )
     return builder.error("E215", f"a value of the kernel has no attribute {name}", span, hint=hint)
 
@@ -279,7 +302,7 @@ def unknown_function(builder: GraphBuilder, name: str, span: Span) -> KernelErro
         span,
         hint=f"write ps.{name}"
         if name in mine
-        else closest(name, mine) or f"the functions are {', '.join(mine)}",
+        else own.instead.get(name) or closest(name, mine) or f"the functions are {', '.join(mine)}",
     )
 
 
@@ -295,6 +318,11 @@ def _error(
     return error(
         code, message, span, hint=hint, source=builder.source if builder is not None else source
     )
+
+
+def dimensions(count: int) -> str:
+    """Return a number of dimensions in words."""
+    return f"{count} dimension" if count == 1 else f"{count} dimensions"
 
 
 def _arguments(count: int) -> str:

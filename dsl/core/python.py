@@ -176,7 +176,8 @@ class Traced(AnyKernel):
             (hint for kind, hint in _RAISED_HINTS.items() if isinstance(problem, kind)),
             _RAISED_HINT,
         )
-        return builder.error("E109", f"the kernel's Python code raised {shown}", span, hint=hint)
+        message = f"the kernel's Python code raised {shown}"
+        return builder.error("E109", message, span, hint=builder.sizes_wanted + hint)
 
     def plain(self, builder: GraphBuilder, value: Any, span: Span) -> Any:
         """Return what the builder takes for a value that the function returned. Raises KernelError (E214)."""

@@ -12,7 +12,7 @@ from ..dialect import owner
 from . import functions
 from .builder import GraphBuilder, Ref
 from .diagnostics import KernelError, Span, error
-from .dims import show
+from .dims import Shape, show
 from .places import caller_span, decisive, iterated, names
 
 __all__ = ["Tensor", "call", "current"]
@@ -40,15 +40,7 @@ _UFUNCS = {
     np.bitwise_or: "|",
     np.bitwise_xor: "^",
 }
-_RENAMED = {
-    "absolute": "abs",
-    "fabs": "abs",
-    "amax": "max",
-    "amin": "min",
-    "dot": "@",
-    "maximum": "where",
-    "minimum": "where",
-}
+_RENAMED = {"absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min"}
 
 
 def _binary(symbol: str) -> Callable[[Tensor, Any], Tensor]:
@@ -101,7 +93,8 @@ class Tensor:
     """A value of a kernel: a number, vector or matrix that the hardware will compute.
 
     The operators are `+ - * / @ **` with a constant exponent, unary `-`, and `< > <= >=`, which give 0 or 1; `v[:, None]` and
-    `v[None, :]` put in a dimension of one, `m.T` transposes. Shapes broadcast as in NumPy.
+    `v[None, :]` put in a dimension of one, `m.T` transposes. Shapes broadcast as in NumPy; `len(v)` and `v.shape` are Python's
+    numbers.
     """
 
     __slots__ = ("_builder", "_ref")
@@ -153,6 +146,12 @@ class Tensor:
         span = caller_span()
         return Tensor(self._builder, _builder(span, self).transpose(self._ref, span))
 
+    @property
+    def shape(self) -> Shape:
+        """The sizes of its dimensions; none for a scalar."""
+        span = caller_span()
+        return functions.shape(_builder(span, self), self._ref, span)
+
     # -- what hardware values cannot do
 
     __iadd__ = _in_place("+")
@@ -183,12 +182,8 @@ class Tensor:
         )
 
     def __len__(self) -> int:
-        raise self._builder.error(
-            "E207",
-            "a value of the kernel has no length in Python",
-            caller_span(),
-            hint="operations work on whole vectors",
-        )
+        span = caller_span()
+        return functions.length(_builder(span, self), self._ref, span)
 
     def __contains__(self, item: Any) -> bool:
         raise functions.control_flow(self._builder, "in", caller_span())
@@ -254,11 +249,10 @@ def _index_item(item: Any) -> Any:
 def _numpys(builder: GraphBuilder, name: str) -> KernelError:
     ours = _RENAMED.get(name, name)
     hint = (
-        "use the operator @"
-        if ours == "@"
-        else f"use ps.{ours}"
+        f"use ps.{ours}"
         if ours in builder.functions
-        else f"the functions are {', '.join(builder.functions)}"
+        else builder.dialect.instead.get(ours)
+        or f"the functions are {', '.join(builder.functions)}"
     )
     return builder.error(
         "E210", f"NumPy's {name} does not work on a value of the kernel", caller_span(), hint=hint

@@ -397,17 +397,33 @@ class Body(ABC):
             return ":" if kind == "colon" else "..."
         if kind == "call":
             return self.call(node, values, span)
+        if kind == "indexed" and isinstance(values[0], tuple):
+            return self.size(values[0], values[1:], span)
         if kind == "indexed":
             return functions.index(builder, values[0], values[1:], span)
         if kind in ("attribute", "method"):
             name = str(node.children[1])
             if kind == "attribute" and name == "T":
                 return builder.transpose(values[0], span)
+            if kind == "attribute" and name == "shape":
+                return functions.shape(builder, values[0], span)
             raise functions.no_attribute(builder, name, span)
         if kind == "comparison" and len(values) > 2:
             raise functions.control_flow(builder, "a chained comparison", span)
         symbol = str(next(child for child in node.children if isinstance(child, Token)))
         return self.operator(symbol, values, span)
+
+    def size(self, shape: tuple[int, ...], items: list[Any], span: Span) -> int:
+        """Return one size of a shape. Raises KernelError (E208) where it has none there."""
+        if len(items) != 1 or not isinstance(items[0], int):
+            hint = "one whole number picks a size, as in v.shape[0]"
+            raise self.builder.error("E208", "a shape is indexed by a number", span, hint=hint)
+        if not -len(shape) <= items[0] < len(shape):
+            many = functions.dimensions(len(shape))
+            message = f"index {items[0]} of the shape of a value with {many}"
+            hint = "sizes are counted from 0; a scalar has none"
+            raise self.builder.error("E208", message, span, hint=hint)
+        return shape[items[0]]
 
     def operator(self, symbol: str, values: list[Any], span: Span) -> Any:
         """Numbers among themselves stay numbers, as in Python: they may be a count or an exponent."""
@@ -448,6 +464,8 @@ class Body(ABC):
     def call(self, node: Any, values: list[Any], span: Span) -> Any:
         token = node.children[0]
         name = str(token)
+        if name == "len" and len(values) == 1:
+            return functions.length(self.builder, values[0], span)
         if name not in self.builder.functions:
             raise functions.unknown_function(self.builder, name, span_of(self.kernel.file, token))
         if name in _STATEMENTS:

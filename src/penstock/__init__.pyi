@@ -45,6 +45,8 @@ __all__ = [
     "Target",
     "__version__",
     "abs",
+    "argmax",
+    "argmin",
     "bytes",
     "compile",
     "exp",
@@ -90,6 +92,12 @@ State: Annotation
 
 def abs(v: Any) -> Tensor:
     """The magnitude, elementwise."""
+
+def argmax(v: Any, *, axis: int | None = None) -> Tensor:
+    """The place of the largest element, counted from 0, or along one axis; of the first where several are equal, and of the first NaN."""
+
+def argmin(v: Any, *, axis: int | None = None) -> Tensor:
+    """The place of the smallest element, counted from 0, or along one axis; of the first where several are equal, and of the first NaN."""
 
 def exp(v: Any) -> Tensor:
     """The exponential, elementwise."""
@@ -171,7 +179,7 @@ def mean(v: Any, n: int | None = None) -> Tensor:
     """The mean of `v` over `n` tuples, over the whole epoch without `n`; over as many as there are where the last batch has fewer."""
 
 def merge(v: Any, n: int | None = None, op: str = "+") -> Tensor:
-    """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min"."""
+    """Combine `v` over `n` tuples in row order, over the whole epoch without `n`; `op` is "+", "*", "max" or "min". `merge(1, n)` counts them."""
 
 def min(v: Any, *, axis: int | None = None) -> Tensor:
     """The smallest element, or the smallest along one axis."""

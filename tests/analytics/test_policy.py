@@ -191,8 +191,8 @@ def test_results_that_leave_the_range() -> None:
 @pytest.mark.parametrize(
     ("text", "format", "options", "code", "message"),
     [
-        ("mean(x - w, 300)", "bfloat16", {}, "E428", "a mean over 300 tuples, but bfloat16 counts exactly up to 256"),
-        ("mean(x - w, 200)", "fixed:8,8", {}, "E428", "a mean over 200 tuples, but fixed:8,8 counts exactly up to 127"),
+        ("mean(x - w, 300)", "bfloat16", {}, "E428", "this counts up to 300, but bfloat16 is exact only up to 256"),
+        ("mean(x - w, 200)", "fixed:8,8", {}, "E428", "this counts up to 200, but fixed:8,8 is exact only up to 127"),
         ("w - 200 * x", "fixed:8,8", {}, "E445", "a constant, 200, is beyond fixed:8,8 and becomes 127.99609375"),
         ("w - x", "fixed:8,8", {"on_nan": "pass"}, "E608", "on_nan is pass, but fixed:8,8 has no NaN that could pass"),
         ("w - x", "float32", {"on_nan": "drop"}, "E608", "on_nan must be one of 'error', 'skip', 'pass', not 'drop'"),
@@ -212,7 +212,7 @@ def test_means_over_an_epoch() -> None:
     table = Table.from_columns({"x": np.full(127, 0.5, np.float32)}, "t")
     assert design.run(table, "golden").result["w"] == 0.5
     more = Table.from_columns({"x": np.full(128, 0.5, np.float32)}, "t")
-    with pytest.raises(KernelError, match="a mean over 128 tuples"):
+    with pytest.raises(KernelError, match="this counts up to 128"):
         design.run(more, "golden")
 
 

@@ -58,7 +58,7 @@ class AnalyticsEngine(Engine):
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
-        from penstock.dsl.analytics.ranges import check_means, out_of_range
+        from penstock.dsl.analytics.ranges import check_counts, out_of_range
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
@@ -70,9 +70,9 @@ class AnalyticsEngine(Engine):
         timing = timing_of(given.memory, part)
         choices = _choices(given, fmt)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
+        check_counts(graph, fmt)
         if not graph.score:  # what was learned is in the format's range
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
-        check_means(graph, fmt)
         exact = measure(schema, timing) if timing.shift_invariant or not graph.score else None
         planned = plan(
             graph, binding.fields, schema, part, fmt, choices=choices, memory=timing, measure=exact

@@ -228,7 +228,7 @@ class _Grower:
         fitting = [name for name, has in scope.items() if has == shape]
         if fitting and self.one(True, True, True, False):
             return self.one(*fitting)
-        made, function = [], self.one("sum", "max", "norm", "min", "prod")
+        made, function = [], self.one("sum", "max", "norm", "min", "prod", "argmin", "argmax")
         for name, has in scope.items():
             if len(has) > len(shape):
                 axes = [k for k in range(len(has)) if has[:k] + has[k + 1 :] == shape]
@@ -306,7 +306,8 @@ class _Grower:
         return form.format(inner)
 
     def _reduce(self, scope: dict[str, Shape], shape: Shape, depth: int) -> str:
-        name, size = self.one("sum", "norm", "max", "min", "prod", "sum"), self.one(*self.pool)
+        names = ("sum", "norm", "max", "min", "prod", "sum", "argmin", "argmax")
+        name, size = self.one(*names), self.one(*self.pool)
         if shape:
             inner, axis = self.one(
                 ((*shape, size), 1), ((*shape, size), -1), ((size, *shape), 0), ((size, *shape), -2)
@@ -409,6 +410,9 @@ class _Writer:
             op = self.one("", "", ', op="max"', ', op="min"', ', op="*"')
             self.lines.append(f"m{k} = " + form.format(text, count, op))
             self.merged[f"m{k}"] = shape
+        if self.one(False, False, True):
+            self.lines.append(f"many = merge(1{count})")
+            self.merged["many"] = ()
 
     def score(self, depth: int) -> str:
         """Return a line with a score, which no label reaches."""

@@ -30,6 +30,8 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "prod": np.prod,
     "max": np.max,
     "min": np.min,
+    "argmax": np.argmax,
+    "argmin": np.argmin,
     "norm": lambda v, axis=None: np.sqrt(np.sum(v * v, axis=axis)),
     "outer": np.outer,
     "where": lambda c, a, b: np.where(c != 0, a, b),
@@ -110,6 +112,7 @@ class _Meaning:
         self.groups: list[list[int | None]] = []  # of a batch: places of tuples, by thread
         self.values: list[list[Value]] = []  # of each merge, one a tuple
         self.at = 0
+        self.batch_ends = False  # after the pass of the batch's last tuple
         self.names: dict[str, Any] = {
             name: lambda *a, name=name, **k: self._function(name, *a, **k) for name in _FOLDED
         }
@@ -138,6 +141,8 @@ class _Meaning:
                 return np.asarray(_FOLDED[name](*operands, **options), np.float64)
         if name in _REDUCTIONS:
             return self.reduce(name, *operands, **options)
+        if name in ("argmax", "argmin"):
+            return self.place(name, *operands, **options)
         if name == "outer":
             u, v = map(self.value, operands)
             return u[:, None] * v[None, :]
@@ -177,6 +182,22 @@ class _Meaning:
             total = Value(self, one)
         return self.call("sqrt", total) if name == "norm" else total
 
+    def place(self, name: str, v: Value, axis: int | None = None) -> Value:
+        """The first NaN's place along an axis, else that of the first element that none is beyond."""
+        if v.codes is None:
+            return v
+        holds = lambda a, b: self.arithmetic.truth(self.arithmetic.le(a, b))
+
+        def first(line: Any) -> float:
+            pairs = lambda k: ((a, line[k]) if name == "argmax" else (line[k], a) for a in line)
+            nan = (k for k, a in enumerate(line) if not holds(a, a))
+            best = (k for k in range(len(line)) if all(holds(*pair) for pair in pairs(k)))
+            return float(next(nan, next(best, 0)))
+
+        codes = v.codes.reshape(-1) if axis is None else np.moveaxis(v.codes, axis, -1)
+        lines = codes.reshape(-1, codes.shape[-1])
+        return self.value(np.reshape([first(line) for line in lines], codes.shape[:-1]))
+
     def product(self, left: Any, right: Any) -> Value:
         a, b = self.value(left).codes, self.value(right).codes
         if a is None or b is None:
@@ -194,6 +215,9 @@ class _Meaning:
     # merges: the first pass collects a value of each tuple, the second has what they come to
 
     def merge(self, v: Any, n: int = 0, op: str = "+") -> Value:
+        if not isinstance(v, Value):  # merge(1) counts
+            tuples = sum(k is not None for group in self.groups for k in group)
+            return self.value(float(tuples)) if self.batch_ends else Value(self, None)
         number, self.at = self.at, self.at + 1
         if v.codes is not None:
             if number == len(self.values):
@@ -344,8 +368,10 @@ def train(text: str, sizes: Mapping[str, int], arithmetic: Any, engine: Engine) 
             meaning.groups = [
                 [None if p is None else next(numbers) for p in group] for group in groups
             ]
+            meaning.batch_ends = False
             for port, row in places:
                 last = one_pass(rows[port][row])
+            meaning.batch_ends = True
             if kernel.reader.count is not None:
                 last = one_pass({name: Value(meaning, None) for name in tuples})
             models = {n: meaning.value(last[f"<-{n}"]) for n in models}
