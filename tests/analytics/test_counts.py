@@ -15,6 +15,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
 from penstock.host.sources import Table
 from penstock.models.memory import FixedLatency
+from testbench.kernels.drawn import PORTS
 
 COUNTS = """kernel f(x: input, rows: model, largest: model, batches: model)
   many = merge(1{})
@@ -43,7 +44,7 @@ def equal_on_hardware(design: Design, table: Table, backend: str = "pysim") -> d
 
 def counted(rows: int, batch: int | None, threads: int, lanes: int, seed: int) -> tuple[Any, ...]:
     x = np.random.default_rng(seed).integers(-3, 4, rows).astype(np.float32)
-    table = Table.from_columns({"x": x}, "t", page_size=512)
+    table = Table.from_columns({"x": x}, "t", page_size=1024)
     text = COUNTS.replace("{}", "" if batch is None else f", {batch}")
     design = designed(text, table, Choices(lanes, threads))
     batches = 1 if batch is None else -(-rows // batch)
@@ -53,21 +54,21 @@ def counted(rows: int, batch: int | None, threads: int, lanes: int, seed: int) -
 def test_tuples() -> None:
     """Short last batches, batches below the threads, whole epochs, one row."""
     rng = np.random.default_rng(30)
-    for seed in range(40):
+    for seed in range(16):
         rows, batch = int(rng.integers(1, 60)), rng.choice([None, 1, 2, 5, 7, 16, 100])
         threads, lanes = int(rng.choice([1, 2, 3, 4])), int(rng.choice([1, 2]))
         design, table, expected = counted(rows, batch, threads, lanes, seed)
         assert design.run(table, "golden").result == expected
 
 
-@pytest.mark.parametrize("batch", [None, 5])
+@pytest.mark.parametrize("batch", [5, pytest.param(None, marks=pytest.mark.long)])
 def test_tuples_on_hardware(batch: int | None) -> None:
     design, table, expected = counted(23, batch, 3, 2, 1)
     assert equal_on_hardware(design, table) == expected
 
 
 def test_a_kernel_may_count_alone() -> None:
-    table = Table.from_columns({"x": np.zeros(11, np.float32)}, "t", page_size=512)
+    table = Table.from_columns({"x": np.zeros(11, np.float32)}, "t", page_size=1024)
     text = "kernel f(x: input, n: model)\n  n <- n + merge(1, 4)"
     assert equal_on_hardware(designed(text, table, Choices(1, 2)), table) == {"n": 11}
 
@@ -111,14 +112,14 @@ def drawn(seed: int, nan: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_places() -> None:
-    for seed in range(30):
+    for seed in range(8):
         m, v = drawn(seed, nan=0.2 * (seed % 2))
         table = Table.from_columns({"m": m.reshape(len(m), -1), "v": v}, "t")
         _, r, c = m.shape
         kernel = from_text(PLACES)
-        choices = Choices(1 << seed % 3, 1 + seed % 3, on_nan="pass")
+        choices = Choices(1 << seed % 3, 1 + seed % 3, 1, on_nan="pass")
         dims = {"r": r, "c": c}
-        design = ps.compile(kernel, "small", table, "float32", dims=dims, choices=choices)
+        design = ps.compile(kernel, PORTS, table, "float32", dims=dims, choices=choices)
         expected, found = places(m, v), design.run(table, "golden").result
         reference = interp.train(kernel.trace(**dims, d=v.shape[1]), {"m": m, "v": v})
         for name in expected:
@@ -126,6 +127,7 @@ def test_places() -> None:
             assert np.array_equal(reference[name], expected[name]), (seed, name)
 
 
+@pytest.mark.long
 def test_places_on_hardware() -> None:
     m, v = drawn(5, nan=0.2)
     assert np.isnan(m).any() and m.shape[1] > 1
