@@ -81,6 +81,8 @@ class Placement:
             start = self._start(uses, units, low)
             if start is not None and (best is None or start < best[0]):
                 best = start, units
+                if start == low:
+                    break
         if best is None:
             return False
         self.starts[number], self.units[number] = best

@@ -21,23 +21,47 @@ def search(empty: Placement, distances: Distances, batch: int) -> Placement | No
     place in an order most often comes first in the next one, behind what it needs.
     """
     windows = distances.windows(batch)
-    if windows is None:
+    if windows is None or _overfull(empty, windows):
         return None
     made = _Search(empty, distances, windows, batch)
+    worst: dict[tuple[int, ...], int] = {}  # of orders that failed, what found no place most often
     for low, high in ((0, 0), (0, 1), (1, 0), (-1, 1)):
-        order = sorted(empty.uses, key=lambda n: low * windows[n][0] + high * windows[n][1])
+        order = tuple(sorted(empty.uses, key=lambda n: low * windows[n][0] + high * windows[n][1]))
         for _ in range(_ORDERS):
-            made.fails.clear()
-            if made.run(order):
-                return empty
-            for n in list(empty.starts):
-                empty.remove(n)
-            first = distances.needs(made.fails.most_common(1)[0][0])
-            again = [n for n in empty.uses if n in first] + [n for n in order if n not in first]
+            if order not in worst:
+                made.fails.clear()
+                if made.run(order):
+                    return empty
+                for n in list(empty.starts):
+                    empty.remove(n)
+                worst[order] = made.fails.most_common(1)[0][0]
+            first = distances.needs(worst[order])
+            again = tuple(
+                [n for n in empty.uses if n in first] + [n for n in order if n not in first]
+            )
             if again == order:
                 break
             order = again
     return None
+
+
+def _overfull(empty: Placement, windows: Mapping[int, tuple[int, int]]) -> bool:
+    """Say whether operations whose windows lie between two cycles need more of a class's units than there are."""
+    users: dict[
+        tuple, list[tuple[int, int, int]]
+    ] = {}  # of each class: first and last cycle, beats
+    for n, uses in empty.uses.items():
+        low, high = windows[n]
+        for key, late, beats in uses:
+            users.setdefault(key, []).append((low + late, high + late + beats, beats))
+    for key, those in users.items():
+        for begin in {first for first, _, _ in those}:
+            beats, later = 0, [(last, beats) for first, last, beats in those if first >= begin]
+            for last, more in sorted(later):
+                beats += more
+                if beats > len(empty.tables[key]) * (last - begin):
+                    return True
+    return False
 
 
 class _Search:
@@ -75,8 +99,10 @@ class _Search:
         left, at = _PLACES * (len(order) + 8), 0
         while at < len(order) and left:
             n, left = order[at], left - 1
-            low = max(begin[n], *(starts[m] + step for m, step in self.behind[n] if m in starts), 0)
-            high, nearest = self.windows[n][1], -1
+            low, high, nearest = begin[n], self.windows[n][1], -1
+            for m, step in self.behind[n]:
+                if m in starts and starts[m] + step > low:
+                    low = starts[m] + step
             for m, step in self.ahead[n]:
                 if m in starts and starts[m] - step < high:
                     high, nearest = starts[m] - step, m
