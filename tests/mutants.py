@@ -80,6 +80,7 @@ def run(
     cap: float,
     workers: int,
     given: tuple[str, ...] = (),
+    written: bool = False,
 ) -> Iterator[dict[str, object]]:
     """Try mutants, so many at a time; yield each and how it ended."""
     from mutation.record import Record
@@ -91,8 +92,10 @@ def run(
     files = given or sorted({test.split("::")[0] for test in record.seconds} if record else ())
     files = [name for name in files if (copy.tree / name.split("::")[0]).exists()]
     benches: SimpleQueue[Bench] = SimpleQueue()
+    workers = 1 if written else workers
     every = [
-        Bench(copy, folder / f"worker{k}", folder / "cache", files, cap) for k in range(workers)
+        Bench(copy, folder / f"worker{k}", folder / "cache", files, cap, written)
+        for k in range(workers)
     ]
     for bench in every:
         benches.put(bench)
@@ -174,6 +177,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--again", action="append", choices=ENDS, help="try these once more")
     parser.add_argument("--only", choices=GROUPS, help="of those drawn")
     parser.add_argument("--tests", action="append", help="run these, and not those collected")
+    parser.add_argument(
+        "--written", action="store_true", help="to the copy, for what a server runs"
+    )
     parser.add_argument("--proofs", action="store_true", help="of shared hardware, by proofs alone")
     parser.add_argument("--anew", action="store_true", help="collect again, of today's sources")
     given, parts = parser.parse_known_args(arguments)
@@ -206,8 +212,8 @@ def main(arguments: list[str] | None = None) -> int:
         waiting = [m for m in wanted if m.key not in found or found[m.key]["end"] in again]
         by_key = {mutant.key: mutant for mutant in waiting}
         settings = (folder, checkout, waiting, given.seconds, given.workers)
-        tests = tuple(given.tests or ())
-        for told in proven(waiting, given.workers) if given.proofs else run(*settings, tests):
+        settings += (tuple(given.tests or ()), given.written)
+        for told in proven(waiting, given.workers) if given.proofs else run(*settings):
             mutant = by_key[str(told["key"])]
             fields = {name: getattr(mutant, name) for name in ("module", "line", "kind", "text")}
             print(json.dumps(told | fields), file=results, flush=True)

@@ -198,14 +198,9 @@ class _Lowering:
             return view
         if node.op == "transpose":
             view = self._value(node.inputs[0], region)
-            if view.column or 1 in shape:
-                if shape[0] == 1 or view.column:
-                    flat = self.made.plain(view, (shape[1], shape[0]), region)
-                    return (
-                        self.made.copy(flat, shape, region, f"t{index}", row="c", col="i")
-                        if shape[1] > 1 and not view.column
-                        else View(view.buffer)
-                    )
+            if view.column or shape == (1, 1):  # what is seen as a column lies there as a row
+                return View(view.buffer)
+            if shape[1] == 1:
                 return View(view.buffer, column=True)
             return self.made.copy(view, shape, region, f"t{index}", row="c", col="i")
         if node.op in REDUCTIONS:
@@ -379,15 +374,13 @@ class _Lowering:
             if last.dest == view.buffer and last.vector and self.made.streams(last, model):
                 self.made.ops[-1] = replace(last, dest=model)
                 return
-        source = self.made.buffers[view.buffer]
+        if self.made.buffers[view.buffer].kind == "model" and view.buffer != model:
+            # two models trade places: by way of a copy
+            view = self.made.copy(view, shape, "batch", f"old{index}")
         if view.column:
             operand = Operand(view.buffer, "", "i", True)
         else:
             operand = Operand(view.buffer, "i" if shape[0] > 1 else "", "c", False)
-        if source.kind == "model" and view.buffer != model:
-            # two models trade places: by way of a copy
-            copied = self.made.copy(view, shape, "batch", f"old{index}")
-            operand = replace(operand, buffer=copied.buffer)
         self.made.ops.append(
             Op(
                 f"new_{self.made.buffers[model].name}",

@@ -33,7 +33,7 @@ _CALLED = {
     "$lt": "less", "$le": "at_most", "$gt": "more", "$ge": "at_least", "$and": "both", "$or": "either", "$not": "inverse",
     "$xor": "parity", "$neg": "negative", "$reduce_or": "any", "$reduce_bool": "any", "$reduce_and": "all",
     "$reduce_xor": "parity", "$shl": "shifted", "$shr": "shifted", "$sshr": "shifted", "$shift": "part",
-    "$divfloor": "quotient", "$modfloor": "remainder", "$dff": "register", "$adff": "register", "$memrd_v2": "word",
+    "$divfloor": "quotient", "$modfloor": "remainder", "$dff": "register", "$adff": "register",
 }  # fmt: skip
 #: see `written`
 Place = Callable[[str, str], str | None]
@@ -641,7 +641,7 @@ def _indented(lines: Iterable[str]) -> list[str]:
 def _block(head: str, lines: list[str], indent: str = "") -> list[str]:
     """Return statements under a condition or a label."""
     if not lines:
-        return [f"{head} ;"] if head.endswith(":") else [f"{head} begin end"]
+        return [f"{head} begin end"]
     if len(lines) == 1 and not lines[0].startswith("if "):  # whose `else` would be another's
         return [f"{head} {lines[0]}"]
     return [f"{head} begin", *(f"{indent}  {line}" for line in lines), f"{indent}end"]

@@ -169,7 +169,7 @@ def bound(
         memory.least(busiest // plan.bus_bytes, _words(plan, scores), plan.bus_bytes),
         groups * max(work.values(), default=0),
         batches * int(plan.notes["recurrence"])
-        + max(groups - batches, 0) * int(plan.notes.get("interval", 0)),
+        + max(groups - batches, 0) * int(plan.notes["interval"]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from penstock.dsl.core.load import from_text
 from penstock.engines.analytics import dana, equal_loss
 from penstock.models.feasible import fullest
 from penstock.report.papers import Cell, beside, figures, geomean, number, records
-from penstock.report.rows import Chart, Grid
+from penstock.report.rows import Chart, Facts, Grid
 
 DATA = figures("penstock.engines.analytics", "dana")
 WORK = {w["name"]: w for w in dana.workloads()}
@@ -82,7 +83,11 @@ def test_quick_report() -> None:
     """Every cell of a generalised linear model is filled, and its ratio is ours ÷ printed."""
     parts = list(dana.tables(("Patient", "Netflix")))
     grids = {part.title: part for part in parts if isinstance(part, Grid)}
-    assert any(isinstance(part, Chart) for part in parts)
+    charts = {part.title: part.data for part in parts if isinstance(part, Chart)}
+    assert [*charts["Figure 14, bandwidth"]["series"]] == ["a quarter of it", "four times"]
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "benchmarks.md").read_text()
+    facts = {row.name: row.value for part in parts if isinstance(part, Facts) for row in part.rows}
+    assert f"* LRMF: {facts['LRMF']}\n" in page
     for grid in grids.values():
         heads = [column.name for column in grid.columns]
         if "ratio" not in heads or grid.title.startswith(("Figure 14", "Geometric")):
@@ -125,6 +130,14 @@ def test_peers(kernel: str) -> None:
         assert equal_loss._loss(kernel, rows, equal_loss._exact(kernel, rows, goal)) <= goal
     names = {m.name for m in equal_loss.measured(graph, kernel, table, 21, 64, 3)}
     assert {"C", "C, from pages", "NumPy, from pages"} <= names
+
+
+def test_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPUs where they are asked for alone."""
+    for name in ("_striders", "_equal_loss"):
+        monkeypatch.setattr(dana, name, lambda chosen, name=name: iter([name]))
+    assert [*dana.measured()] == ["_striders"]
+    assert [*dana.measured(cpu=True)] == ["_striders", "_equal_loss"]
 
 
 def test_cells() -> None:

@@ -124,6 +124,8 @@ def test_policies(run: Any) -> None:
         run.predict(table)
     scores = run.predict(table, on_nan="skip")
     assert np.ma.getmaskarray(scores.values)[1] and scores.values.count() == 33
+    for policy, count in (("skip", 33), ("pass", 34)):
+        assert run.predict(table, "host", on_nan=policy).values.count() == count
 
 
 def test_kernels_without_a_score(tmp_path: Path) -> None:

@@ -175,6 +175,8 @@ def test_groups_and_own_changes(connection: Any) -> None:
         ("train('kernel k', 't', 'o', 'y', 'x')", "E101: ", ""),
         ("train('kernel k', 't', 'o', 'y', 'x')", "kernel:1:", ""),
         ("train('fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)', 't', 'o', 'y', 'x', '{\"init\": 1}')", "no option init", "epochs"),
+        ("train('fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)', 't', 'o', 'y', 'x', '{\"target\": \"nix\"}')", "nix", ""),
+        ("logregr_train('t', 'o', 'y > 1', 'ARRAY[1, CASE WHEN y = 2 THEN ''inf'' ELSE y END]')", "row 3, x[2] is not finite", "WHERE"),
         ("linregr_train('t', 'o', 'y', 'ARRAY[z]')", 'column "z" does not exist', ""),
     ],
 )  # fmt: skip

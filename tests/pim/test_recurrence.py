@@ -70,6 +70,7 @@ MISFITS = [
         ("S <- S + k[:, None]", "y <- q @ S"),
         "is added to the state; the unit adds an outer product",
     ),
+    (("S <- S + 2", "y <- q @ S"), "a constant is added to the state"),
     (("y <- q @ S", "S <- S + outer(k, v)"), "the output reads the old state"),
     (
         ("S <- d[:, None] * S + outer(k, v)", "y <- S @ v"),

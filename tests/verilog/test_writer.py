@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import Array, Cat, Const, Instance, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
 
 from penstock.hdl.verilog import written
+from penstock.hdl.verilog.names import plain
 from penstock.sim.native.toolchain import verilator_root
 
 STEPS = 40
@@ -123,7 +124,7 @@ class Drawn:
             write.en.eq(self.value(1)),
         ]
         for k, read in enumerate(reads):
-            m.d.comb += read.addr.eq(self.ins[1].as_unsigned() % depth)
+            m.d.comb += read.addr.eq(self.ins[1].as_unsigned() // 3 % depth)
             if k == 1 or (k == 2 and rng.random() < 0.5):
                 m.d.comb += read.en.eq(self.ins[2].any())
             out = Signal(width, name=f"r{k}")
@@ -254,6 +255,19 @@ def test_values_without_bits() -> None:
     assert {"assign o0 = {1'd0, 1'd0};", "assign o1 = {1'd0, 1'd1};"} <= lines
 
 
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("module \\m", "module"),
+        ("module \\m\n cell $add $1", "cell"),
+        ("module \\m\n process $1", "process"),
+    ],
+)
+def test_a_text_that_is_cut(text: str, part: str) -> None:
+    with pytest.raises(ValueError, match=f"^RTLIL ends within a {part}$"):
+        list(written(text))
+
+
 def test_a_register_that_keeps_its_value_after_all() -> None:
     """A later statement may take an earlier one back."""
     a, b, held = Signal(name="a"), Signal(name="b"), Signal(4, name="held")
@@ -264,3 +278,16 @@ def test_a_register_that_keeps_its_value_after_all() -> None:
             m.d.sync += held.eq(held)
     [*_, top] = written(rtlil.convert(m, ports=[a, b, held]))
     assert "if (b) held <= held;" in top.text and top.text.count("held <= held;") == 1
+
+
+def test_plain_names() -> None:
+    given = ("x.max", "_a__", "wire", "3a", "..")
+    assert [*map(plain, given)] == ["x_max", "a", "wire_", "n3a", "unnamed"]
+
+
+def test_what_an_instance_is_given() -> None:
+    m, a, b = Module(), Signal(name="a"), Signal(name="b")
+    given = {"p_WORD": "fast", "p_REAL": 1.5, "p_NUMBER": 3}
+    m.submodules.cell = Instance("cell", **given, i_a=a, o_b=b)
+    [top] = written(rtlil.convert(m, ports=[a, b]))
+    assert '#(.WORD("fast"), .REAL(1.5), .NUMBER(3))' in top.text

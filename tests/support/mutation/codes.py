@@ -36,12 +36,15 @@ def _name(code: CodeType) -> tuple[str, int, bytes]:
 
 
 def _changed(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    """Yield each code that differs itself, and each function that holds one that does."""
+    """Yield each code that differs itself, and each that runs or makes one that does."""
     inner = _inner(old), _inner(new)
     alike = len(inner[0]) == len(inner[1])  # else one of them went with an operand
-    below = [p for a, b in zip(*inner, strict=True) for p in _changed(a, b)] if alike else []
-    yield from below
-    if _own(old) != _own(new) or (below and old.co_flags & _FUNCTION == _FUNCTION):
+    below = [(a, [*_changed(a, b)]) for a, b in zip(*inner, strict=True)] if alike else []
+    for _, pairs in below:
+        yield from pairs
+    within = old.co_flags & _FUNCTION == _FUNCTION
+    runs = any(pairs and (within or a.co_name == "<genexpr>") for a, pairs in below)
+    if runs or _own(old) != _own(new):
         yield old, new
 
 

@@ -108,12 +108,19 @@ class Worker:
 
 
 class Bench:
-    """Tries mutants, one at a time."""
+    """Tries mutants, one at a time. `written`: each is written into the copy's file as well."""
 
     def __init__(
-        self, copy: Copy, folder: Path, cache: Path, tests: Iterable[str], cap: float
+        self,
+        copy: Copy,
+        folder: Path,
+        cache: Path,
+        tests: Iterable[str],
+        cap: float,
+        written: bool = False,
     ) -> None:
         self.copy, self.folder, self.cache, self.cap = copy, folder, cache, cap
+        self.written = written
         self.tests, self.sound = [*tests], dict[str, bool]()
         self.worker: Worker | None = None
 
@@ -129,7 +136,9 @@ class Bench:
         module, text = self.copy.tree / mutant.module, self.folder / "planted.py"
         text.parent.mkdir(parents=True, exist_ok=True)
         text.write_text(mutant.planted(module.read_text()))
-        told = self._asked(tests, str(module), str(text))
+        told = {"end": "anew"}
+        if not self.written:
+            told = self._asked(tests, str(module), str(text))
         if told["end"] == "anew":
             told = self._anew(tests, (module, text))
         # a test that fails without a mutant as well says nothing
@@ -158,6 +167,9 @@ class Bench:
         sums = accumulate(seconds for _, seconds in tests or ())
         some = [one for one, end in zip(tests or (), sums, strict=True) if end - one[1] <= self.cap]
         files = dict.fromkeys(test.split("::")[0] for test, _ in some) if tests else self.tests
+        module, kept = planted[0], planted[0].read_text()
+        if self.written:
+            module.write_text(planted[1].read_text())
         worker = Worker(self.copy, self.folder / "anew", files, planted)
         try:
             if worker.ready is None or worker.ready["broken"]:
@@ -168,6 +180,8 @@ class Bench:
             return told
         finally:
             worker.close()
+            if self.written:
+                module.write_text(kept)
 
     def close(self) -> None:
         if self.worker:

@@ -1,4 +1,4 @@
-"""Cases that once differed, as hypothesis shrank and printed them: each run goes through them first."""
+"""Cases that once differed, as hypothesis shrank and printed them, and what it seldom draws: each run goes through them first."""
 
 from .drawn import Case
 
@@ -34,5 +34,26 @@ KEPT = (
         seed=8,
         lanes=4,
         threads=1,
+    ),
+    # a merged condition is a new value and ends the run
+    Case(
+        "kernel f(x0: input, w0: model)\n  c = merge(x0, 4) > 0\n  w0 <- c\n  until c\n  epochs 3\n",
+        (),
+        "fixed:8,8",
+        rows=12,
+        seed=2,
+        lanes=1,
+        threads=2,
+    ),
+    # columns and rows that become each other, and a column of a number
+    Case(
+        "kernel f(x0: input[3], w0: model[3, 1], w1: model[1, 3], w2: model[3, 1], w3: model[1, 1])\n"
+        "  w0 <- w1.T\n  w1 <- w0.T + w2.T * 2\n  w2 <- merge(x0, 4)[:, None]\n  w3 <- w3.T + 1\n  epochs 2\n",
+        (),
+        "fixed:8,8",
+        rows=8,
+        seed=4,
+        lanes=2,
+        threads=2,
     ),
 )
