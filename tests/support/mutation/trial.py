@@ -47,7 +47,7 @@ class Worker:
         for end in ("in", "out"):
             (pipe := self.name.with_suffix(f".{end}")).unlink(missing_ok=True)
             os.mkfifo(pipe)
-        command = [copy.python, "-m", "pytest", "-q", "--tb=no", "-p"]
+        command = [copy.python, "-m", "pytest", "-m", "not long", "-q", "--tb=no", "-p"]
         command += ["mutation.plugin", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
         command += [f"--basetemp={folder / 'temporary'}", "--continue-on-collection-errors"]
         told = copy.variables(folder / "cache") | {"MUTATION_TRIALS": str(self.name)}
