@@ -16,7 +16,8 @@ class Merge(wiring.Component):
     without a memo to none.
 
     A word accepted in cycle t is offered in cycle t + 2; one word a cycle. A job of w words (8 bytes a column, entries of AᵀA, each part
-    in whole words) occupies it w + 1 cycles, the command included; the next command comes when the last word is taken. No combinational path from `o.ready` to anything but `i.ready`, `chunk` and `command.ready`.
+    in whole words) occupies it w + 1 cycles, the command included;
+    the next command comes when the last word is taken. No combinational path from `o.ready` to anything but `i.ready`, `chunk` and `command.ready`.
 
     Golden: `models.qr.memo_image.pack_memo` of the job's new memo.
 
