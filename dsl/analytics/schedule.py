@@ -28,13 +28,12 @@ Key = tuple[str, bool, str, str]
 
 @dataclass
 class Scheduled:
-    """A program with units and times. `work` holds for each group unit the beats it is busy in an interval."""
+    """A program with units and times."""
 
     buffers: tuple[Buffer, ...]
     units: tuple[Unit, ...]
     ops: tuple[Op, ...]
     schedule: Schedule
-    work: dict[int, int]
 
 
 def schedule(
@@ -214,12 +213,9 @@ class _Scheduler:
         )
         numbering = {key: n for n, key in enumerate(classes)}
         lanes: dict[tuple, int] = defaultdict(int)
-        work: dict[int, int] = defaultdict(int)
         for n, keys in units_of.items():
             for key in keys:
                 lanes[key] = max(lanes[key], self._width(ops[n]))
-                if ops[n].region == "group":
-                    work[numbering[key]] += ops[n].beats
         placed = [
             replace(op, start=starts[n], unit=numbering[units_of[n][0]]) for n, op in enumerate(ops)
         ]
@@ -232,7 +228,6 @@ class _Scheduler:
             tuple(Unit(key[0], lanes[key], key[2], key[3]) for key in classes),
             tuple(placed),
             self._constants(starts, units_of, placement.interval, release),
-            dict(work),
         )
 
     def _held(self, starts: Mapping[int, int], interval: int) -> tuple[list[Buffer], int]:

@@ -39,11 +39,7 @@ def run(
     reader = Reader(channel, engine.bus_bytes)
     now = _loaded(engine, reader, totals)
     for segment, costs in segments:
-        now = (
-            _walked(engine, segment, costs, reader, now)
-            if segment.pages and costs is not None
-            else now + 1
-        )
+        now = _walked(engine, segment, costs, reader, now) if costs is not None else now + 1
     return _written(engine, channel, now + 1, answer)
 
 

@@ -41,8 +41,10 @@ def test_runs() -> None:
     found = energy(2, idle_w=10, max_w=30, share=0.5, activity=0.25, link_bytes=10**9, source="x")
     assert (found.idle, found.activity, found.ceiling) == (20, 5, 60)
     assert found.joules == pytest.approx(25 + 0.0104)
-    carbon = Carbon(3.6e6, 3 * 365.25 * 86400, embodied(31.99, 22), "california")
-    assert carbon.kg == pytest.approx(0.224 + 0.504, abs=1e-3)
+    made = embodied(31.99, 22)
+    carbon = Carbon(3.6e6, 3 * 365.25 * 86400, made, "california")
+    assert made.grams == pytest.approx(504, abs=1)
+    assert carbon.kg == pytest.approx(0.224 + made.grams / 1000)
     assert found.to_json(carbon)["source"] == (
         "estimate; power: x; 224 g a kWh (california); "
         "embodied carbon: ACT at 22 nm, made in taiwan; a life of 3 years"

@@ -16,7 +16,7 @@ from penstock.host.sources import open_table
 from penstock.models.heap.checksum import checksum
 from penstock.models.heap.page import PAGE_HEADER, split_line_pointer
 from penstock.models.heap.reader import read_heap
-from penstock.models.heap.schema import NUMERIC, Column, Schema
+from penstock.models.heap.schema import NUMERIC, TYPES, Column, Schema
 from penstock.models.heap.values import DTYPES
 from penstock.models.heap.writer import write_heap
 from testbench.pruned_pages import write_pruned
@@ -196,3 +196,14 @@ def test_checksums_equal_the_servers(postgres: str) -> None:
     pages = np.frombuffer(image[0], np.uint8).reshape(-1, 8192)
     stored = pages[:, :24].copy().view(PAGE_HEADER)["pd_checksum"][:, 0]
     assert len(pages) > 100 and np.all(stored) and np.array_equal(stored, checksum(pages))
+
+
+def test_types_are_those_of_the_server(postgres: str) -> None:
+    with psycopg.connect(postgres) as connection:
+        found = connection.execute(
+            "SELECT format_type(oid, NULL), oid, typlen, typalign FROM pg_type WHERE oid = ANY(%s)",
+            ([kind.oid for kind in TYPES.values()],),
+        ).fetchall()
+    align = {"c": 1, "s": 2, "i": 4, "d": 8}
+    server = {oid: (length, align[at]) for _, oid, length, at in found}
+    assert server == {kind.oid: (kind.length, kind.align) for kind in TYPES.values()}

@@ -186,6 +186,8 @@ def test_further_commands_are_data():
         checker.issue("COMP", Address(), 31)
     checker.issue("COMP", Address(), 32)
     assert checker.earliest("COMP") == 36 and checker.earliest("PREA") == 18 + 34
+    with pytest.raises(ValueError, match=r"^GO: a command acts on "):
+        Command("GO", "row")
     with pytest.raises(ValueError, match="there is no command GO"):
         Checker(preset("pimba"), constraints=(Constraint("GO", "ACT", "bank", 1, "x"),))
 

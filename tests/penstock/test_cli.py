@@ -431,6 +431,13 @@ def test_little_is_imported_before_an_interrupt_is_seen_to() -> None:
     assert {*done.stdout.split()} == {f"penstock{name}" for name in own}
 
 
+def test_warnings_of_runs_are_lines() -> None:
+    code = "import warnings, penstock.cli as cli; from penstock.errors import RunWarning; kinds = (RunWarning, UserWarning); "
+    code += "cli.run = lambda: [warnings.warn(f'a {k.__name__}', k) for k in kinds] and 0; cli.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "warning: a RunWarning\n"
+
+
 def test_kernel_files_stay_light() -> None:
     code = "import sys, penstock as ps; assert not {'penstock.api', 'amaranth', 'click', 'rich', 'pyarrow'} & set(sys.modules); ps.compile; ps.open_table"
     subprocess.run([sys.executable, "-c", code], check=True)

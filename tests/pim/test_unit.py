@@ -21,6 +21,13 @@ def number(data):
     return MX8.decode(MX8.unpack(data))
 
 
+def test_parts_of_every_rate():
+    held = np.arange(1 << 16, dtype=np.uint16)
+    held = held[np.isfinite(rate.numbers(held))]
+    magnitude, exponent = rate.magnitude_and_exponent(held)
+    assert (magnitude * 2.0 ** (exponent - 25) == rate.numbers(held)).all()
+
+
 def test_an_update_is_within_half_a_place():
     """The error of the sum is that of its rounding, and what is cut: 2⁻¹⁷ of the larger term's power of two."""
     rng, unit = np.random.default_rng(1), MxUnit()

@@ -21,7 +21,14 @@ from penstock.models.qr.image import (
     unpack_result,
 )
 from penstock.models.qr.job import Fit, Job, Label, Method, Window
-from penstock.models.qr.layout import Size, change_words, memo_words, result_words, row_words
+from penstock.models.qr.layout import (
+    Size,
+    change_words,
+    memo_words,
+    place,
+    result_words,
+    row_words,
+)
 from penstock.models.qr.memo_image import pack_memo, unpack_memo
 from testbench.qr_cases import slot_plan
 
@@ -97,3 +104,9 @@ def test_all_columns_of_the_widest_model():
     assert isinstance(fit, Fit) and fit.mask.all()
     found = unpack_result(pack_result(fit, 3, config) + pack_memo(fit.memo, config), 64, config)
     assert isinstance(found, Fit) and found.mask.all() and (found.weights == fit.weights).all()
+
+
+def test_jobs_without_changes_have_no_room_for_them() -> None:
+    sizes = [Size(5, 40, full=True), Size(5, 40), Size(3, 40, inserted=7)]
+    found = [at.rows - at.changes for at in place(sizes, slot_plan(n_max=6, gram_lanes=21))]
+    assert found[:2] == [0, 0] < found[2:]

@@ -150,6 +150,8 @@ def test_hang_is_reported(one):
         report = made.run(values, limit=500)
         assert not report.finished and report.status == Status.BUSY and report.simulated == 500
         assert report.monitors == (MonitorState("queue0", True, False, 6),)
+        idle = MonitorState.all(one.register_map, {"monitor_queue0": 6 << 16 | 2}.__getitem__)
+        assert idle == (MonitorState("queue0", False, True, 6),)
         assert str(report) == (
             "not finished after 500 cycles (<Status.BUSY: 2>)\n  words_copied: 6\n"
             "  queue0 is blocked: its consumer is not ready, level 6"
