@@ -45,7 +45,7 @@ class Rows:
             if self.centred:
                 whole = isinstance(least, int)
                 centre = (least + greatest) // 2 if whole else least / 2 + greatest / 2
-                if not whole and least == greatest:
+                if least == greatest:
                     centre = least
             reach = max(abs(WIDE(least) - WIDE(centre)), abs(WIDE(greatest) - WIDE(centre)))
             found.append((centre, int(np.frexp(reach)[1])))

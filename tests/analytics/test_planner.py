@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from penstock.api import Design, compile
+from penstock.dsl.analytics.candidates import Maker
 from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.target import Power
 from penstock.targets import target_named
 from testbench.sweep import judged, linear, modelled
@@ -73,3 +76,29 @@ def test_fill() -> None:
     assert cycles == sorted(cycles, reverse=True) and cycles[0] > cycles[2]
     full = compile(linear(4), "small", dims={"d": 2}, choices=Choices(fill=0.01))
     assert max(full.resources.shares(full.target).values()) > 0.01
+
+
+ONE = "kernel one(x: input, w: model)\n  w <- w + merge(x, 4)\n"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dims", "part", "format", "choices", "chosen"),
+    [
+        (ONE, {}, "u55c", "float32", {"prefer": "area"}, (1, 1, 1, 1, 10, 24)),
+        ("mlp", {"d": 9, "h": 6}, "vu9p", "bfloat16", {}, (9, 16, 1, 3, 126, 209)),
+        ("svm", {"d": 54}, "u55c", "fixed:8,8", {}, (54, 16, 4, 1, 48, 164)),
+        ("ridge", {"d": 33}, "small", "float32", {"prefer": "energy", "lanes": 2}, (2, 1, 1, 1, 119, 2)),
+    ],
+)
+def test_chosen(kernel, dims, part, format, choices, chosen, monkeypatch) -> None:
+    """Lanes, threads, ports, Striders and cycles from batch to batch are what they were, and so are plans tried."""
+    makers = []
+    monkeypatch.setattr(
+        "penstock.dsl.analytics.plan.Maker",
+        lambda *given: makers.append(Maker(*given)) or makers[-1],
+    )
+    made = from_text(kernel) if kernel == ONE else load_kernel(EXAMPLES / f"{kernel}.py")
+    plan = compile(made, part, dims=dims, format=format, choices=Choices(**choices)).plan
+    found = plan.lanes, plan.threads, plan.ports, plan.walkers, plan.schedule.batch
+    assert (*found, len(makers[-1]._made)) == chosen

@@ -34,6 +34,7 @@ DIMS = {
     "lrmf": {"m": 5, "n": 9, "k": 3},
     "waiting": {"d": 40, "e": 6},
     "abreast": {"d": 40},
+    "late": {"d": 5},
 }
 TEXTS = {
     # a model is read long after it could be written
@@ -45,6 +46,10 @@ TEXTS = {
     # products at one time
     "abreast": """kernel abreast(x: input[d], u: input, v: input, a: model[d])
   a <- a + merge(x * (u * v + u * u), 4)
+""",
+    # the last operation on a tuple reads none of it
+    "late": """kernel late(x: input[d], b: model)
+  b <- b + merge(tanh(sum(x) * b), 4)
 """,
 }
 
@@ -162,6 +167,7 @@ def replay(made: AnalyticsPlan) -> None:
         assert i * c == places, op
         apart = op.merge or any(made.buffers[o.buffer].home == "thread" for o in op.operands)
         assert op.home == made.units[op.unit].home == ("thread" if apart else "core"), op
+    assert {buffer.home for buffer in made.buffers} <= {"thread", "core"}
     s = made.schedule
     rng = np.random.default_rng(7)
     starts, cycle, close, closed = [], 0, 0, False
@@ -214,6 +220,7 @@ def replay(made: AnalyticsPlan) -> None:
 #: with three lanes and four threads: the constants, the least way from model to model, and how many there are of what
 CYCLES = {
     "abreast": (14, 29, 37, 29, 57, 1, 36, 5, 5, 15, 3, 3, 3),
+    "late": (7, 37, 56, 2, 63, 1, 56, 5, 6, 8, 1, 3, 3),
     "linear": (7, 56, 104, 56, 108, 1, 104, 12, 13, 30, 3, 3, 8),
     "logistic": (20, 80, 105, 80, 114, 1, 101, 6, 6, 19, 3, 3, 6),
     "lrmf": (13, 101, 131, 101, 135, 1, 130, 11, 9, 32, 1, 3, 5),

@@ -281,6 +281,21 @@ def test_a_time_out_is_kept() -> None:
         assert device.read(0, 2) == b"\0\0"
 
 
+def test_a_quick_device_is_asked_again_soon() -> None:
+    """After quick answers a third of the time-out is not waited for."""
+    endpoint = Silent(golden()[0])
+    with (
+        SerialServer(endpoint) as server,
+        Device(server.path, timeout=1.5, register_map=MAP) as device,
+    ):
+        for _ in range(64):
+            device.read(0, 1)
+        endpoint.silent, again = True, device.statistics.again
+        with pytest.raises(LinkError, match="did not answer"):
+            device.read(0, 1)
+        assert device.statistics.again - again > 4
+
+
 # what is no device
 
 
