@@ -39,7 +39,7 @@ __all__ = [
 #: entry points under which packages offer dialects: each names a `Dialect`
 GROUP = "penstock.dialects"
 #: the statements of texts that belong to no place in the body; decorators have them as options
-OPTIONS = ("epochs", "init")
+OPTIONS = ("epochs", "init", "batch")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Dialect:
     header: parameters of a text, for messages, such as "key: key".
     example: a parameter's kind in Python and as text, for messages.
     returns: what the function returns, for messages.
-    statements: the statements of texts, besides those that give values, that it has: of "epochs", "init" and "until".
+    statements: the statements of texts, besides those that give values, that it has: of "epochs", "init", "batch" and "until".
     one, calls, does, purpose: what messages call such a kernel ("a fit kernel"), its functions ("step"), what it does
         ("learns tuple by tuple"), and what it is for.
     no_function, no_kind, no_statement, no_condition: hints where a kernel calls another dialect's function, has a parameter

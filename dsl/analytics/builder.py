@@ -9,22 +9,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core import dims as D
-from ..core.builder import GraphBuilder, Operand, Ref, plural
+from ..core.builder import Operand, Ref, plural
 from ..core.constants import kind_of
 from ..core.diagnostics import Span
 from ..core.graph import Region
 from ..core.kernel import Parameter
 from ..dialect import Dialect
 from . import hints
+from .indexed import IndexedBuilder
 
-__all__ = ["AnalyticsBuilder"]
+__all__ = ["MAX_MERGE", "AnalyticsBuilder"]
 
 #: the largest batch of a merge, in tuples
 MAX_MERGE = 1 << 24
 _MERGE_OPS = {"+": "add", "*": "mul", "max": "max", "min": "min"}
 
 
-class AnalyticsBuilder(GraphBuilder):
+class AnalyticsBuilder(IndexedBuilder):
     """The graph of one kernel while it grows. `merges` are the nodes of its merges, `until` is its condition and its place,
     `scored` its score with name and place."""
 

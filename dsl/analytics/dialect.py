@@ -15,13 +15,16 @@ from .kernel import Kernel
 __all__ = ["DIALECT"]
 
 
-def _options(*, epochs: int = 1, init: Mapping[str, Any] | None = None) -> None:
+def _options(
+    *, epochs: int = 1, init: Mapping[str, Any] | None = None, batch: int | None = None
+) -> None:
     """Make a kernel of a function: `@kernel` or `@kernel(epochs=10, init={"w": 0.1})`.
 
     Parameters
     ----------
     epochs: passes over the table, 1 unless given.
     init: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
+    batch: tuples for which all models stand still, those of its merges; 1 unless given.
 
     Raises
     ------
@@ -31,7 +34,7 @@ def _options(*, epochs: int = 1, init: Mapping[str, Any] | None = None) -> None:
 
 DIALECT = Dialect(
     keyword="kernel",
-    kinds=("input", "output", "model", "meta"),
+    kinds=("input", "output", "model", "meta", "index"),
     functions=FUNCTIONS,
     kernel=Kernel,
     python=PythonKernel,
@@ -41,7 +44,7 @@ DIALECT = Dialect(
     header="x: input[d], y: output, w: model[d]",
     example=('ps.Input["d"]', "input[d]"),
     returns="the models' new values",
-    statements=("epochs", "init", "until"),
+    statements=("epochs", "init", "batch", "until"),
     one="a kernel",
     does="learns tuple by tuple",
     instead=INSTEAD,
@@ -51,5 +54,6 @@ DIALECT = Dialect(
         "E43": "Termination",
         "E44": "Epochs and starts",
         "E48": "Scores",
+        "E49": "Indices and rows",
     },
 )

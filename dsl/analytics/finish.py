@@ -33,8 +33,10 @@ def finish(
     returns: list[Return],
     init: Mapping[str, Option],
     epochs: int,
+    batch: Option | None = None,
 ) -> tuple[Graph, list[Diagnostic]]:
-    """Return the checked graph and the warnings; `init` and `epochs` are the kernel's. Raises KernelError."""
+    """Return the checked graph and the warnings; `init`, `epochs` and `batch` are the kernel's. Raises KernelError."""
+    count = _batch(kernel, builder, batch)
     models = kernel.of_kind("model")
     given = {r.model: r for r in returns}
     roots: list[int] = []
@@ -59,23 +61,50 @@ def finish(
                 (model.span, "declared here"),
                 hint=hints.new_value(model.name, have, want),
             )
-        if builder.region(ref) is Region.TUPLE and builder.merges:
+        if builder.changed_model(ref) is not None:
+            if (changed := builder.changed_model(ref)) != model.name:
+                hint = f"return {model.name} itself with its changes, or as it is"
+                message = f"the new value of {model.name} is {changed} with changed rows"
+                raise kernel.error(
+                    "E494", message, r.span, (model.span, "declared here"), hint=hint
+                )
+        elif builder.region(ref) is Region.TUPLE and (builder.merges or count != 1):
+            what, said = f"a batch has {count} of them", (batch or r).span
+            if builder.merges:
+                what, said = "the kernel merges", builder.nodes[builder.merges[0]].span
             raise kernel.error(
                 "E427",
-                f"the new value of {model.name} belongs to a single tuple, but the kernel merges",
+                f"the new value of {model.name} belongs to a single tuple, but {what}",
                 r.span,
-                (builder.nodes[builder.merges[0]].span, "merged here"),
+                (said, "merged here" if builder.merges else "given here"),
                 hint="within a batch the model is held still: merge what the new value is made of, or merge nothing at all",
             )
         roots.append(ref.index)
     until = builder.until[0].index if builder.until else None
-    graph = _assemble(kernel, builder, roots, until, init, epochs)
+    graph = _assemble(kernel, builder, roots, until, init, epochs, count)
     scored = score_of(builder)
     if isinstance(scored, str):
         graph.unscored = scored
     else:
         graph.scoring = _scoring(kernel, builder, *scored)
     return graph, _warnings(graph)
+
+
+def _batch(kernel: AnyKernel, builder: AnalyticsBuilder, batch: Option | None) -> int:
+    """Return the tuples of a batch, 0 for the epoch. Raises KernelError (E423) where merges are over another number."""
+    if not builder.merges:
+        return 1 if batch is None else batch.value
+    merge = builder.nodes[builder.merges[0]]
+    if batch is not None and merge.attrs["count"] != batch.value:
+        over = f"{merge.attrs['count']} tuples" if merge.attrs["count"] else "the whole epoch"
+        raise kernel.error(
+            "E423",
+            f"all merges of a kernel span its batch: {over} here, batch is {batch.value}",
+            merge.span,
+            (batch.span, "given here"),
+            hint="write the same number in both places, or leave batch out",
+        )
+    return int(merge.attrs["count"])
 
 
 def _reach(builder: AnalyticsBuilder, roots: list[int]) -> set[int]:
@@ -96,8 +125,8 @@ def _assemble(
     until: int | None,
     init: Mapping[str, Option],
     epochs: int,
+    count: int,
 ) -> Graph:
-    nodes = builder.nodes
     live = _reach(builder, roots if until is None else [*roots, until])
     # parameters stay, used or not: the table's layout counts them
     live |= {ref.index for ref in builder.variables.values()}
@@ -107,7 +136,6 @@ def _assemble(
     for name, option in init.items():
         start = option.value
         variables[name].init = start.copy() if isinstance(start, np.ndarray) else start
-    count = nodes[builder.merges[0]].attrs["count"] if builder.merges else 1
     return Graph(
         kernel.name,
         result,
@@ -167,8 +195,9 @@ def score_of(builder: AnalyticsBuilder) -> tuple[int, str] | str:
     made_of = {kind: set[int]() for kind in ("output", "input", "model")}
     found: dict[int, None] = {}
     for index, node in enumerate(nodes):
-        if node.op in made_of:
-            made_of[node.op].add(index)
+        kind = "input" if node.op == "index" else node.op
+        if kind in made_of:
+            made_of[kind].add(index)
         for known in made_of.values():
             if not known.isdisjoint(node.inputs):
                 known.add(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,10 @@ from .finish import Return
 from .kernel import Kernel
 
 __all__ = ["PythonKernel", "TextKernel"]
+
+
+#: changes of rows, as texts write them
+_CHANGES = {"+=": "add", "-=": "subtract", "max=": "max", "min=": "min", "<-": "set"}
 
 
 @dataclass
@@ -67,6 +72,8 @@ class PythonKernel(Traced, Kernel):
     def set_options(self, options: Mapping[str, Any], written: Mapping[str, ast.expr]) -> None:
         if "epochs" in options:
             self.set_epochs(options["epochs"], self.place(written.get("epochs")))
+        if options.get("batch") is not None:
+            self.set_batch(options["batch"], self.place(written.get("batch")))
         init, literal = options.get("init"), written.get("init")
         if init is None:
             return
@@ -95,7 +102,7 @@ class TextKernel(text.Written, Kernel):
         return list(statements.returns.values())
 
     def set_statements(self, options: list[Any]) -> None:
-        epochs: Span | None = None
+        given: dict[str, Span] = {}
         for option in options:
             value = option.children[-1]
             if option.data == "init":
@@ -106,16 +113,17 @@ class TextKernel(text.Written, Kernel):
                 )
                 continue
             span = text.span_of(self.file, option)
-            if epochs is not None:
+            if option.data in given:
                 raise self.error(
                     "E204",
-                    "epochs is given twice",
+                    f"{option.data} is given twice",
                     span,
-                    (epochs, "first given here"),
+                    (given[option.data], "first given here"),
                     hint="leave one of them out",
                 )
-            epochs = span
-            self.set_epochs(text.literal(self, value), text.span_of(self.file, value))
+            given[option.data] = span
+            set_option = self.set_epochs if option.data == "epochs" else self.set_batch
+            set_option(text.literal(self, value), text.span_of(self.file, value))
 
 
 class _Body(text.Body):
@@ -123,7 +131,9 @@ class _Body(text.Body):
 
     def __init__(self, kernel: TextKernel, builder: AnalyticsBuilder) -> None:
         super().__init__(kernel, builder)
+        self.builder: AnalyticsBuilder = builder
         self.returns: dict[str, Return] = {}
+        self.changed: dict[str, Return] = {}
 
     def update(self, token: Token, value: Any, span: Span) -> None:
         name, place = str(token), text.span_of(self.kernel.file, token)
@@ -135,6 +145,14 @@ class _Body(text.Body):
                 place,
                 hint=closest(name, models) or f"write `{name} = ...` for an intermediate value",
             )
+        if name in self.changed:
+            raise self.builder.error(
+                "E204",
+                f"{name} gets a new value, and rows of it are changed",
+                place,
+                (self.changed[name].span, "changed here"),
+                hint="change it in one way or the other",
+            )
         if name in self.returns:
             raise self.builder.error(
                 "E204",
@@ -144,3 +162,16 @@ class _Body(text.Body):
                 hint="leave one of the lines out, or give the first value a name: `step = ...`",
             )
         self.returns[name] = Return(name, value, span)
+
+    def change(self, statement: Any, span: Span) -> None:
+        token, *items, how, _ = statement.children
+        name = str(token)
+        symbol = re.sub(r"\s", "", how.children[0])
+        if symbol not in _CHANGES or name not in [p.name for p in self.kernel.of_kind("model")]:
+            super().change(statement, span)
+        if name in self.returns and name not in self.changed:
+            self.update(token, None, span)  # a second new value
+        *at, value = [self.evaluate(child) for child in (*items, statement.children[-1])]
+        base = self.changed[name].value if name in self.changed else self.builder.variables[name]
+        ref = self.builder.change(_CHANGES[symbol], base, at, value, span)
+        self.changed[name] = self.returns[name] = Return(name, ref, span)

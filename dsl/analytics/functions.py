@@ -15,6 +15,24 @@ from .builder import AnalyticsBuilder
 __all__ = ["FUNCTIONS"]
 
 
+@function
+def number(builder: AnalyticsBuilder, span: Span, i: Any) -> Ref:
+    """The value, in the kernel's number format, that an index is."""
+    return builder.as_value(i, span)
+
+
+@function(usage="hash(i, seed=0)")
+def hash(builder: AnalyticsBuilder, span: Span, i: Any, seed: int = 0) -> Ref:
+    """An index made of another: MurmurHash3 (x86, 32 bits, as scikit-learn's `murmurhash3_32`) of the bytes of its column's type, from -2³¹ to 2³¹ - 1."""
+    return builder.hashed(i, seed, span)
+
+
+@function
+def count(builder: AnalyticsBuilder, span: Span, c: Any) -> Ref:
+    """How many places of a bag of indices a tuple fills: the length of its array."""
+    return builder.present(c, span)
+
+
 @function(usage='merge(v, n, op="+"), or merge(v) over the whole epoch')
 def merge(
     builder: AnalyticsBuilder, span: Span, v: Any, n: int | None = None, op: str = "+"
@@ -60,5 +78,5 @@ def uniform(source: str | None, span: Span, low: float, high: float, seed: int =
 
 
 FUNCTIONS: dict[str, Function] = VALUES | {
-    f.name: f for f in (argmax, argmin, merge, mean, until, score, uniform)
+    f.name: f for f in (argmax, argmin, number, hash, count, merge, mean, until, score, uniform)
 }

@@ -48,7 +48,11 @@ INSTEAD: dict[str, str] = {
     "exp2": "write exp(v * 0.6931471805599453)",
     **dict.fromkeys(("dot", "vdot", "inner", "einsum", "tensordot", "matmul"), _PRODUCT),
     **dict.fromkeys(("var", "std", "average"), _SPREAD),
-    **dict.fromkeys(("count", "count_nonzero"), "merge(1, n) counts tuples, sum(v > 0) elements"),
+    "count_nonzero": "merge(1, n) counts tuples, sum(v > 0) elements",
+    **dict.fromkeys(
+        ("gather", "take", "embedding", "one_hot", "scatter", "scatter_add"),
+        'rows of a model are read by an index, as in E[i], where `i: ps.Index["n"]` (as text: `i: index[n]`)',
+    ),
     "any": "write max(c) of conditions, which are 0 or 1",
     "all": "write min(c) of conditions, which are 0 or 1",
     "isnan": "write 1 - (v <= v): nothing holds for NaN",

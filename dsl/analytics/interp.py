@@ -1,19 +1,20 @@
 """The reference: a kernel's updates in float64 NumPy, straight from the graph, to compare trained weights with.
 
 Nothing of the hardware is in it: no formats, no threads, no order of sums. Batches are computed as arrays with an axis of
-tuples in front.
+tuples in front. Models that are tables are read and changed with NumPy's indexing and `add.at`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.graph import Graph, Region
-from ..core.operations import apply
+from ..core.operations import OPERATIONS, evaluate
+from .integers import ABSENT, MEANINGS, Change, change_rows
 from .overrides import initial_value
 
 __all__ = ["Training", "constants", "run", "train"]
@@ -60,21 +61,36 @@ def run(
     Parameters
     ----------
     inputs, outputs: arrays by variable, of shape [rows, *variable.shape] (or flat in each row), all with the same number of rows.
+        An index is an array of integers; a bag's missing places are masked (`numpy.ma`), and so may be all of them.
     epochs: instead of the graph's own number.
 
     Every meta must have a value. `until` is tested after an epoch's last batch on the values of that batch: a model in its
     condition is the model that the batch began with. A table without rows leaves the models as they were.
+
+    Raises IndexError for a row that a model does not have.
     """
     given = {**inputs, **(outputs or {})}
     table: dict[int, np.ndarray] = {}
     rows = 0
-    for variable in (*graph.of_kind("input"), *graph.of_kind("output")):
-        array = np.asarray(given[variable.name], dtype=np.float64)
+    sizes: dict[str, int] = {}
+    for variable in (v for kind in ("input", "output", "index") for v in graph.of_kind(kind)):
+        if variable.kind == "index":
+            array, sizes[variable.name] = _integers(given[variable.name])
+        else:
+            array = np.asarray(given[variable.name], dtype=np.float64)
         rows = array.shape[0]
         table[variable.node] = array.reshape(rows, *variable.shape)
     if len({array.shape[0] for array in table.values()}) > 1:
         raise ValueError("inputs and outputs have different numbers of rows")
-    return _Run(graph, table, rows).train(graph.epochs if epochs is None else epochs)
+    return _Run(graph, table, rows, sizes).train(graph.epochs if epochs is None else epochs)
+
+
+def _integers(given: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return indices, with `ABSENT` for what is masked, and the bytes of their column's type."""
+    masked = np.ma.asarray(given)
+    if masked.dtype.kind not in "iub":
+        raise TypeError(f"indices are integers, not {masked.dtype}")
+    return masked.astype(np.int64).filled(ABSENT), 8 if masked.dtype.itemsize == 8 else 4
 
 
 def constants(graph: Graph) -> dict[int, np.ndarray]:
@@ -95,20 +111,42 @@ def _given(graph: Graph) -> dict[int, np.ndarray]:
 
 
 class _Run:
-    def __init__(self, graph: Graph, table: dict[int, np.ndarray], rows: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        table: dict[int, np.ndarray],
+        rows: int,
+        sizes: Mapping[str, int] | None = None,
+    ) -> None:
         self.graph = graph
+        self.sizes = sizes or {}
         self.table = table
         self.rows = rows
         self.models = {v.node: initial_value(v) for v in graph.of_kind("model")}
         self.order = {
-            region: [i for i, n in enumerate(graph.nodes) if n.region is region and n.inputs]
+            region: [
+                i
+                for i, n in enumerate(graph.nodes)
+                if n.region is region and n.inputs and n.op != "change"
+            ]
             for region in Region
         }
+        self.changes = {
+            v.node: list(self._changes(i))
+            for v, i in zip(graph.of_kind("model"), graph.returns, strict=False)
+        }
         self.merges = [i for i, n in enumerate(graph.nodes) if n.op == "merge"]
-        widest = max(math.prod(n.shape) for n in graph.nodes)
+        widest = max(math.prod(n.shape) for n in graph.nodes if n.op not in ("model", "change"))
         self.chunk = max(1, _CHUNK // widest)
         self.fixed = _given(graph)
         self.compute(Region.RUN, self.fixed)
+
+    def _changes(self, index: int) -> Iterator[int]:
+        """Yield the changes of rows that a model's new value is made of, in the order in which they are written."""
+        node = self.graph.nodes[index]
+        if node.op == "change":
+            yield from self._changes(node.inputs[0])
+            yield index
 
     def compute(self, region: Region, values: dict[int, np.ndarray], batched: bool = False) -> None:
         nodes = self.graph.nodes
@@ -116,7 +154,11 @@ class _Run:
             node = nodes[i]
             if node.op != "merge":
                 flags = [batched and nodes[j].region is Region.TUPLE for j in node.inputs]
-                values[i] = apply(node.op, [values[j] for j in node.inputs], node.attrs, flags)
+                operation = OPERATIONS.get(node.op) or MEANINGS[node.op]
+                attrs = node.attrs
+                if "of" in attrs:  # a hash is of the bytes of the widest column
+                    attrs = {**attrs, "bytes": max(self.sizes[name] for name in attrs["of"])}
+                values[i] = evaluate(operation, [values[j] for j in node.inputs], attrs, flags)
 
     def train(self, epochs: int) -> Training:
         count = self.graph.merge_count or max(self.rows, 1)
@@ -127,10 +169,9 @@ class _Run:
                 values: dict[int, np.ndarray] = {}
                 for first in range(0, self.rows, count):
                     values = self.batch(first, min(first + count, self.rows))
-                    self.models = {
-                        v.node: values[i].copy()
-                        for v, i in zip(models, self.graph.returns, strict=True)
-                    }
+                    for v, i in zip(models, self.graph.returns, strict=True):
+                        if not self.changes[v.node]:
+                            self.models[v.node] = values[i].copy()
                 done += 1
                 if self.graph.until is not None and values:
                     self.compute(Region.CONVERGENCE, values)
@@ -142,6 +183,7 @@ class _Run:
         shared = {**self.fixed, **self.models}
         self.compute(Region.MODEL, shared)
         values = shared
+        changes: dict[int, list[list[Change]]] = {node: [] for node in self.changes}
         for start in range(first, end, self.chunk):
             part = slice(start, min(start + self.chunk, end))
             tuples = {**shared, **{node: array[part] for node, array in self.table.items()}}
@@ -153,13 +195,43 @@ class _Run:
                     merged = np.ones(part.stop - part.start)
                 new = _MERGES[node.attrs["op"]](merged, axis=0)
                 values[i] = _COMBINE[node.attrs["op"]](values[i], new) if i in values else new
+            for node, written in self.changes.items():
+                if written:
+                    changes[node].append([self.change(i, tuples, part) for i in written])
             if end - first == 1:
                 values.update(
                     {
                         i: tuples[i][0]
                         for i, n in enumerate(self.graph.nodes)
-                        if n.region is Region.TUPLE
+                        if n.region is Region.TUPLE and i in tuples
                     }
                 )
         self.compute(Region.MERGED, values)
+        self.write(changes)
         return values
+
+    def change(self, index: int, tuples: dict[int, np.ndarray], part: slice) -> Change:
+        """Return what a change does for these tuples."""
+        node, nodes = self.graph.nodes[index], self.graph.nodes
+        base, at, given = node.inputs
+        count = part.stop - part.start
+        places, values = (
+            tuples[i] if nodes[i].region is Region.TUPLE else tuples[i][None] for i in (at, given)
+        )
+        rows = nodes[at].shape + nodes[base].shape[1:]
+        values = values.reshape(
+            len(values), *(1,) * (len(rows) - values.ndim + 1), *values.shape[1:]
+        )
+        return Change(
+            node.attrs["change"],
+            np.broadcast_to(places, (count, *nodes[at].shape)),
+            np.broadcast_to(values, (count, *rows)),
+        )
+
+    def write(self, changes: Mapping[int, Sequence[Sequence[Change]]]) -> None:
+        """Change the rows of models: for each, the changes of one part of the batch's tuples after the other."""
+        for v in self.graph.of_kind("model"):
+            if changes.get(v.node) and self.graph.until is not None:
+                self.models[v.node] = self.models[v.node].copy()  # the test sees the batch's own
+            for part in changes.get(v.node, ()):
+                change_rows(self.models[v.node], part, v.name)

@@ -16,19 +16,23 @@ from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
 from ..core.kernel import AnyKernel, Option, Parameter
-from .builder import AnalyticsBuilder
+from .builder import MAX_MERGE, AnalyticsBuilder
 from .finish import Return, finish
+from .integers import MEANINGS
 
 __all__ = ["MAX_EPOCHS", "Kernel"]
 
 MAX_EPOCHS = 2**31 - 1
+#: the most rows of a model that is read and changed by index
+MAX_ROWS = 1 << 32
 
 
 @dataclass
 class Kernel(AnyKernel):
-    """A kernel of the analytics engine, which can be traced to a graph."""
+    """A kernel of the analytics engine, which can be traced to a graph. `batch`: tuples for which all models stand still."""
 
     epochs: int = 1
+    batch: Option | None = None
     init: dict[str, Option] = field(default_factory=dict)
     keyword = "kernel"
 
@@ -51,6 +55,20 @@ class Kernel(AnyKernel):
             )
         return self._trace(given)
 
+    def check_hardware(self, graph: Graph | None = None) -> None:
+        """Raise KernelError (E496) for what no engine can be planned for yet, in the header or in the graph."""
+        spans = [index.span for index in self.of_kind("index")]
+        if graph is not None:
+            spans += [node.span for node in graph.nodes if node.op in (*MEANINGS, "change")]
+        for span in spans:
+            raise self.error(
+                "E496",
+                "hardware cannot read or change rows of models by an index yet",
+                span,
+                hint="`penstock check` checks the kernel, `penstock.dsl.analytics.interp.train` trains it in float64; "
+                "for hardware give the table a column of zeros and ones for each row",
+            )
+
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
         """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""
         given = dict(dims or {})
@@ -62,7 +80,7 @@ class Kernel(AnyKernel):
         builder = AnalyticsBuilder(self.dialect, self.parameters, sizes, self.source)
         self._check_init(builder)
         returns = self.body(builder)
-        graph, self.warnings = finish(self, builder, returns, self.init, self.epochs)
+        graph, self.warnings = finish(self, builder, returns, self.init, self.epochs, self.batch)
         return graph
 
     # -- declarations ------------------------------------------------------------------------------------------------
@@ -79,7 +97,7 @@ class Kernel(AnyKernel):
                 self.name_span,
                 hint='a kernel learns at least one model: give it a parameter like `w: Model["d"]` (as text: `w: model[d]`)',
             )
-        if not self.of_kind("input") and not self.of_kind("output"):
+        if all(not self.of_kind(kind) for kind in ("input", "output", "index")):
             raise self.error(
                 "E410",
                 f"the kernel {self.name} reads nothing of the table",
@@ -96,6 +114,17 @@ class Kernel(AnyKernel):
                 parameter.span,
                 hint="declare it without brackets, or write an array into the kernel as a constant",
             )
+        if parameter.kind == "index" and len(parameter.dims) not in (1, 2):
+            name = parameter.name
+            raise self.error(
+                "E491",
+                f"the index {name} does not say what it counts"
+                if not parameter.dims
+                else f"the index {name} has {len(parameter.dims)} dimensions",
+                parameter.span,
+                hint=f'`{name}: ps.Index["n"]` is one of n rows, `{name}: ps.Index["n", 8]` a bag of up to 8 '
+                f"(as text: `{name}: index[n]`, `{name}: index[n, 8]`)",
+            )
         if len(parameter.dims) > 2:
             as_python = f'{parameter.name}: {parameter.kind.capitalize()}["n", "d"]'
             raise self.error(
@@ -106,6 +135,10 @@ class Kernel(AnyKernel):
                 "or use several parameters",
             )
         self.check_sizes(parameter)
+
+    def largest(self, parameter: Parameter, axis: int) -> int:
+        rows = axis == 0 and parameter.kind in ("index", "model") and self.of_kind("index")
+        return MAX_ROWS if rows else super().largest(parameter, axis)
 
     def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:
         """Give a meta its value. Raises KernelError where the parameter takes none or the value is no number."""
@@ -141,6 +174,20 @@ class Kernel(AnyKernel):
     def set_epochs(self, value: Any, span: Span) -> None:
         """Set the number of passes over the table. Raises KernelError."""
         self.epochs = checked_epochs(value, span, self.source)
+
+    def set_batch(self, value: Any, span: Span) -> None:
+        """Set the number of tuples for which all models stand still. Raises KernelError (E424)."""
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            hint = "write a number of tuples, as in `batch=256` (as text: `batch 256`)"
+            raise self.error(
+                "E424", f"batch must be a whole number, not {kind_of(value)}", span, hint=hint
+            )
+        if not 1 <= value <= MAX_MERGE:
+            hint = "`merge(v)` without a number is over the whole epoch"
+            raise self.error(
+                "E424", f"a batch of {value} tuples; it takes 1 to {MAX_MERGE}", span, hint=hint
+            )
+        self.batch = Option(int(value), span)
 
     def set_init(self, name: str, value: Any, span: Span) -> None:
         """Set a model's start; shapes are checked when they are known. Raises KernelError."""

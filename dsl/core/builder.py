@@ -20,7 +20,7 @@ from .constants import constant_array, kind_of
 from .diagnostics import KernelError, Span, error
 from .graph import Region
 from .kernel import Parameter
-from .operations import ELEMENTWISE, REDUCTIONS, apply, spoken
+from .operations import ELEMENTWISE, OPERATIONS, REDUCTIONS, apply, spoken
 
 __all__ = ["MAX_OPERATIONS", "GraphBuilder", "Operand", "Ref", "plural"]
 
@@ -83,9 +83,13 @@ class GraphBuilder:
         #: names of dimensions whose size the kernel asked for before it was known
         self.measured: dict[str, None] = {}
         for p in parameters:
-            shape = tuple(self._size(dim) for dim in p.dims)
+            shape = self.declared(p)
             region = self.regions.get(p.kind, Region.TUPLE)
             self.variables[p.name] = self.add(p.kind, (), shape, region, p.span, {"name": p.name})
+
+    def declared(self, parameter: Parameter) -> D.Shape:
+        """Return the shape of the value that a parameter stands for."""
+        return tuple(self._size(dim) for dim in parameter.dims)
 
     def _size(self, dim: int | str) -> int:
         if isinstance(dim, int):
@@ -101,6 +105,27 @@ class GraphBuilder:
 
     def computes(self, span: Span) -> None:
         """Raise KernelError where this kind of kernel computes nothing with its values."""
+
+    # what a dialect may have besides the operations on values; None where it has not
+
+    def special_operator(self, symbol: str, operands: Sequence[Operand], span: Span) -> Ref | None:
+        """Apply an operator to operands that are no values of the common kind."""
+
+    def select(self, value: Operand, items: Sequence[Any], span: Span) -> Ref | None:
+        """Index by values of the kernel."""
+
+    def attribute(self, ref: Ref, name: str, span: Span) -> Any:
+        """Return an attribute that values have in Python."""
+
+    @property
+    def elements_hint(self) -> str:
+        """What to do instead of an assignment to elements."""
+        return "compute a whole new value, for example with where and a vector of zeros and ones"
+
+    @staticmethod
+    def spoken(op: str) -> str:
+        """Return what messages call an operation."""
+        return spoken(op) if op in OPERATIONS else op
 
     @property
     def sizes_wanted(self) -> str:

@@ -79,8 +79,6 @@ _OPERATOR_HINTS = {
     "^": _LOGIC_HINT,
     "~": _LOGIC_HINT,
 }
-#: for assignments to elements
-ELEMENTS_HINT = "compute a whole new value, for example with where and a vector of zeros and ones"
 _WHERE_HINT = (
     "use ps.where(condition, a, b) (as text: where), which computes both sides and picks one"
 )
@@ -134,6 +132,8 @@ def operator(builder: GraphBuilder, symbol: str, operands: Sequence[Operand], sp
     lack).
     """
     builder.computes(span)
+    if (special := builder.special_operator(symbol, operands, span)) is not None:
+        return special
     if len(operands) == 1 and symbol == "+":
         return builder.operand(operands[0], span)
     if (symbol, len(operands)) in SYMBOLS:
@@ -182,6 +182,8 @@ def _power(builder: GraphBuilder, value: Operand, exponent: Operand, span: Span)
 def index(builder: GraphBuilder, value: Operand, items: Sequence[Any], span: Span) -> Ref:
     """Index by `":"`, `"..."` and None, which puts in a dimension of one. Raises KernelError (E208) for anything else."""
     builder.computes(span)
+    if (selected := builder.select(value, items, span)) is not None:
+        return selected
     ref = builder.operand(value, span)
     rank = len(builder.shape(ref))
     for item in items:

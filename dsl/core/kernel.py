@@ -119,6 +119,10 @@ class AnyKernel(ABC):
         """Set an option of the decorator, one of those that the dialect declares. Raises KernelError."""
         raise NotImplementedError(name)
 
+    def largest(self, parameter: Parameter, axis: int) -> int:
+        """Return the largest size of a dimension of a parameter."""
+        return D.MAX_DIM
+
     def check_names(self) -> None:
         """Check that no name is given twice. Raises KernelError."""
         seen: dict[str, Parameter] = {}
@@ -135,7 +139,7 @@ class AnyKernel(ABC):
 
     def check_sizes(self, parameter: Parameter) -> None:
         """Check a parameter's dimensions as they are declared. Raises KernelError."""
-        for dim in parameter.dims:
+        for axis, dim in enumerate(parameter.dims):
             if isinstance(dim, str) and dim.isidentifier():
                 continue
             if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
@@ -151,12 +155,13 @@ class AnyKernel(ABC):
                 raise self.error(
                     "E306", f"{dim} is not a dimension", parameter.span, hint="a size is at least 1"
                 )
-            if dim > D.MAX_DIM:
+            if dim > (largest := self.largest(parameter, axis)):
                 raise self.error(
                     "E307",
-                    f"a dimension of {dim}; the largest is {D.MAX_DIM}",
+                    f"a dimension of {dim}; the largest is {largest}",
                     parameter.span,
-                    hint=f"give {parameter.name} a smaller dimension: {D.LARGE_HINT}",
+                    hint=f"give {parameter.name} a smaller dimension"
+                    + f": {D.LARGE_HINT}" * (largest == D.MAX_DIM),
                 )
 
     def check_dims(self, dims: Mapping[str, int]) -> None:
@@ -172,14 +177,20 @@ class AnyKernel(ABC):
                     self.name_span,
                     hint=f"its dimensions are {used}" if used else "it has no named dimensions",
                 )
+            largest = min(
+                self.largest(parameter, axis)
+                for parameter in self.parameters
+                for axis, dim in enumerate(parameter.dims)
+                if dim == name
+            )
             if (
                 isinstance(size, bool)
                 or not isinstance(size, (int, np.integer))
-                or not 1 <= size <= D.MAX_DIM
+                or not 1 <= size <= largest
             ):
                 raise self.error(
                     "E504",
                     f"dimension {name} cannot have the size {size}",
                     self.name_span,
-                    hint=f"a size is a whole number from 1 to {D.MAX_DIM}",
+                    hint=f"a size is a whole number from 1 to {largest}",
                 )

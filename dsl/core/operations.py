@@ -22,6 +22,7 @@ __all__ = [
     "Reduction",
     "Structural",
     "apply",
+    "evaluate",
     "spoken",
 ]
 
@@ -220,7 +221,16 @@ def apply(
     batched: which operands have the axis of tuples; the result has it where any operand has.
     """
     flags = [False] * len(values) if batched is None else list(batched)
-    operation = OPERATIONS[name]
+    return evaluate(OPERATIONS[name], values, attrs, flags)
+
+
+def evaluate(
+    operation: Elementwise | Reduction | Structural,
+    values: Sequence[Array],
+    attrs: dict[str, Any],
+    flags: Sequence[bool],
+) -> Array:
+    """Return the result of an operation; see `apply`."""
     if isinstance(operation, Structural):
         return np.asarray(operation.float64(values, flags, attrs))
     if isinstance(operation, Reduction):

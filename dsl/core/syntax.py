@@ -36,6 +36,8 @@ _NAMES = {
     "DOT": ".",
     "ARROW": "<-",
     "KEYWORD": "kernel",
+    "CHANGE": "+=",
+    "BATCH": "batch",
     "EPOCHS": "epochs",
     "UNTIL": "until",
     "INIT": "init",
@@ -77,7 +79,10 @@ _CHARACTERS = {
     "\u00a0": "delete this invisible character and type the space anew",
     "\u200b": "delete this invisible character",
 }
-_STATEMENTS = "a line is `name = expression`, `model <- expression`, `score name = expression`, `epochs N`, `until condition` or `init model = value`"
+_STATEMENTS = "a line is `name = expression`, `model <- expression`, `model[index] += expression`, "
+_STATEMENTS += (
+    "`score name = expression`, `epochs N`, `batch N`, `until condition` or `init model = value`"
+)
 _HEADER = "a kernel begins with `kernel name(parameters)`, as in `kernel linear(x: input[d], y: output, w: model[d])`"
 
 
@@ -110,8 +115,8 @@ class _Reader:
             or getattr(problem, "allowed", None)
             or ()
         )
-        if self.expected == {"ARROW", "EQUAL", "NAME"}:  # a name after `score` is rarely meant
-            self.expected.discard("NAME")
+        if self.expected == {"ARROW", "EQUAL", "LSQB", "NAME"}:  # the rarer ones are rarely meant
+            self.expected -= {"LSQB", "NAME"}
 
     def span(self, token: Any) -> Span:
         return Span(self.file, token.line, token.column, token.end_line, token.end_column)
@@ -311,10 +316,15 @@ class _Reader:
     def _target(self, place: Span) -> _Description | None:
         """What stands before = or <- cannot be given a value so."""
         first = self.word(place.line)
-        if first and first[0] in ("epochs", "init", "until") and self.type in ("EQUAL", "ARROW"):
+        if (
+            first
+            and first[0] in ("epochs", "init", "batch", "until")
+            and self.type in ("EQUAL", "ARROW")
+        ):
             usage = {
                 "epochs": "epochs 10",
                 "init": "init w = 0.1",
+                "batch": "batch 256",
                 "until": "until norm(step) < 0.01",
             }[first[0]]
             if (
@@ -329,19 +339,6 @@ class _Reader:
                     [],
                     f"it is written like `{usage}`",
                 )
-        if (
-            self.type == "LSQB"
-            and first
-            and self.before is not None
-            and self.span(self.before) == first[1]
-        ):
-            return (
-                "E212",
-                "elements of a value cannot be assigned",
-                place,
-                [],
-                functions.ELEMENTS_HINT,
-            )
         rest = (
             self.lines[place.line - 1][place.column - 1 :] if place.line <= len(self.lines) else ""
         )

@@ -15,7 +15,7 @@ from .diagnostics import KernelError, Span, error
 from .dims import Shape, show
 from .places import caller_span, decisive, iterated, names
 
-__all__ = ["Tensor", "call", "current"]
+__all__ = ["Tensor", "call", "current", "plain"]
 
 #: the builder of the kernel that is being traced
 current: ContextVar[GraphBuilder | None] = ContextVar("current", default=None)
@@ -82,13 +82,6 @@ def _no_number(what: str) -> Callable[..., Any]:
     return method
 
 
-def _unsupported(symbol: str) -> Callable[[Tensor, Any], Any]:
-    def method(self: Tensor, other: Any) -> NoReturn:
-        raise functions.no_operator(self._builder, symbol, caller_span())
-
-    return method
-
-
 class Tensor:
     """A value of a kernel: a number, vector or matrix that the hardware will compute.
 
@@ -135,11 +128,10 @@ class Tensor:
 
     def __getitem__(self, item: Any) -> Tensor:
         span = caller_span()
-        items = item if isinstance(item, tuple) else (item,)
-        return Tensor(
-            self._builder,
-            functions.index(_builder(span, self), self._ref, [_index_item(i) for i in items], span),
-        )
+        builder = _builder(span, self)
+        given = item if isinstance(item, tuple) else (item,)
+        items = [plain(builder, _index_item(i), span) for i in given]
+        return Tensor(builder, functions.index(builder, self._ref, items, span))
 
     @property
     def T(self) -> Tensor:
@@ -166,7 +158,7 @@ class Tensor:
             "E212",
             "elements of a value cannot be assigned",
             caller_span(),
-            hint=functions.ELEMENTS_HINT,
+            hint=self._builder.elements_hint,
         )
 
     def __bool__(self) -> bool:
@@ -217,25 +209,30 @@ class Tensor:
             hint="write * to multiply",
         )
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise functions.no_attribute(self._builder, name, caller_span())
+        span = caller_span()
+        found = _builder(span, self).attribute(self._ref, name, span)
+        if found is None:
+            raise functions.no_attribute(self._builder, name, span)
+        return found
 
 
-for _symbol, *_names in (
+for _symbol, _name in (
     ("==", "eq"),
     ("!=", "ne"),
-    ("%", "mod", "rmod"),
-    ("//", "floordiv", "rfloordiv"),
-    ("&", "and", "rand"),
-    ("|", "or", "ror"),
-    ("^", "xor", "rxor"),
-    ("<<", "lshift", "rlshift"),
-    (">>", "rshift", "rrshift"),
-):
-    for _name in _names:
-        setattr(Tensor, f"__{_name}__", _unsupported(_symbol))
+    ("%", "mod"),
+    ("//", "floordiv"),
+    ("&", "and"),
+    ("|", "or"),
+    ("^", "xor"),
+    ("<<", "lshift"),
+    (">>", "rshift"),
+):  # values lack these; what a dialect has beside them may have some
+    setattr(Tensor, f"__{_name}__", _binary(_symbol))
+    if _name not in ("eq", "ne"):
+        setattr(Tensor, f"__r{_name}__", _reflected(_symbol))
 
 
 def _index_item(item: Any) -> Any:
@@ -281,8 +278,8 @@ def _builder(span: Span, *values: Any) -> GraphBuilder:
     return builder
 
 
-def _plain(builder: GraphBuilder, value: Any, span: Span) -> Any:
-    """What the builder takes for a Python value."""
+def plain(builder: GraphBuilder, value: Any, span: Span) -> Any:
+    """Return what the builder takes for a Python value. Raises KernelError (E214)."""
     if isinstance(value, Tensor):
         _builder(span, value)
         return value._ref
@@ -295,7 +292,7 @@ def _operator(symbol: str, *operands: Any) -> Tensor:
     return Tensor(
         builder,
         functions.operator(
-            builder, symbol, [_plain(builder, value, span) for value in operands], span
+            builder, symbol, [plain(builder, value, span) for value in operands], span
         ),
     )
 
@@ -310,8 +307,8 @@ def call(name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     result = functions.call(
         builder,
         name,
-        [_plain(builder, value, span) for value in args],
-        {key: _plain(builder, value, span) for key, value in keywords.items()},
+        [plain(builder, value, span) for value in args],
+        {key: plain(builder, value, span) for key, value in keywords.items()},
         span,
     )
     return Tensor(builder, result) if isinstance(result, Ref) else result

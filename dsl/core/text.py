@@ -154,7 +154,7 @@ class Written(AnyKernel):
     statements: list[Any] = field(default_factory=list, repr=False, kw_only=True)
 
     def set_statements(self, options: list[Any]) -> None:
-        """Run the statements `epochs` and `init`, of those that the dialect has. Raises KernelError."""
+        """Run the statements `epochs`, `init` and `batch`, of those that the dialect has. Raises KernelError."""
 
 
 def _kernel(dialect: Dialect, tree: Any, source: str, file: str) -> Written:
@@ -322,8 +322,8 @@ class Body(ABC):
                     self.builder, "until", [self.evaluate(statement.children[0])], {}, span
                 )
                 continue
-            if statement.data == "named":
-                self.named(statement, span)
+            if statement.data in ("named", "change"):
+                (self.named if statement.data == "named" else self.change)(statement, span)
                 continue
             name = statement.children[0]
             value = self.evaluate(statement.children[-1])
@@ -345,6 +345,15 @@ class Body(ABC):
         value = self.evaluate(statement.children[-1])
         given = {"name": str(name)}
         self.assign(name, functions.call(self.builder, "score", [value], given, span))
+
+    def change(self, statement: Any, span: Span) -> None:
+        """Run `NAME[index] += expression` and its like. Raises KernelError (E212) where values cannot be changed so."""
+        raise self.builder.error(
+            "E212",
+            "elements of a value cannot be assigned",
+            span_of(self.kernel.file, statement.children[0]),
+            hint=self.builder.elements_hint,
+        )
 
     def assign(self, token: Token, value: Any) -> None:
         name, span = str(token), span_of(self.kernel.file, token)

@@ -29,6 +29,7 @@ __all__ = [
     "Error",
     "Estimator",
     "FitKernel",
+    "Index",
     "Input",
     "Kernel",
     "KernelError",
@@ -49,10 +50,12 @@ __all__ = [
     "argmin",
     "bytes",
     "compile",
+    "count",
     "exp",
     "explore",
     "fit",
     "gaussian",
+    "hash",
     "kernel",
     "least_squares",
     "load",
@@ -62,6 +65,7 @@ __all__ = [
     "merge",
     "min",
     "norm",
+    "number",
     "open",
     "open_table",
     "outer",
@@ -83,6 +87,7 @@ __all__ = [
 ]
 
 __version__: str
+Index: Annotation
 Input: Annotation
 Key: Annotation
 Meta: Annotation
@@ -98,6 +103,9 @@ def argmax(v: Any, *, axis: int | None = None) -> Tensor:
 
 def argmin(v: Any, *, axis: int | None = None) -> Tensor:
     """The place of the smallest element, counted from 0, or along one axis; of the first where several are equal, and of the first NaN."""
+
+def count(c: Any) -> Tensor:
+    """How many places of a bag of indices a tuple fills: the length of its array."""
 
 def exp(v: Any) -> Tensor:
     """The exponential, elementwise."""
@@ -131,11 +139,14 @@ def fit(
 def gaussian(v: Any) -> Tensor:
     """exp(-v * v), elementwise."""
 
+def hash(i: Any, seed: int = 0) -> Tensor:
+    """An index made of another: MurmurHash3 (x86, 32 bits, as scikit-learn's `murmurhash3_32`) of the bytes of its column's type, from -2³¹ to 2³¹ - 1."""
+
 @overload
 def kernel(function: Callable[..., Any], /) -> PythonKernel: ...
 @overload
 def kernel(
-    *, epochs: int = 1, init: Mapping[str, Any] | None = None
+    *, epochs: int = 1, init: Mapping[str, Any] | None = None, batch: int | None = None
 ) -> Callable[[Callable[..., Any]], PythonKernel]:
     """Make a kernel of a function: `@kernel` or `@kernel(epochs=10, init={"w": 0.1})`.
 
@@ -143,6 +154,7 @@ def kernel(
     ----------
     epochs: passes over the table, 1 unless given.
     init: the models' starts by name: a number, an array or `uniform(low, high, seed=1)`; 0 unless given.
+    batch: tuples for which all models stand still, those of its merges; 1 unless given.
 
     Raises
     ------
@@ -186,6 +198,9 @@ def min(v: Any, *, axis: int | None = None) -> Tensor:
 
 def norm(v: Any, *, axis: int | None = None) -> Tensor:
     """The square root of the sum of squares of all elements, or along one axis."""
+
+def number(i: Any) -> Tensor:
+    """The value, in the kernel's number format, that an index is."""
 
 def outer(a: Any, b: Any) -> Tensor:
     """The matrix of all products of two vectors' elements."""

@@ -117,7 +117,8 @@ class AnalyticsEngine(Engine):
         assert isinstance(kernel, Kernel)
         warned = kernel.warnings
         dims = given.option("dims", {})
-        if given.source is None and any(name not in dims for name in kernel.dim_names):
+        unknown = any(name not in dims for name in kernel.dim_names)
+        if kernel.of_kind("index") or (given.source is None and unknown):
             kernel.check(dims)  # sizes may stay unknown
             kernel.warnings = warned or kernel.warnings
             return ()
@@ -268,6 +269,8 @@ def _front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, B
     from penstock.dsl.core.bind import bind, schema_for
     from penstock.models.heap.schema import Schema
 
+    if isinstance(kernel, Kernel):
+        kernel.check_hardware()
     dims, bindings = given.option("dims"), given.option("bindings")
     if given.data is None or isinstance(given.data, str):
         schema = fitted(schema_for(kernel.trace(dims), bindings=bindings))
@@ -275,6 +278,8 @@ def _front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, B
         schema = given.data if isinstance(given.data, Schema) else given.data.schema
     binding = bind(kernel, schema, bindings, dims, getattr(given.data, "unusable", None))
     graph = kernel.trace(binding.dims)
+    if isinstance(kernel, Kernel):
+        kernel.check_hardware(graph)
     metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))
     return with_overrides(graph, metas, init, epochs), schema, binding
 

@@ -1,0 +1,1 @@
+"""Models that are tables: rows are read and changed one by one. No engine is named here."""
