@@ -110,12 +110,15 @@ class GraphBuilder:
 
     def special_operator(self, symbol: str, operands: Sequence[Operand], span: Span) -> Ref | None:
         """Apply an operator to operands that are no values of the common kind."""
+        return None
 
     def select(self, value: Operand, items: Sequence[Any], span: Span) -> Ref | None:
         """Index by values of the kernel."""
+        return None
 
     def attribute(self, ref: Ref, name: str, span: Span) -> Any:
         """Return an attribute that values have in Python."""
+        return None
 
     @property
     def elements_hint(self) -> str:
