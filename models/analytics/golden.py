@@ -16,7 +16,7 @@ from ..strider.judge import RowCounts
 from .config import AnalyticsPlan, Buffer, Op
 from .timing import REDUCE_FN
 
-__all__ = ["Batch", "Machine", "TrainingResult", "batches", "identity", "train"]
+__all__ = ["Batch", "Machine", "TrainingResult", "batches", "identity", "takers", "train"]
 
 
 def identity(fn: str, fmt: Format) -> int:
@@ -78,8 +78,9 @@ class TrainingResult:
     inputs: RowCounts = field(default_factory=RowCounts)
 
 
-def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
-    """Form the batches of one epoch from each port's tuples (n_q, positions) in row order.
+def takers(plan: AnalyticsPlan, counts: Sequence[int]) -> Iterator[list[tuple[int, int, int, int]]]:
+    """Yield for each batch of one epoch the port, the number there, the group and the thread of each of its tuples, of which each port
+    has so many.
 
     Group position j belongs to thread j, thread j to port j // threads_per_port; a port that has no tuple left leaves its positions
     empty. A batch has `merge_count` positions; 0 positions stand for the whole epoch. The last batch yielded ends the epoch.
@@ -88,20 +89,28 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
     cursor = [0] * plan.ports
     limit = plan.merge_count or None
     while True:
-        chosen: list[tuple[int, int, int, int]] = []  # port, index, group, thread
+        chosen: list[tuple[int, int, int, int]] = []
         taken, group = 0, 0
         while (limit is None or taken < limit) and any(
-            cursor[q] < len(tuples[q]) for q in range(plan.ports)
+            cursor[q] < counts[q] for q in range(plan.ports)
         ):
             width = threads if limit is None else min(threads, limit - taken)
             for thread in range(width):
                 port = thread // per_port
-                if cursor[port] < len(tuples[port]):
+                if cursor[port] < counts[port]:
                     chosen.append((port, cursor[port], group, thread))
                     cursor[port] += 1
             taken += width
             group += 1
-        width = plan.layout.beats * plan.lanes
+        yield chosen
+        if all(cursor[q] >= counts[q] for q in range(plan.ports)):
+            return
+
+
+def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
+    """Form the batches of one epoch from each port's tuples (n_q, positions) in row order; see `takers`."""
+    width = plan.layout.beats * plan.lanes
+    for chosen in takers(plan, [len(of_port) for of_port in tuples]):
         data = np.array([tuples[q][n] for q, n, _, _ in chosen], dtype=np.int64).reshape(
             len(chosen), width
         )
@@ -110,8 +119,6 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
             np.array([c[2] for c in chosen], dtype=np.int64),
             np.array([c[3] for c in chosen], dtype=np.int64),
         )
-        if all(cursor[q] >= len(tuples[q]) for q in range(plan.ports)):
-            return
 
 
 class Machine:

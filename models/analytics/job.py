@@ -21,7 +21,7 @@ from ..strider.table import walk_table
 from ..target import Target
 from .config import AnalyticsPlan, depth
 from .cycles import Cycles, run
-from .golden import TrainingResult, train
+from .golden import TrainingResult, takers, train
 from .loader import EmptySource, TupleSource
 from .storages import products
 
@@ -31,6 +31,7 @@ __all__ = [
     "golden",
     "machine_bound",
     "model_cycles",
+    "order",
     "page_costs",
     "port_pages",
     "strider_cycles",
@@ -54,6 +55,28 @@ def walk(plan: AnalyticsPlan, pages: np.ndarray) -> tuple[list[Codes], RowCounts
         if walked.error is not None:
             errors.append(walked.error)
     return min(errors, key=lambda e: e.block) if errors else (tuples, counts)
+
+
+def order(plan: AnalyticsPlan, pages: np.ndarray) -> np.ndarray | HardwareError:
+    """Return which rows an epoch learns from, in its order, or the error that ends the run: that of the lowest page.
+
+    Rows that are seen are numbered from 0 in the order of pages and line pointers; those that are left out are not returned.
+    """
+    seen, errors = [], []
+    for q, part in enumerate(port_pages(plan, pages)):
+        places = [np.zeros((0, 3), np.int64)]  # block, line pointer, whether it is delivered
+        walked = walk_table(part, plan.walk, q, plan.ports, places)
+        seen.append(np.concatenate(places))
+        errors += [walked.error] if walked.error is not None else []
+    if errors:
+        return min(errors, key=lambda e: e.block)
+    block, line, _ = np.concatenate(seen).T
+    number = np.empty(len(block), np.int64)
+    number[np.lexsort((line, block))] = np.arange(len(block))
+    ends = np.cumsum([len(part) for part in seen])[:-1]
+    rows = [n[part[:, 2] != 0] for n, part in zip(np.split(number, ends), seen, strict=True)]
+    taken = (chosen for batch in takers(plan, [len(n) for n in rows]) for chosen in batch)
+    return np.array([rows[port][n] for port, n, _, _ in taken], dtype=np.int64)
 
 
 def golden(

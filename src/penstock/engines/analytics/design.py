@@ -15,9 +15,11 @@ from penstock.dsl.core.scores import ScoreKernel, graph_from_json
 from penstock.engines.base import Design, Given
 from penstock.engines.score import Scoring, no_score
 from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.analytics.job import order
 from penstock.models.analytics.resources import estimate
 from penstock.models.analytics.shell import count_bits, images, register_map
 from penstock.models.analytics.storages import memories
+from penstock.models.errors import HardwareError, RunError
 from penstock.models.mapping import Storage
 from penstock.models.numerics.formats import Codes, Format
 from penstock.models.resources import Resources
@@ -210,6 +212,24 @@ class AnalyticsDesign(Design):
     @property
     def names(self) -> Mapping[str, Any]:
         return self.score.get("names", {})
+
+    def order(self, table: Any) -> np.ndarray:
+        """Return which of a table's rows an epoch learns from, in its order.
+
+        Rows are numbered from 0 as the table has them. With one memory port this is their own order; several take pages in
+        turns. Rows that are left out, for a NULL or a NaN, are not among them.
+
+        Parameters: `table`: as `run` takes it.
+
+        Raises SourceError as `run` does, RunError for a row that would end a run.
+        """
+        training = self.workload(self.opened(Given(table, table)))
+        if isinstance(training, Assumption):
+            raise TypeError("rows that are assumed have no order")
+        found = order(self.plan, training.table.pages)
+        if isinstance(found, HardwareError):
+            raise RunError(found)
+        return found
 
     def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
         if "graph" not in self.score:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Engine", "Numbers", "Outcome", "scores", "train"]
+__all__ = ["Engine", "Numbers", "Outcome", "batches", "scores", "train"]
 
 #: on constants alone, in float64
 _FOLDED: dict[str, Callable[..., Any]] = {
@@ -319,7 +319,7 @@ class _Kernel:
         return np.broadcast_to(np.asarray(start, np.float64), shape)
 
 
-def _batches(engine: Engine, count: int) -> Iterator[list[list[tuple[int, int] | None]]]:
+def batches(engine: Engine, count: int) -> Iterator[list[list[tuple[int, int] | None]]]:
     """Yield the groups of each batch: for each thread the (port, row) that it takes, or None."""
     left = [list(range(len(rows))) for rows in engine.ports]
     share = engine.threads // len(engine.ports)
@@ -361,7 +361,7 @@ def train(text: str, sizes: Mapping[str, int], arithmetic: Any, engine: Engine) 
 
     while outcome.epochs < kernel.epochs and not outcome.converged:
         last: dict[str, Value] = {}
-        for groups in _batches(engine, count):
+        for groups in batches(engine, count):
             places = [place for group in groups for place in group if place is not None]
             numbers = iter(range(len(places)))
             meaning.values = []
