@@ -205,7 +205,7 @@ class IndexedBuilder(GraphBuilder):
             )
 
     @property
-    def elements_hint(self) -> str:  # type: ignore[override]
+    def elements_hint(self) -> str:
         if not self.ranges:
             return super().elements_hint
         return (
@@ -262,7 +262,7 @@ class IndexedBuilder(GraphBuilder):
         for ref in refs:
             node = self.nodes[ref.index]
             if node.op in INTEGERS and op not in MEANINGS and op != "change":
-                message = f"{self.spoken(op)} takes values of the kernel, and this is an index"
+                message = f"{self.name_of(op)} takes values of the kernel, and this is an index"
                 raise self.error("E492", message, span, (node.span, "an index"), hint=_NUMBER)
             if node.op == "change" and not (op == "change" and ref == refs[0]):
                 name = node.attrs["name"]

@@ -86,20 +86,18 @@ OPERATORS = {symbol: f"integer {symbol}" for symbol in (*_ARITHMETIC, *_COMPARIS
 INTEGERS = frozenset(
     {"index", "hash", "integer", "negative", *(OPERATORS[symbol] for symbol in _ARITHMETIC)}
 )
+_ALL: tuple[Elementwise | Structural, ...] = (
+    *(Elementwise(OPERATORS[s], _integer(f), operands=_TWO) for s, f in _ARITHMETIC.items()),
+    *(Elementwise(OPERATORS[s], _holds(f), operands=_TWO) for s, f in _COMPARISONS.items()),
+    Elementwise("negative", _integer(np.negative)),
+    Elementwise("integer", lambda v: np.asarray(v).astype(np.int64)),
+    Elementwise("number", lambda v: np.where(v == ABSENT, 0.0, v)),
+    Structural("hash", _hash),
+    Structural("count", lambda v, flags, attrs: np.sum(v[0] != ABSENT, axis=-1) * 1.0),
+    Structural("rows", _rows, operands=("table", "index")),
+)
 #: what each operation does
-MEANINGS: dict[str, Elementwise | Structural] = {
-    operation.name: operation
-    for operation in (
-        *(Elementwise(OPERATORS[s], _integer(f), operands=_TWO) for s, f in _ARITHMETIC.items()),
-        *(Elementwise(OPERATORS[s], _holds(f), operands=_TWO) for s, f in _COMPARISONS.items()),
-        Elementwise("negative", _integer(np.negative)),
-        Elementwise("integer", lambda v: np.asarray(v).astype(np.int64)),
-        Elementwise("number", lambda v: np.where(v == ABSENT, 0.0, v)),
-        Structural("hash", _hash),
-        Structural("count", lambda v, flags, attrs: np.sum(v[0] != ABSENT, axis=-1) * 1.0),
-        Structural("rows", _rows, operands=("table", "index")),
-    )
-}
+MEANINGS = {operation.name: operation for operation in _ALL}
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _integers(given: np.ndarray) -> tuple[np.ndarray, int]:
     masked = np.ma.asarray(given)
     if masked.dtype.kind not in "iub":
         raise TypeError(f"indices are integers, not {masked.dtype}")
-    return masked.astype(np.int64).filled(ABSENT), 8 if masked.dtype.itemsize == 8 else 4
+    return np.ma.filled(masked.astype(np.int64), ABSENT), 8 if masked.dtype.itemsize == 8 else 4
 
 
 def constants(graph: Graph) -> dict[int, np.ndarray]:
@@ -195,9 +195,9 @@ class _Run:
                     merged = np.ones(part.stop - part.start)
                 new = _MERGES[node.attrs["op"]](merged, axis=0)
                 values[i] = _COMBINE[node.attrs["op"]](values[i], new) if i in values else new
-            for node, written in self.changes.items():
+            for model, written in self.changes.items():
                 if written:
-                    changes[node].append([self.change(i, tuples, part) for i in written])
+                    changes[model].append([self.change(i, tuples, part) for i in written])
             if end - first == 1:
                 values.update(
                     {

@@ -126,7 +126,7 @@ class GraphBuilder:
         return "compute a whole new value, for example with where and a vector of zeros and ones"
 
     @staticmethod
-    def spoken(op: str) -> str:
+    def name_of(op: str) -> str:
         """Return what messages call an operation."""
         return spoken(op) if op in OPERATIONS else op
 
