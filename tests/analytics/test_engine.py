@@ -86,10 +86,8 @@ CASES: dict[str, tuple[Any, dict[str, int], Choices]] = {
 }
 
 
-#: on every run: each example, and each format; all pairs with --long
+#: on every run: examples of every shape (tests/analytics/test_plans.py draws others), a format each; all pairs with --long
 QUICK = {
-    ("linear", "float32"),
-    ("logistic", "fixed:8,16"),
     ("svm", "float32"),
     ("ridge", "fixed:8,16"),
     ("mlp", "bfloat16"),
@@ -131,7 +129,10 @@ def striped(ports: int = 4, threads: int = 4) -> Design:
     )
 
 
-@pytest.mark.parametrize(("ports", "threads", "rows"), [(2, 8, (203, 9, 5)), (4, 4, (333, 20))])
+@pytest.mark.parametrize(
+    ("ports", "threads", "rows"),
+    [pytest.param(2, 8, (203, 9, 5), marks=pytest.mark.long), (4, 4, (333, 20))],
+)
 def test_ports(ports: int, threads: int, rows: tuple[int, ...]) -> None:
     """Pages striped over ports, uneven shares, ports that run dry and ports without any page."""
     design = striped(ports, threads)

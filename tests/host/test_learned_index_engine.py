@@ -140,6 +140,7 @@ class Little(NativeMachine):
         self.capacity = size
 
 
+@pytest.mark.long
 def test_a_small_memory_takes_more_starts() -> None:
     """Jobs that do not fit together are run one after the other, memos make room for others and are sent again; a job that does not fit alone is told."""
     with (

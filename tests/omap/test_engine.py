@@ -57,7 +57,8 @@ def test_hardware_is_golden_and_model(small, seed):
     _compare(shape, library, made, memory, draw.choice([0, 0, 1, 300, 900]))
 
 
-@pytest.mark.parametrize("chunks", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("chunks", [1, 2])
 def test_hardware_is_golden_and_model_with_the_second_cipher(chunks):
     """A cipher unit takes most of the build, so there are few; tests/omap/test_cores.py has their pieces."""
     shape = config(cipher="aes128-gcm", value_bytes=24, slots=8, chunks=chunks)

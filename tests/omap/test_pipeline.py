@@ -88,6 +88,7 @@ def test_stalls_of_the_host(narrow, seed):
     _compare(*narrow, seed, stall=40)
 
 
+@pytest.mark.long
 def test_rows_of_many_blocks():
     shape = config(**_ROWS)
     assert (shape.slot_rows, shape.page_rows, shape.page_blocks) == (2, 12, 30)

@@ -77,6 +77,7 @@ def test_cycles_are_the_models(kind: str) -> None:
     assert len(taken) == len(MEMORIES)  # each is another one
 
 
+@pytest.mark.long
 def test_amaranths_simulator() -> None:
     """The same timing where no tool is needed."""
     design = ps.compile("columns.psk", "ulx3s-25f", "random:rows=12,seed=2")

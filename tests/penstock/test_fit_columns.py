@@ -135,7 +135,7 @@ def test_all_rows_go(name: str) -> None:
     )["result"]["weights"] == [0, 0]
 
 
-@pytest.mark.parametrize("backend", ["golden", "pysim"])
+@pytest.mark.parametrize("backend", ["golden", pytest.param("pysim", marks=pytest.mark.long)])
 def test_means_that_wander(backend: str) -> None:
     """A window that slides over a column with a trend: as good as least squares of the rows that are left, where fixed offsets would drop the column."""
     source, some = np.random.default_rng(7), 40 if backend == "pysim" else 200

@@ -56,6 +56,7 @@ _CELLS = (
 )
 
 
+@pytest.mark.long
 def test_a_netlist_in_yosys_cells(tmp_path):
     """The smallest device of MX8, all lanes and results of which are used: what Yosys makes of its Verilog gives the
     same bits in the same cycles."""

@@ -88,7 +88,7 @@ def steps(design, data, seed, **options):
     return np.concatenate(out), state
 
 
-@pytest.mark.parametrize("format", ["mx8", "float16"])
+@pytest.mark.parametrize("format", ["mx8", pytest.param("float16", marks=pytest.mark.long)])
 def test_one_run_is_as_many_steps(format):
     """Bit for bit, for any seed and whoever the neighbours are."""
     data = arrays(tokens=60, heads=2, k=40, v=5, decays=[0.97, 1 - 2.0**-9])

@@ -69,7 +69,7 @@ def _device(file: Path) -> list[str]:
         engine,
         engine.register_map,
         library=library,
-        memory_bytes=1 << 17,
+        memory_bytes=1 << 12,  # of its words each costs time here
         clock_hz=12_000_000,
         baud=1_000_000,
     )

@@ -67,7 +67,7 @@ CYCLES = copy_cycles(
 
 
 @pytest.mark.parametrize(
-    "family", [pytest.param(k, marks=pytest.mark.long if k == "ecp5" else ()) for k in FAMILIES]
+    "family", [pytest.param(k, marks=() if k == "ice40" else pytest.mark.long) for k in FAMILIES]
 )
 def test_toy(toy: tuple[str, Any], family: str) -> None:
     """A netlist of each family copies what it should in the cycles of the model, whatever it leaves undefined; so does the RTL."""

@@ -20,13 +20,8 @@ from testbench.qr_cases import slot_plan
 CONFIG = slot_plan(n_max=4, gram_lanes=10, bus_bytes=16, lanes=4, contexts=2, jobs=3)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        CONFIG,
-        pytest.param(replace(CONFIG, target=Label.RANK), marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long  # tests/penstock/test_fits.py has Amaranth's simulator on every run
+@pytest.mark.parametrize("config", [CONFIG, replace(CONFIG, target=Label.RANK)])
 def test_rounds_of_refits(config: FitPlan) -> None:
     timing = FixedLatency(12, 16)
     machine = python_machine(config, timing)
