@@ -19,6 +19,7 @@ class At:
     """A model whose rows are chosen by `[i]`."""
 
     is_kernel_value = True
+    spoken = "a model's .at"
 
     def __init__(self, builder: IndexedBuilder, ref: Ref) -> None:
         self._builder, self._ref = builder, ref
@@ -39,6 +40,7 @@ class Rows:
     """Rows of a model, to be changed by `add`, `subtract`, `max`, `min` or `set`."""
 
     is_kernel_value = True
+    spoken = "a choice of rows"
 
     def __init__(self, builder: IndexedBuilder, ref: Ref, items: tuple[Any, ...]) -> None:
         self._builder, self._ref, self._items = builder, ref, items
@@ -48,10 +50,17 @@ class Rows:
             raise AttributeError(name)
         if name not in CHANGES:
             raise self._builder.no_change(caller_span(), f"rows have no change {name}")
-        return lambda *values: self._change(name, values)
+        return lambda *values, **named: self._change(name, values, named)
 
-    def _change(self, name: str, values: tuple[Any, ...]) -> Tensor:
+    def _in_place(self, other: Any) -> NoReturn:
+        raise self._builder.no_change(caller_span(), "rows cannot be changed in place")
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = _in_place
+
+    def _change(self, name: str, values: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
         span, builder = caller_span(), self._builder
+        if named:
+            raise builder.no_change(span, f"{name} has no argument {next(iter(named))}")
         if len(values) != 1:
             raise builder.no_change(span, f"{name} takes 1 argument, not {len(values)}")
         items = [plain(builder, item, span) for item in self._items]

@@ -87,7 +87,18 @@ def finish(
         graph.unscored = scored
     else:
         graph.scoring = _scoring(kernel, builder, *scored)
-    return graph, _warnings(graph)
+    return graph, [*_warnings(graph), *_lost_changes(builder, roots)]
+
+
+def _lost_changes(builder: AnalyticsBuilder, roots: list[int]) -> Iterator[Diagnostic]:
+    """Yield a warning for each change of rows that no new value is made of."""
+    kept = _reach(builder, roots)
+    for index, node in enumerate(builder.nodes):
+        if node.op == "change" and index not in kept:
+            name = node.attrs["name"]
+            what = f"rows of {name} are changed, but the result is not returned"
+            hint = f"return it as the new value: {name} itself stays as it is"
+            yield Diagnostic("W105", what, node.span, hint=hint, severity="warning")
 
 
 def _batch(kernel: AnyKernel, builder: AnalyticsBuilder, batch: Option | None) -> int:

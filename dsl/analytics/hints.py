@@ -66,6 +66,7 @@ INSTEAD: dict[str, str] = {
     **dict.fromkeys(("zeros", "ones", "full", "arange", "eye", "linspace"), _CONSTANT),
     **dict.fromkeys(("random", "rand", "randn", "normal", "dropout", "shuffle"), _RANDOM),
     "transpose": "write v.T",
+    "at": "only a model has rows to change, as in `E.at[i].add(v)` (as text: a line `E[i] += v`)",
     "len": "write len(v), without ps",
 }
 

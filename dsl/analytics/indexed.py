@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core import dims as D
 from ..core.builder import GraphBuilder, Operand, Ref
 from ..core.constants import kind_of
@@ -22,8 +24,10 @@ __all__ = ["MAX_BAG", "IndexedBuilder"]
 
 #: the longest bag of indices
 MAX_BAG = 64
+#: whole numbers below this are exact as constants
+_EXACT = 2.0**53
 _NUMBER = "number(i) makes a value of an index"
-_CHANGE = "its changes are add, subtract, max, min and set, as in `E.at[i].add(v)` (as text: `E[i] += v`, -=, max=, min=, <-)"
+_CHANGE = "changes of rows are add, subtract, max, min and set, as in `E.at[i].add(v)` (as text: `E[i] += v`, -=, max=, min=, <-)"
 
 
 class IndexedBuilder(GraphBuilder):
@@ -61,21 +65,33 @@ class IndexedBuilder(GraphBuilder):
 
     def _integer(self, value: Operand, what: str, span: Span) -> Ref:
         """Return the integer that an operand is, or that a count or place or whole number becomes. Raises KernelError (E492)."""
-        if isinstance(value, Ref):
-            node = self.nodes[value.index]
-            if node.op in INTEGERS:
-                return value
-            if node.op == "count" or "places" in node.attrs:
-                return self.operation("integer", [value], node.shape, span)
-        number = self.number(value)
-        if number is not None and number == int(number):
-            return self.constant(number, span)
-        met = "a value of the kernel" if number is None else f"{number:g}"
-        if number is None and not isinstance(value, Ref):
-            met = kind_of(value)
-        raise self.error(
-            "E492", f"{what} takes indices and whole numbers, not {met}", span, hint=_NUMBER
-        )
+        if isinstance(value, Ref) and self._is_whole(value):
+            return self._as_integer(value, span)
+        if isinstance(value, list | tuple | np.ndarray):
+            value = self.constant(value, span)
+        hint = _NUMBER
+        met = kind_of(value) if not isinstance(value, Ref) else "a value of the kernel"
+        constant = self.nodes[value.index] if isinstance(value, Ref) else None
+        if constant is None and (number := self.number(value)) is not None:
+            met, constant = f"{number:g}", self.nodes[self.constant(number, span).index]
+        if constant is not None and constant.op == "const":
+            numbers = np.asarray(constant.attrs["value"])
+            if np.all((numbers == np.rint(numbers)) & (np.abs(numbers) < _EXACT)):
+                return self.constant(constant.attrs["value"], span)
+            met = f"{numbers.flat[0]:g}" if numbers.size == 1 else "these numbers"
+            hint = f"write whole numbers below 2**53; {_NUMBER}"
+        message = f"{what} takes indices and whole numbers, not {met}"
+        raise self.error("E492", message, span, hint=hint)
+
+    def _is_whole(self, ref: Ref) -> bool:
+        """Return whether a value is an integer, or a count or place, which can be one."""
+        node = self.nodes[ref.index]
+        return node.op in INTEGERS or node.op == "count" or "places" in node.attrs
+
+    def _as_integer(self, ref: Ref, span: Span) -> Ref:
+        """Return what is whole as an integer."""
+        node = self.nodes[ref.index]
+        return ref if node.op in INTEGERS else self.operation("integer", [ref], node.shape, span)
 
     def special_operator(self, symbol: str, operands: Sequence[Operand], span: Span) -> Ref | None:
         if not any(isinstance(v, Ref) and self.is_integer(v) for v in operands):
@@ -157,9 +173,7 @@ class IndexedBuilder(GraphBuilder):
         node = self.nodes[table.index]
         index = items[0]
         declared = 'an index is declared as `i: ps.Index["n"]` (as text: `i: index[n]`)'
-        if not isinstance(index, Ref) or not (
-            self.is_integer(index) or "places" in self.nodes[index.index].attrs
-        ):
+        if not isinstance(index, Ref) or not self._is_whole(index):
             what = "a value of the kernel" if isinstance(index, Ref) else kind_of(index)
             raise self.error(
                 "E208",
@@ -184,8 +198,13 @@ class IndexedBuilder(GraphBuilder):
         if len(self.shape(index)) > 1:
             hint = "use a bag of indices or a single one"
             raise self.error("E208", "a matrix of indices reads no rows", span, hint=hint)
+        if self.region(index) is Region.MERGED:
+            hint = "choose rows for each tuple, and merge what comes of it"
+            raise self.error(
+                "E208", "rows are chosen by tuples, and this index is merged", span, hint=hint
+            )
         self._check_range(node.shape[0], index, node.attrs["name"], span)
-        return table, self._integer(index, "an index", span)
+        return table, self._as_integer(index, span)
 
     def _check_range(self, rows: int, index: Ref, model: str, span: Span) -> None:
         """Raise KernelError (E493) where an index as it is declared counts further than the rows."""
@@ -233,7 +252,12 @@ class IndexedBuilder(GraphBuilder):
             )
         attrs = {"change": op, "name": model.attrs["name"]}
         refs = [base, index, ref]
-        return self.operation("change", refs, model.shape, span, attrs, self.region_of(refs, span))
+        if self.region_of(refs, span) is Region.MERGED:
+            hint = "change rows by each tuple's value: the changes of a batch are done one after the other"
+            raise self.error(
+                "E494", "rows are changed by tuples, and this value is merged", span, hint=hint
+            )
+        return self.operation("change", refs, model.shape, span, attrs, Region.TUPLE)
 
     def changed_model(self, ref: Ref) -> str | None:
         """Return the name of the model whose changed rows the value is, None where it is none."""

@@ -253,6 +253,22 @@ def test_rows_that_there_are_not(index: int | str, line: str) -> None:
         interp.train(graph, {"i": np.array([index if isinstance(index, int) else 0])})
 
 
+@ps.kernel
+def tables(c: ps.Index[10, 3], E: ps.Model[30], lengths: ps.Model[4]):
+    E.at[c].add(5)
+    return E.at[c + np.array([0, 10, 20])].add(1), lengths.at[ps.count(c)].add(1)
+
+
+def test_offsets_lengths_and_lost_changes() -> None:
+    """Columns of a bag with a table each; a count is an index, too; a change that is not returned does nothing, and is warned of."""
+    c = np.ma.array(np.random.default_rng(7).integers(0, 10, (40, 3)), mask=np.eye(40, 3))
+    assert [(w.code, w.span.line > 0) for w in tables.check()] == [("W105", True)]
+    found = interp.train(tables.trace(), {"c": c})
+    expected = [np.bincount(c[:, k].compressed(), minlength=10) for k in range(3)]
+    assert np.array_equal(found["E"], np.concatenate(expected))
+    assert found["lengths"].tolist() == [0, 0, 3, 37]
+
+
 def test_indices_are_integers() -> None:
     with pytest.raises(TypeError, match="indices are integers, not float64"):
         interp.train(sketch.trace(n=9), {"i": np.array([1.5])})
