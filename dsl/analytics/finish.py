@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core import dims as D
-from ..core.builder import Operand
+from ..core.builder import Operand, Ref
 from ..core.diagnostics import Diagnostic, Note, Span
 from ..core.graph import LEAVES, Graph, Node, Region, Variable
 from ..core.kernel import AnyKernel, Option
@@ -37,10 +37,9 @@ def finish(
 ) -> tuple[Graph, list[Diagnostic]]:
     """Return the checked graph and the warnings; `init`, `epochs` and `batch` are the kernel's. Raises KernelError."""
     count = _batch(kernel, builder, batch)
-    models = kernel.of_kind("model")
     given = {r.model: r for r in returns}
     roots: list[int] = []
-    for model in models:
+    for model in kernel.of_kind("model"):
         if model.name not in given:
             raise kernel.error(
                 "E406",
@@ -50,35 +49,9 @@ def finish(
                 hint=f"return its new value, as in `return {model.name} - rate * step` "
                 f"(as text: `{model.name} <- {model.name} - rate * step`)",
             )
-        r = given[model.name]
-        ref = builder.operand(r.value, r.span)
-        have, want = builder.shape(ref), builder.shape(builder.variables[model.name])
-        if have != want:
-            raise kernel.error(
-                "E408",
-                f"the new value of {model.name} is {D.show(have)}, but the model is {D.show(want)}",
-                r.span,
-                (model.span, "declared here"),
-                hint=hints.new_value(model.name, have, want),
-            )
-        if builder.changed_model(ref) is not None:
-            if (changed := builder.changed_model(ref)) != model.name:
-                hint = f"return {model.name} itself with its changes, or as it is"
-                message = f"the new value of {model.name} is {changed} with changed rows"
-                raise kernel.error(
-                    "E494", message, r.span, (model.span, "declared here"), hint=hint
-                )
-        elif builder.region(ref) is Region.TUPLE and (builder.merges or count != 1):
-            what, said = f"a batch has {count} of them", (batch or r).span
-            if builder.merges:
-                what, said = "the kernel merges", builder.nodes[builder.merges[0]].span
-            raise kernel.error(
-                "E427",
-                f"the new value of {model.name} belongs to a single tuple, but {what}",
-                r.span,
-                (said, "merged here" if builder.merges else "given here"),
-                hint="within a batch the model is held still: merge what the new value is made of, or merge nothing at all",
-            )
+        ref = _new_value(kernel, builder, model, given[model.name])
+        if builder.changed_model(ref) is None and builder.region(ref) is Region.TUPLE:
+            _of_one_tuple(kernel, builder, given[model.name], count, batch)
         roots.append(ref.index)
     until = builder.until[0].index if builder.until else None
     graph = _assemble(kernel, builder, roots, until, init, epochs, count)
@@ -99,6 +72,44 @@ def _lost_changes(builder: AnalyticsBuilder, roots: list[int]) -> Iterator[Diagn
             what = f"rows of {name} are changed, but the result is not returned"
             hint = f"return it as the new value: {name} itself stays as it is"
             yield Diagnostic("W105", what, node.span, hint=hint, severity="warning")
+
+
+def _new_value(kernel: AnyKernel, builder: AnalyticsBuilder, model: Variable, r: Return) -> Ref:
+    """Return a model's new value. Raises KernelError (E408) where it has another shape, (E494) where it is another model's rows."""
+    ref, declared = builder.operand(r.value, r.span), (model.span, "declared here")
+    have, want = builder.shape(ref), builder.shape(builder.variables[model.name])
+    if have != want:
+        raise kernel.error(
+            "E408",
+            f"the new value of {model.name} is {D.show(have)}, but the model is {D.show(want)}",
+            r.span,
+            declared,
+            hint=hints.new_value(model.name, have, want),
+        )
+    if builder.changed_model(ref) not in (None, model.name):
+        hint = f"return {model.name} itself with its changes, or as it is"
+        changed = builder.changed_model(ref)
+        message = f"the new value of {model.name} is {changed} with changed rows"
+        raise kernel.error("E494", message, r.span, declared, hint=hint)
+    return ref
+
+
+def _of_one_tuple(
+    kernel: AnyKernel, builder: AnalyticsBuilder, r: Return, count: int, batch: Option | None
+) -> None:
+    """Raise KernelError (E427) where a batch has more tuples than the one that a new value belongs to."""
+    if not builder.merges and count == 1:
+        return
+    what, said = f"a batch has {count} of them", (batch or r).span
+    if builder.merges:
+        what, said = "the kernel merges", builder.nodes[builder.merges[0]].span
+    raise kernel.error(
+        "E427",
+        f"the new value of {r.model} belongs to a single tuple, but {what}",
+        r.span,
+        (said, "merged here" if builder.merges else "given here"),
+        hint="within a batch the model is held still: merge what the new value is made of, or merge nothing at all",
+    )
 
 
 def _batch(kernel: AnyKernel, builder: AnalyticsBuilder, batch: Option | None) -> int:

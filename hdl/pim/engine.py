@@ -217,7 +217,6 @@ class PimEngine(wiring.Component):
         self, m: Module, pairs: list[Any], head: Any, read: Any, room: Signal, acts: dict[str, Any]
     ) -> Any:
         """What is read goes to memory, in order; gives how many results did not fit."""
-        config = self.config
         m.submodules.writer = self._writer = writer = BurstWriter(bus_bytes=BUS)
         m.submodules.results = results = Queue(256, RESULTS_AHEAD)
         ask = Signal()
@@ -234,7 +233,28 @@ class PimEngine(wiring.Component):
             for name, member in theirs.signature.members.items():
                 inner, outer = getattr(theirs, name), getattr(ours, name)
                 m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
-        # the banks give data one cycle after READ
+        pushed, chosen, lost = self._read(m, pairs, head, read)
+        waiting = Signal(range(RESULTS_AHEAD + 1))
+        word, out = Signal(2), results.o
+        finished = out.valid & writer.i_data.ready & (word == 3)
+        m.d.comb += [
+            results.i.payload.eq(chosen),
+            results.i.valid.eq(pushed),
+            writer.i_data.valid.eq(out.valid),
+            writer.i_data.payload.eq(out.payload.word_select(word, 64)),
+            out.ready.eq(finished),
+            room.eq(waiting != RESULTS_AHEAD),
+        ]
+        with m.If(out.valid & writer.i_data.ready):
+            m.d.sync += word.eq(word + 1)
+        m.d.sync += waiting.eq(waiting + read - finished)
+        return lost
+
+    def _read(
+        self, m: Module, pairs: list[Any], head: Any, read: Any
+    ) -> tuple[Signal, Signal, Any]:
+        """Whether a READ's data are there, one cycle after it; the data; how many results of it did not fit."""
+        config = self.config
         pushed = Signal()
         which = Signal(range(max(2, len(pairs))))
         half = Signal()
@@ -260,21 +280,7 @@ class PimEngine(wiring.Component):
                         ),
                         lost.eq(pair["o_lost"]),
                     ]
-        waiting = Signal(range(RESULTS_AHEAD + 1))
-        word, out = Signal(2), results.o
-        finished = out.valid & writer.i_data.ready & (word == 3)
-        m.d.comb += [
-            results.i.payload.eq(chosen),
-            results.i.valid.eq(pushed),
-            writer.i_data.valid.eq(out.valid),
-            writer.i_data.payload.eq(out.payload.word_select(word, 64)),
-            out.ready.eq(finished),
-            room.eq(waiting != RESULTS_AHEAD),
-        ]
-        with m.If(out.valid & writer.i_data.ready):
-            m.d.sync += word.eq(word + 1)
-        m.d.sync += waiting.eq(waiting + read - finished)
-        return Mux(pushed & ~plain & (half == 0), lost, 0)
+        return pushed, chosen, Mux(pushed & ~plain & (half == 0), lost, 0)
 
     def _errors(self, m: Module, check: TimingCheck, busy: Signal, reader: Any) -> None:
         m.d.comb += [

@@ -151,49 +151,17 @@ class MxLane(wiring.Component):
         return total[:-1] ^ turned.replicate(_KEPT), turned
 
     def _group(self, m: Module, pipe: Pipeline, g: int, valid: list[Signal]) -> SimpleNamespace:
-        part = slice(128 * g, 128 * (g + 1))
         new = [Signal(MX8.magnitude_bits, name=f"new{g}_{n}") for n in range(GROUP)]
         factor = [Signal(MX8.magnitude_bits + 1, name=f"q{g}_{n}") for n in range(GROUP)]
         s = self._terms(pipe, g, valid[self.depth + self.wait], new, factor)
         products = s.products
-        # rank 3: align; attend adds to its own sum, which begins at 0
+        # attend adds to its own sum, which begins at 0
         sums = [Signal(WIDTH, name=f"sum{g}_{n}") for n in range(GROUP)]
         sum_signs, sum_exponent = Signal(GROUP, name=f"signs{g}"), Signal(10, name=f"exponent{g}")
         with m.If(valid[1] & self.i_attend & self.i_first):
             m.d.sync += [held.eq(0) for held in (*sums, sum_exponent)]
-        old = [Mux(s.attend, sums[n], getattr(s, f"a{n}"))[:WIDTH] for n in range(GROUP)]
-        old_exponent = Mux(s.attend, sum_exponent, s.a_exponent)[:10]
-        big = pipe.wire(old_exponent >= s.b_exponent, name="big")
-        apart = Mux(big, old_exponent - s.b_exponent, s.b_exponent - old_exponent)
-        distance = pipe.wire(apart[:10], name="distance")
-        old_sign = Mux(s.attend, sum_signs, s.a_sign)
-        differ = pipe.wire(old_sign ^ s.b_sign, name="differ")
-        near, far = [], []
-        for n in range(GROUP):
-            added = (getattr(s, f"b{n}") << (FRACTION - _PRODUCT + 2))[:WIDTH]
-            near.append(Mux(big, old[n], added)[:WIDTH])
-            aligned = mx.shifted_right(pipe, Mux(big, added, old[n])[:WIDTH], distance)
-            far.append(aligned ^ differ[n].replicate(WIDTH))  # for a difference
-        s = pipe.rank(
-            **{f"a{n}": v for n, v in enumerate(near)},
-            **{f"b{n}": v for n, v in enumerate(far)},
-            sign=Mux(big, old_sign, s.b_sign),
-            differ=differ,
-            exponent=Mux(big, old_exponent, s.b_exponent)[:10],
-            attend=s.attend,
-            stochastic=s.stochastic,
-        )
-        # rank 4: add; in attend, all are shifted where one needs another bit. A difference is that of
-        # magnitudes: a + ~b carries out where a > b and is one too small, else it is the complement
-        totals, signs = [], []
-        for n in range(GROUP):
-            a, b, minus = getattr(s, f"a{n}"), getattr(s, f"b{n}"), s.differ[n]
-            total = pipe.wire((a + b)[: WIDTH + 1], name="total")
-            less = pipe.wire(minus & ~total[WIDTH], name="less")
-            whole = Cat(total[:WIDTH], total[WIDTH] & ~minus)
-            more = pipe.wire((whole + (minus & total[WIDTH]))[: WIDTH + 1], name="more")
-            totals.append(Cat(more[:WIDTH] ^ less.replicate(WIDTH), more[WIDTH]))
-            signs.append(s.sign[n] ^ less)
+        s = self._aligned(pipe, s, sums, sum_signs, sum_exponent)
+        totals, signs = self._added(pipe, s)
         carry = pipe.wire(Cat(*(t[WIDTH] for t in totals)).any() & s.attend, name="carry")
         taken = valid[3]
         with m.If(taken):
@@ -210,9 +178,69 @@ class MxLane(wiring.Component):
         code, saturated = mx.renormalise(
             pipe, MX8, list(sums), [sum_signs[n] for n in range(GROUP)], unit, random, stochastic
         )
-        # products with q, `wait` ranks later; then their sum; the last rank joins the groups
+        total, exponent = self._queried(m, pipe, g, code, products, new, factor)
+        return SimpleNamespace(code=code, saturated=saturated, sum=total, exponent=exponent)
+
+    @staticmethod
+    def _aligned(
+        pipe: Pipeline, s: SimpleNamespace, sums: list[Signal], signs: Signal, exponent: Signal
+    ) -> SimpleNamespace:
+        """Rank 3: what is added to, and the addend, under one exponent; the smaller one's complement for a difference."""
+        old = [Mux(s.attend, sums[n], getattr(s, f"a{n}"))[:WIDTH] for n in range(GROUP)]
+        old_exponent = Mux(s.attend, exponent, s.a_exponent)[:10]
+        big = pipe.wire(old_exponent >= s.b_exponent, name="big")
+        apart = Mux(big, old_exponent - s.b_exponent, s.b_exponent - old_exponent)
+        distance = pipe.wire(apart[:10], name="distance")
+        old_sign = Mux(s.attend, signs, s.a_sign)
+        differ = pipe.wire(old_sign ^ s.b_sign, name="differ")
+        near, far = [], []
+        for n in range(GROUP):
+            added = (getattr(s, f"b{n}") << (FRACTION - _PRODUCT + 2))[:WIDTH]
+            near.append(Mux(big, old[n], added)[:WIDTH])
+            aligned = mx.shifted_right(pipe, Mux(big, added, old[n])[:WIDTH], distance)
+            far.append(aligned ^ differ[n].replicate(WIDTH))  # for a difference
+        return pipe.rank(
+            **{f"a{n}": v for n, v in enumerate(near)},
+            **{f"b{n}": v for n, v in enumerate(far)},
+            sign=Mux(big, old_sign, s.b_sign),
+            differ=differ,
+            exponent=Mux(big, old_exponent, s.b_exponent)[:10],
+            attend=s.attend,
+            stochastic=s.stochastic,
+        )
+
+    @staticmethod
+    def _added(pipe: Pipeline, s: SimpleNamespace) -> tuple[list[Value], list[Value]]:
+        """Rank 4: magnitudes and signs of the sums; in attend, all are shifted where one needs another bit.
+
+        A difference is that of magnitudes: a + ~b carries out where a > b and is one too small, else it is the complement.
+        """
+        totals, signs = [], []
+        for n in range(GROUP):
+            a, b, minus = getattr(s, f"a{n}"), getattr(s, f"b{n}"), s.differ[n]
+            total = pipe.wire((a + b)[: WIDTH + 1], name="total")
+            less = pipe.wire(minus & ~total[WIDTH], name="less")
+            whole = Cat(total[:WIDTH], total[WIDTH] & ~minus)
+            more = pipe.wire((whole + (minus & total[WIDTH]))[: WIDTH + 1], name="more")
+            totals.append(Cat(more[:WIDTH] ^ less.replicate(WIDTH), more[WIDTH]))
+            signs.append(s.sign[n] ^ less)
+        return totals, signs
+
+    def _queried(
+        self,
+        m: Module,
+        pipe: Pipeline,
+        g: int,
+        code: Value,
+        products: list[Signal],
+        new: list[Signal],
+        factor: list[Signal],
+    ) -> tuple[Value, Value]:
+        """The sum of the new numbers' products with q, `wait` ranks later, and its exponent; `new` and `factor` go to the
+        multipliers, whose `products` come back."""
         state = mx.unpack(pipe.delay(code, self.wait, name="code"), MX8)
-        query, signed_products, sign = mx.unpack(self.i_q[part], MX8), [], []
+        query = mx.unpack(self.i_q[128 * g : 128 * (g + 1)], MX8)
+        signed_products, sign = [], []
         for n in range(GROUP):
             own = query.magnitude[n]
             p = products[n][: 2 * MX8.magnitude_bits + 1]
@@ -230,11 +258,12 @@ class MxLane(wiring.Component):
         )
         terms: list[Value] = [getattr(t, f"p{n}").as_signed() for n in range(GROUP)]
         total = pipe.wire(sum(terms, t.minus), signed(20), name="total")
+        # the last rank joins the groups
         u = pipe.rank(
             sum=total << GUARD,
             exponent=Mux(total == 0, 0, t.exponent)[:_EXPONENT],
         )
-        return SimpleNamespace(code=code, saturated=saturated, sum=u.sum, exponent=u.exponent)
+        return u.sum, u.exponent
 
 
 def _joined(values: list[Value]) -> Value:
