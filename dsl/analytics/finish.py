@@ -11,7 +11,7 @@ from ..core import dims as D
 from ..core.builder import Operand, Ref
 from ..core.diagnostics import Diagnostic, Note, Span
 from ..core.graph import LEAVES, Graph, Node, Region, Variable
-from ..core.kernel import AnyKernel, Option
+from ..core.kernel import AnyKernel, Option, Parameter
 from . import hints
 from .builder import AnalyticsBuilder
 
@@ -74,7 +74,7 @@ def _lost_changes(builder: AnalyticsBuilder, roots: list[int]) -> Iterator[Diagn
             yield Diagnostic("W105", what, node.span, hint=hint, severity="warning")
 
 
-def _new_value(kernel: AnyKernel, builder: AnalyticsBuilder, model: Variable, r: Return) -> Ref:
+def _new_value(kernel: AnyKernel, builder: AnalyticsBuilder, model: Parameter, r: Return) -> Ref:
     """Return a model's new value. Raises KernelError (E408) where it has another shape, (E494) where it is another model's rows."""
     ref, declared = builder.operand(r.value, r.span), (model.span, "declared here")
     have, want = builder.shape(ref), builder.shape(builder.variables[model.name])
