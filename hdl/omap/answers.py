@@ -114,7 +114,6 @@ class Answers(wiring.Component):
             chunks=1,
             blocks=config.message_blocks,
             rounds=config.rounds,
-            cipher=config.cipher,
             early=True,
         )
         m.submodules[f"sealer{k}"] = sealer

@@ -87,7 +87,6 @@ class PageClosing(wiring.Component):
                 chunks=config.chunks,
                 blocks=config.chunk_blocks,
                 rounds=config.rounds,
-                cipher=config.cipher,
                 parts=config.slot_blocks,
                 lanes=config.merge_blocks,
             )

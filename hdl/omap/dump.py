@@ -61,7 +61,6 @@ class Dump(wiring.Component):
             chunks=1,
             blocks=PIECE // BLOCK,
             rounds=config.rounds,
-            cipher=config.cipher,
         )
         m.submodules.drain = drain = WordDrain(bus, piece_bytes(config) // bus)
         wiring.connect(m, reader.bus, wiring.flipped(self.reads))

@@ -4,10 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from ...models.errors import ErrorCode
-from ...models.omap.ciphers import COUNT_BITS
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
-from ...models.omap.messages import Status
+from ...models.omap.messages import COUNT_BITS, Status
 from ...models.omap.shell import port_bytes, register_map
 from ..memory import AXI4
 from ..memory.axi import lent_to, shared_by

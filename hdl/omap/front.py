@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.errors import MapError
 from ...models.omap.front_schedule import HASHED, FrontSchedule
 from ...models.omap.messages import Operation, Status
+from ..crypto.siphash import SipHash
 from ..memory import AXI4
 from ..memory.axi import shared_by
 from ..stream.queue import Queue
@@ -16,7 +17,6 @@ from .layout import asked_layout, head_layout, operation_layout
 from .pairs import pairs_shape
 from .records import Records
 from .shown import Shown
-from .siphash import SipHash
 from .timeline import Timeline
 
 __all__ = ["Front"]

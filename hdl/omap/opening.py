@@ -126,7 +126,6 @@ class PageOpening(wiring.Component):
             blocks=config.chunk_blocks,
             slots=slots,
             rounds=config.rounds,
-            cipher=config.cipher,
             parts=config.slot_blocks,
             lanes=config.merge_blocks,
             ahead=BackSchedule.of(config).ahead,

@@ -5,8 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.pairs import AHEAD
+from ..crypto.ascon import initial_state, permuted
 from ..stream.queue import Queue
-from .ascon import initial_state, permuted
 
 __all__ = ["PairGenerators", "pairs_shape"]
 

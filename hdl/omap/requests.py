@@ -156,7 +156,6 @@ class Requests(wiring.Component):
             blocks=config.message_blocks,
             slots=config.window // config.request_openers,
             rounds=config.rounds,
-            cipher=config.cipher,
             lanes=config.merge_blocks,
         )
         head = Queue(head_layout(), config.window // config.request_openers)

@@ -4,8 +4,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..crypto.ascon import Sponge
 from ..stream.queue import Queue
-from .ciphers import CORES
 
 __all__ = ["Opener", "Sealer"]
 
@@ -70,13 +70,11 @@ class Opener(wiring.Component):
         The block that is written to RAM in this cycle.
     """
 
-    def __init__(
-        self, *, bus_bytes, chunks, blocks, slots, rounds, cipher, parts=None, lanes=1, ahead=0
-    ):
+    def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, parts=None, lanes=1, ahead=0):
         self.ahead = ahead
         self.rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
-        self.slots, self.rounds, self.cipher = slots, rounds, cipher
+        self.slots, self.rounds = slots, rounds
         self.lanes = bus_bytes // 16
         self.beats = -(-chunks * (blocks + 1) // self.lanes)
         super().__init__(
@@ -100,9 +98,7 @@ class Opener(wiring.Component):
         m = Module()
         m.submodules.texts = texts = Queue(self.i.p.shape(), self.slots)
         m.submodules.words = words = Queue(8 * self.bus_bytes, self.slots * self.beats)
-        m.submodules.core = core = CORES[self.cipher](
-            blocks=self.blocks, rounds=self.rounds, opening=True
-        )
+        m.submodules.core = core = Sponge(blocks=self.blocks, rounds=self.rounds, opening=True)
         total = self.chunks * self.blocks
         rows = self.rows
         m.submodules.storage = storage = memory.Memory(
@@ -197,13 +193,11 @@ class Sealer(wiring.Component):
         High in the cycle in which the last word of a text leaves.
     """
 
-    def __init__(
-        self, *, bus_bytes, chunks, blocks, rounds, cipher, parts=None, lanes=1, early=False
-    ):
+    def __init__(self, *, bus_bytes, chunks, blocks, rounds, parts=None, lanes=1, early=False):
         self.early = early
         self.rows = rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
-        self.rounds, self.cipher = rounds, cipher
+        self.rounds = rounds
         self.lanes = bus_bytes // 16
         self.beats = -(-chunks * (blocks + 1) // self.lanes)
         super().__init__(
@@ -231,9 +225,7 @@ class Sealer(wiring.Component):
         rows = self.rows
         m.submodules.texts = texts = Queue(self.i.p.shape(), 2)
         m.submodules.words = words = Queue(8 * self.bus_bytes, 2 * self.beats)
-        m.submodules.core = core = CORES[self.cipher](
-            blocks=self.blocks, rounds=self.rounds, opening=False
-        )
+        m.submodules.core = core = Sponge(blocks=self.blocks, rounds=self.rounds, opening=False)
         m.submodules.storage = storage = memory.Memory(
             shape=128 * rows.lanes, depth=2 * rows.room, init=[]
         )

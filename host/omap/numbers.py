@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...models.omap.ciphers import COUNT_BITS
+from ...models.omap.messages import COUNT_BITS
 from .keyfiles import KeyFileError, sync_folder
 
 __all__ = ["Numbers"]

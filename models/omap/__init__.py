@@ -1,1 +1,1 @@
-"""The oblivious map: configuration, protocol, ciphers, failure budget and exact cycles."""
+"""The oblivious map: configuration, protocol, failure budget and exact cycles."""

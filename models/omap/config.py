@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .ciphers import CIPHERS, Cipher, Pace
+from ..crypto.ascon import ROUNDS, Pace, pace
 
 __all__ = ["BLOCK", "KEY_BYTES", "OmapConfig", "digest_of", "power_of_two"]
 
@@ -75,8 +75,6 @@ class OmapConfig:
         Bytes of a bus word of the ports to pages, and to requests and responses.
     merge_blocks
         Blocks of a page that are merged a cycle: a power of two, no more than a word of HBM has.
-    cipher
-        What seals pages and messages: one of `ciphers.CIPHERS`. Pairs are drawn with Ascon in any case.
     """
 
     capacity: int
@@ -100,7 +98,6 @@ class OmapConfig:
     bus_bytes: int = 32
     host_bus_bytes: int = 32
     merge_blocks: int = 1
-    cipher: str = "ascon-aead128"
 
     def __post_init__(self) -> None:
         ranges = {
@@ -139,13 +136,10 @@ class OmapConfig:
                 f"merge_blocks must be 1, 2, 4 or 8, and at most the {self.bus_bytes // BLOCK} of a "
                 f"word of HBM, not {self.merge_blocks!r}"
             )
-        if self.cipher not in CIPHERS:
-            raise ValueError(f"cipher must be one of {', '.join(CIPHERS)}, not {self.cipher!r}")
-        if self.rounds not in self.sealing.rounds:
-            *few, last = self.sealing.rounds
+        if self.rounds not in ROUNDS:
+            *few, last = ROUNDS
             raise ValueError(
-                f"rounds must be {', '.join(map(str, few))} or {last} with {self.cipher}, "
-                f"not {self.rounds!r}"
+                f"rounds must be {', '.join(map(str, few))} or {last}, not {self.rounds!r}"
             )
         if self.bucket_slots * self.entry_bytes % self.bus_bytes:
             raise ValueError(
@@ -158,14 +152,9 @@ class OmapConfig:
             )
 
     @property
-    def sealing(self) -> Cipher:
-        """What seals pages and messages."""
-        return CIPHERS[self.cipher]
-
-    @property
     def sealing_pace(self) -> Pace:
         """How long a cipher core takes."""
-        return self.sealing.pace(self.rounds)
+        return pace(self.rounds)
 
     # sizes of items
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..crypto.siphash import siphash
 from .config import OmapConfig
 from .errors import MapError
 from .messages import Keys, Operation, Request, Response, Status
 from .pairs import PairSource
-from .siphash import siphash
 
 __all__ = ["Item", "Map", "Opened", "Overflow", "Place", "Step", "buckets_of"]
 

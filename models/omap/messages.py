@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from ..crypto import ascon
 from .config import BLOCK, KEY_BYTES, OmapConfig
 
 __all__ = [
+    "COUNT_BITS",
     "Keys",
     "Operation",
     "Request",
@@ -23,6 +25,9 @@ __all__ = [
     "response_nonce",
     "seal_response",
 ]
+
+#: bits that a nonce has for a count: of a page's writes, of a session's requests, of snapshots
+COUNT_BITS = 56
 
 
 class Operation(IntEnum):
@@ -131,13 +136,13 @@ def open_request(
     is of a load."""
     size = (config.message_blocks + 1) * BLOCK
     nonce = load_nonce(number) if loading else request_nonce(number)
-    text = None if any(sealed[size:]) else config.sealing.open_(key, nonce, sealed[:size])
+    text = None if any(sealed[size:]) else ascon.open_(key, nonce, sealed[:size])
     return None if text is None else unpack_request(config, text)
 
 
 def seal_response(config: OmapConfig, key: int, number: int, response: Response) -> bytes:
     """Return a response as the device writes it."""
-    sealed = config.sealing.seal(key, response_nonce(number), pack_response(config, response))
+    sealed = ascon.seal(key, response_nonce(number), pack_response(config, response))
     return sealed + bytes(config.message_bytes - len(sealed))
 
 
@@ -145,5 +150,5 @@ def open_response(config: OmapConfig, key: int, number: int, sealed: bytes) -> R
     """Return the response; None where it is not the device's answer to this request."""
     size = (config.message_blocks + 1) * BLOCK
     nonce = response_nonce(number)
-    text = None if any(sealed[size:]) else config.sealing.open_(key, nonce, sealed[:size])
+    text = None if any(sealed[size:]) else ascon.open_(key, nonce, sealed[:size])
     return None if text is None else unpack_response(config, text)

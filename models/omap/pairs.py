@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .ascon import initial
+from ..crypto.ascon import initial
 from .config import OmapConfig
 
 __all__ = ["AHEAD", "PairSource", "blocks_of", "expected_blocks"]

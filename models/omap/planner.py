@@ -78,7 +78,6 @@ class _Asked:
     beat_cycles: int
     openers: int | None
     sealers: int | None
-    cipher: str
     widest: int
 
 
@@ -153,7 +152,6 @@ def _config(
         beat_cycles=asked.beat_cycles,
         bus_bytes=asked.bus_bytes,
         host_bus_bytes=min(asked.widest, _PORT),
-        cipher=asked.cipher,
     )
     frames = min(frames_needed(*frame_statistics(config), _OPERATION), config.frames)
     return _chunked(replace(config, frames=max(frames, 4)))
@@ -226,7 +224,6 @@ def plan(
     rounds: int = 1,
     openers: int | None = None,
     sealers: int | None = None,
-    cipher: str = "ascon-aead128",
     widest: int = _PORT,
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
@@ -235,7 +232,7 @@ def plan(
     of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen:
     of `LOADS`, and with `hbm_bytes` of those between them too.
     `trip`: cycles of a page's way to the host and back, from which `window` follows if not given.
-    `cipher`: one of `ciphers.CIPHERS`. `widest`: bytes of a word of the host's ports, at most; they
+    `widest`: bytes of a word of the host's ports, at most; they
     have more than 32 only where pages hold up everything else.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
@@ -255,7 +252,6 @@ def plan(
         beat_cycles=interval,
         openers=openers,
         sealers=sealers,
-        cipher=cipher,
         widest=widest,
     )
     best: OmapConfig | None = None

@@ -12,14 +12,14 @@ from .storages import PENDING, memories
 
 __all__ = ["estimate"]
 
-#: look-up tables of an ECP5 by cipher, as Yosys maps a core: without its rounds, and for each of them
-_CORES = {"ascon-aead128": (1_160, 2_420), "aes128-gcm": (610, 6_030)}
+#: look-up tables of an ECP5, as Yosys maps a cipher core: without its rounds, and for each of them
+_CORE, _ROUND = 1_160, 2_420
 #: its flip-flops
-_STATE = {"ascon-aead128": 333, "aes128-gcm": 669}
+_STATE = 333
 #: what choosing a bit of one bank more takes
 _CHOICE = 0.6
-#: what a round of Ascon takes, a comparator's bit, a bit that is chosen of one more, control
-_ROUND, _COMPARE = 2_420, 0.7
+#: what a comparator's bit takes, a bit that is chosen of one more, control
+_COMPARE = 0.7
 _SELECT, _CONTROL = 0.5, 10_000
 
 
@@ -27,9 +27,8 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     """Return the resources of a map on a part. An estimate: no map has been placed yet."""
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
     cores = config.openers + config.sealers + config.responders + config.request_openers
-    fixed, each = _CORES[config.cipher]
     lut: float = (
-        cores * (fixed + config.rounds * each)
+        cores * (_CORE + config.rounds * _ROUND)
         + config.generators * config.rounds * _ROUND
         + _CONTROL
     )
@@ -44,7 +43,7 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     # which opener's block a side takes
     lut += 2 * 128 * config.merge_blocks * config.openers * _SELECT
     ff = (
-        cores * (_STATE[config.cipher] + 400)
+        cores * (_STATE + 400)
         + 4 * config.record_bytes * 16
         + PENDING * config.window * config.bin_bits
     )

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .ciphers import COUNT_BITS
+from ..crypto import ascon
 from .config import OmapConfig
 from .device import Device, Stopped
 from .errors import MapError
 from .golden import Item
 from .image import entries, frame, image, records
-from .messages import Keys
+from .messages import COUNT_BITS, Keys
 from .traffic import open_page
 
 __all__ = ["PIECE", "Snapshot", "items_of", "piece_bytes", "restore", "seal_image", "take"]
@@ -49,11 +49,11 @@ def _nonce(epoch: int, piece: int) -> int:
     return epoch | piece << 64 | 1 << 126
 
 
-def seal_image(config: OmapConfig, key: int, epoch: int, text: bytes) -> tuple[bytes, ...]:
+def seal_image(key: int, epoch: int, text: bytes) -> tuple[bytes, ...]:
     """Return the sealed pieces of an image of HBM. Raises ValueError for an epoch that a nonce has no
     room for."""
     return tuple(
-        config.sealing.seal(key, _nonce(epoch, number), text[at : at + PIECE])
+        ascon.seal(key, _nonce(epoch, number), text[at : at + PIECE])
         for number, at in enumerate(range(0, len(text), PIECE))
     )
 
@@ -61,7 +61,7 @@ def seal_image(config: OmapConfig, key: int, epoch: int, text: bytes) -> tuple[b
 def take(device: Device, key: int, epoch: int) -> Snapshot:
     """Return a snapshot of a device. `key`: for snapshots; `epoch`: never used before with it,
     below 2^56 (else ValueError)."""
-    sealed = seal_image(device.config, key, epoch, image(device.map))
+    sealed = seal_image(key, epoch, image(device.map))
     return Snapshot(epoch, sealed, bytes(device.pages))
 
 
@@ -79,7 +79,7 @@ def items_of(
     if snapshot.epoch != epoch:
         raise Stopped(MapError.EPOCH)
     pieces = [
-        config.sealing.open_(key, _nonce(epoch, number), piece)
+        ascon.open_(key, _nonce(epoch, number), piece)
         for number, piece in enumerate(snapshot.image)
     ]
     if any(piece is None for piece in pieces):

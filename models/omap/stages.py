@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from ..crypto.ascon import Pace
 from ..memory import Memory, Reader, Writer
 from .back import BackSchedule
-from .ciphers import Pace
 from .config import BLOCK, OmapConfig
 from .pairs import AHEAD
 from .storages import PENDING

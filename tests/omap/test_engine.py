@@ -10,7 +10,6 @@ import pytest
 
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, parse_memory
-from penstock.models.omap.ciphers import CIPHERS
 from penstock.models.omap.cycles import cleared, dumped, public, run
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Item, Map
@@ -55,24 +54,6 @@ def test_hardware_is_golden_and_model(small, seed):
     made = requests(shape, 150, seed=seed, keys=draw.choice([1, 5, 60]), mix=mix)
     memory = FixedLatency(draw.randrange(1, 400), draw.choice([1, 4, 16, 32, 64]))
     _compare(shape, library, made, memory, draw.choice([0, 0, 1, 300, 900]))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("chunks", [1, 2])
-def test_hardware_is_golden_and_model_with_the_second_cipher(chunks):
-    """A cipher unit takes most of the build, so there are few; tests/omap/test_cores.py has their pieces."""
-    shape = config(cipher="aes128-gcm", value_bytes=24, slots=8, chunks=chunks)
-    library = compile_map(shape)
-    for seed in range(3):
-        memory = FixedLatency([20, 60, 300][seed], [32, 8, 4][seed])
-        _compare(shape, library, requests(shape, 60, seed=seed), memory, [0, 500, 0][seed])
-    made = requests(shape, 30, seed=7)
-    with Board(shape, library, FixedLatency(30, 32), _HBM) as board:
-        assert board.run(made[:20]).error is None
-        pages = board.host[: shape.host_bytes].copy()
-        pages[::7] ^= 1
-        board.machine.write(0, pages, space=0)
-        assert board.run(made[20:]).error == HardwareError(MapError.PAGE_TAG)
 
 
 @pytest.mark.parametrize("memory", [FixedLatency(20, 128), FixedLatency(5, 32)])
@@ -141,7 +122,7 @@ def test_snapshots_of_hardware_restore(small, hbm):
         assert ended.counters["scanned"] == shape.hbm_bytes // shape.bus_bytes
         assert ended.cycles == dumped(shape, hbm, host, image_at=board.image_at)
         image = board.image()
-        assert image == seal_image(shape, KEYS.page, 5, text)
+        assert image == seal_image(KEYS.page, 5, text)
         taken = Snapshot(5, image, board.host[: shape.host_bytes].tobytes())
         fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
         again = restore(taken, shape, KEYS.page, 5, KEYS, fresh)
@@ -238,7 +219,6 @@ def test_random_configurations(seed):
             openers=openers,
             sealers=draw.choice([2, 4]),
             rounds=draw.choice([1, 2]),
-            cipher=draw.choice(list(CIPHERS)),
             chunks=draw.choice([1, 3]) if seed % 2 else 1,
             bus_bytes=draw.choice([16, 32, 64]),
             host_bus_bytes=draw.choice([16, 32, 64]),

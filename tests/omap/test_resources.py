@@ -27,7 +27,7 @@ def _map(capacity: int, value_bytes: int) -> Any:
         pytest.param(
             304,
             104,
-            {"window": 4, "cores": 2, "channels": 1, "cipher": "aes128-gcm"},
+            {"window": 4, "cores": 2, "channels": 1},
             marks=pytest.mark.long,
         ),
     ],

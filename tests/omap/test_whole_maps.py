@@ -65,7 +65,7 @@ def declared(random: Random) -> Declared:
         text = f"map {name}({key}: u64, {value}: bytes[{size}])\n  capacity = {written}\n"
     options: dict[str, Any] = {}
     for option, values in (
-        ("cipher", ("ascon-aead128", "aes128-gcm")), ("share", (0.0, 0.5, 0.9)), ("load", (1.0, 2.5)),
+        ("share", (0.0, 0.5, 0.9)), ("load", (1.0, 2.5)),
         ("window", (2, 8)), ("rounds", (1, 2)), ("channels", (1, 2)),
     ):  # fmt: skip
         if random.random() < 0.2:

@@ -64,12 +64,6 @@ def test_model_predicts_cycles_and_prints_the_failure_budget(kernel, tmp_path):
     assert made["cycles"]["model"] > 0
 
 
-def test_a_map_with_the_second_cipher(kernel):
-    found = _run("model", kernel, "--ops", 60, "--cipher", "aes128-gcm")
-    assert found.exit_code == 0, found.output
-    assert "aes128-gcm" in found.output
-
-
 @pytest.mark.parametrize(
     "line, message",
     [
@@ -158,7 +152,7 @@ def test_a_size_of_keys_that_there_is_not(tmp_path):
         (["--hbm", "1K"], "E471"),
         (["--window", "3"], "E471"),
         (["--link", "latency=x"], "E604"),
-        (["--cipher", "aes128-gcm", "--rounds", "4"], "E461"),
+        (["--rounds", "3"], "E471"),
     ],
 )
 def test_bad_options(kernel, words, code):

@@ -19,7 +19,6 @@ from harness.substitute import Cut, replaced
 
 from penstock.hdl.omap import engine
 from penstock.hdl.omap import pairs as pair_generator
-from penstock.hdl.omap.aes import GaloisCounter
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.shell import register_map
 
@@ -113,12 +112,9 @@ class Run(wiring.Component):
         def give(label, own, name, bits):
             return (free.own if own else free.common)(f"{label}.{name}", bits)
 
-        def cores(kinds):
-            return {name: cut("result", "tag")(kind) for name, kind in kinds.items()}
-
         kinds = {
             "hdl.omap.front": {"Shown": cut("bin0", "bin1")},
-            "hdl.omap.sealing": {"CORES": cores},
+            "hdl.omap.sealing": {"Sponge": cut("result", "tag")},
             "hdl.omap.opening": {"Opener": cut("fits")},
             "hdl.omap.requests": {"Opener": cut("fits")},
             "hdl.omap.engine": {
@@ -306,11 +302,6 @@ class _Memory:
                 del self._writes[0]
                 self._done += 1
 
-
-#: the second cipher's core, which the kernel of `kernels` does not choose
-COMPONENTS = {
-    "GaloisCounter": lambda: GaloisCounter(blocks=2, rounds=1, opening=True),
-}
 
 PROOFS = [
     Proof(

@@ -57,9 +57,7 @@ class MappingEngine(Engine):
         "bytes": "penstock.dsl.omap.kernel:bytes",
         "u64": "penstock.dsl.omap.kernel:u64",
     }
-    arguments = frozenset(
-        {"hbm", "load", "share", "window", "rounds", "cores", "cipher", "channels", "link"}
-    )
+    arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "channels", "link"})
 
     @property
     def commands(self) -> Sequence[click.Command]:
@@ -111,7 +109,6 @@ class MappingEngine(Engine):
                     rounds=given.option("rounds", 2),
                     openers=cores,
                     sealers=cores,
-                    cipher=given.option("cipher", "ascon-aead128"),
                     widest=_widest(part, link),
                 )
                 for channels in few

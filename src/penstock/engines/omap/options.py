@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from penstock.models.omap.ciphers import CIPHERS
 from penstock.options import FILL, Count, Number, Option
 
 __all__ = ["OPTIONS"]
@@ -29,7 +28,7 @@ class _Size(click.ParamType):
 
 
 _PLAN = tuple(
-    Option(f"--{name}", name, kind, metavar, text, plans=True, forces=name != "cipher")
+    Option(f"--{name}", name, kind, metavar, text, plans=True)
     for name, kind, metavar, text in (
         ("hbm", _Size(), "SIZE", "HBM that a map may take, as in 64M."),
         (
@@ -54,13 +53,7 @@ _PLAN = tuple(
             "rounds",
             click.IntRange(1, 4),
             "R",
-            "Rounds of a cipher core a cycle: 1, 2 or (Ascon) 4.  [default: 2]",
-        ),
-        (
-            "cipher",
-            click.Choice(list(CIPHERS)),
-            None,
-            "What seals a map's pages and messages.  [default: ascon-aead128]",
+            "Rounds of a cipher core a cycle: 1, 2 or 4.  [default: 2]",
         ),
         (
             "cores",

@@ -52,7 +52,7 @@ def _map(design: MapDesign) -> Facts:
         ),
         (
             "engine",
-            f"{design.text()}, {plural(plan.chunks, 'piece')} a page, {plan.cipher}; "
+            f"{design.text()}, {plural(plan.chunks, 'piece')} a page; "
             f"HBM's deadline {plan.deadline} cycles",
         ),
         ("target", target_text(design.target)),

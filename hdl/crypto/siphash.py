@@ -1,10 +1,10 @@
-"""SipHash-2-4 of one 8-byte key, two rounds a cycle. Specification: `models.omap.siphash`."""
+"""SipHash-2-4 of one 8-byte key, two rounds a cycle. Specification: `models.crypto.siphash`."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.siphash import INITIAL
+from ...models.crypto.siphash import INITIAL
 
 __all__ = ["SipHash"]
 

@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
+from amaranth.lib.wiring import In, Out
 
-from ...models.omap.ascon import IV, ROTATIONS, SEPARATION
-from .core import core_members
+from ...models.crypto.ascon import IV, ROTATIONS, SEPARATION
 
 __all__ = ["Sponge", "initial_state", "permuted"]
 
@@ -54,13 +54,40 @@ class Phase(enum.Enum, shape=3):
 class Sponge(wiring.Component):
     """Seals or opens one message of `blocks` blocks of 16 bytes, without associated data.
 
-    Timing: `models.omap.ciphers.CIPHERS["ascon-aead128"].pace`. Golden: `models.omap.ascon`.
-    Members: `core.core_members`.
+    Golden: `models.crypto.ascon`; cycles: its `Pace`, counted from the cycle of `start`.
+
+    Members
+    -------
+    start, key, nonce : In
+        Begin a message, while `idle`; `key` and `nonce` must stay.
+    valid, block : In
+        The next block, plaintext or ciphertext.
+    taken : Out(1)
+        It is absorbed in this cycle, and `result` is its ciphertext or plaintext.
+    tag_valid, tag : Out
+    tag_taken : In(1)
+        In the cycle in which the tag is taken the message ends; the next one may start in the next
+        cycle.
+    idle : Out(1)
     """
 
     def __init__(self, *, blocks, rounds, opening):
         self.blocks, self.rounds, self.opening = blocks, rounds, opening
-        super().__init__(core_members())
+        super().__init__(
+            {
+                "start": In(1),
+                "key": In(128),
+                "nonce": In(128),
+                "valid": In(1),
+                "block": In(128),
+                "taken": Out(1),
+                "result": Out(128),
+                "tag_valid": Out(1),
+                "tag": Out(128),
+                "tag_taken": In(1),
+                "idle": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

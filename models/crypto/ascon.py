@@ -7,7 +7,7 @@ an element.
 from __future__ import annotations
 
 import hmac
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 __all__ = [
     "IV",
     "ROTATIONS",
+    "ROUNDS",
     "SEPARATION",
     "TAG",
+    "Pace",
     "constants",
     "initial",
     "open_",
+    "pace",
     "permute",
     "seal",
     "seal_many",
@@ -31,11 +34,27 @@ IV = 0x00001000808C0001
 SEPARATION = 1 << 63
 #: of the five words, which mix each with itself
 ROTATIONS = ((19, 28), (61, 39), (1, 6), (10, 17), (7, 41))
+#: rounds that a core can do a cycle
+ROUNDS = (1, 2, 4)
 #: bytes of a tag
 TAG = 16
 _MASK = (1 << 64) - 1
 #: from so many messages on arrays are faster than one message after another
 _MANY = 12
+
+
+class Pace(NamedTuple):
+    """Cycles of a core: from a message's start to its first block at the earliest (`first`), from a
+    block to the next one (`block`), from the last one to the tag (`tag`)."""
+
+    first: int
+    block: int
+    tag: int
+
+
+def pace(rounds: int) -> Pace:
+    """Return the cycles of a core with so many rounds a cycle (`ROUNDS`)."""
+    return Pace(12 // rounds + 1, 8 // rounds, 20 // rounds)
 
 
 def constants(rounds: int) -> list[int]:

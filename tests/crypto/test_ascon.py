@@ -1,14 +1,10 @@
-"""Ciphers and hash of the map, against published answers."""
-
-import random
+"""Ascon and SipHash, against published answers."""
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from penstock.models.omap import aes, ascon
-from penstock.models.omap.ciphers import CIPHERS
-from penstock.models.omap.siphash import siphash
+from penstock.models.crypto import ascon
+from penstock.models.crypto.siphash import siphash
 
 _KEY = int.from_bytes(bytes(range(16)), "little")
 
@@ -71,15 +67,14 @@ def test_every_flipped_bit_is_seen(size):
     assert ascon.open_(_KEY + 1, 5, sealed) is None
 
 
-@pytest.mark.parametrize("name", CIPHERS)
-def test_many_messages_are_sealed_as_one_by_one(name):
-    draw, cipher = np.random.default_rng(1), CIPHERS[name]
-    nonces = draw.integers(0, 1 << 63, size=(7, 2), dtype=np.uint64)
-    texts = draw.integers(0, 1 << 63, size=(7, 6), dtype=np.uint64)
-    many = cipher.seal_many(_KEY, nonces, texts)
-    for k in range(7):
+def test_many_messages_are_sealed_as_one_by_one():
+    draw = np.random.default_rng(1)
+    nonces = draw.integers(0, 1 << 63, size=(20, 2), dtype=np.uint64)
+    texts = draw.integers(0, 1 << 63, size=(20, 6), dtype=np.uint64)
+    many = ascon.seal_many(_KEY, nonces, texts)
+    for k in range(20):
         nonce = int(nonces[k, 0]) | int(nonces[k, 1]) << 64
-        assert many[k].tobytes() == cipher.seal(_KEY, nonce, texts[k].tobytes())
+        assert many[k].tobytes() == ascon.seal(_KEY, nonce, texts[k].tobytes())
 
 
 def test_siphash_known_answers():
@@ -87,63 +82,3 @@ def test_siphash_known_answers():
     assert siphash(_KEY, bytes(range(15))) == 0xA129CA6149BE45E5
     for size, answer in ((0, "310e0edd47db6f72"), (1, "fd67dc93c539f874")):
         assert siphash(_KEY, bytes(range(size))).to_bytes(8, "little").hex() == answer
-
-
-#: known answers of AES-128-GCM: key, nonce, message, ciphertext, tag. Three of the algorithm's specification
-#: (McGrew and Viega, "The Galois/Counter Mode of Operation", test cases 1 to 3), which SP 800-38D
-#: standardises, and two of NIST's CAVP (gcmEncryptExtIV128.rsp, count 0 of the messages without
-#: associated data of 0 and of 128 bits)
-_GCM = (
-    ("00" * 16, "00" * 12, "", "", "58e2fccefa7e3061367f1d57a4e7455a"),
-    (
-        "00" * 16,
-        "00" * 12,
-        "00" * 16,
-        "0388dace60b6a392f328c2b971b2fe78",
-        "ab6e47d42cec13bdf53a67b21257bddf",
-    ),
-    (
-        "feffe9928665731c6d6a8f9467308308",
-        "cafebabefacedbaddecaf888",
-        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72"
-        "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b391aafd255",
-        "42831ec2217774244b7221b784d0d49ce3aa212f2c02a4e035c17e2329aca12e"
-        "21d514b25466931c7d8f6a5aac84aa051ba30b396a0aac973d58e091473f5985",
-        "4d5c2af327cd64a62cf35abd2ba6fab4",
-    ),
-    (
-        "11754cd72aec309bf52f7687212e8957",
-        "3c819d9a9bed087615030b65",
-        "",
-        "",
-        "250327c674aaf477aef2675748cf6971",
-    ),
-    (
-        "7fddb57453c241d03efbed3ac44e371c",
-        "ee283a3fc75575e33efd4887",
-        "d5de42b461646c255c87bd2962d3b9a2",
-        "2ccda4a5415cb91e135c2a0f78c9b2fd",
-        "b36d1df9b9d5e596f83e8b7f52971cb3",
-    ),
-)
-
-
-@pytest.mark.parametrize("key, nonce, message, ciphertext, tag", _GCM)
-def test_aes_gcm_known_answers(key, nonce, message, ciphertext, tag):
-    numbers = [int.from_bytes(bytes.fromhex(text), "little") for text in (key, nonce)]
-    sealed = bytes.fromhex(ciphertext + tag)
-    assert aes.seal(*numbers, bytes.fromhex(message)) == sealed
-    assert aes.open_(*numbers, sealed) == bytes.fromhex(message)
-
-
-@pytest.mark.parametrize("size", [0, 1, 16, 47, 64])
-def test_aes_gcm_is_that_of_cryptography(size):
-    draw = random.Random(size)
-    key, nonce, text = draw.randbytes(16), draw.randbytes(12), draw.randbytes(size)
-    numbers = int.from_bytes(key, "little"), int.from_bytes(nonce, "little")
-    sealed = aes.seal(*numbers, text)
-    assert sealed == AESGCM(key).encrypt(nonce, text, None)
-    assert aes.open_(*numbers, sealed) == text
-    forged = bytearray(sealed)
-    forged[draw.randrange(len(sealed))] ^= 1 << draw.randrange(8)
-    assert aes.open_(*numbers, bytes(forged)) is None

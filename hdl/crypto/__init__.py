@@ -1,0 +1,1 @@
+"""Ciphers, hashes and key agreement in hardware. Specification: `models.crypto`."""
