@@ -1,0 +1,126 @@
+"""The keys of a map, from root and entropy alone. Specification: `models.omap.vault`."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.omap.vault import LABEL_BYTES, PROGRAM, Derived, Source
+from ..crypto.sha256 import Hmac
+
+__all__ = ["KeySchedule"]
+
+
+def _word(value):
+    """Four bytes, the first one lowest, as SHA-256 takes them."""
+    return Cat(value.word_select(3 - k, 8) for k in range(4))
+
+
+class KeySchedule(wiring.Component):
+    """Derives all keys at power-up, in `models.omap.vault.boot_cycles` from `start`; then a fresh
+    scalar for each `draw`, in `draw_cycles`.
+
+    What was derived, and the counter of scalars, stay over resets: they end with the power alone. A
+    reset stops what is under way, of which nothing was seen; it is asked for again.
+
+    Members
+    -------
+    start : In(1)
+        High from power-up on, as `root`, `entropy`, `digest`, `generation` stay; does nothing once the
+        keys are there.
+    root, entropy, digest : In(256), generation : In(64)
+        First bytes lowest.
+    draw : In(1)
+        Asks for a scalar, while `idle` and `there`.
+    idle, there, ended : Out(1)
+        `there`: the keys are derived. `ended`: high in the first cycle in which what was asked for is
+        there.
+    page, pairs, hash, incarnation : Out(128), static, writer, keeper, ephemeral : Out(256)
+    """
+
+    def __init__(self):
+        self.wide = ("static", "writer", "keeper", "ephemeral")
+        super().__init__(
+            {
+                "start": In(1),
+                "draw": In(1),
+                **{name: In(256) for name in ("root", "entropy", "digest")},
+                "generation": In(64),
+                **{name: Out(1) for name in ("idle", "there", "ended")},
+                **{name: Out(128) for name in ("page", "pairs", "hash", "incarnation")},
+                **{name: Out(256) for name in self.wide},
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.hmac = core = Hmac()
+        derived = {name: Signal(256, name=name.name.lower(), reset_less=True) for name in Derived}
+        there, counter = Signal(reset_less=True), Signal(64, reset_less=True)
+        running, begins = Signal(), Signal()
+        at, word = Signal(range(len(PROGRAM))), Signal(4)
+        bit = lambda of: Array(Const(int(of(step)), 1) for step in PROGRAM)[at]
+        ends = Signal()
+        self._hashed(m, core, derived, counter, at, word, bit)
+        m.d.comb += [
+            core.start.eq(begins),
+            ends.eq(bit(lambda step: step in PROGRAM[-2:])),
+            self.idle.eq(~running),
+            self.there.eq(there),
+        ]
+        m.d.sync += [begins.eq(0), self.ended.eq(running & core.ended & ends)]
+        with m.If(begins):
+            m.d.sync += word.eq(0)
+        with m.Elif(core.i.ready):
+            m.d.sync += word.eq(word + 1)
+        with m.If(running & core.ended):
+            m.d.sync += begins.eq(~ends)
+            with m.Switch(at):
+                for k, step in enumerate(PROGRAM):
+                    with m.Case(k):
+                        m.d.sync += derived[step.to].eq(core.digest)
+            with m.If(ends):
+                m.d.sync += [running.eq(0), there.eq(1)]
+                m.d.sync += counter.eq(counter + there)
+            with m.Else():
+                m.d.sync += at.eq(at + 1)
+        with m.If(~running & Mux(there, self.draw, self.start)):
+            m.d.sync += [running.eq(1), begins.eq(1), at.eq(Mux(there, len(PROGRAM) - 1, 0))]
+        for name in Derived:
+            if hasattr(self, name.name.lower()):
+                m.d.comb += getattr(self, name.name.lower()).eq(derived[name])
+        return m
+
+    def _hashed(self, m, core, derived, counter, at, word, bit):
+        """A step's key, and a word of its text."""
+        of_root = bit(lambda step: step.source is Source.ROOT)
+        of_digest = bit(lambda step: step.source is Source.DIGEST)
+        # the bytes of the number 1 behind an info
+        last = word == Mux(of_root, 7, Mux(of_digest, 10, 4))
+        numbers = {
+            Source.ROOT: self.root[64:],
+            Source.DIGEST: self.digest,
+            Source.COUNTER: counter,
+            Source.ZERO: Const(0, 64),
+            Source.GENERATION: self.generation,
+        }
+        number, label, key = Signal(256), Signal(8 * LABEL_BYTES), Signal(256)
+        with m.Switch(at):
+            for k, step in enumerate(PROGRAM):
+                text = step.label.encode().ljust(LABEL_BYTES, b"\0")
+                given = {"entropy": self.entropy, None: Const(0, 256)}
+                with m.Case(k):
+                    m.d.comb += [
+                        number.eq(numbers[step.source]),
+                        label.eq(int.from_bytes(text, "little")),
+                        key.eq(derived[step.key] if step.key in derived else given[step.key]),
+                    ]
+                    if step.source is Source.ROOT:
+                        m.d.comb += label.eq(self.root[:64])
+        texts = Array(_word(Cat(label, number).word_select(k, 32)) for k in range(10))
+        m.d.comb += [
+            core.key.eq(key),
+            core.i.valid.eq(1),
+            core.i.p.last.eq(last),
+            core.i.p.bytes.eq(Mux(last & ~of_root, 1, 4)),
+            core.i.p.data.eq(Mux(last & ~of_root, 1 << 24, texts[word])),
+        ]
