@@ -7,25 +7,17 @@ rounding and without. Registers, results and banks are not in it. Needs pyosys: 
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import subprocess
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Out
 from common import Options, Section, main, markdown, versions
+from synthesis import cells
 
 from penstock.hdl.pim.float16 import Float16Lane
 from penstock.hdl.pim.mx import MxLane
-from penstock.hdl.shell.verilog import to_verilog
-
-SCRIPTS = {"ecp5": "synth_ecp5 -nowidelut -top top", "generic": "synth -flatten -top top"}
 
 
 class Number(Float16Lane):
@@ -76,22 +68,7 @@ FORMATS: dict[str, tuple[int, list[tuple[int, Callable[[], Any]]]]] = {
 }
 
 
-def cells(component: Any, kind: str) -> Counter[str]:
-    """Return the cells that Yosys makes of a component, by their type."""
-    with tempfile.TemporaryDirectory() as folder:
-        text = to_verilog(component, name="top")
-        Path(folder, "part.v").write_text(text)
-        script = f"read_verilog part.v\n{SCRIPTS[kind]}\ntee -q -o stat.json stat -json\n"
-        Path(folder, "script.ys").write_text(script)
-        code = "from pyosys import libyosys; libyosys.run_pass('tee -q script script.ys')"
-        subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)
-        found = json.loads(Path(folder, "stat.json").read_text())
-    return Counter(found["modules"]["\\top"]["num_cells_by_type"])
-
-
 def area(options: Options) -> str:
-    if importlib.util.find_spec("pyosys") is None:
-        raise RuntimeError("this needs:  pip install pyosys")
     rows = []
     for name, (numbers, parts) in FORMATS.items():
         ecp5, generic = Counter[str](), 0
