@@ -250,11 +250,8 @@ class TableFitEngine(wiring.Component):
 
     def _write(self) -> None:
         """Numbers of the answer, a word's in as many cycles without a pause; sums go to the solver on their way."""
-        m, config = self.m, self.config
-        writer, solver = self.writer, self.solver
-        pipe = Pipeline(m)
-        n, products, units = config.columns.n, config.columns.products, config.units
-        totals, words, head = config.totals_words, config.answer_words, config.head
+        m, config, writer = self.m, self.config, self.writer
+        units, totals, words = config.units, config.totals_words, config.answer_words
         m.submodules.queue = queue = Queue(8 * config.bus_bytes, AHEAD)
         writing, asked, solved = Signal(), Signal(), Signal()
         word, place = index(words + 1, name="word"), index(units, name="unit")
@@ -282,8 +279,16 @@ class TableFitEngine(wiring.Component):
             m.d.sync += [place.eq(Mux(place == units - 1, 0, place + 1)), number.eq(number + 1)]
             with m.If(place == units - 1):
                 m.d.sync += word.eq(word + 1)
+        with m.If(self.solver.o_valid):
+            m.d.sync += solved.eq(1)
+        self._numbers(queue, number, going, going & (place == units - 1))
 
-        # a number is chosen, it is there a cycle later, then it goes into a word and, one of the sums, into the converter
+    def _numbers(self, queue, number, going, ends) -> None:
+        """A number is chosen, it is there a cycle later, then it goes into a word and, one of the sums, into the converter."""
+        m, config, solver = self.m, self.config, self.solver
+        pipe = Pipeline(m)
+        n, products, head = config.columns.n, config.columns.products, config.head
+        behind = config.totals_words * config.units
         of_sums, of_solver, read = Signal(), Signal(), self.head.read_port()
         m.d.comb += [
             of_sums.eq(going & (number >= head) & (number < head + products)),
@@ -295,17 +300,13 @@ class TableFitEngine(wiring.Component):
         weights = [Signal(32, name=f"weight{k}", reset_less=True) for k in range(n)]
         with m.If(solver.o_valid):
             m.d.sync += [
-                solved.eq(1),
                 mask.eq(solver.o.mask),
                 *(weight.eq(solver.o.weights[k]) for k, weight in enumerate(weights)),
             ]
         late = pipe.delay(number, 1, name="which")
-        last = pipe.delay(going & (place == units - 1), 2, name="ends")
+        last = pipe.delay(ends, 2, name="ends")
         pairs = [Cat(weights[k : k + 2]) for k in range(0, n, 2)]
-        others = {
-            totals * units: mask,
-            **{totals * units + 1 + k: pair for k, pair in enumerate(pairs)},
-        }
+        others = {behind: mask, **{behind + 1 + k: pair for k, pair in enumerate(pairs)}}
         number_now, chosen = Signal(signed(_BITS)), Signal(_BITS, reset_less=True)
         with m.If(late < head):
             m.d.comb += number_now.eq(read.data)

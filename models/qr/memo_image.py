@@ -124,10 +124,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         weights, segment = take(4 * n), take(_SEGMENT.size + 2 * length)
         if len(segment) < _SEGMENT.size + 2 * length:
             return FitError.QR_MEMO
-        codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
-        box = np.frombuffer(segment, dtype=np.uint8)[_SEGMENT.size :]
-        err_min, err_max, least = _SEGMENT.unpack_from(segment)
-        anchor = Anchor(codes, err_min, err_max, least, box[:length], box[length:])
+        anchor = _anchor(weights, segment, length)
     return Memo(
         config.method,
         config.target,
@@ -144,3 +141,10 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         u,
         anchor,
     )
+
+
+def _anchor(weights: bytes, segment: bytes, length: int) -> Anchor:
+    codes: Codes = np.frombuffer(weights, dtype="<u4").astype(np.int64)
+    box = np.frombuffer(segment, dtype=np.uint8)[_SEGMENT.size :]
+    err_min, err_max, least = _SEGMENT.unpack_from(segment)
+    return Anchor(codes, err_min, err_max, least, box[:length], box[length:])
