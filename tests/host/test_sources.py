@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+import penstock as ps
+from penstock.dsl.core.load import from_text
 from penstock.host.sources import SourceError, Table, files, open_table
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.heap.writer import write_heap
@@ -215,6 +217,17 @@ def test_npz(tmp_path: Path) -> None:
     for name, values in arrays.items():
         assert np.array_equal(got[name], values.reshape(9, -1) if values.ndim > 1 else values)
     assert table.schema.column("matrix").length == 6
+
+
+def test_a_matrix_a_row(tmp_path: Path) -> None:
+    """Three dimensions of an archive feed a matrix input, and a vector of as many elements."""
+    x = np.arange(24.0).reshape(4, 2, 3)
+    np.savez(tmp_path / "t.npz", x=x)
+    for shape in ("2, 3", "6"):
+        text = f"kernel k(x: input[{shape}], w: model[{shape}])\n  w <- w + merge(x)\n"
+        made = ps.compile(from_text(text), "small", str(tmp_path / "t.npz"), epochs=1)
+        found = made.run(str(tmp_path / "t.npz")).result["w"]
+        assert np.array_equal(found, x.sum(axis=0).reshape(found.shape))
 
 
 def test_parquet(tmp_path: Path) -> None:
