@@ -2,7 +2,7 @@
 rounded values, with a stated error and the usual statistics. It knows nothing of what computed the sums."""
 
 from .fit import Fit, Options, fit
-from .rows import Rows
+from .rows import Rows, rooted
 from .sums import Dependent, Sums
 
-__all__ = ["Dependent", "Fit", "Options", "Rows", "Sums", "fit"]
+__all__ = ["Dependent", "Fit", "Options", "Rows", "Sums", "fit", "rooted"]

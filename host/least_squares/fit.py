@@ -13,11 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .rows import WIDE, Rows, corrected, triangle
-from .sums import Dependent, Gram, Sums, factored, gram_of, nearest, power, root, solved
+from .sums import (
+    EPS,
+    Dependent,
+    Gram,
+    Sums,
+    factored,
+    gram_of,
+    nearest,
+    power,
+    root,
+    rounding,
+    solved,
+)
 
 __all__ = ["Fit", "Options", "fit"]
 
-_EPS, _WIDE_EPS = float(np.finfo(np.float64).eps), float(np.finfo(WIDE).eps)
+_WIDE_EPS = float(np.finfo(WIDE).eps)
 #: above it the sums do not resolve the columns: what rounding did times the condition
 _UNRESOLVED = 0.1
 _STEPS = 10
@@ -160,11 +172,11 @@ def fit(sums: Sums, rows: Rows | None, options: Options) -> Fit:
     """Return the fit of the rows that are in some sums.
 
     `rows`: the same rows; None where only the sums are known, or are to be used: then what rounding did to the values is in the stated
-    error. Sums of weighted rows are not exact.
+    error. Sums of weighted rows are never exact: the roots of weights are rounded.
     """
     if not sums.rows:
-        return _nothing(len(sums.shifts) - 1, options)
-    exact = all(sums.exact) and (rows is None or rows.weights is None)
+        return _nothing(sums.features, options)
+    exact = all(sums.exact) and sums.centres is None
     gram = gram_of(sums, options.intercept)
     if exact or rows is None or not options.refine:
         return _exactly(sums, gram, options, exact)
@@ -202,15 +214,17 @@ def _penalties(options: Options, squares: Sequence[Fraction], total: Fraction) -
 
 
 def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
-    features, rows = len(sums.shifts) - 1, sums.rows
+    features, total = sums.features, float(gram.total)
     squares = [gram.value(k, k) for k in range(features)]
     penalties = (
-        _penalties(options, squares, Fraction(rows)) if options.ridge else [Fraction()] * features
+        _penalties(options, squares, gram.total) if options.ridge else [Fraction()] * features
     )
     found = solved(gram, penalties, options.minimum_norm)
     kept = [k for k in found.kept if squares[k]]
     factor = factored(gram, kept, penalties)
     assert factor is not None
+    # a penalty gives constant columns the weight 0
+    dependent = tuple(d for d in found.dependent if not options.ridge or squares[d.column])
     means = [m * power(s) for m, s in zip(gram.means, gram.shifts, strict=True)]
     bias = means[-1] - sum(
         (w * m for w, m in zip(found.weights, means, strict=False)), start=Fraction()
@@ -226,26 +240,17 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
                 (v * gram.value(j, k) for k, v in enumerate(found.weights) if v), start=Fraction()
             )
     weights = np.array([nearest(w) for w in found.weights])
-    error, bias_error = _EPS / 2 * np.abs(weights), _EPS / 2 * abs(nearest(bias))
+    error, bias_error = EPS / 2 * np.abs(weights), EPS / 2 * abs(nearest(bias))
     lengths = np.array([root(s) for s in squares])
     floats = np.array([nearest(m) for m in means])
     if not exact:
-        far = _rounding(sums, gram) * math.sqrt(features + 1)
+        far = rounding(sums, gram) * math.sqrt(features + 1)
         spread = _stated(factor, kept, weights, lengths, root(rss), root(tss), far)
         error = error + spread
-        bias_error += float(np.abs(floats[:-1]) @ spread) + far * root(tss / rows)
-    return Fit(weights, nearest(bias), error, bias_error, tuple(kept), found.dependent, rows, "none", 0,
-               max(nearest(rss), 0.0), nearest(tss), factor, lengths, floats[:-1], options, float(rows))  # fmt: skip
-
-
-def _rounding(sums: Sums, gram: Gram) -> float:
-    """Return how far values are from those of the table, as a share of their column's spread, at most."""
-    found = 0.0
-    for k, exact in enumerate(sums.exact):
-        spread = gram.spread(k, sums.rows)
-        if not exact:
-            found = max(found, root(power(2 * sums.shifts[k] - 2)) / spread if spread else math.inf)
-    return found
+        means_off = far * (root(tss) + float(np.abs(weights) @ lengths)) / math.sqrt(total)
+        bias_error += float(np.abs(floats[:-1]) @ spread) + means_off
+    return Fit(weights, nearest(bias), error, bias_error, tuple(kept), dependent, sums.rows, "none", 0,
+               max(nearest(rss), 0.0), nearest(tss), factor, lengths, floats[:-1], options, total)  # fmt: skip
 
 
 def _stated(
@@ -284,6 +289,8 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     _, squares = rows.step(omega)
     scale = np.where(lengths > 0, label / some, 0)
     weights, means = omega * scale, rows.means
+    if options.ridge:  # which gives constant columns the weight 0
+        others = {k: along for k, along in others.items() if lengths[k]}
     dependent = _dependent(others, kept, lengths, means)
     if dependent and options.minimum_norm:
         weights = _least(weights, kept, others, lengths)
@@ -294,8 +301,8 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     error = _stated(factor, kept, shown, real, math.sqrt(rss), float(label), off)
     error[kept] += (last * scale[kept]).astype(np.float64)
     shifts = means[:-1].astype(np.float64)
-    bias_error = float(np.abs(shifts) @ error) + _EPS * abs(float(bias))
-    error = error + _EPS / 2 * np.abs(shown)
+    bias_error = float(np.abs(shifts) @ error) + EPS * abs(float(bias))
+    error = error + EPS / 2 * np.abs(shown)
     return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, near.how,
                steps, rss, tss, factor, real, shifts, options, rows.total)  # fmt: skip
 
@@ -338,23 +345,21 @@ def _preconditioner(
     sums: Sums, gram: Gram, rows: Rows, options: Options, penalties: NDArray[np.longdouble]
 ) -> _Preconditioner:
     """Return a triangle near that of the rows' own values: from the sums, where these resolve it."""
-    features = len(sums.shifts) - 1
-    if rows.weights is None:
+    features = sums.features
+    if (rows.weights is None) is (sums.centres is None):
         squares = [gram.value(k, k) for k in range(features)]
         some = (
-            _penalties(options, squares, Fraction(sums.rows))
-            if options.ridge
-            else [Fraction()] * features
+            _penalties(options, squares, gram.total) if options.ridge else [Fraction()] * features
         )
         kept = [k for k in range(features) if squares[k]]
         if len(kept) == features:
             factor = factored(gram, kept, some)
             if factor is not None:
-                far = _condition(factor) * _rounding(sums, gram) * math.sqrt(features)
+                far = _condition(factor) * rounding(sums, gram) * math.sqrt(features)
                 if far <= _UNRESOLVED:
                     factor = corrected(rows, factor, kept, penalties)
                     return _Preconditioner(factor, kept, {}, "sums")
-    tolerance = (features + 1) * _EPS
+    tolerance = (features + 1) * EPS
     found = triangle(rows, np.sqrt(penalties).astype(np.float64), tolerance)
     return _Preconditioner(*found, "host")
 

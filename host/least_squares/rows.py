@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WIDE", "Rows", "corrected", "triangle"]
+__all__ = ["WIDE", "Rows", "corrected", "rooted", "triangle"]
 
 #: 64 bits of a significand on x86: a 64-bit integer is exact
 WIDE = np.longdouble
@@ -121,6 +121,19 @@ class Rows:
             gradient += weighted @ block[:, :-1]
             squares += weighted @ left
         return gradient, WIDE(squares)
+
+
+def rooted(rows: Rows) -> tuple[list[float], list[NDArray[np.float64]]]:
+    """Return what is near the mean of each column (0 where columns are not centred), and the rows times the roots of their weights: the
+    roots, then of each column the root times what its values are beyond that number, in float64."""
+    assert rows.weights is not None
+    roots = np.sqrt(rows.weights.astype(WIDE))
+    centres = [float(mean) for mean in rows.means]
+    beyond = (
+        (roots * (column.astype(WIDE) - WIDE(centre))).astype(np.float64)
+        for column, centre in zip(rows.columns, centres, strict=True)
+    )
+    return centres, [roots.astype(np.float64), *beyond]
 
 
 def triangle(

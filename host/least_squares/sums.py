@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "EPS",
     "Dependent",
     "Gram",
     "Solved",
@@ -20,9 +22,11 @@ __all__ = [
     "nearest",
     "power",
     "root",
+    "rounding",
     "solved",
 ]
 
+EPS = float(np.finfo(np.float64).eps)
 #: fraction bits of the elimination that gives a triangle: float64's digits of columns up to a condition of 2**100
 _BITS = 320
 
@@ -43,36 +47,50 @@ class Sums:
 
     `offsets`, `shifts`: a value is about (q + offset) 2**shift, features first, then the label; `exact`: columns of which it is
     exactly that. The sum of 1 is the number of rows.
+
+    `centres`: None, or of features and label what was taken from each value before rows were multiplied by the roots of their weights;
+    the roots are the first column then, before the features.
     """
 
     products: NDArray[np.object_]
     offsets: Sequence[int]
     shifts: Sequence[int]
     exact: Sequence[bool]
+    centres: Sequence[float] | None = None
 
     @property
     def rows(self) -> int:
         return int(self.products[0, 0])
 
+    @property
+    def features(self) -> int:
+        return len(self.shifts) - 1 - (self.centres is not None)
+
+    @cached_property
+    def uncentred(self) -> NDArray[np.object_]:
+        """Sums over products of the columns with their offsets, without the 1."""
+        first = self.products[0, 1:]
+        offsets = np.array([int(o) for o in self.offsets], dtype=object)
+        whole = self.products[1:, 1:] + np.outer(first, offsets) + np.outer(offsets, first)
+        return np.asarray(whole + self.rows * np.outer(offsets, offsets), dtype=object)
+
 
 @dataclass(frozen=True, eq=False)
 class Gram:
     """Sums over products of features and label, less their means or not, times `scale`: integers (d + 1, d + 1) in units
-    2**shift of each column. `means`: in those units, 0 where columns are not centred."""
+    2**shift of each column. `means`: in those units, 0 where columns are not centred; `total`: of the rows' weights."""
 
     products: NDArray[np.object_]
     scale: int
     means: tuple[Fraction, ...]
     shifts: Sequence[int]
+    total: Fraction
 
     def value(self, i: int, j: int) -> Fraction:
         """Return a sum over products of values."""
         return Fraction(int(self.products[i, j]), self.scale) * power(
             self.shifts[i] + self.shifts[j]
         )
-
-    def spread(self, j: int, rows: int) -> float:
-        return root(self.value(j, j) / rows)
 
 
 def power(exponent: int) -> Fraction:
@@ -97,19 +115,58 @@ def root(value: Fraction) -> float:
 
 def gram_of(sums: Sums, centred: bool) -> Gram:
     """Return the sums over products of the columns, less their means (for a fit with a bias) or as they are."""
-    products, rows = sums.products, sums.rows
+    if sums.centres is not None:
+        return _of_weighted(sums, sums.centres, centred)
+    products, rows, total = sums.products, sums.rows, Fraction(sums.rows)
     first = products[0, 1:]
-    if centred:
-        centre = rows * products[1:, 1:] - np.outer(first, first)
-        means = tuple(
-            Fraction(int(total), rows) + int(offset)
-            for total, offset in zip(first, sums.offsets, strict=True)
-        )
-        return Gram(centre, rows, means, sums.shifts)
-    offsets = np.array([int(o) for o in sums.offsets], dtype=object)
-    whole = products[1:, 1:] + np.outer(first, offsets) + np.outer(offsets, first)
-    whole = whole + rows * np.outer(offsets, offsets)
-    return Gram(whole, 1, (Fraction(),) * len(first), sums.shifts)
+    if not centred:
+        return Gram(sums.uncentred, 1, (Fraction(),) * len(first), sums.shifts, total)
+    centre = rows * products[1:, 1:] - np.outer(first, first)
+    means = tuple(
+        Fraction(int(total), rows) + int(offset)
+        for total, offset in zip(first, sums.offsets, strict=True)
+    )
+    return Gram(centre, rows, means, sums.shifts, total)
+
+
+def _of_weighted(sums: Sums, centres: Sequence[float], centred: bool) -> Gram:
+    """Return the same of weighted rows: the part of the columns that the roots leave, or all of it."""
+    whole, root_shift, shifts = sums.uncentred, sums.shifts[0], sums.shifts[1:]
+    roots, rest = whole[0], whole[1:, 1:]
+    square = int(roots[0])
+    total = square * power(2 * root_shift)
+    if not centred:
+        return Gram(rest, 1, (Fraction(),) * len(rest), shifts, total)
+    means = tuple(
+        Fraction(int(along), square) * power(-root_shift) + Fraction(centre) * power(-shift)
+        for along, centre, shift in zip(roots[1:], centres, shifts, strict=True)
+    )
+    return Gram(square * rest - np.outer(roots[1:], roots[1:]), square, means, shifts, total)
+
+
+def rounding(sums: Sums, gram: Gram) -> float:
+    """Return how far the columns of the sums are from those of the table, as a share of their lengths, at most."""
+    rows, found = math.sqrt(sums.rows), 0.0
+    columns = range(sums.features + 1)
+    first = len(sums.shifts) - len(columns)
+    off = [
+        0.0 if exact else rows * root(power(2 * shift - 2))
+        for exact, shift in zip(sums.exact, sums.shifts, strict=True)
+    ]
+    lengths = [root(gram.value(k, k)) for k in columns]
+    if not first:
+        shares = [o / size if size else math.inf for o, size in zip(off, lengths, strict=True) if o]
+        return max(shares, default=0.0)
+    # the roots are rounded, and so are the products with them
+    whole = [root(int(sums.uncentred[k, k]) * power(2 * s)) for k, s in enumerate(sums.shifts)]
+    off = [o + EPS * size for o, size in zip(off, whole, strict=True)]
+    for k in columns:
+        along = abs(int(sums.uncentred[0, k + 1])) * power(sums.shifts[k + 1] + sums.shifts[0])
+        # a column's part along the roots, in their length, turns with them
+        away = off[k + 1] + 2 * off[0] * (nearest(along) / whole[0] ** 2)
+        share = away / lengths[k] if lengths[k] else math.inf
+        found = max(found, share + 2 * off[0] / whole[0])
+    return found
 
 
 @dataclass(frozen=True, eq=False)

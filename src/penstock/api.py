@@ -67,6 +67,12 @@ def opened(folder: str | Path) -> tuple[Design, dict[str, Any]]:
     return design, manifest
 
 
+def options_of(kernel: AnyKernel) -> set[str]:
+    """Return the names of the options that `compile` takes for a kernel."""
+    engine = engine_of(kernel)
+    return {option.name for option in engine.options.get("compile", ())} | engine.arguments
+
+
 def compile(
     kernel: AnyKernel | str | Path | Sequence[AnyKernel | str | Path],
     target: str | Path | Target | None = None,
@@ -108,7 +114,7 @@ def compile(
     if named := bind or bindings:
         one = {name: (c,) if isinstance(c, str) else tuple(c) for name, c in named.items()}
         options["bindings"] = one
-    known = {option.name for option in engine.options.get("compile", ())} | engine.arguments
+    known = options_of(kernel)
     if unknown := next((name for name in options if name not in known), None):
         typed = "bind" if bind and unknown == "bindings" else unknown
         raise no_option(f"the {kernel.title} {kernel.name}", typed, known)

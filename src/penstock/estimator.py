@@ -13,7 +13,7 @@ try:
     from sklearn.metrics import accuracy_score, r2_score
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as missing:  # pragma: no cover - an environment without it
     raise ImportError(
         "ps.Estimator needs scikit-learn: pip install 'penstock[sklearn]'"
@@ -29,6 +29,8 @@ from penstock.scoring import HOST, on_host, score_design
 
 __all__ = ["Estimator"]
 
+#: no name of a kernel's variable
+_WEIGHT = "sample weight"
 _TASKS = ("regression", "classification")
 
 
@@ -107,8 +109,11 @@ class Estimator(BaseEstimator):
             tags.regressor_tags = RegressorTags()
         return tags
 
-    def fit(self, X: Any, y: Any) -> Estimator:
-        """Train on rows X (n, features) with labels y (n)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Estimator:
+        """Train on rows X (n, features) with labels y (n).
+
+        `sample_weight`: of the rows (n), 0 or more, for fit kernels. Raises ValueError for other kernels.
+        """
         if self.task not in _TASKS:
             raise ValueError(f"task must be one of {', '.join(_TASKS)}, not {self.task!r}")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=self.task == "regression")
@@ -123,8 +128,10 @@ class Estimator(BaseEstimator):
                 )
             given = np.asarray(self.labels, np.float64)[numbers]
         kernel = self.kernel if isinstance(self.kernel, AnyKernel) else load_kernel(self.kernel)
-        table = self._table(kernel, X, np.asarray(given, np.float64))
+        table = self._table(kernel, X, np.asarray(given, np.float64), sample_weight)
         options: dict[str, Any] = {"epochs": self.epochs, "metas": self.metas}
+        if sample_weight is not None:
+            options["sample_weight"] = _WEIGHT
         self.design_: Design = api.compile(
             kernel, self.target, table=table, format=self.format, **options
         )
@@ -175,13 +182,17 @@ class Estimator(BaseEstimator):
         second = self.decision_function(X) > 0
         return np.asarray(self.classes_[second.astype(int)])
 
-    def score(self, X: Any, y: Any) -> float:
-        """Return R² of the predictions, for classification the accuracy."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the predictions, for classification the accuracy; `sample_weight`: of the rows."""
         measure = r2_score if self.task == "regression" else accuracy_score
-        return float(measure(y, self.predict(X)))
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
     def _table(
-        self, kernel: AnyKernel | None, X: npt.NDArray[Any], y: npt.NDArray[Any] | None = None
+        self,
+        kernel: AnyKernel | None,
+        X: npt.NDArray[Any],
+        y: npt.NDArray[Any] | None = None,
+        sample_weight: Any = None,
     ) -> Table:
         """Return rows as a table whose columns bind by the names of the kernel's variables (None: of the kernel that was fitted)."""
         if kernel is not None:
@@ -194,4 +205,9 @@ class Estimator(BaseEstimator):
                 )
             self._names = inputs[0], outputs[0]
         one, other = self._names
-        return Table.from_columns({one: X, **({} if y is None else {other: y})})
+        columns = {one: X, **({} if y is None else {other: y})}
+        if sample_weight is not None:
+            if kernel is not None and "sample_weight" not in api.options_of(kernel):
+                raise ValueError(f"a {kernel.title} takes no sample_weight: fit kernels do")
+            columns[_WEIGHT] = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        return Table.from_columns(columns)

@@ -116,7 +116,8 @@ class Run(hooks.Shown):
     @property
     def fit(self) -> SimpleNamespace | None:
         """What there is to say of a least-squares fit, as attributes: names, coef, std_err, t, p, error, r2, rss, rows, rows_skipped,
-        condition, condition_scaled, rank, dropped, units, preconditioner. None for runs that fit nothing."""
+        condition, condition_scaled, rank, dropped, units, preconditioner. A fit for each group has `group_by` and `groups`, a list of such, each with its
+        value as `group`. None for runs that fit nothing."""
         found = self.details.get("fit")
         if found is None:
             return None
@@ -130,7 +131,13 @@ class Run(hooks.Shown):
                 return value
             return np.array([np.nan if v is None else v for v in value], np.float64)
 
-        return SimpleNamespace(**{n: real(v) if v != [] else v for n, v in found.items()})
+        def told(fit: Mapping[str, Any]) -> SimpleNamespace:
+            return SimpleNamespace(**{n: real(v) if v != [] else v for n, v in fit.items()})
+
+        said = told(found)
+        if "groups" in found:
+            said.groups = [told(group) for group in found["groups"]]
+        return said
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -148,7 +155,8 @@ class Run(hooks.Shown):
     def _names(self) -> Mapping[str, Any]:
         if self.saved is not None:
             return self.saved["names"]
-        return {} if self.design is None else self.design.names
+        own = None if self.workload is None else self.workload.names
+        return own or ({} if self.design is None else self.design.names)
 
     def predict(self, source: Any, backend: str | None = None, **options: Any) -> Scores:
         """Return the scores of new rows: `ps.score` of the kernel, or what it compares with its label.

@@ -17,16 +17,20 @@ from testbench.rational import least_squares
 Columns = Sequence[np.ndarray]
 
 
-def check(found: Fit, columns: Columns, minimum_norm: bool = False) -> float:
-    """The weights are as near to the exact ones as the fit says; return the largest difference, times spreads."""
+def check(
+    found: Fit, columns: Columns, minimum_norm: bool = False, each: np.ndarray | None = None
+) -> float:
+    """The weights are as near to the exact ones as the fit says; return the largest difference, times spreads.
+    `each`: weights of the rows."""
     rows = [[Fraction(v) for v in row] for row in zip(*(c.tolist() for c in columns), strict=True)]
-    bias, weights = least_squares(rows, minimum_norm)
+    observations = None if each is None else [Fraction(w) for w in each.tolist()]
+    bias, weights = least_squares(rows, minimum_norm, observations)
     off = [
         abs(Fraction(w) - exact) for w, exact in zip(found.weights.tolist(), weights, strict=True)
     ]
     assert all(o <= Fraction(most) for o, most in zip(off, found.error.tolist(), strict=True))
     assert abs(Fraction(found.bias) - bias) <= Fraction(found.bias_error)
-    spread = found.lengths / math.sqrt(found.rows)
+    spread = found.lengths / math.sqrt(found.total or 1)
     return max(float(o) * s for o, s in zip(off, spread, strict=True)) if len(off) else 0.0
 
 
@@ -152,27 +156,70 @@ def test_statistics_are_those_of_the_formulas(intercept: bool) -> None:
 @pytest.mark.parametrize("intercept", [True, False])
 def test_ridge_is_scikit_learns(whole: bool, per: str, intercept: bool) -> None:
     source = np.random.default_rng(6)
-    x = source.standard_normal((70, 3)) * [1, 50, 200] + [3, 0, 900]
-    y = np.rint(x @ [10, 1, 0.1] + source.standard_normal(70))
+    x = source.standard_normal((70, 4)) * [1, 50, 200, 0] + [3, 0, 900, 8.1]  # the last is constant
+    y = np.rint(x @ [10, 1, 0.1, 0] + source.standard_normal(70))
     x = np.rint(x) if whole else x
     columns = [c.astype(np.int64) if whole else c for c in (*x.T, y)]
     found = fitted(columns, ridge=2.5, ridge_per=per, intercept=intercept)
     spread = (x.std(axis=0) if intercept else np.sqrt((x**2).mean(axis=0))) if per == "sd" else 1
+    spread = np.where(np.greater(spread, 1e-9), spread, 1)
     best = Ridge(alpha=2.5, fit_intercept=intercept, solver="svd").fit(x / spread, y)
-    assert np.allclose(found.weights, best.coef_ / spread, rtol=1e-10)
+    assert np.allclose(found.weights, best.coef_ / spread, rtol=1e-10, atol=1e-13)
+    assert not found.dependent
     assert found.bias == pytest.approx(best.intercept_, rel=1e-9, abs=1e-12)
     assert (found.preconditioner == "none") == whole
 
 
+@pytest.mark.parametrize("limbs", [None, 1, 2, 3])
+def test_weights_of_rows(limbs: int | None) -> None:
+    """Of any size, beside rational arithmetic and on the way of all fits."""
+    how = set()
+    for seed in range(3):
+        columns, source = table(seed, 40), np.random.default_rng(seed)
+        each = 10.0 ** source.integers(-20, 20) * source.lognormal(0, 2, 40)
+        found = fitted(columns, limbs, each)
+        how.add(found.preconditioner)
+        assert check(found, columns, each=each) < 1e-9
+        alone = fitted(columns, limbs, each, refine=False)
+        assert alone.preconditioner == "none"
+        check(alone, columns, each=each)
+    assert how <= {"host", "sums"} if limbs == 1 else how == {"sums"}
+
+
 @pytest.mark.parametrize("intercept", [True, False])
-def test_weighted_rows(intercept: bool) -> None:
+@pytest.mark.parametrize(("ridge", "refine"), [(0, True), (2.5, True), (2.5, False)])
+def test_weighted_fits_are_scikit_learns(intercept: bool, ridge: float, refine: bool) -> None:
     source = np.random.default_rng(7)
     x = source.standard_normal((90, 3)) + np.array([0, 5, 50])
-    y, weights = x @ [1, 2, 3] + source.standard_normal(90), source.uniform(0, 3, 90)
-    columns = [*x.T, y]
-    found = fitted(columns, weights=weights, intercept=intercept)
-    best = LinearRegression(fit_intercept=intercept).fit(x, y, sample_weight=weights)
+    y, each = x @ [1, 2, 3] + source.standard_normal(90), source.uniform(0.1, 3, 90)
+    found = fitted([*x.T, y], None, each, intercept=intercept, ridge=ridge, refine=refine)
+    best = (
+        Ridge(alpha=ridge, fit_intercept=intercept, solver="svd")
+        if ridge
+        else LinearRegression(fit_intercept=intercept)
+    ).fit(x, y, sample_weight=each)
     assert np.allclose(found.weights, best.coef_, rtol=1e-8)
+    assert found.bias == pytest.approx(best.intercept_, rel=1e-7, abs=1e-12)
+    assert found.preconditioner == ("sums" if refine else "none")
+
+
+def test_statistics_of_weighted_rows() -> None:
+    """As of the rows times the roots of their weights."""
+    source = np.random.default_rng(9)
+    x, each = source.standard_normal((50, 3)) + 7, source.uniform(0.1, 3, 50)
+    y = x @ [1, 2, 3] + source.standard_normal(50)
+    a = np.sqrt(each)[:, None] * np.column_stack([np.ones(50), x])
+    best = np.linalg.lstsq(a, np.sqrt(each) * y, rcond=None)[0]
+    left = np.sqrt(each) * y - a @ best
+    for refine in (True, False):
+        said = fitted([*x.T, y], None, each, refine=refine).statistics()
+        assert np.allclose(said["coef"], best, rtol=1e-7)
+        variance = left @ left / 46
+        wanted = np.sqrt(variance * np.diag(np.linalg.inv(a.T @ a)))
+        assert np.allclose(said["std_err"], wanted, rtol=1e-7)
+        assert said["condition"] == pytest.approx(np.linalg.cond(a), rel=1e-7)
+        total = each @ (y - np.average(y, weights=each)) ** 2
+        assert said["r2"] == pytest.approx(1 - left @ left / total, rel=1e-8)
 
 
 def test_sums_alone() -> None:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -29,6 +29,7 @@ LINEAR = """kernel linear(x: input[d], y: output, w: model[d], b: model, rate: m
   epochs 20
 """
 LOGISTIC = LINEAR.replace("sum(w * x) + b", "sigmoid(sum(w * x) + b)").replace("0.05", "0.5")
+FIT = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
 HINGE = """kernel svm(x: input[d], y: output, w: model[d], rate: meta = 0.1)
   margin = y * sum(w * x)
   step = merge(where(margin < 1, y * x, 0), 16)
@@ -133,6 +134,21 @@ def test_mistakes(kernel: Any) -> None:
         ps.Estimator(kernel(LINEAR), task="clustering").fit(X, y)
 
 
+def test_weights_of_rows(kernel: Any) -> None:
+    X, y = rows()
+    random = np.random.default_rng(4)
+    y, weights = y + random.normal(size=len(y)), random.integers(0, 5, len(y))
+    made = ps.Estimator(kernel(FIT), "vu9p").fit(X, y, sample_weight=weights)
+    best = LinearRegression().fit(X, y, sample_weight=weights)
+    assert np.allclose(made.coef_, best.coef_, rtol=1e-10)
+    assert made.intercept_ == pytest.approx(best.intercept_)
+    assert made.score(X, y, weights) == pytest.approx(best.score(X, y, weights))
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        ps.Estimator(kernel(FIT), "vu9p").fit(X, y, -weights)
+    with pytest.raises(ValueError, match="a kernel takes no sample_weight: fit kernels do"):
+        ps.Estimator(kernel(LINEAR), "small").fit(X, y, weights)
+
+
 #: checks of scikit-learn that do not apply, and why
 NOT_APPLIED = {
     "check_array_api_input": "pages are packed by NumPy",
@@ -140,16 +156,18 @@ NOT_APPLIED = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("task", ["regression", "classification"])
-def test_scikit_learns_own_checks(kernel: Any, task: str) -> None:
-    text = LINEAR if task == "regression" else LOGISTIC
+@pytest.mark.parametrize("text", [LINEAR, LOGISTIC, FIT], ids=["linear", "logistic", "fit"])
+def test_scikit_learns_own_checks(kernel: Any, text: str) -> None:
+    task = "classification" if text == LOGISTIC else "regression"
+    target = "vu9p" if text == FIT else "small"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(
-            ps.Estimator(kernel(text), "small", task=task), on_fail=None, on_skip=None
+            ps.Estimator(kernel(text), target, task=task), on_fail=None, on_skip=None
         )
     others = {r["check_name"]: r for r in results if r["status"] != "passed"}
-    assert set(others) <= set(NOT_APPLIED), others
+    weighted = {name for name in others if name.startswith("check_sample_weight") and text != FIT}
+    assert set(others) <= set(NOT_APPLIED) | weighted, others
     assert len(results) > 45
 
 

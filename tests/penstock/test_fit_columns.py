@@ -68,7 +68,7 @@ def test_hardware_is_golden_and_model(name: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        "--data s.csv --refits 2 --new 5 --gone 4 --backend pysim --target ulx3s-25f",
+        "--data s.csv --refits 1 --new 3 --gone 2 --backend pysim --target ulx3s-25f --sample-weight w --group-by g --limbs 1",
         pytest.param(
             "--data t.csv --refits 2 --new 20 --gone 15 --backend board --target ulx3s-85f",
             marks=pytest.mark.long,
@@ -76,8 +76,11 @@ def test_hardware_is_golden_and_model(name: str) -> None:
     ],
 )
 def test_other_backends(options: str) -> None:
-    """In Amaranth's simulator, and as a whole device that keeps pages and sums, whose fits go on from where the one before left them."""
-    Path("s.csv").write_text("".join(Path("t.csv").read_text().splitlines(True)[:36]))
+    """In Amaranth's simulator, with weights and groups, and as a whole device that keeps pages and sums, whose fits go on from where the one
+    before left them."""
+    lines = Path("t.csv").read_text().splitlines()[:24]
+    more = ["w,g", *(f"{n % 3 / 7},{'east' if n % 2 else 'west'}" for n in range(23))]
+    Path("s.csv").write_text("".join(f"{a},{b}\n" for a, b in zip(lines, more, strict=True)))
     report = reported(f"simulate f.psk -q {options}")
     assert (
         report["bit_exact"] is True

@@ -131,6 +131,11 @@ class Workload(ABC):
         """Return the bytes that a run takes of the target's own memory: all of them, unless an engine's host keeps some."""
         return self.memory_bytes()
 
+    @property
+    def names(self) -> Mapping[str, Any] | None:
+        """As `Design.names`, where only the data say it; else None."""
+        return None
+
     #: bytes of a row's values, as a host without Striders would send them; 0 where there are none
     value_bytes: int = 0
 

@@ -36,23 +36,31 @@ def _dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
     return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
 
 
-def _centred(rows: Sequence[Sequence[Fraction]]) -> tuple[list[Fraction], _Matrix]:
+def _centred(
+    rows: Sequence[Sequence[Fraction]], weights: Sequence[Fraction]
+) -> tuple[list[Fraction], _Matrix]:
     """The columns' means, and the columns less them."""
-    means = [sum(column) / Fraction(len(rows)) for column in zip(*rows, strict=True)]
+    total = sum(weights)
+    means = [_dot(column, weights) / total for column in zip(*rows, strict=True)]
     columns = zip(*rows, strict=True)
     return means, [[v - m for v in c] for c, m in zip(columns, means, strict=True)]
 
 
 def least_squares(
-    rows: Sequence[Sequence[Fraction]], minimum_norm: bool = False
+    rows: Sequence[Sequence[Fraction]],
+    minimum_norm: bool = False,
+    observations: Sequence[Fraction] | None = None,
 ) -> tuple[Fraction, list[Fraction]]:
     """Return bias and weights for rows of features and, last, the label.
 
     A column that those before it determine has the weight 0; or, with `minimum_norm`, the weights' squares have the least sum.
+    `observations`: the rows' weights, 1 each unless given.
     """
-    means, (*features, label) = _centred(rows)
-    gram = [[_dot(a, b) for b in features] for a in features]
-    side = [_dot(a, label) for a in features]
+    each = observations or [Fraction(1)] * len(rows)
+    means, (*features, label) = _centred(rows, each)
+    weighted = [[v * w for v, w in zip(column, each, strict=True)] for column in features]
+    gram = [[_dot(a, b) for b in features] for a in weighted]
+    side = [_dot(a, label) for a in weighted]
     if minimum_norm:  # weights that are combinations of the rows are unique
         square = [[_dot(a, b) for b in gram] for a in gram]
         inner, _ = _solved([[*row, c] for row, c in zip(square, side, strict=True)])
@@ -64,5 +72,5 @@ def least_squares(
 
 def rank(rows: Sequence[Sequence[Fraction]]) -> int:
     """Return how many weights the features of rows determine, the bias aside."""
-    _, (*features, _) = _centred(rows)
+    _, (*features, _) = _centred(rows, [Fraction(1)] * len(rows))
     return _solved([[_dot(a, b) for b in features] + [Fraction(0)] for a in features])[1]

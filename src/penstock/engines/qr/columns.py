@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.assumed import Assumed, assume, fitted, paged
 from penstock.dsl.core.bind import bind
 from penstock.dsl.core.diagnostics import KernelError, error
+from penstock.dsl.qr.functions import MOST_COLUMNS
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
 from penstock.dsl.qr.table_plan import lower_table
 from penstock.dsl.qr.units import Unit, typical_limbs
 from penstock.engines.base import Given
+from penstock.engines.score import no_score
 from penstock.host.sources import Table
 from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
@@ -37,6 +39,8 @@ from penstock.targets import timing_of
 from .changes import asked_of, limited_fits
 from .designs import AnyFit
 from .options import Solving
+from .packed_fits import PackedFits
+from .packing import Group, Packing, without
 from .scored import fitted_scores
 from .table_fits import AssumedFits, TableFits
 from .values import column_names, values_of
@@ -68,18 +72,33 @@ class ColumnsDesign(AnyFit):
     solving: Solving = field(default=Solving(), compare=False, kw_only=True)
     #: of the table that the kernel was compiled for, for reports
     units: tuple[Unit, ...] = field(default=(), compare=False, kw_only=True)
+    #: where the host packs rows that have weights or belong to groups
+    packing: Packing | None = field(default=None, kw_only=True)
 
     kind = "columns"
     arguments = frozenset({"changes", "on_singular", "refine"})
 
     @property
+    def walk(self) -> WalkConfig:
+        """How the user's tables are read: features and label, then a weight where there is one."""
+        return self.plan.walk if self.packing is None else self.packing.walk
+
+    @property
     def schema(self) -> Schema:
-        return self.plan.walk.schema
+        """The schema of the user's tables."""
+        return self.walk.schema
+
+    @property
+    def _named(self) -> list[str]:
+        """The columns that features and label are read from."""
+        weighted = self.packing is not None and self.packing.weight is not None
+        sources = self.walk.layout.sources[: -1 if weighted else None]
+        return [self.schema.columns[source.column].name for source in sources]
 
     @property
     def label(self) -> str:
         """The name of the label's column."""
-        return self.schema.columns[self.plan.walk.layout.sources[-1].column].name
+        return self._named[-1]
 
     @property
     def format_name(self) -> str:
@@ -106,22 +125,32 @@ class ColumnsDesign(AnyFit):
             "method": "gram",
             "format": self.format_name,
             **asdict(self.solving),
+            **self._packed_by,
             "incremental": self.graph.incremental,
             "walkers": plan.walkers,
             "tuple_slots": plan.slots,
             "bus_bytes": plan.bus_bytes,
-            "on_null": plan.walk.layout.on_null,
+            "on_null": self.walk.layout.on_null,
             **asdict(plan.walk.policy),
-            "page_size": self.schema.page_size,
+            "page_size": plan.walk.schema.page_size,
         }
 
+    @property
+    def _packed_by(self) -> dict[str, str]:
+        if self.packing is None:
+            return {}
+        names = {"sample_weight": self.packing.weight, "group_by": self.packing.group}
+        return {option: name for option, name in names.items() if name is not None}
+
     def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {"solving": asdict(self.solving)}
+        packing = {} if self.packing is None else {"packing": self.packing.to_json()}
+        return super().to_json() | {"solving": asdict(self.solving), **packing}
 
     def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
-        sources = sorted(self.plan.walk.layout.sources, key=lambda source: source.position)
-        columns = [self.schema.columns[source.column].name for source in sources[:-1]]
-        return fitted_scores(self.name, result, columns, self.schema, self.target)
+        if self.packing is not None and self.packing.group is not None:
+            why = f"each {self.packing.group} has weights of its own"
+            raise no_score(self.name, why, "run.fit.groups has them; fit one group's rows alone")
+        return fitted_scores(self.name, result, self._named[:-1], self.schema, self.target)
 
     def listings(self) -> dict[str, bytes]:
         return {"strider.asm": disassemble(generate(self.plan.walk)).encode()}
@@ -131,12 +160,13 @@ class ColumnsDesign(AnyFit):
 
     @property
     def names(self) -> Mapping[str, Any]:
-        return {"weights": list(column_names(self.plan.walk)[:-1])}
+        names = column_names(self.walk) if self.packing is None else self.packing.names
+        return {"weights": list(names[:-1])}
 
     def opened(self, given: Given) -> Given:
         return given  # a server's rows are packed as the design's schema says
 
-    def workload(self, given: Given) -> TableFits | AssumedFits:
+    def workload(self, given: Given) -> TableFits | PackedFits | AssumedFits:
         """Return fits of the table's first rows, and refits with rows that come and go.
 
         Raises SourceError for the table, KernelError (E701) where its rows are too few or too many,
@@ -146,18 +176,30 @@ class ColumnsDesign(AnyFit):
         limited_fits(asked.changes)
         solving = self.solving.given(given.options)
         if given.rows is not None:
-            return AssumedFits(self, assume(self.schema, given.rows), asked)
+            return AssumedFits(self, assume(self.plan.walk.schema, given.rows), asked)
         if isinstance(given.data, Assumed):
             return AssumedFits(self, given.data, asked)
-        table = table_on(given.data, given.source, self.plan.walk, (self.label,))
+        table = table_on(given.data, given.source, self.walk, (self.label,))
+        if self.packing is not None:
+            place = given.place or table.name
+            packed = self.packing.packed(table, self.plan.walk.schema, self.graph, place)
+            limited_fits(replace(asked.changes, groups=max(1, len(packed.groups))))
+
+            def fits(group: Group, called: str) -> TableFits:
+                return TableFits(self, group.table, called, asked, solving, group.values)
+
+            return PackedFits(self.packing, packed, table, given.place, fits)
         return TableFits(self, table, given.place, asked, solving)
 
 
 def _schema_of(
-    kernel: FitKernel, dims: Mapping[str, int], bindings: Mapping[str, Sequence[str]]
+    kernel: FitKernel,
+    dims: Mapping[str, int],
+    bindings: Mapping[str, Sequence[str]],
+    more: Mapping[str, str],
 ) -> Schema:
-    """Return the schema of the kernel's own shapes, with the columns that are bound. Raises
-    KernelError (E505)."""
+    """Return the schema of the kernel's own shapes, with the columns that are bound; `more`: types of further columns by
+    their names. Raises KernelError (E505)."""
     [x], [y] = kernel.of_kind("input"), kernel.of_kind("output")
     several = bindings.get(x.name, ())
     missing = next((dim for dim in kernel.dim_names if dim not in dims), None)
@@ -172,7 +214,8 @@ def _schema_of(
         kind = "float4" if size is None else "float4[]"
         features = [Column(name, kind, not_null=True, length=size)]
     outputs = (Column(name, "float4", not_null=True) for name in labels)
-    return Schema(kernel.name, (*features, *outputs))
+    further = (Column(name, kind, not_null=True) for name, kind in more.items() if name)
+    return Schema(kernel.name, (*features, *outputs, *further))
 
 
 def check_method(graph: FitGraph) -> None:
@@ -193,30 +236,20 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
     Where the memory is on the part and no timing is given, the planner chooses the width of the
     memory port.
     """
-    dims, bindings = given.option("dims", {}), given.option("bindings", {})
-    kernel.trace(dims)
-    data = given.data
-    if data is None or isinstance(data, str):
-        data = _schema_of(kernel, dims, bindings)
-    schema = data.schema if isinstance(data, Table) else data
-    if packed_here(given.data, given.source):
-        schema = paged(schema, part)
-    binding = bind(kernel, schema, bindings, dims, getattr(data, "unusable", None))
-    graph = kernel.trace(binding.dims)
-    check_method(graph)
-    assert graph.label is not None
-    attributes = [
-        (run.attribute, run.first + k)
-        for variable in (graph.features, graph.label)
-        for run in binding.fields[variable]
-        for k in range(run.count)
-    ]
-    placed = layout(attributes, given.option("on_null", "error"))
+    kernel.trace(given.option("dims", {}))
+    graph, schema, attributes = _bound(kernel, part, given)
+    on_null = given.option("on_null", "error")
     policy = input_policy(
         given.option("on_overflow"), given.option("on_nan"), has_nan=False, format="integers"
     )
+    packing = None
+    if given.option("sample_weight") or given.option("group_by"):
+        packing = Packing.of(schema, layout(attributes, on_null), policy, given.options)
+        schema = paged(packing.schema, part)
+        attributes = [(k, 0) for k in range(len(schema.columns))]
+    placed = layout(attributes, on_null)
     solving = Solving().given(given.options)
-    units, limbs = _limbs(graph, schema, placed, policy, given)
+    units, limbs = _limbs(graph, schema, placed, policy, packing, given)
     memory = None
     if given.memory is not None or not part.shared:
         memory = timing_of(given.memory, part)
@@ -235,22 +268,70 @@ def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDes
             raise
         plan, units = planned((1,) * len(limbs)), ()
     timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-    return ColumnsDesign(part, timing, graph, plan, solving=solving, units=units)
+    return ColumnsDesign(part, timing, graph, plan, solving=solving, units=units, packing=packing)
+
+
+def _bound(
+    kernel: FitKernel, part: Target, given: Given
+) -> tuple[FitGraph, Schema, list[tuple[int, int]]]:
+    """Return the kernel's graph, the schema of its table, and attribute and element of each feature, of the label and of the weight."""
+    dims, bindings = given.option("dims", {}), given.option("bindings", {})
+    weight, group = given.option("sample_weight"), given.option("group_by")
+    data = given.data
+    if data is None or isinstance(data, str):
+        data = _schema_of(kernel, dims, bindings, {weight: "float8", group: "int4"})
+    schema = data.schema if isinstance(data, Table) else data
+    if packed_here(given.data, given.source):
+        schema = paged(schema, part)
+    named = [name for names in bindings.values() for name in names]
+    free = without(schema, given.options, named)
+    binding = bind(kernel, free, bindings, dims, getattr(data, "unusable", None))
+    graph = kernel.trace(binding.dims)
+    check_method(graph)
+    assert graph.label is not None
+    attributes = [
+        (run.attribute, run.first + k)
+        for variable in (graph.features, graph.label)
+        for run in binding.fields[variable]
+        for k in range(run.count)
+    ]
+    if not weight:
+        return graph, schema, attributes
+    if graph.columns >= MOST_COLUMNS:
+        message = f"{graph.features} has {graph.columns - 1} columns; a weighted fit takes at most {MOST_COLUMNS - 2}"
+        hint = "bind fewer columns to it"
+        raise error("E454", message, graph.span, hint=hint, source=graph.source)
+    return graph, schema, [*attributes, (schema.index(weight), 0)]
 
 
 def _limbs(
-    graph: FitGraph, schema: Schema, placed: TupleLayout, policy: InputPolicy, given: Given
+    graph: FitGraph,
+    schema: Schema,
+    placed: TupleLayout,
+    policy: InputPolicy,
+    packing: Packing | None,
+    given: Given,
 ) -> tuple[tuple[Unit, ...], tuple[int, ...]]:
-    """Return the units of the columns of the table that is given (none without one), and how many limbs they have."""
-    asked = given.option("limbs")
-    walk = WalkConfig(schema, placed, Limbs((1,) * graph.columns), policy=policy)
+    """Return the units of the columns of the table that is given (none without one), and how many limbs they have.
+
+    Of rows that the host packs, the most that a group takes, and no units: each group has its own.
+    """
+    asked, count = given.option("limbs"), len(placed.sources)
+    walk = WalkConfig(schema, placed, Limbs((1,) * count), policy=policy)
     if not isinstance(given.data, (Table, str)):
         types = [walk.element(source.column) for source in placed.sources]
         return (), tuple(asked or typical_limbs(name) for name in types)
-    label = column_names(walk)[-1].partition("[")[0]
-    table = table_on(given.data, given.source, walk, (label,))
-    units = values_of(table, walk).units([asked] * graph.columns)
-    return tuple(units), tuple(unit.limbs for unit in units)
+    read = walk if packing is None else packing.walk
+    table = table_on(
+        given.data, given.source, read, (column_names(read)[graph.columns - 1].partition("[")[0],)
+    )
+    if packing is None:
+        units = values_of(table, walk).units([asked] * count)
+        return tuple(units), tuple(unit.limbs for unit in units)
+    packed = packing.packed(table, schema, graph, given.place or table.name)
+    each = [values_of(group.table, walk).units([asked] * count) for group in packed.groups]
+    most = (max((unit.limbs for unit in column), default=1) for column in zip(*each, strict=True))
+    return (), tuple(most) or (asked or 1,) * count
 
 
 def _full_page(walk: WalkConfig) -> Any:

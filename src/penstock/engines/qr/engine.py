@@ -56,7 +56,15 @@ class FitEngine(Engine):
                 "--groups is for fits of keys",
                 "leave --groups out: a table is one group of rows",
             )
-        numbers = ("on_overflow", "on_nan", "on_singular", "refine", "limbs")
+        numbers = (
+            "on_overflow",
+            "on_nan",
+            "on_singular",
+            "refine",
+            "limbs",
+            "sample_weight",
+            "group_by",
+        )
         if keys and (given := next((n for n in numbers if n in request.own), None)):
             flag = f"--{given.replace('_', '-')}"
             raise Conflict(
@@ -77,6 +85,11 @@ class FitEngine(Engine):
             raise Conflict(
                 "--memory is not for builds of fit kernels",
                 "leave --memory out: the board has the memory that it has",
+            )
+        if request.rows is not None and request.data is None and "group_by" in request.own:
+            raise Conflict(
+                "--rows assumes rows that belong to no group",
+                "leave --group-by out, or give --data SRC in place of --rows",
             )
         if not keys and command in ("model", "simulate"):
             from .changes import changes_of, limited_fits
@@ -138,14 +151,22 @@ class FitEngine(Engine):
         from .columns import ColumnsDesign
         from .graphs import graph_from
         from .keys import FitDesign
+        from .packing import Packing
 
         graph, memory = graph_from(manifest["fit"]), parse_memory(manifest["memory"])
         part, config = from_json(manifest["target"]), manifest["config"]
         if manifest["kind"] == "keys":
             return FitDesign(part, memory, graph, FitPlan.from_json(config), given_verilog=verilog)
         plan = TableFitPlan.from_json(config)
-        solving = Solving(**manifest["solving"])
-        return ColumnsDesign(part, memory, graph, plan, given_verilog=verilog, solving=solving)
+        return ColumnsDesign(
+            part,
+            memory,
+            graph,
+            plan,
+            given_verilog=verilog,
+            solving=Solving(**manifest["solving"]),
+            packing=Packing.from_json(manifest["packing"]) if "packing" in manifest else None,
+        )
 
     def plans(self, kernel: AnyKernel, request: Request) -> bool:
         columns = not _over_keys(kernel)

@@ -89,7 +89,25 @@ _SOLVING = (
         "Whether the last fit's weights are refined on the table's rows.  [default: last]",
     ),
 )
-_COMPILED = (*TABLE, *INPUTS, FILL, _LIMBS, *_SOLVING)
+_ROWS = (
+    Option(
+        "--sample-weight",
+        "sample_weight",
+        None,
+        "COLUMN",
+        "The column that has the weight of each row of a fit over columns, 0 or more.",
+        plans=True,
+    ),
+    Option(
+        "--group-by",
+        "group_by",
+        None,
+        "COLUMN",
+        "A fit over columns for each value of this column.",
+        plans=True,
+    ),
+)
+_COMPILED = (*TABLE, *INPUTS, FILL, _LIMBS, *_SOLVING, *_ROWS)
 OPTIONS = {
     **dict.fromkeys(("check", "compile", "build"), _COMPILED),
     **dict.fromkeys(("model", "simulate"), (*_COMPILED, *_REFITS)),

@@ -25,6 +25,9 @@ from .keys import FitDesign, engine_text
 
 __all__ = ["fit_facts", "summary"]
 
+#: most groups whose fits a report spells out
+_MOST_GROUPS = 8
+
 
 def fit_facts(graph: FitGraph) -> Facts:
     """Return what a kernel fits."""
@@ -97,6 +100,7 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
             "values",
             f"integers in a unit of each column, {_limbs_text(limbs)}; sums in exact integers of 64 bits",
         ),
+        *_packed(design),
         Row("engine", table_engine_text(design.plan)),
         Row("target", target_text(design.target)),
     )
@@ -106,6 +110,8 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
         rows = f"{plural(outcome.rows or 0, 'row')}, {counters['rows']:,} of them in the last fit"
         found = [Row("table", f"{outcome.table}: {rows}"), *read_rows(outcome)]
         found += input_rows(outcome)
+        if left := counters.get("rows_of_weight_0"):
+            found.append(Row("weight 0", f"{plural(left, 'row')} left out"))
         if again := counters.get("recentred"):
             text = f"{plural(again, 'time')}: means had wandered from the offsets"
             found.append(Row("recentred", text))
@@ -113,9 +119,22 @@ def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
     weights = (
         Row(f"{name}[{value.size}]", values_text(value.tolist()))
         for name, value in (outcome.result or {}).items()
+        if value.ndim == 1
     )
     yield Facts((resources(outcome), *weights, *_solution_rows(outcome)))
     yield written(outcome)
+
+
+def _packed(design: ColumnsDesign) -> Iterable[Row]:
+    """Return what the host packs before the engine reads it."""
+    packing = design.packing
+    if packing is None:
+        return
+    if packing.weight is not None:
+        text = f"times the roots of the weights in {packing.weight}, packed by the host"
+        yield Row("rows", text)
+    if packing.group is not None:
+        yield Row("groups", f"by {packing.group}: a run for each, of pages packed by the host")
 
 
 def _limbs_text(limbs: Sequence[int]) -> str:
@@ -129,7 +148,25 @@ def _solution_rows(outcome: Outcome) -> Iterable[Row]:
     """Return how the weights were found, how near they are to the best, and what has none."""
     if not outcome.details:
         return
-    found, engine = outcome.details["fit"], outcome.details["engine_float32"]
+    found = outcome.details["fit"]
+    groups = found.get("groups", ())
+    for group in groups[:_MOST_GROUPS]:
+        yield Row("group", f"{found['group_by']} = {group['group']}")
+        yield from _fit_rows(group)
+    if len(groups) > _MOST_GROUPS:
+        yield Row("group", f"and {len(groups) - _MOST_GROUPS:,} more: --json has them")
+    if "group_by" not in found:
+        yield from _fit_rows(found)
+    if (engine := outcome.details.get("engine_float32")) is None:
+        return
+    text = f"float32 weights for its next refits, {engine['largest_difference']:.2g} away at most"
+    if engine["dropped"]:
+        text += f"; without {', '.join(engine['dropped'])}, nearly dependent"
+    yield Row("engine", text)
+
+
+def _fit_rows(found: Mapping[str, Any]) -> Iterable[Row]:
+    """Return what there is to say of one fit."""
     how = {
         "none": "the exact sums solved in exact arithmetic",
         "sums": f"the sums' weights refined on the rows, {plural(found['steps'], 'step')}",
@@ -153,10 +190,6 @@ def _solution_rows(outcome: Outcome) -> Iterable[Row]:
     for entry in found["dropped"]:
         what = "no weight" if found["on_singular"] == "drop" else "not determined"
         yield Row(f"  {entry['column']}", f"{what}: {entry['reason']}")
-    text = f"float32 weights for its next refits, {engine['largest_difference']:.2g} away at most"
-    if engine["dropped"]:
-        text += f"; without {', '.join(engine['dropped'])}, nearly dependent"
-    yield Row("engine", text)
 
 
 def _figure(value: float | None) -> str:

@@ -18,6 +18,7 @@ from penstock.host.least_squares import Dependent, Fit, Options, Rows, Sums, fit
 from penstock.models.qr.columns import Totals
 
 from .options import Solving
+from .values import Values
 
 __all__ = ["Solution", "solved"]
 
@@ -30,7 +31,7 @@ class Solution:
     """A fit, and what there is to say of it. `dropped`: columns that others determine, each with the reason."""
 
     fit: Fit
-    names: Sequence[str]
+    columns: Values
     units: Sequence[Unit]
     policy: str
     dropped: tuple[tuple[str, str], ...]
@@ -42,7 +43,7 @@ class Solution:
     def to_json(self) -> dict[str, Any]:
         """Return what `Run.fit` has, as plain data: None for numbers that there are not."""
         first = ["bias"] if self.fit.options.intercept else []
-        found: dict[str, Any] = {"names": [*first, *self.names[:-1]]}
+        found: dict[str, Any] = {"names": [*first, *self.columns.names[:-1]]}
         for name, value in self.fit.statistics().items():
             found[name] = _plain(value)
         return found | {
@@ -51,10 +52,17 @@ class Solution:
             "dropped": [{"column": name, "reason": why} for name, why in self.dropped],
             "units": [
                 {"column": name, **vars(unit)}
-                for name, unit in zip(self.names, self.units, strict=True)
+                for name, unit in zip(self.columns.packed_names, self.units, strict=True)
             ],
             "steps": self.fit.steps,
+            **self._weighted,
         }
+
+    @property
+    def _weighted(self) -> dict[str, Any]:
+        if self.columns.weight is None:
+            return {}
+        return {"sample_weight": self.columns.weight, "weight": self.fit.total}
 
 
 def _plain(value: Any) -> Any:
@@ -66,7 +74,7 @@ def _plain(value: Any) -> Any:
 def solved(
     totals: Totals,
     rows: Rows,
-    names: Sequence[str],
+    columns: Values,
     units: Sequence[Unit],
     graph: FitGraph,
     solving: Solving,
@@ -74,13 +82,13 @@ def solved(
 ) -> Solution:
     """Return the solution for some totals.
 
-    Parameters: `rows`: those that are in them; `names`, `units`: of features and label; `place`: what messages call the table.
+    Parameters: `rows`: those of `columns` that are in them; `units`: of the engine's columns; `place`: what messages call the table.
 
     Raises KernelError (E844) where the rows do not determine all weights and the policy is "error".
     """
-    sums = Sums(
-        totals.joined, totals.offsets.tolist(), totals.shifts.tolist(), [u.exact for u in units]
-    )
+    offsets, shifts = totals.offsets.tolist(), totals.shifts.tolist()
+    exact, names = [u.exact for u in units], columns.names
+    sums = Sums(totals.joined, offsets, shifts, exact, columns.centres)
     options = Options(
         graph.intercept,
         graph.ridge,
@@ -92,7 +100,7 @@ def solved(
     reasons = tuple((names[d.column], _reason(d, found, names)) for d in found.dependent)
     if solving.on_singular == "error" and reasons:
         raise _undetermined(found, reasons, place)
-    return Solution(found, names, units, solving.on_singular, reasons)
+    return Solution(found, columns, units, solving.on_singular, reasons)
 
 
 def _number(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.qr.units import Unit
 from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure
-from penstock.host.least_squares import Rows
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.bound import Machine
@@ -24,7 +23,7 @@ from penstock.models.numerics.formats import Codes
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers
-from penstock.models.qr.table_config import Segment
+from penstock.models.qr.table_config import Segment, TableFitPlan
 from penstock.models.qr.table_cycles import bound, machine_bound, run, words_read
 from penstock.models.qr.table_memory import (
     memory_for,
@@ -42,12 +41,10 @@ from penstock.sim.machine import Metered
 from penstock.tables import table_failure
 
 from .changes import Asked
+from .designs import AnyFit
 from .options import Solving
 from .solution import Solution, solved
 from .values import Values, values_of
-
-if TYPE_CHECKING:
-    from .columns import ColumnsDesign
 
 __all__ = ["AssumedFits", "TableFits"]
 
@@ -102,8 +99,9 @@ def _steps(rows: int, changes: Changes, where: str) -> tuple[list[_Step], dict[s
 class _Fits(Workload):
     """Fits over the rows of pages."""
 
-    def __init__(self, design: ColumnsDesign, asked: Asked) -> None:
-        self.graph, self.plan = design.graph, design.plan
+    def __init__(self, design: AnyFit, asked: Asked) -> None:
+        self.graph = design.graph
+        self.plan: TableFitPlan = design.plan
         self.part, self.asked = design.target, asked
 
     @property
@@ -209,10 +207,10 @@ class AssumedFits(_Fits):
 
     assumed = True
 
-    def __init__(self, design: ColumnsDesign, table: Assumed, asked: Asked) -> None:
+    def __init__(self, design: AnyFit, table: Assumed, asked: Asked) -> None:
         super().__init__(design, asked)
         self.table = table
-        self.name, self.rows, self.pages = design.schema.table, table.rows, table.pages
+        self.name, self.rows, self.pages = self.plan.walk.schema.table, table.rows, table.pages
         if table.rows > c.ROWS_MAX:  # said before anything is said of memory
             _steps(table.rows, asked.of(table.rows, self._columns.n), "--rows")
 
@@ -235,31 +233,37 @@ class TableFits(_Fits):
     "error", or a value that is no finite number is the run's error. Each column has the unit that its values in the table take, in as
     many limbs as the design has.
 
-    Parameters: `source`: the text that the table was opened from.
+    Parameters: `source`: the text that the table was opened from; `values`: the user's, of pages that the host packed of them.
     """
 
     results_with_model = True
 
     def __init__(
         self,
-        design: ColumnsDesign,
+        design: AnyFit,
         table: Table,
         source: str | None,
         asked: Asked,
         solving: Solving,
+        values: Values | None = None,
     ) -> None:
         super().__init__(design, asked)
         self.table, self.source, self.solving = table, source, solving
+        self._given = values
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
         self._solutions: dict[bytes, Solution] = {}
 
     @cached_property
-    def _values(self) -> Values:
+    def _stored(self) -> Values:
         return values_of(self.table, self.plan.walk)
+
+    @property
+    def _values(self) -> Values:
+        return self._given or self._stored
 
     @cached_property
     def _units(self) -> list[Unit]:
-        return self._values.units(self._columns.limbs)
+        return self._stored.units(self._columns.limbs)
 
     @cached_property
     def _walk(self) -> WalkConfig:
@@ -385,11 +389,11 @@ class TableFits(_Fits):
         key = codes["sums"][-1].tobytes()
         if key not in self._solutions:
             last = self._planned[0][-1]
-            rows = Rows(self._values.rows(last.go[1], last.come[1]), None, self.graph.intercept)
+            rows = self._values.rows(last.go[1], last.come[1], self.graph.intercept)
             self._solutions[key] = solved(
                 self._totals(codes),
                 rows,
-                self._values.names,
+                self._values,
                 self._units,
                 self.graph,
                 self.solving,
@@ -406,13 +410,15 @@ class TableFits(_Fits):
 
     def details(self, codes: Mapping[str, Codes]) -> Mapping[str, Any]:
         solution, totals = self._solution(codes), self._totals(codes)
+        fit = solution.to_json() | {"rows_skipped": self._walked[1].skipped}
+        if self._values.weight:  # the engine's own weights are those of the columns as packed
+            return {"fit": fit}
         mask = codes["mask"][-1].astype(bool)
         engine = c.Solution(codes["weights"][-1], mask).values(totals)[1:]
         apart = float(np.abs(engine - solution.values["weights"]).max(initial=0.0))
         names = zip(self._values.names, mask[1:], strict=False)
-        skipped = self._walked[1].skipped
         return {
-            "fit": solution.to_json() | {"rows_skipped": skipped},
+            "fit": fit,
             "engine_float32": {
                 "weights": engine.tolist(),
                 "dropped": [name for name, kept in names if not kept],

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.dsl.qr.units import Unit, unit_of
+from penstock.host.least_squares import Rows
 from penstock.host.sources import Table
 from penstock.models.numerics.convert import STORED, numbers_of
 from penstock.models.numerics.policy import InputPolicy
@@ -34,12 +35,24 @@ def column_names(walk: WalkConfig) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The rows of a table up to the first that cannot be read: features and label, int64 or float64 as they are stored."""
+    """The rows of a table up to the first that cannot be read: features and label, int64 or float64 as they are stored.
+
+    `weights`: of the rows, None: 1 each; `weight`: their column; `centres`: what was taken from features and label before they were
+    multiplied by the roots of the weights.
+    """
 
     names: tuple[str, ...]
     columns: Sequence[NDArray[np.int64] | NDArray[np.float64]]
     #: of rows older than a column, where pages may have such rows
     missing: Sequence[float | int | None]
+    weights: NDArray[np.float64] | None = None
+    weight: str | None = None
+    centres: Sequence[float] | None = None
+
+    @property
+    def packed_names(self) -> tuple[str, ...]:
+        """The columns in the engine's order."""
+        return self.names if self.weight is None else (f"√{self.weight}", *self.names)
 
     def units(self, limbs: Sequence[int | None]) -> list[Unit]:
         """Return the columns' units; `limbs`: how many, None where the values say it."""
@@ -50,8 +63,10 @@ class Values:
             found.append(unit_of(every, count))
         return found
 
-    def rows(self, first: int, last: int) -> list[NDArray[np.int64] | NDArray[np.float64]]:
-        return [column[first:last] for column in self.columns]
+    def rows(self, first: int, last: int, centred: bool) -> Rows:
+        """Return some of the rows, for least squares; `centred`: of a fit with a bias."""
+        weights = None if self.weights is None else self.weights[first:last]
+        return Rows([column[first:last] for column in self.columns], weights, centred)
 
 
 def values_of(table: Table, walk: WalkConfig) -> Values:
