@@ -29,6 +29,8 @@ from penstock.scoring import HOST, on_host, score_design
 
 __all__ = ["Estimator"]
 
+#: parameters that are options of `ps.compile`
+_COMPILED = ("epochs", "metas", "on_singular")
 #: no name of a kernel's variable
 _WEIGHT = "sample weight"
 _TASKS = ("regression", "classification")
@@ -54,6 +56,8 @@ class Estimator(BaseEstimator):
         What `fit` runs on, as `Design.run`. `predict` computes with the golden arithmetic, which all of them have; fits in float64.
     epochs, metas
         As `ps.compile`; None: the kernel's own.
+    on_singular
+        Of fit kernels: "error" (None), "drop" or "minimum-norm", where the rows do not determine all weights.
 
     Attributes
     ----------
@@ -86,6 +90,7 @@ class Estimator(BaseEstimator):
         backend: str = "golden",
         epochs: int | None = None,
         metas: dict[str, float] | None = None,
+        on_singular: str | None = None,
     ) -> None:
         self.kernel = kernel
         self.target = target
@@ -95,6 +100,7 @@ class Estimator(BaseEstimator):
         self.backend = backend
         self.epochs = epochs
         self.metas = metas
+        self.on_singular = on_singular
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, RegressorTags
@@ -129,7 +135,7 @@ class Estimator(BaseEstimator):
             given = np.asarray(self.labels, np.float64)[numbers]
         kernel = self.kernel if isinstance(self.kernel, AnyKernel) else load_kernel(self.kernel)
         table = self._table(kernel, X, np.asarray(given, np.float64), sample_weight)
-        options: dict[str, Any] = {"epochs": self.epochs, "metas": self.metas}
+        options: dict[str, Any] = {name: getattr(self, name) for name in _COMPILED}
         if sample_weight is not None:
             options["sample_weight"] = _WEIGHT
         self.design_: Design = api.compile(

@@ -433,7 +433,9 @@ def test_little_is_imported_before_an_interrupt_is_seen_to() -> None:
 
 def test_warnings_of_runs_are_lines() -> None:
     code = "import warnings, penstock.cli as cli; from penstock.errors import RunWarning; kinds = (RunWarning, UserWarning); "
-    code += "cli.run = lambda: [warnings.warn(f'a {k.__name__}', k) for k in kinds] and 0; cli.main()"
+    code += (
+        "cli.run = lambda: [warnings.warn(f'a {k.__name__}', k) for k in kinds] and 0; cli.main()"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr == "warning: a RunWarning\n"
 

@@ -99,7 +99,10 @@ def test_peers_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
         (["--rows", "10", "--cpu-watts", "inf"], "it must be a number, x>0, not 'inf'"),
         (["--rows", "10", "--fill", "nan"], "it must be a number, 0.05<=x<=1.0, not 'nan'"),
         (["--rows", "10", "--beside", "cpu"], "has no peers of this run"),
-        (["--rows", "10", "--no-striders"], "--no-striders is for a kernel that reads the pages of a table, which --data gives"),
+        (
+            ["--rows", "10", "--no-striders"],
+            "--no-striders is for a kernel that reads the pages of a table, which --data gives",
+        ),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
