@@ -120,7 +120,7 @@ def test_reports_and_designs_say_so() -> None:
     text = " ".join(told(f"simulate f.psk {line} --backend golden").replace("│", " ").split())
     assert "times the roots of the weights in w, packed by the host" in text
     assert "by region: a run for each" in text and "region = süd" in text
-    assert "standard error" in text and "left out" in text
+    assert "standard error" in text and "left out" in text and "2 of 2 columns independent" in text
     assert run(f"compile f.psk {line} --out o -q".split()) == 0
     design = ps.load("o")
     assert design.describe()["config"]["group_by"] == "region"

@@ -65,8 +65,8 @@ class PackedFits(Workload):
         return max((part.memory_bytes() for part in self._parts), default=1 << 12)
 
     def moved(self) -> tuple[int, int]:
-        there, back = zip(*(part.moved() for part in self._parts), strict=True)
-        return sum(there), sum(back)
+        moved = [part.moved() for part in self._parts]
+        return sum(there for there, _ in moved), sum(back for _, back in moved)
 
     def _joined(self, results: Sequence[Result]) -> Result:
         """Return the groups' results as one; `fits` says how many fits each of them has."""

@@ -178,7 +178,8 @@ def _fit_rows(found: Mapping[str, Any]) -> Iterable[Row]:
     yield Row(
         "fit", f"{r2}residual sum of squares {found['rss']:.6g}; {plural(found['rows'], 'row')}"
     )
-    independent = f"{found['rank']} of {plural(len(found['units']) - 1, 'column')} independent"
+    features = len(found["units"]) - 1 - ("sample_weight" in found)
+    independent = f"{found['rank']} of {plural(features, 'column')} independent"
     condition, scaled = (_figure(found[n]) for n in ("condition", "condition_scaled"))
     yield Row(
         "condition", f"{condition}; {scaled} of the columns less their means, scaled; {independent}"
