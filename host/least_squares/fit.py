@@ -281,7 +281,7 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     penalties = np.zeros(features, WIDE)
     if options.ridge:
         whole = options.ridge_per == "weight"
-        share = WIDE(options.ridge) / (some**2 if whole else WIDE(rows.total))
+        share = WIDE(options.ridge) / (some**2 if whole else rows.total)
         penalties = np.where(lengths > 0, share, 0)
     near = _preconditioner(sums, gram, rows, options, penalties)
     factor, kept, others = near.factor, near.kept, near.others
@@ -304,7 +304,7 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     bias_error = float(np.abs(shifts) @ error) + EPS * abs(float(bias))
     error = error + EPS / 2 * np.abs(shown)
     return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, near.how,
-               steps, rss, tss, factor, real, shifts, options, rows.total)  # fmt: skip
+               steps, rss, tss, factor, real, shifts, options, float(rows.total))  # fmt: skip
 
 
 def _iterated(

@@ -66,9 +66,9 @@ class Rows:
         return None if self.weights is None else self.weights[part].astype(WIDE)
 
     @cached_property
-    def total(self) -> float:
+    def total(self) -> np.longdouble:
         """The sum of the rows' weights."""
-        return float(self.count if self.weights is None else self.weights.astype(WIDE).sum())
+        return WIDE(self.count) if self.weights is None else self.weights.astype(WIDE).sum()
 
     @cached_property
     def _moments(self) -> tuple[_Wide, _Wide]:
@@ -79,7 +79,7 @@ class Rows:
             for part, block in self._raw():
                 weight = self._weight(part)
                 mean += block.sum(axis=0) if weight is None else weight @ block
-            mean /= WIDE(self.total)
+            mean /= self.total
         squares, rest = np.zeros(count, WIDE), np.zeros(count, WIDE)
         for part, block in self._raw():
             block -= mean
@@ -88,7 +88,7 @@ class Rows:
             squares += (block * weighted).sum(axis=0)
             rest += weighted.sum(axis=0)
         if self.centred:
-            squares -= rest * rest / WIDE(self.total)
+            squares -= rest * rest / self.total
         constant = np.array([column.min() == column.max() for column in self.columns])
         lengths = np.sqrt(np.maximum(squares, 0))
         return mean, np.where(constant & self.centred, 0, lengths)
