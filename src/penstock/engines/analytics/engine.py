@@ -16,8 +16,11 @@ from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS
+from .profile import COMMANDS
 
 if TYPE_CHECKING:
+    import click
+
     from penstock.dsl.core.bind import Binding
     from penstock.dsl.core.graph import Graph
     from penstock.dsl.core.kernel import AnyKernel
@@ -48,6 +51,10 @@ class AnalyticsEngine(Engine):
     arguments = frozenset({"choices"})
     errors = (PageError,)
     names: ClassVar[Mapping[str, str]] = {"Choices": "penstock.dsl.analytics.plan:Choices"}
+
+    @property
+    def commands(self) -> Sequence[click.Command]:
+        return COMMANDS
 
     @property
     def papers(self) -> Mapping[str, Any]:

@@ -88,4 +88,7 @@ _PREFER = (
     FILL,
 )
 _ALL = (*TABLE, *INPUTS, *_KERNEL, *_PLAN, *_PREFER)
-OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL)
+_COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bindings"))
+OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL) | {
+    "profile": _COLUMNS
+}

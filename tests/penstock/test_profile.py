@@ -1,0 +1,127 @@
+"""`penstock profile`: the rows of models that a table asks for, counted anew here."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.utils import murmurhash3_32
+
+from penstock.dsl.analytics.integers import ABSENT
+from penstock.dsl.analytics.lookups import lookups
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text
+from penstock.engines.analytics.profile import profiled
+from penstock.host.sources import Table
+from testbench.command_line import done, told
+
+FACTORS = """kernel lrmf(u: index[m], i: index[n], r: output, P: model[m, k], Q: model[n, k])
+  error = sum(P[u] * Q[i]) - r
+  P[u] += error * Q[i]
+  Q[i] += error * P[u]
+  batch 8
+"""
+BAGS = """kernel bags(c: index[n, 4], y: output, E: model[n, k], h: model[16])
+  E[c] += sum(E[c]) + sum(E[c // 2]) - y
+  h[hash(c, 3) % 16] += 1
+"""
+
+
+def test_rows_in_the_order_in_which_they_are_asked_for() -> None:
+    """All reads of a batch, then its changes; places that are left out are none."""
+    rng = np.random.default_rng(1)
+    c = rng.integers(0, 9, (21, 4))
+    c[rng.random(c.shape) < 0.3] = ABSENT
+    for batch in (1, 4, 21, 30):
+        graph = from_text(f"{BAGS}  batch {batch}\n").trace(n=9, k=2)
+        found = lookups(graph, {"c": (c, 8)})
+        rows: list[tuple[int, bool]] = []
+        hashes: list[int] = []
+        for first in range(0, 21, batch):
+            for change in (False, True):
+                for bag in c[first : first + batch].tolist():
+                    there = [i for i in bag if i != ABSENT]
+                    rows += [(i, change) for i in there]
+                    rows += [(i // 2, change) for i in there if not change]
+                    if change:
+                        hashes += [murmurhash3_32(np.int64(i).tobytes(), 3) % 16 for i in there]
+        # within a tuple, one use after the other
+        asked = list(zip(found["E"].rows.tolist(), found["E"].changes.tolist(), strict=True))
+        assert asked == rows
+        assert found["h"].rows.tolist() == hashes and found["h"].changes.all()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lrmf.psk").write_text(FACTORS)
+    (tmp_path / "bags.psk").write_text(BAGS)
+    rng = np.random.default_rng(2)
+    columns: dict[str, Any] = {
+        "u": (rng.zipf(1.5, 400) % 200).astype(np.int32),
+        "i": rng.integers(0, 30, 400).astype(np.int32),
+        "r": rng.normal(size=400).astype(np.float32),
+    }
+    np.savez(tmp_path / "table.npz", **columns)
+    return tmp_path
+
+
+def test_command(folder: Path) -> None:
+    shown = told("profile lrmf.psk --data table.npz --out hot.json --top 5")
+    u = np.load(folder / "table.npz")["u"]
+    assert f"of which {len(set(u.tolist()))} are asked for" in shown
+    assert "800, of which 400 change the row" in shown and "model" in shown
+    hot = json.loads((folder / "hot.json").read_text())["models"]["P"]
+    counts = sorted(Counter(u.tolist()).items(), key=lambda item: (-item[1], item[0]))[:5]
+    assert hot == {"rows": [n for n, _ in counts], "lookups": [2 * c for _, c in counts]}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("profile lrmf.psk", "a profile is that of a kernel's rows on a table"),
+        ("profile lrmf.psk --data table.npz --dim n=7", "of the table asks for row"),
+        ("profile lrmf.psk --data table.npz --bind u=z", "takes the column z, which there is not"),
+        ("profile lrmf.psk --data table.npz --bind u=r", "the column r holds float32"),
+        ("profile lrmf.psk --data table.npz --bind u=u,i", "is one number, and its columns have 2"),
+        ("profile lrmf.psk --data table.npz --dim q=7", "has no dimension q"),
+        ("profile lrmf.psk --data table.npz --out no/hot.json", "no/hot.json"),
+    ],
+)
+def test_mistakes(folder: Path, line: str, message: str) -> None:
+    shown = told(line, 1)
+    assert message in shown and shown.count("error[") == 1
+
+
+def test_a_kernel_without_rows(folder: Path) -> None:
+    (folder / "plain.psk").write_text("kernel plain(r: input, w: model)\n  w <- w + merge(r)\n")
+    assert "plain reads and changes no rows" in told("profile plain.psk --data table.npz", 1)
+
+
+def test_rows_that_are_chosen_by_values(folder: Path) -> None:
+    text = "kernel near(r: input, C: model[k])\n  C[argmin((C - r) ** 2)] += r\n"
+    (folder / "near.psk").write_text(text)
+    assert "error[E497]" in told("profile near.psk --data table.npz --dim k=3", 1)
+    with pytest.raises(KernelError, match="E497"):
+        lookups(from_text(text).trace(k=3), {})
+
+
+def test_fields_have_rows_of_their_own() -> None:
+    """Several columns of one bag count one after the other; a bag may be longer."""
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 5, 50), rng.integers(0, 3, 50)
+    a[0], b[0] = 4, 2
+    table = Table.from_columns({"a": a, "b": b, "y": np.zeros(50, np.float32)}, "t")
+    found, rows = profiled(from_text(BAGS), table, {"c": ("a", "b")})
+    assert rows["E"] == 8
+    counts = np.bincount(found["E"].rows[found["E"].changes], minlength=8)
+    assert counts.tolist() == [*np.bincount(a, minlength=5), *np.bincount(b, minlength=3)]
+
+
+def test_json(folder: Path) -> None:
+    done("profile lrmf.psk --data table.npz --json r.json")
+    assert json.loads((folder / "r.json").read_text())
