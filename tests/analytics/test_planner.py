@@ -85,7 +85,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     ("kernel", "dims", "part", "format", "choices", "chosen"),
     [
-        (ONE, {}, "u55c", "float32", {"prefer": "area"}, (1, 1, 1, 1, 10, 24)),
+        ("linear", {"d": 3}, "vu9p", "float32", {"prefer": "area"}, (1, 4, 1, 4, 73, 39)),
+        ("one", {}, "u55c", "float32", {"prefer": "area"}, (1, 1, 1, 1, 10, 24)),
         ("mlp", {"d": 9, "h": 6}, "vu9p", "bfloat16", {}, (9, 16, 1, 3, 126, 209)),
         ("svm", {"d": 54}, "u55c", "fixed:8,8", {}, (54, 16, 4, 1, 48, 164)),
         ("ridge", {"d": 33}, "small", "float32", {"prefer": "energy", "lanes": 2}, (2, 1, 1, 1, 119, 2)),
@@ -98,7 +99,8 @@ def test_chosen(kernel, dims, part, format, choices, chosen, monkeypatch) -> Non
         "penstock.dsl.analytics.plan.Maker",
         lambda *given: makers.append(Maker(*given)) or makers[-1],
     )
-    made = from_text(kernel) if kernel == ONE else load_kernel(EXAMPLES / f"{kernel}.py")
+    own = {"one": from_text(ONE), "linear": linear(64)}
+    made = own.get(kernel) or load_kernel(EXAMPLES / f"{kernel}.py")
     plan = compile(made, part, dims=dims, format=format, choices=Choices(**choices)).plan
     found = plan.lanes, plan.threads, plan.ports, plan.walkers, plan.schedule.batch
     assert (*found, len(makers[-1]._made)) == chosen

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 from penstock.api import compile
+from penstock.dsl.analytics.lower import lower
 from penstock.dsl.analytics.placing import Table as Busy
 from penstock.dsl.analytics.placing import turned
 from penstock.dsl.analytics.plan import Choices, plan
+from penstock.dsl.analytics.schedule import blocking, schedule
 from penstock.dsl.core.bind import bind, schema_for
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.host.sources import Table
@@ -280,6 +282,14 @@ def test_no_lanes_are_quicker_than_those_chosen(name: str, part: str, lanes: int
 
     forced = [make(name, "float32", part, n, None) for n in (1, 2, lanes)]
     assert cycles(make(name, "float32", part, None, None)) <= 1.03 * min(map(cycles, forced))
+
+
+def test_what_holds_a_plan_up() -> None:
+    """In three cycles one unit adds three times, two multiply four times: another adder helps."""
+    text = "kernel k(a: input, b: input, c: input, d: input, w: model)\n  w <- w + merge(a*b + c*d + a*c + b*d, 4)\n"
+    program, format = lower(from_text(text).trace({}), 1, serial_limit=3), parse_format("float32")
+    scheduled = schedule(program, format, 4, 3, thorough=False)
+    assert blocking(program, format, 4, scheduled) == [("add", False, "thread", "group")]
 
 
 def test_sums_of_a_matrix_from_one_array_and_of_an_outer_product() -> None:
