@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.models.heap import page as p
 from penstock.models.heap.checksum import checksum
+from penstock.models.heap.packing import _scatter
 from penstock.models.heap.reader import read_heap
 from penstock.models.heap.schema import NUMERIC, Column, Schema
 from penstock.models.heap.values import DTYPES, Raw, array_body, varlena
@@ -255,3 +256,11 @@ def test_a_dropped_column_holds_anything(kind: str, stored: Raw) -> None:
     assert read_heap(schema, write_heap(schema, {"gone": [stored, None], "b": [True, False]}))[
         "b"
     ].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("at", [(4, 12, 20), (3, 12, 21)])
+def test_values_lie_where_they_belong(at: tuple[int, ...]) -> None:
+    flat, values = np.zeros(32, np.uint8), np.arange(1, 13, dtype=np.uint8).reshape(3, 4)
+    _scatter(flat, np.array(at), values)
+    assert [flat[k : k + 4].tolist() for k in at] == values.tolist()
+    assert flat.sum() == values.sum()

@@ -123,6 +123,14 @@ def test_plans_fit_and_are_the_smallest_of_the_fastest() -> None:
             )
 
 
+def test_what_plans_have_room_for() -> None:
+    """Jobs while a solver waits; where several Striders walk, all rows of a page."""
+    keys = ps.compile(load_kernel(f"{EXAMPLES}/rank_model.py:slots"), "u55c").plan
+    assert (keys.contexts, keys.solvers, keys.jobs) == (4, 4, 24)
+    columns = ps.compile(load_kernel(EXAMPLES / "closed_form.py"), "u55c", dims={"d": 4}).plan
+    assert (columns.walkers, columns.slots) == (3, 107 + 1)
+
+
 def test_ports_to_memory_on_the_part_are_as_wide_as_refits_want() -> None:
     """The goal of the ECP5-85F: a refit of 500 rows and 9 columns, 50 of them new, is faster than the best CPU core's 3.8 us."""
     part, load = boards()["ulx3s-85f"], Load(rows=500)
