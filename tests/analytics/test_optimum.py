@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from penstock.dsl.analytics import schedule as scheduling
+from penstock.dsl.analytics import search as searching
 from penstock.dsl.analytics.lower import lower
 from penstock.dsl.analytics.schedule import schedule
 from penstock.dsl.core.load import from_text
@@ -56,3 +58,29 @@ def test_schedules_are_nearly_as_short_as_any(graphs: int, start: int) -> None:
     found = ratios(graphs, start)
     assert [pair for pair in found if pair[0] > 1.1] == []
     assert np.mean([ratio == 1 for ratio, _ in found]) >= 0.8
+
+
+def test_no_search_finds_what_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows with more work than units: had it been tried, there were no places for all."""
+    overfull, search = searching._overfull, searching.search
+    said: list[bool] = []
+    monkeypatch.setattr(searching, "_overfull", lambda *a: said.append(overfull(*a)))  # is None
+
+    def tried(*arguments):
+        found = search(*arguments)
+        assert found is None or not said[-1]
+        return found
+
+    monkeypatch.setattr(scheduling, "search", tried)
+
+    @seed(3)
+    @settings(MOST, max_examples=20)
+    @given(cases(FIXED), st.sampled_from((1, 6, 1 << 20)))
+    def draw(case: Case, interval: int) -> None:
+        with refusals():
+            graph = from_text(case.text, "drawn.psk").trace(dict(case.sizes))
+            program = lower(graph, case.lanes, serial_limit=interval)
+        schedule(program, parse_format(case.format), case.threads, interval)
+
+    draw()
+    assert {True, False} <= set(said)
