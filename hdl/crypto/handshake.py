@@ -120,11 +120,6 @@ class Handshake(wiring.Component):
         ]
         return m
 
-    def _refuse(self, m, refused, why):
-        """The first reason stays; a product that is zero comes before a tag."""
-        with m.If((refused == 0) | (why == Refusal.POINT)):
-            m.d.sync += refused.eq(why)
-
     def _keys(self, m, step, begins, held, sealed):
         """HASH, KEYS and SHARED: the ends of each."""
         m.submodules.keys = core = Hkdf()
@@ -193,8 +188,9 @@ class Handshake(wiring.Component):
                 m.d.sync += held["own"].eq(core.result)
             with m.Else():
                 m.d.sync += held["product"].eq(core.result)
+            # a point of small order makes both products zero: behind the tag's refusal it is said again
             with m.If(core.refused):
-                self._refuse(m, refused, Const(Refusal.POINT, 2))
+                m.d.sync += refused.eq(Refusal.POINT)
         return core.ended
 
     def _payloads(self, m, step, begins, held, sealed, refused):
@@ -225,7 +221,7 @@ class Handshake(wiring.Component):
         with m.If(core.tag_valid):
             with m.If(opens):
                 with m.If(core.tag != self.first[_BITS:]):
-                    self._refuse(m, refused, Const(Refusal.TAG, 2))
+                    m.d.sync += refused.eq(Refusal.TAG)
             with m.Else():
                 m.d.sync += sealed[8 * size :].eq(core.tag)
         return {Act.OPEN: core.tag_valid, Act.SEAL: core.tag_valid}

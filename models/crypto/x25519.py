@@ -88,7 +88,7 @@ def public_key(scalar: bytes) -> bytes:
 
 LIMBS, LIMB_BITS = 15, 17
 #: no limb is above it between instructions
-LIMB_MOST = (1 << LIMB_BITS) + 57
+LIMB_MOST = (1 << LIMB_BITS) + 56
 #: bits of a limb while sums of products are made
 ACCUMULATOR_BITS = 35
 
