@@ -143,7 +143,7 @@ def test_no_limb_is_too_wide():
         assert max(limbs) <= LIMB_MOST < 1 << LIMB_BITS + 1
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_the_field_is_that_of_integers(seed):
     """Random instructions on 16 registers, and the numbers at the ends of the field: each is its
     meaning modulo the prime, in its cycles; those frozen are below it."""
