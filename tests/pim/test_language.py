@@ -369,6 +369,20 @@ def test_folders(tmp_path):
     assert again.text([1, 2]) is None
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"format": "float32"}, "mx8 or float16"),
+        ({"bank": 2}, "takes no bank"),
+        ({"heads": 2}, "takes no heads: its configuration says it"),
+        ({"target": "nowhere"}, "nowhere"),
+    ],
+)
+def test_options_are_looked_at_when_a_model_is_loaded(options, words):
+    with pytest.raises(ps.Error, match=words):
+        ps.LanguageModel.load(FOLDER / "mamba2", **options)
+
+
 def test_what_a_model_does_not_take():
     served = model()
     for call, code, *words in (

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from penstock.api import compile
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Design
+from penstock.errors import no_option
 
 from ..session import PimSession
 from .layers import Held, Network, exact
@@ -84,6 +85,10 @@ class LanguageModel:
         self._tensors, self._tokenizer, self._options = tensors, tokenizer, dict(options)
         self._designs: dict[int, Design] = {}
         self._network = self._read(np.float32)
+        for name in ("batch", "heads", "dims", "layers", "table", "kernel"):
+            if name in options:
+                raise no_option("a language model", name, (), ": its configuration says it")
+        self.design()  # says what is wrong with the options
 
     @classmethod
     def load(
