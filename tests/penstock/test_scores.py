@@ -133,6 +133,7 @@ def test_kernels_without_a_score(tmp_path: Path) -> None:
     (tmp_path / "k.psk").write_text(text)
     table = {"x": np.eye(3)}
     run = ps.compile(str(tmp_path / "k.psk"), "small", table).run(table)
+    assert run.design.names == {"m": ["x[1]", "x[2]", "x[3]"]}
     message = "runs of k score no rows: its score is the one value that is compared with its label: there is none"
     with pytest.raises(ScoreError, match=message):
         run.predict(table)

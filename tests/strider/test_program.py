@@ -4,10 +4,11 @@ import pytest
 
 from penstock.models.heap.schema import Schema
 from penstock.models.numerics.formats import parse_format
+from penstock.models.numerics.limbs import Limbs
 from penstock.models.strider.config import PortConfig, WalkConfig
-from penstock.models.strider.isa import disassemble
+from penstock.models.strider.isa import Op, disassemble
 from penstock.models.strider.layout import Source, TupleLayout, place
-from penstock.models.strider.program import generate, port_config
+from penstock.models.strider.program import generate, missing_numbers, port_config
 from testbench.strider_cases import regular_case
 
 FLOAT = parse_format("float32")
@@ -113,6 +114,29 @@ def test_missing_array_of_another_length():
         ValueError, match=r"^the missing value of column 'x' has 1 elements, not 2$"
     ):
         text(columns, [(1, 0, 2, 0)])
+
+
+def test_numbers_that_older_rows_do_not_have():
+    columns = [
+        {"name": "a", "type": "int4"},
+        {"name": "b", "type": "float8", "missing": 2.5},
+        {"name": "x", "type": "float4[]", "length": 2, "missing": [1, -3]},
+    ]
+    layout = TupleLayout(4, 1, (), (Source(1, 0, 1, 0), Source(2, 0, 2, 1)), "error")
+    walk = WalkConfig(Schema.from_json({"columns": columns}), layout, FLOAT)
+    places = [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert [missing_numbers(walk, *at) for at in places] == [None, 2.5, 2.5, 1, -3]
+
+
+def test_values_in_units_of_a_column_are_inserted_as_the_hardware_is_told():
+    columns = [
+        {"name": "a", "type": "int4"},
+        {"name": "x", "type": "float4[]", "length": 2, "missing": [5, 7]},
+    ]
+    layout = TupleLayout(4, 1, (), (Source(0, 0, 1, 0), Source(1, 0, 2, 1)), "error")
+    walk = WalkConfig(Schema.from_json({"columns": columns}), layout, Limbs((1, 1, 1)))
+    found = [one for one in generate(walk) if one.op is Op.INS]
+    assert [(one.attr, one.count, one.offset) for one in found] == [(1, 0, 0)] * 2
 
 
 def test_port_config():
