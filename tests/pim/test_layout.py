@@ -9,7 +9,7 @@ import pytest
 from penstock.models.bound import Machine
 from penstock.models.memory import FixedLatency
 from penstock.models.pim.config import PimConfig
-from penstock.models.pim.layout import Layout
+from penstock.models.pim.layout import COLUMNS, Layout
 from penstock.targets import target_named
 
 MEMORY = FixedLatency(3, 16)
@@ -37,3 +37,9 @@ def test_what_no_device_beats(
     assert expected != Machine.of(
         part, MEMORY, words, [(products, [(factor + 1, factor, False)])], 5
     )
+
+
+@pytest.mark.parametrize(("mode", "chunks"), [("update", 3), ("score", 3), ("attend", 2)])
+def test_rows_of_a_bank(mode: str, chunks: int) -> None:
+    """A head's columns fill one bank of a pair, those of a cache that is attended both."""
+    assert Layout(PimConfig(), mode, 64, 3 * COLUMNS, 1, 1).chunks == chunks
