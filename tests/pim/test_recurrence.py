@@ -77,6 +77,7 @@ MISFITS = [
         "a decay that differs from row to row of a state whose columns the output adds",
     ),
     (("S <- S + outer(k, v)", "y <- sum(S)"), "sum of the state in the output"),
+    (("S <- S + outer(k, v)", "y <- q @ (1 / S)"), "something else than the new state"),
     (("S <- S + outer(k, v)", "y <- q @ (S * v)"), "something else than the new state"),
     (("S <- S + outer(k, v)", "y <- q @ (S * v[None, :])"), "something else than the new state"),
     (("S <- outer(k, v)", "y <- q @ S"), "the new state does not depend on the old one"),
