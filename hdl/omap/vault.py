@@ -1,5 +1,7 @@
 """The keys of a map, from root and entropy alone. Specification: `models.omap.vault`."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -104,15 +106,15 @@ class KeySchedule(wiring.Component):
             Source.GENERATION: self.generation,
         }
         number, label, key = Signal(256), Signal(8 * LABEL_BYTES), Signal(256)
+        keys: dict[Any, Any] = {**derived, "entropy": self.entropy, None: Const(0, 256)}
         with m.Switch(at):
             for k, step in enumerate(PROGRAM):
                 text = step.label.encode().ljust(LABEL_BYTES, b"\0")
-                given = {"entropy": self.entropy, None: Const(0, 256)}
                 with m.Case(k):
                     m.d.comb += [
                         number.eq(numbers[step.source]),
                         label.eq(int.from_bytes(text, "little")),
-                        key.eq(derived[step.key] if step.key in derived else given[step.key]),
+                        key.eq(keys[step.key]),
                     ]
                     if step.source is Source.ROOT:
                         m.d.comb += label.eq(self.root[:64])
