@@ -9,7 +9,6 @@ from penstock.api import opened
 from penstock.engines.base import Design
 from penstock.host.device import BAUD, Device, DeviceError, simulated_device
 from penstock.models.shell import RegisterMap
-from penstock.saved import FolderError
 
 __all__ = ["open_device"]
 
@@ -33,8 +32,8 @@ def open_device(
     simulation, which may be slow; `memory_bytes`: of a device in simulation, a multiple of 4096 of
     block RAM; without it what the design's folder says, or 256 KiB.
 
-    Raises DeviceError (LinkError where nothing answers), and BuildError where the simulation cannot
-    be built.
+    Raises DeviceError (LinkError where nothing answers), FolderError (E806) where a folder holds no
+    design, or another than was saved, and BuildError where the simulation cannot be built.
     """
     kind, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
     if kind not in ("serial", "sim") or not place:
@@ -45,11 +44,7 @@ def open_device(
     manifest: dict[str, Any] = {}
     described: Design | None = None
     if folder is not None:
-        try:
-            described, manifest = opened(folder)
-        except FolderError as problem:
-            found = problem.diagnostic
-            raise DeviceError(found.message, found.hint) from None
+        described, manifest = opened(folder)
         own = described.registers
         other = register_map is not None and register_map.design != own.design
         if kind == "sim" and register_map is not None and other:
