@@ -15,6 +15,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
 from penstock.models.strider.errors import PageError
+from penstock.saved import FolderError
 from penstock.sim.serial import SerialServer
 from testbench.link_cases import MAP, SIZE, Faulty, Silent, golden
 
@@ -163,7 +164,7 @@ def test_other_devices() -> None:
     for url in ("usb:1", "serial:", "sim"):
         with pytest.raises(DeviceError, match="is not a device"):
             open_device(url)
-    with pytest.raises(DeviceError, match="holds no design"):
+    with pytest.raises(FolderError, match="holds no design"):
         open_device("sim:" + os.path.join(os.sep, "no", "such", "folder"))
 
 
