@@ -178,15 +178,15 @@ class AnalyticsPlan:
     models: tuple[int, ...]
     runs: tuple[int, ...]
     until: int | None
+    score: int | None
     schedule: Schedule
     schema: Schema
-    visibility: str = "hints"
-    lean: bool = False
+    visibility: str
+    lean: bool
+    window_latency: int
+    on_overflow: str
+    on_nan: str
     memory_bytes: int = 0
-    window_latency: int = 4
-    on_overflow: str = "error"
-    on_nan: str = "error"
-    score: int | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
