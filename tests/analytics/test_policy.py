@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +12,6 @@ import penstock as ps
 from penstock.api import Design, compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.host.sources import Table
-from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.errors import HardwareError
 from penstock.models.numerics.formats import Fixed, parse_format
 from penstock.models.strider.errors import PageError
@@ -27,11 +25,6 @@ BINDINGS = {"x": ["a", "b", "c"], "y": ["y"]}
 @ps.kernel(epochs=1)
 def linear(x: ps.Input[3], y: ps.Output, w: ps.Model[3], rate: ps.Meta = 0.125):
     return w - rate * ps.mean((ps.sum(w * x) - y) * x, 4)
-
-
-def test_plans_lose_nothing_unless_they_say_so() -> None:
-    usual = {field.name: field.default for field in fields(AnalyticsPlan)}
-    assert (usual["on_overflow"], usual["on_nan"]) == ("error", "error")
 
 
 def draw(rng: np.random.Generator, fmt: Fixed) -> Table:
