@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -80,90 +81,94 @@ def theirs(name: str, x: np.ndarray, y: np.ndarray) -> float:
     return float(made.fit(x, y).score(x, y))
 
 
-def make(options: Options) -> str:
-    errors, scores, outside, apart = [], [], [], []
-    for name, (data, dims, sorts, peer) in list(CASES.items())[: 1 if options.quick else None]:
-        table = open_table(f"heap:{EXAMPLES / 'data' / data}.heap,{EXAMPLES / 'data' / data}.json")
-        columns = table.columns()
-        found = []
-        for number in FORMATS:
-            fmt = parse_format(number)
-            design = compile(
-                kernel(name),
-                "ulx3s-85f-sdram",
-                table,
-                number,
-                dims=dims,
-                epochs=1 if options.quick else None,
-            )
-            run = design.run(table, "golden")
-            assert run.result is not None
-            exact = reference(design, name, table, dims, run.epochs)
-            largest = max(float(np.abs(value).max()) for value in exact.values())
-            error = (
-                max(float(np.abs(run.result[key] - value).max()) for key, value in exact.items())
-                / largest
-            )
-            unit, updates = epsilon(fmt, largest), run.counters["batches"]
-            if error > unit * updates:
-                outside.append(f"{name} in {number}")
-            errors.append(
-                (
-                    name,
-                    number,
-                    f"{run.epochs}" + (" (converged)" if run.converged else ""),
-                    f"{updates:,}",
-                    f"{largest:.4f}",
-                    f"{error:.2e}",
-                    f"{error / unit:.1f} ε",
-                    f"{error / unit / updates:.3f} ε",
-                )
-            )
-            if sorts is not None:
-                found.append(
-                    quality(
-                        name,
-                        run.result,
-                        np.asarray(columns["x"], dtype=float),
-                        np.asarray(columns["y"], dtype=float),
-                    )
-                )
-        if sorts is not None:
-            x, y = np.asarray(columns["x"], dtype=float), np.asarray(columns["y"], dtype=float)
-            fitted = theirs(name, x, y)
-            scores.append(
-                (
-                    f"{name}, {data}",
-                    "accuracy" if sorts else "R²",
-                    *(f"{value:.2%}" for value in found),
-                    f"{fitted:.2%} ({peer})",
-                )
-            )
-            apart += [
-                f"{name} in {number}"
-                for number, value in zip(FORMATS, found, strict=True)
-                if value < fitted - 0.01
-            ]
-    return (
-        markdown(
+@dataclass
+class Found:
+    """Rows of both tables, and what is named below them."""
+
+    errors: list[tuple[str, ...]] = field(default_factory=list)
+    scores: list[tuple[str, ...]] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    apart: list[str] = field(default_factory=list)
+
+    def trained(
+        self, name: str, number: str, table: Any, options: Options
+    ) -> dict[str, np.ndarray]:
+        """Train in a format; note the error beside float64, and return the models."""
+        fmt, dims = parse_format(number), CASES[name][1]
+        epochs = 1 if options.quick else None
+        design = compile(kernel(name), "ulx3s-85f-sdram", table, number, dims=dims, epochs=epochs)
+        run = design.run(table, "golden")
+        assert run.result is not None
+        exact = reference(design, name, table, dims, run.epochs)
+        largest = max(float(np.abs(value).max()) for value in exact.values())
+        apart = max(float(np.abs(run.result[key] - value).max()) for key, value in exact.items())
+        error, unit, updates = apart / largest, epsilon(fmt, largest), run.counters["batches"]
+        if error > unit * updates:
+            self.outside.append(f"{name} in {number}")
+        self.errors.append(
             (
-                "example",
-                "format",
-                "epochs",
-                "updates",
-                "largest weight",
-                "greatest error ÷ largest weight",
-                "the same in ε",
-                "ε an update",
-            ),
-            errors,
+                name,
+                number,
+                f"{run.epochs}" + (" (converged)" if run.converged else ""),
+                f"{updates:,}",
+                f"{largest:.4f}",
+                f"{error:.2e}",
+                f"{error / unit:.1f} ε",
+                f"{error / unit / updates:.3f} ε",
+            )
         )
+        return run.result
+
+    def case(self, name: str, options: Options) -> None:
+        """Train an example in all formats; where it has labels, score the models beside scikit-learn's."""
+        data, _, sorts, peer = CASES[name]
+        table = open_table(f"heap:{EXAMPLES / 'data' / data}.heap,{EXAMPLES / 'data' / data}.json")
+        models = [self.trained(name, number, table, options) for number in FORMATS]
+        if sorts is None:
+            return
+        columns = table.columns()
+        x, y = np.asarray(columns["x"], dtype=float), np.asarray(columns["y"], dtype=float)
+        scores = [quality(name, model, x, y) for model in models]
+        fitted = theirs(name, x, y)
+        self.scores.append(
+            (
+                f"{name}, {data}",
+                "accuracy" if sorts else "R²",
+                *(f"{value:.2%}" for value in scores),
+                f"{fitted:.2%} ({peer})",
+            )
+        )
+        self.apart += [
+            f"{name} in {number}"
+            for number, value in zip(FORMATS, scores, strict=True)
+            if value < fitted - 0.01
+        ]
+
+
+HEADS = (
+    "example",
+    "format",
+    "epochs",
+    "updates",
+    "largest weight",
+    "greatest error ÷ largest weight",
+    "the same in ε",
+    "ε an update",
+)
+
+
+def make(options: Options) -> str:
+    found = Found()
+    for name in list(CASES)[: 1 if options.quick else None]:
+        found.case(name, options)
+    return (
+        markdown(HEADS, found.errors)
         + "\n\nWithin one ε an update: "
-        + (f"all but {', '.join(outside)}." if outside else "all.")
+        + (f"all but {', '.join(found.outside)}." if found.outside else "all.")
         + "\n\n"
-        + markdown(("example, table", "", *FORMATS, "scikit-learn"), scores)
+        + markdown(("example, table", "", *FORMATS, "scikit-learn"), found.scores)
         + "\n\nMore than one point below scikit-learn: "
-        + (f"{', '.join(apart)}." if apart else "none.")
+        + (f"{', '.join(found.apart)}." if found.apart else "none.")
         + f"\n\nWith {versions('scikit-learn', 'numpy')}."
     )
 

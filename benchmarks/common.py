@@ -234,7 +234,9 @@ def main(sections: Sequence[Section], doc: str | None) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument(
-        "--write", action="store_true", help="rewrite the generated parts of docs/reference/benchmarks.md"
+        "--write",
+        action="store_true",
+        help="rewrite the generated parts of docs/reference/benchmarks.md",
     )
     given = parser.parse_args()
     if given.quick and given.write:

@@ -321,6 +321,21 @@ def fit(cases: list[Case], keep: Path) -> str:
     return "\n".join(lines)
 
 
+HEADS = (
+    "board",
+    "kernel",
+    "format",
+    "columns",
+    "threads × lanes",
+    "Striders",
+    "page",
+    "LUT, estimated / packed",
+    "error",
+    "DSP",
+    "BRAM",
+)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -373,24 +388,7 @@ def main() -> int:
         f"look-up tables: {max(errors):.1%} off at most, {sum(errors) / len(errors):.1%} on average; multiplier blocks and block RAMs exact in "
         f"{exact} of {len(cases)}\n"
     )
-    print(
-        markdown(
-            (
-                "board",
-                "kernel",
-                "format",
-                "columns",
-                "threads × lanes",
-                "Striders",
-                "page",
-                "LUT, estimated / packed",
-                "error",
-                "DSP",
-                "BRAM",
-            ),
-            rows,
-        )
-    )
+    print(markdown(HEADS, rows))
     return 0
 
 

@@ -78,6 +78,22 @@ def hardware(plan: TableFitPlan) -> tuple[TableFitEngine, ModuleLibrary]:
     return TableFitEngine(plan, library, design=1), library
 
 
+HEADS = (
+    "features",
+    "limbs",
+    "columns",
+    "products",
+    "Striders",
+    "bus",
+    "page",
+    "LUT, estimated / packed",
+    "error",
+    "FF",
+    "DSP",
+    "BRAM",
+)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -121,25 +137,7 @@ def main() -> int:
         f"look-up tables: {max(errors):.1%} off at most, {sum(errors) / len(errors):.1%} on average; multiplier blocks and block RAMs exact in "
         f"{exact} of {len(rows)}\n"
     )
-    print(
-        markdown(
-            (
-                "features",
-                "limbs",
-                "columns",
-                "products",
-                "Striders",
-                "bus",
-                "page",
-                "LUT, estimated / packed",
-                "error",
-                "FF",
-                "DSP",
-                "BRAM",
-            ),
-            rows,
-        )
-    )
+    print(markdown(HEADS, rows))
     return 0
 
 

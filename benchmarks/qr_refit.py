@@ -59,7 +59,8 @@ def sequence(
     first = refit(group.full(), config)
     assert isinstance(first, Fit)
     group.take(first)
-    width, works, ratios, trained = first.err_max - first.err_min, [], [], rows
+    width, trained = first.err_max - first.err_min, rows
+    works, ratios = [], []
     for _ in range(refits):
         if grown and len(group.rows) >= grown * trained:
             job = group.full()
@@ -98,6 +99,20 @@ def sustained(
         result.words_read / count,
         result.words_written / count,
     )
+
+
+REFITS = (
+    "rows × columns",
+    "target",
+    "cycles a refit",
+    "bound",
+    "KiB read",
+    "passes",
+    "rows moved",
+    "window ÷ true",
+    "µs",
+    "one core in C ÷ this",
+)
 
 
 def refits(options: Options) -> str:
@@ -142,21 +157,7 @@ def refits(options: Options) -> str:
                     f"{cores[shape] / us:.2f} ×",
                 )
             )
-    table = markdown(
-        (
-            "rows × columns",
-            "target",
-            "cycles a refit",
-            "bound",
-            "KiB read",
-            "passes",
-            "rows moved",
-            "window ÷ true",
-            "µs",
-            "one core in C ÷ this",
-        ),
-        rows,
-    )
+    table = markdown(REFITS, rows)
     found = estimate(SLOTS, part)
     said = ", ".join(
         f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}"

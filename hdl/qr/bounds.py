@@ -108,7 +108,8 @@ class Bounds(wiring.Component):
         self.widens = self.config.incremental
         m.submodules.reader = self.reader = Rows(self.config)
         m.submodules.sweep = self.sweep = Pass(self.config, self.parts)
-        self.disorder, self.rescanned, self.none, self.enough = (Signal() for _ in range(4))
+        self.disorder, self.rescanned = Signal(), Signal()
+        self.none, self.enough = Signal(), Signal()
         self.tries = ~self.i.kept.full if self.widens else Const(0)
         self.begin = Signal()
         self._passes(m)

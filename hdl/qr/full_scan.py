@@ -47,7 +47,8 @@ class FullScan(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.rows = rows = self.rows
-        active, ends, wrong, full = (Signal(name=x) for x in ("active", "ends", "wrong", "full"))
+        active, ends = Signal(), Signal()
+        wrong, full = Signal(), Signal()
         some, record, row = self.command.p.span != 0, self.o.p, rows.o.p.rows[0]
         m.d.comb += [
             rows.command.p.length.eq(self.command.p.length),

@@ -73,9 +73,9 @@ class Gearbox(wiring.Component):
         left = Signal(len(self.command.p.count))  # chunks not yet given
         # units of the run not yet accepted; not positive: none
         wanted = Signal(range(-word, (most << len(left)) + 1))
-        active, grow, some, more, enough, put, take = (
-            Signal(name=x) for x in ("active", "grow", "some", "more", "enough", "put", "take")
-        )  # some: left != 0, more: wanted > 0
+        active, grow, enough = Signal(), Signal(), Signal()
+        some, more = Signal(), Signal()  # left != 0, wanted > 0
+        put, take = Signal(), Signal()
         chunk, stays = Signal(most * bits), Signal.like(level)
         m.d.comb += [
             self.command.ready.eq(~active),

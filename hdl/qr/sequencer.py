@@ -44,9 +44,8 @@ class Thread:
         )
         self.counts = first is None
         self.first = index(size, name=f"first{name}") if first is None else first
-        last, none, ends, waits = (
-            Signal(name=f"{x}{name}") for x in ("last", "none", "ends", "waits")
-        )
+        last, none = (Signal(name=f"{x}{name}") for x in ("last", "none"))
+        ends, waits = (Signal(name=f"{x}{name}") for x in ("ends", "waits"))
         started = Signal(name=f"started{name}")  # the step's loop has begun
         timers = self._timers(m, program, issue, started, name)
         behind = self.first + 1

@@ -143,7 +143,9 @@ class WriteBack(wiring.Component):
         head = words(HEAD_BYTES, self.config.bus_bytes)
         table = lambda of: Array([of(size) for size in self.sizes])[self.columns]
         whole = table(lambda size: sum(of(size) for of in self.words.values()))
-        part, some, valid, last, final = Signal(range(len(Part))), *(Signal() for _ in range(4))
+        part = Signal(range(len(Part)))
+        some, valid = Signal(), Signal()
+        last, final = Signal(), Signal()
         part1, place1 = Signal.like(part), Signal.like(self.place)
         count = Signal(range(max(self.depths.values()) + 1))
         with m.Switch(part):

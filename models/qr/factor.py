@@ -6,6 +6,8 @@ element instead of 4. The order of operations is part of the contract; `arith` s
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,24 +48,32 @@ def fold(
             x[0], delta[0] = rows[wave], weight
         some = np.flatnonzero(here)
         head, weights = x[some, some], delta[some]
-        turned, pivot, c, s, left = _vectors(d[some], head, weights)
+        turns = _turns(d[some], head, weights)
         taken = (weights < 0) & (head != 0)
         if taken.any():
-            done &= bool((pivot > mul(d[some], SHRINKS))[taken].all())
+            done &= bool((turns.pivot > mul(d[some], SHRINKS))[taken].all())
         old, row = u[some], x[some]
-        turned_u, turned_x = _rotate(c[:, None], s[:, None], head[:, None], old, row)
+        turned_u, turned_x = _rotate(turns.c[:, None], turns.s[:, None], head[:, None], old, row)
         behind = columns > some[:, None]  # what lies before is 0, and 0 times infinity is not
         x[some] = np.where(behind, turned_x, 0)
-        u[some] = np.where(behind & turned[:, None], turned_u, old)
-        d[some], delta[some] = np.where(turned, pivot, d[some]), np.where(turned, left, weights)
-        here[some[turned & (left == 0)]] = False
+        u[some] = np.where(behind & turns.turned[:, None], turned_u, old)
+        d[some] = np.where(turns.turned, turns.pivot, d[some])
+        delta[some] = np.where(turns.turned, turns.left, weights)
+        here[some[turns.turned & (turns.left == 0)]] = False
     return done
 
 
-def _vectors(
-    d: Numbers, x: Numbers, delta: Numbers
-) -> tuple[NDArray[np.bool_], Numbers, Numbers, Numbers, Numbers]:
+class _Turns(NamedTuple):
     """Which rows are turned, and d', c, s, δ' of each."""
+
+    turned: NDArray[np.bool_]
+    pivot: Numbers
+    c: Numbers
+    s: Numbers
+    left: Numbers
+
+
+def _turns(d: Numbers, x: Numbers, delta: Numbers) -> _Turns:
     with np.errstate(all="ignore"):
         e = delta * x
         step = e * x
@@ -74,13 +84,13 @@ def _vectors(
         s: Numbers = e / safe
         left: Numbers = delta * c
         if plain(e, step, pivot, c, s, left):
-            return turned, pivot, c, s, left
+            return _Turns(turned, pivot, c, s, left)
     e = mul(delta, x)
     pivot = add(d, mul(e, x))
     turned = pivot != 0
     safe = np.where(turned, pivot, _ONE)
     c = div(d, safe)
-    return turned, pivot, c, div(e, safe), mul(delta, c)
+    return _Turns(turned, pivot, c, div(e, safe), mul(delta, c))
 
 
 def _rotate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +34,24 @@ def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
     )
 
 
-def factors(
-    job: Job, config: FitPlan, exact: Exact
-) -> tuple[Numbers, Numbers, NDArray[np.bool_], Codes | None, Codes | None, bool]:
-    """Return d, u to solve with, the columns kept; d, u of the memo (method `givens`), and whether its removed rows could be taken out of that."""
+class Factors(NamedTuple):
+    """d, u to solve with, the columns kept; d, u of the memo (method `givens`), and whether its removed rows could be taken out of that."""
+
+    d: Numbers
+    u: Numbers
+    keep: NDArray[np.bool_]
+    memo_d: Codes | None = None
+    memo_u: Codes | None = None
+    done: bool = True
+
+
+def factors(job: Job, config: FitPlan, exact: Exact) -> Factors:
+    """Return the factors of a job."""
     if config.method is Method.GRAM:
         assert exact.gram is not None
-        return *factor.eliminate(exact.gram), None, None, True
+        return Factors(*factor.eliminate(exact.gram))
     d, u, done = _folded(job)
-    return *factor.full_rank(d, u, exact.squares), codes(d), codes(u), done
+    return Factors(*factor.full_rank(d, u, exact.squares), codes(d), codes(u), done)
 
 
 def _folded(job: Job) -> tuple[Numbers, Numbers, bool]:
@@ -111,11 +121,11 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         else update_sums(job, memo, scan=not config.incremental)
     )
     c, middle = right_side(exact)
-    d, u, keep, kept_d, kept_u, done = factors(job, config, exact)
-    if not done:
+    made = factors(job, config, exact)
+    if not made.done:
         return HardwareError(FitError.QR_DOWNDATE, index)
-    solution = factor.solve(d, u, keep, c)
-    if keep[0]:
+    solution = factor.solve(made.d, made.u, made.keep, c)
+    if made.keep[0]:
         solution[0] = add(solution[0], middle)
     weights = codes(solution)
 
@@ -140,8 +150,8 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         exact.squares,
         exact.right_hand_side,
         exact.gram,
-        kept_d,
-        kept_u,
+        made.memo_d,
+        made.memo_u,
         anchor if config.incremental else None,
     )
-    return Fit(job.group, weights, keep, low, high, rescanned, new)
+    return Fit(job.group, weights, made.keep, low, high, rescanned, new)

@@ -126,7 +126,8 @@ def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> byt
 
 def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareCode:
     """The fit that these bytes (a result and the memo behind it) are, or the code that stands there."""
-    group, code, low, high, flags, _, mask = struct.unpack_from("<IIiiIIQ", data)
+    group, code, *rest, _, mask = struct.unpack_from("<IIiiIIQ", data)
+    low, high, flags = rest
     if code:
         return FitError(code)
     weights = np.frombuffer(data, dtype="<u4", count=columns, offset=HEAD_BYTES).astype(np.int64)

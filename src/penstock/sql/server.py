@@ -134,7 +134,8 @@ def names_of(plpy, source, out):
 
 
 def rows_query(plpy, source, dependent, independent, groups, text):
-    """Return the SELECT of features, label and groups, the types of the elements, and that of the label. `text`: the label is one of classes."""
+    """Return `query`, the SELECT of features, label and groups; the types of the elements and of the label, and the name of that as
+    `vartype`. `text`: the label is one of classes."""
     listed = ", ".join(
         ["(" + independent + "\n) AS x", "(" + (dependent or "0::float8") + "\n) AS y", *groups]
     )
@@ -165,7 +166,7 @@ def rows_query(plpy, source, dependent, independent, groups, text):
         f"SELECT {null} AS skipped, pg_catalog.array_send(x) AS x, {label} AS y, g FROM ({inner}) r"
     )
     name = plpy.execute(f"SELECT pg_catalog.format_type({y}, NULL) AS name")[0]["name"]
-    return query, element, kind, name
+    return {"query": query, "element": element, "kind": kind, "vartype": name}
 
 
 def send_rows(plpy, worker, query, text):
@@ -218,7 +219,8 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
             "rows are grouped by columns, with commas between them",
         )
     text = method in ("logregr", "svm")
-    query, element, kind, vartype = rows_query(plpy, source, dependent, independent, groups, text)
+    asked = rows_query(plpy, source, dependent, independent, groups, text)
+    vartype = asked["vartype"]
     if method == "logregr" and vartype != "boolean":
         raise Refused(
             f"the dependent variable is {vartype}, not boolean",
@@ -236,8 +238,9 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
     worker = Worker(plpy, command)
     try:
         given = json.loads(options)
-        worker.send({"method": method, "element": element, "kind": kind, "options": given})
-        send_rows(plpy, worker, query, text)
+        kinds = {"element": asked["element"], "kind": asked["kind"]}
+        worker.send({"method": method, **kinds, "options": given})
+        send_rows(plpy, worker, asked["query"], text)
         found = worker.answer()
     finally:
         worker.end()

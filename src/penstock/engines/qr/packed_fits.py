@@ -44,7 +44,8 @@ class PackedFits(Workload):
         source: str | None,
         fits: Callable[[Group, str], TableFits],
     ) -> None:
-        self.packing, self.table, self.source, self._packed = packing, table, source, packed
+        self.packing, self._packed = packing, packed
+        self.table, self.source = table, source
         self.name, self.rows = table.name, table.rows
         self.pages = sum(len(group.table.pages) for group in packed.groups)
         place = source or self.name

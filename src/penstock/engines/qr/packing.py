@@ -105,9 +105,10 @@ class Packing:
         Raises KernelError (E846) for a weight below 0, for a group without a weight above 0, and for one that is NULL; (E701) without rows.
         """
         places: list[NDArray[np.int64]] = []
-        _, _, counts, wrong = walk_table(table.pages, self.walk, places=places)
-        if wrong is not None:
-            return Packed((), counts, 0, wrong)
+        walked = walk_table(table.pages, self.walk, places=places)
+        if walked.error is not None:
+            return Packed((), walked.total, 0, walked.error)
+        counts = walked.total
         rows = np.concatenate(places) if places else np.zeros((0, 3), np.int64)
         values, given = values_of(table, self.walk), rows[:, 2].astype(bool)
         number = np.flatnonzero(given)

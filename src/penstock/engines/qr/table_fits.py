@@ -286,9 +286,10 @@ class TableFits(_Fits):
     @cached_property
     def _walked(self) -> tuple[Integers, RowCounts, HardwareError | None]:
         """The rows up to the first error of a page or a value, what was counted, and that error."""
-        codes, _, counts, wrong = walk_table(self.table.pages, self._walk)
+        walked = walk_table(self.table.pages, self._walk)
         middle = np.array([unit.offset for unit in self._units], dtype=np.int64)
-        return self._columns.format.to_integers(codes) + middle, counts, wrong
+        rows = self._columns.format.to_integers(walked.codes) + middle
+        return rows, walked.total, walked.error
 
     @cached_property
     def _planned(self) -> tuple[list[_Step], dict[str, int]]:
