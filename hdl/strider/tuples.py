@@ -204,7 +204,7 @@ class TupleBuffer(wiring.Component):
             m.d.sync += [kept_code.eq(code), kept_item.eq(item)]
         left, bad = Signal(), Signal()
         m.d.comb += [
-            left.eq(tag.commit & (voided | void)),
+            left.eq(voided | void),  # asked of a whole tuple alone
             bad.eq(tag.commit & (failed | wrong) & ~left),
         ]
         with m.If(bad & ~self.unfit.valid):
