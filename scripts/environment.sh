@@ -2,7 +2,7 @@
 #
 #   need PROGRAM...                 see that programs are there; as root on Debian or Ubuntu, install what is missing
 #   environment FOLDER              a virtual environment with Python 3.11 or newer
-#   install FOLDER EXTRA            the project as a wheel, with an extra's packages, into that environment; does nothing where nothing changed
+#   install FOLDER EXTRA            the project and `studies` as wheels, with an extra's packages, into that environment; does nothing where nothing changed
 # shellcheck shell=bash
 
 export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin           # where apt's and the server's helpers lie
@@ -66,8 +66,8 @@ environment() {
 }
 
 sources_digest() {
-    # of all that goes into the wheel
-    find pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim -type f ! -name '*.pyc' -print0 \
+    # of all that goes into the wheels
+    find pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim studies -type f ! -name '*.pyc' -print0 \
         | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
 }
 
@@ -89,13 +89,14 @@ PYTHON
         "$folder/bin/python" -m pip install "${options[@]}" -r "$folder/penstock-requirements.txt"
         cp "$folder/penstock-requirements.txt" "$folder/penstock-packages.txt"
     fi
-    # the wheel is made from a copy: setuptools leaves files beside the sources, and takes up what it left the last time
+    # the wheels are made from copies: setuptools leaves files beside the sources, and takes up what it left the last time
     say "installing Penstock into $folder"
     work=$(mktemp -d)
     mkdir "$work/source"
-    tar --exclude=__pycache__ --exclude='*.egg-info' -cf - pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim | tar -xf - -C "$work/source"
-    "$folder/bin/python" -m pip wheel "${options[@]}" --no-deps --no-build-isolation --wheel-dir "$work" "$work/source" || { rm -rf "$work"; return 1; }
-    "$folder/bin/python" -m pip install "${options[@]}" --no-deps --force-reinstall "$work"/penstock-*.whl || { rm -rf "$work"; return 1; }
+    tar --exclude=__pycache__ --exclude='*.egg-info' -cf - pyproject.toml setup.py README.md LICENSE src boards dsl hdl host models sim studies | tar -xf - -C "$work/source"
+    mv "$work/source/studies" "$work/studies"
+    "$folder/bin/python" -m pip wheel "${options[@]}" --no-deps --no-build-isolation --wheel-dir "$work" "$work/source" "$work/studies" || { rm -rf "$work"; return 1; }
+    "$folder/bin/python" -m pip install "${options[@]}" --no-deps --force-reinstall "$work"/penstock*.whl || { rm -rf "$work"; return 1; }
     rm -rf "$work"
     printf '%s\n' "$digest $extra" >"$folder/penstock-sources"
 }

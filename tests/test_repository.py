@@ -264,7 +264,7 @@ def test_documents_name_what_exists(path: Path) -> None:
     if path.name != "diagnostics.md":  # its commands are examples of mistakes
         # paths of the repository in commands and prose; capitals, stars and braces stand for something
         for name in re.findall(
-            r"(?<![\w/.~-])((?:\.ci|benchmarks|docs|examples|scripts|tests|boards|dsl|hdl|host|models|sim)/[\w./-]*\w)(?![\w*{<…])",
+            r"(?<![\w/.~-])((?:\.ci|benchmarks|docs|examples|scripts|studies|tests|boards|dsl|hdl|host|models|sim)/[\w./-]*\w)(?![\w*{<…])",
             text,
         ):
             if (
@@ -306,7 +306,7 @@ def _resolves(name: str) -> bool:
 
 #: dotted names in backticks that stand for something else: groups of entry points, files
 NOT_MODULES = re.compile(
-    r"penstock\.(engines|dialects|boards|targets|exports|v)$|.*\.(py|md|psk|bin|v)$"
+    r"penstock\.(engines|dialects|boards|papers|targets|exports|v)$|.*\.(py|md|psk|bin|v)$"
 )
 
 

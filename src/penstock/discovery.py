@@ -15,10 +15,12 @@ from penstock.dsl.dialect import dialects, reserved
 from penstock.engines.engine import Engine
 from penstock.models import plugins
 
-__all__ = ["GROUP", "engine_named", "engine_names", "engine_of", "engines"]
+__all__ = ["GROUP", "PAPERS", "engine_named", "engine_names", "engine_of", "engines", "papers"]
 
 #: the entry points of engines of other distributions
 GROUP = "penstock.engines"
+#: those of reports on papers
+PAPERS = "penstock.papers"
 
 
 def _own() -> Iterator[Engine]:
@@ -63,6 +65,25 @@ def _check(engine: Engine, others: Iterable[Engine]) -> None:
         if reserved(name) or any(name in dialect.public for dialect in dialects().values()):
             raise plugins.Unusable(f"its name {name} is taken: there is a penstock.{name}")
     list(engine.commands), dict(engine.papers), list(engine.errors)
+
+
+def papers() -> dict[str, Any]:
+    """Return all papers by name: the function that returns parts of a report (`Engine.papers`), or a text
+    that says what installs it."""
+    found = {name: made for engine in engines().values() for name, made in engine.papers.items()}
+
+    def accept(point: Any, loaded: Any) -> None:
+        if not callable(loaded):
+            raise plugins.Unusable(f"{point.value} is no function that returns parts of a report")
+        if point.name in found:
+            raise plugins.Unusable(f"there is a paper {point.name} already")
+        found[point.name] = loaded
+
+    plugins.load(PAPERS, "paper", accept)
+    for engine in engines().values():
+        for name, how in engine.elsewhere.items():
+            found.setdefault(name, how)
+    return found
 
 
 def engine_of(kernel: AnyKernel | Any) -> Engine:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import penstock.discovery
 from penstock.cli import run
+from penstock.models import plugins
 from penstock.report.bars import bars
 from penstock.report.rows import Chart, Column, Facts, Grid
 from testbench.command_line import told
@@ -29,11 +32,26 @@ PARTS = (
 )
 
 
+def have(monkeypatch: pytest.MonkeyPatch, **papers: Any) -> None:
+    """Let there be one engine with these papers, and none of other distributions."""
+    elsewhere = {name: made for name, made in papers.items() if isinstance(made, str)}
+    own = {name: made for name, made in papers.items() if name not in elsewhere}
+    engine = SimpleNamespace(papers=own, elsewhere=elsewhere)
+    monkeypatch.setattr(penstock.discovery, "engines", lambda: {"toy": engine})
+    offer(monkeypatch)
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
+    """Let installed distributions offer these reports."""
+    made = [EntryPoint(name, at, penstock.discovery.PAPERS) for name, at in points.items()]
+    monkeypatch.setattr(plugins, "_points", lambda group: (made, []))
+    monkeypatch.setattr(plugins, "_LEFT", {})
+
+
 @pytest.fixture(autouse=True)
 def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    engine = SimpleNamespace(papers={"somebody": lambda: iter(PARTS)})
-    monkeypatch.setattr(penstock.discovery, "engines", lambda: {"toy": engine})
+    have(monkeypatch, somebody=lambda: iter(PARTS))
 
 
 def test_print() -> None:
@@ -44,12 +62,27 @@ def test_print() -> None:
 
 def test_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     made = {"plain": lambda: iter(PARTS), "asked": lambda cpu=False: iter(PARTS[: 1 + 2 * cpu])}
-    monkeypatch.setattr(
-        penstock.discovery, "engines", lambda: {"toy": SimpleNamespace(papers=made)}
-    )
+    have(monkeypatch, absent="install it", **made)
     assert "asked has it" in told("reproduce plain --beside cpu", 1)
     assert "Figure 1" in told("reproduce asked --beside cpu")
     assert "Figure 1" not in told("reproduce asked")
+
+
+def test_of_other_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports of entry points; what a distribution gets wrong is named, and what is not installed."""
+    have(monkeypatch, somebody=lambda: iter(PARTS), nobody="pip install nobody", here="pip …")
+    offer(monkeypatch, here="builtins:list", odd="os:sep", somebody="os:getcwd", gone="no_such:it")
+    said = told("reproduce")
+    assert said.splitlines()[:3] == ["somebody", "here", "nobody      needs: pip install nobody"]
+    for why in (
+        "odd is left out: os:sep is no function that returns parts of a report",
+        "somebody is left out: there is a paper somebody already",
+        "gone is left out: ModuleNotFoundError",
+    ):
+        assert f"warning: the installed paper {why}" in said
+    said = told("reproduce nobody", 1)
+    assert "error[E905]: nobody is reproduced by a distribution of its own, which is not" in said
+    assert "hint: pip install nobody; the installed paper gone" in said
 
 
 def test_keep(capsys: pytest.CaptureFixture[str]) -> None:

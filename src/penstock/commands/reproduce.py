@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable
 from inspect import signature
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from penstock.commandline import check_page
+from penstock.models.plugins import absent, left_out
 from penstock.options import Once
 from penstock.report.rows import Chart, Facts, Grid, Part
 from penstock.state import State
@@ -31,25 +33,27 @@ def _reproduce(
 
     --plots writes each figure as a picture, --report all as one page.
     """
-    from penstock.discovery import engines
     from penstock.dsl.core.diagnostics import Span, error
     from penstock.dsl.core.hints import closest
-    from penstock.models.plugins import absent
     from penstock.outcome import Outcome
     from penstock.output import as_json, check_file, check_folder, write_file, write_folder
     from penstock.report.terminal import show
 
-    papers = {name: made for engine in engines().values() for name, made in engine.papers.items()}
+    papers = _papers(state)
     if paper is None:
-        for name in papers:
-            state.out.print(name)
+        for name, made in papers.items():
+            state.out.print(f"{name:12}needs: {made}" if isinstance(made, str) else name)
         return
     if paper not in papers:
         known = f"known are {', '.join(papers)}" if papers else "no engine has one yet"
         hint = (closest(paper.lower(), papers) or known) + absent()
         raise error("E905", f"no engine reproduces {paper!r}", Span.whole("PAPER"), hint=hint)
+    if isinstance(papers[paper], str):
+        what = f"{paper} is reproduced by a distribution of its own, which is not installed"
+        raise error("E905", what, Span.whole("PAPER"), hint=papers[paper] + absent())
     if beside and "cpu" not in signature(papers[paper]).parameters:
-        has = [name for name, made in papers.items() if "cpu" in signature(made).parameters]
+        made = {name: made for name, made in papers.items() if callable(made)}
+        has = [name for name, each in made.items() if "cpu" in signature(each).parameters]
         hint = f"leave --beside out; {', '.join(has) or 'no paper'} has it"
         raise error("E905", f"{paper} has no programs beside it", Span.whole("--beside"), hint=hint)
     check_page(report, json)
@@ -77,6 +81,20 @@ def _reproduce(
             click.echo(data, nl=False)
         else:
             write_file(json, data)
+
+
+def _papers(state: State) -> dict[str, Any]:
+    """Return what `discovery.papers` does; name the reports that are left out."""
+    from penstock import discovery
+
+    before = left_out()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        papers = discovery.papers()
+    for left in left_out():
+        if left not in before:
+            state.say(f"warning: {left}; mend or uninstall its package")
+    return papers
 
 
 def _pictures(parts: Iterable[Part]) -> dict[str, Chart]:

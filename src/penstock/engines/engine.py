@@ -33,7 +33,8 @@ class Engine(ABC):
     `name`: as in reports and manifests; `kernels`: the classes of the kernels that it compiles;
     `default_target`: what is compiled for where nothing is said; `backends`: those that `simulate`
     takes, None for all; `options`: the engine's own options of each command; `commands`: its own commands;
-    `papers`: names that `penstock reproduce` takes.
+    `papers`: names that `penstock reproduce` takes; `elsewhere`: those that another distribution brings
+    (entry points `penstock.papers`), with what installs it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Engine(ABC):
     errors: tuple[type[HardwareCode], ...] = ()
     #: names of the Python API that are the engine's own: "module:attribute"
     names: ClassVar[Mapping[str, str]] = {}
+    elsewhere: ClassVar[Mapping[str, str]] = {}
     #: names that `penstock.compile` takes beside those of the command
     arguments: frozenset[str] = frozenset()
 

@@ -150,15 +150,13 @@ class PimEngine(Engine):
     names: ClassVar[Mapping[str, str]] = {
         "LanguageModel": "penstock.engines.pim.models.language:LanguageModel"
     }
+    elsewhere: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("pimba", "neupims", "fusemax"),
+        "pip install ./studies in a clone of Penstock (the distribution penstock-studies)",
+    )
     arguments = frozenset({"tokens", "layers"})
     data_optional = True
     formats = f"for recurrences {' or '.join(FORMATS)}, {FORMATS[0]} by default"
-
-    @property
-    def papers(self) -> Mapping[str, Any]:
-        from .paper import parts
-
-        return {"pimba": parts}
 
     def draws(self, kernel: AnyKernel, source: str | None) -> bool:
         return True  # bits for stochastic rounding

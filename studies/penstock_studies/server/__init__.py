@@ -2,7 +2,6 @@
 model of GPUs, memories and twelve model shapes. Nothing here is simulated or measured on hardware.
 """
 
-from . import published
 from .assumptions import HONEST, PUBLISHED, Assumptions
 from .serving import OURS, Breakdown, System, serve, systems
 from .shapes import MODELS, ModelShape
@@ -16,7 +15,6 @@ __all__ = [
     "Breakdown",
     "ModelShape",
     "System",
-    "published",
     "serve",
     "systems",
 ]

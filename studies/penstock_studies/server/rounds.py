@@ -11,13 +11,13 @@ from enum import Enum
 from functools import cache
 
 from penstock.models.memory.dram import Timing
+from penstock.models.pim import rounds
+from penstock.models.pim.config import COLUMNS, PimConfig
+from penstock.models.pim.config import Design as Unit
+from penstock.models.pim.rounds import Charges, slots_of
+from penstock.models.pim.schedule import schedule
+from penstock.models.pim.timing import PimTiming
 
-from .. import rounds
-from ..config import COLUMNS, PimConfig
-from ..config import Design as Unit
-from ..rounds import Charges, slots_of
-from ..schedule import schedule
-from ..timing import PimTiming
 from .assumptions import Assumptions, Refresh
 
 __all__ = [

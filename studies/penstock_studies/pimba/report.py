@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.models.pim.system import (
-    HONEST,
-    MODELS,
-    OURS,
-    PUBLISHED,
-    Assumptions,
-    Breakdown,
-    published,
-    serve,
-    systems,
-)
-from penstock.models.pim.system.neupims import device_bytes, latency
-from penstock.models.pim.system.operators import Category
-from penstock.models.pim.system.rounds import Design
 from penstock.report.papers import Cell, chart, facts, figures, geomean, plain
 from penstock.report.rows import Grid, Part
+
+from ..server import HONEST, MODELS, OURS, PUBLISHED, Assumptions, Breakdown, serve, systems
+from ..server.neupims import device_bytes, latency
+from ..server.operators import Category
+from ..server.rounds import Design
+from . import published
 
 __all__ = ["parts"]
 

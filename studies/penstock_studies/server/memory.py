@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from penstock.models.memory.dram import Timing, preset
 from penstock.models.memory.dram.energy import per_bit
+from penstock.models.pim.config import COLUMNS
 
-from ..config import COLUMNS
 from .assumptions import Assumptions, Refresh
 from .gpu import Energy
 from .operators import Attention, StateUpdate

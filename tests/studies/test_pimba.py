@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.models.pim.system import HONEST, MODELS, PUBLISHED, published, serve, systems
-from penstock.models.pim.system.neupims import device_bytes
-from penstock.models.pim.system.operators import Category
-from penstock.models.pim.system.rounds import Design, round_of, staggered_cycles
-from penstock.models.pim.system.serving import OURS
-from penstock.models.pim.system.timings import memory_timing
+from penstock_studies.pimba import published
+from penstock_studies.server import HONEST, MODELS, PUBLISHED, serve, systems
+from penstock_studies.server.neupims import device_bytes
+from penstock_studies.server.operators import Category
+from penstock_studies.server.rounds import Design, round_of, staggered_cycles
+from penstock_studies.server.serving import OURS
+from penstock_studies.server.timings import memory_timing
 
 #: what the paper's figures are held to (issue: within 5 %)
 NEAR = 0.05
@@ -143,9 +144,9 @@ def test_reproduce(capsys, monkeypatch):
 
 def test_every_figure_is_drawn():
     """Each figure has a chart; those with bars of the paper have strokes for them; the H100 has all models."""
-    from penstock.engines.pim.paper import parts
     from penstock.report.charts import draw
     from penstock.report.rows import Chart
+    from penstock_studies.pimba.report import parts
 
     charts = {part.title: part for part in parts() if isinstance(part, Chart)}
     for figure in (5, 12, 13, 14, 15, 16):
