@@ -58,6 +58,8 @@ _WAIVED: tuple[str, ...] = (
 
 #: of generated C++ in one compilation; small designs are one unit, which is quickest, large ones use several processors
 _UNIT_BYTES = 1_500_000
+#: the same where nothing is optimised: a unit more takes as long as half a megabyte
+_QUICK_BYTES = 4_000_000
 
 #: of a design's build and of its library, and of a header, precompiled: more than they take
 _BUILD_BYTES, _HEADER_BYTES = 48 << 20, 80 << 20
@@ -438,14 +440,16 @@ def _units(folder: Path, optimise: str) -> list[tuple[str, str]]:
     """Gather Verilator's many files into few compilations: (file, level)."""
     files = sorted((folder / "model").glob("*.cpp"))
     units: list[tuple[str, str]] = []
+    alike = optimise == _SLOW
+    most = _QUICK_BYTES if alike else _UNIT_BYTES
     for group, level, names in (
-        (["harness.cpp"], optimise, [f for f in files if "Slow" not in f.name]),
-        ([], _SLOW, [f for f in files if "Slow" in f.name]),
+        (["harness.cpp"], optimise, [f for f in files if alike or "Slow" not in f.name]),
+        ([], _SLOW, [f for f in files if not alike and "Slow" in f.name]),
     ):
         size = 0
         groups = [group]
         for file in names:
-            if size and size + file.stat().st_size > _UNIT_BYTES:
+            if size and size + file.stat().st_size > most:
                 group = []
                 groups.append(group)
                 size = 0
