@@ -13,7 +13,6 @@ from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib.memory import Memory
 
 from penstock.boards.flow import FLOWS
-from penstock.boards.tools import run_tool
 from penstock.hdl.apart import APART, with_styles, without_collisions
 from penstock.models.analytics.storages import products
 from penstock.models.mapping import (
@@ -27,6 +26,7 @@ from penstock.models.mapping import (
 from penstock.models.numerics.formats import parse_format
 from penstock.targets import target_named
 from testbench import ultrascale
+from testbench.yosys import yosys
 
 WIDTHS, DEPTHS = (
     (1, 2, 3, 5, 8, 10, 16, 18, 20, 24, 32, 36, 48, 64),
@@ -115,11 +115,7 @@ def check_memories(family: str, rng: random.Random, count: int, tmp_path: Path) 
         _add(m, ports, name, what, rng)
     text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
     (tmp_path / "top.il").write_text(without_collisions(text))
-    log = run_tool(
-        "yosys",
-        ["-p", f"read_rtlil top.il; {SYNTH[family]} -top top -run begin:map_ffram"],
-        tmp_path,
-    )
+    log = yosys(f"read_rtlil top.il; {SYNTH[family]} -top top -run begin:map_ffram", tmp_path)
     found: dict[str, str] = {}
     for line in LINE.finditer(log):
         name = line["mapped"] or line["logic"]
@@ -151,7 +147,7 @@ def test_words_that_are_read_while_they_are_written(apart: bool, tmp_path: Path)
     text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
     (tmp_path / "top.il").write_text(without_collisions(text))
     script = f"read_rtlil top.il; {FLOWS['ice40'].synth} -top top -run begin:map_ffram"
-    run_tool("yosys", ["-p", f"{script}; tee -q -o stat.json stat -json"], tmp_path)
+    yosys(f"{script}; tee -q -o stat.json stat -json", tmp_path)
     stat = json.loads((tmp_path / "stat.json").read_text())
     cells = stat["modules"]["\\top"]["num_cells_by_type"]
     assert cells.pop("SB_RAM40_4K") == 1
@@ -187,7 +183,7 @@ def _cells(text: str, folder: Path, synth: str = "synth_ecp5") -> dict[str, int]
     script = (
         f"read_rtlil top.il; {synth} -top top -run begin:map_ffram; tee -q -o stat.json stat -json"
     )
-    run_tool("yosys", ["-q", "-p", script], folder)
+    yosys(script, folder)
     return json.loads((folder / "stat.json").read_text())["modules"]["\\top"]["num_cells_by_type"]
 
 

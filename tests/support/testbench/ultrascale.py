@@ -19,6 +19,7 @@ from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.job import Label, Method
 from penstock.models.resources import Resources
 from testbench.memories import emptied
+from testbench.yosys import yosys
 
 __all__ = ["DESIGNS", "LUT_RAM", "SYNTH", "synthesised"]
 
@@ -92,7 +93,11 @@ def synthesised(design: Design, folder: Path, *, mapped: bool = True) -> Resourc
     (folder / "design.v").write_text(emptied(design.verilog))
     steps = "" if mapped else " -run begin:map_ffram"
     script = f"read_verilog design.v; {SYNTH} -flatten -top penstock{steps}"
-    run_tool("yosys", ["-q", "-p", f"{script}; tee -q -o stat.json stat -json"], folder)
+    script += "; tee -q -o stat.json stat -json"
+    if mapped:
+        run_tool("yosys", ["-q", "-p", script], folder)
+    else:
+        yosys(script, folder)
     stat = json.loads((folder / "stat.json").read_text())
     cells = stat["modules"]["\\penstock"]["num_cells_by_type"]
     luts = sum(n * (_LUTS.get(c, 0) + bool(re.fullmatch(r"LUT\d", c))) for c, n in cells.items())
