@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from testbench.netlists import quicken
+
 # a shell starts what it runs in the background with SIGINT ignored, and all that is started from there inherits it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # most simulations here are over before a better compilation pays
 os.environ.setdefault("PENSTOCK_OPTIMISE", "-O0")
+quicken()
 
 
 @pytest.fixture(scope="session")
