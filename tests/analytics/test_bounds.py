@@ -24,7 +24,7 @@ MOST = settings(deadline=None, database=None, suppress_health_check=list(HealthC
 
 
 @seed(5)
-@settings(MOST, max_examples=12)
+@settings(MOST, max_examples=6)
 @given(cases((*FIXED, *FLOATS)))
 def test_drawn_kernels(case: Case) -> None:
     table, found = case.table(), {}
@@ -53,7 +53,7 @@ PARTS = [("vu9p", None), ("u55c", "dram"), ("ulx3s-85f-sdram", "dram"), ("icebre
 
 
 @seed(8)
-@settings(MOST, max_examples=12)
+@settings(MOST, max_examples=6)
 @given(
     st.sampled_from(KERNELS),
     st.sampled_from(PARTS),

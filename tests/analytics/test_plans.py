@@ -98,14 +98,14 @@ def test_kept(case: Case) -> None:
 
 
 @seed(1)
-@settings(RUN, max_examples=200)
+@settings(RUN, max_examples=250)
 @given(cases(FIXED))
 def test_fixed(case: Case) -> None:
     judged(case)
 
 
 @seed(2)
-@settings(RUN, max_examples=100)
+@settings(RUN, max_examples=50)
 @given(cases(FLOATS))
 def test_floats(case: Case) -> None:
     judged(case)

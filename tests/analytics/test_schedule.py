@@ -252,7 +252,7 @@ def test_examples(name: str) -> None:
 
 
 @seed(3)
-@settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(cases((*FIXED, *FLOATS)))
 def test_drawn(case: Case) -> None:
     with refusals():

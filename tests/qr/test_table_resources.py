@@ -43,7 +43,12 @@ def _plan(names: str, limbs: tuple[int, ...], lanes: int, *shape: int) -> TableF
     return TableFitPlan(made, walk, bus, walkers, 2, slots)
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine[0])
+#: the smallest has nothing that the others do not have
+@pytest.mark.parametrize(
+    "engine",
+    [pytest.param(engine, marks=pytest.mark.long if engine[2] == 4 else ()) for engine in ENGINES],
+    ids=lambda engine: engine[0],
+)
 def test_multipliers_and_memories(engine: tuple[str, tuple[int, ...], int, int, int, int]) -> None:
     plan, library = _plan(*engine), ModuleLibrary()
     top = rtlil.convert(TableFitEngine(plan, library, design=1), ports=[])
