@@ -10,7 +10,7 @@ engine's own. An engine's codes travel in its register map (`models.shell.Regist
 from __future__ import annotations
 
 import copyreg
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, Protocol, Self
 
@@ -126,16 +126,25 @@ class ErrorEntry:
 class HardwareError:
     """One error report. `block` is the page's index in the run's pages (or what the engine counts
     in place of pages), `line` the 1-based line pointer (0: none), `item` what of it, counted from 1
-    as the code says (0: none): of a value that does not fit, its flat position in the tuple."""
+    as the code says (0: none): of a value that does not fit, its flat position in the tuple. `column`,
+    `detail`: which column it is about, and what was found, where that is known."""
 
     code: NamedCode
     block: int = 0
     line: int = 0
     item: int = 0
+    column: str = field(default="", compare=False)
+    detail: str = field(default="", compare=False)
+
+    @property
+    def meaning(self) -> str:
+        """What the code means, and what was found."""
+        return self.code.meaning + (f": {self.detail}" if self.detail else "")
 
     def __str__(self) -> str:
         place = f"block {self.block}" + (f", line pointer {self.line}" if self.line else "")
         item = f", value {self.item}" if self.item else ""
+        item = f", column {self.column}" if self.column else item
         return f"{self.code.name} at {place}{item}"
 
 
@@ -143,5 +152,5 @@ class RunError(Error):
     """A run was stopped, and has no result. `error`: what the hardware, or the golden model, reported."""
 
     def __init__(self, error: HardwareError) -> None:
-        super().__init__(f"{error}: {error.code.meaning}", error.code.hint, code=error.code.page)
+        super().__init__(f"{error}: {error.meaning}", error.code.hint, code=error.code.page)
         self.error = error

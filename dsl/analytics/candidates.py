@@ -118,7 +118,7 @@ class Maker:
                     point.thorough,
                 )
             scheduled = self._schedules[key]
-            plan = self._assemble(program, scheduled, point)
+            plan = self.assemble(program, scheduled, point)
             self._made[point] = Candidate(
                 point, plan, scheduled, self._cycles(plan, point), self.target
             )
@@ -157,9 +157,10 @@ class Maker:
             ((groups - 1) * s.interval + s.batch) / count,
         )
 
-    def _assemble(self, program: Program, scheduled: Scheduled, point: Point) -> AnalyticsPlan:
+    def assemble(self, program: Program, scheduled: Scheduled, point: Point) -> AnalyticsPlan:
         s, layout = scheduled.schedule, self.layout(point.lanes)
-        buffers, ops, remap = _compact(scheduled.buffers, scheduled)
+        kept = () if self.graph.score else program.models
+        buffers, ops, remap = _compact(scheduled.buffers, scheduled, kept)
         slots = self._slots(scheduled, point)
         buffers = tuple(replace(b, slots=slots) if b.kind == "input" else b for b in buffers)
         names = {
@@ -194,6 +195,8 @@ class Maker:
             visibility=self.choices.visibility,
             on_overflow=self.choices.on_overflow,
             on_nan=self.choices.on_nan,
+            on_index=self.choices.on_index,
+            on_unseen=self.choices.on_unseen,
             lean=self.target.lean,
             window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={
@@ -281,11 +284,11 @@ class Maker:
 
 
 def _compact(
-    buffers: Sequence[Any], scheduled: Scheduled
+    buffers: Sequence[Any], scheduled: Scheduled, kept: Iterable[int]
 ) -> tuple[tuple[Any, ...], tuple[Any, ...], dict[int, int]]:
-    """Drop buffers that no operation touches; return the rest, the operations renumbered, and the renumbering."""
+    """Drop buffers that no operation touches, but for those that are `kept`; return the rest, the operations renumbered, and the renumbering."""
     touched = {op.dest for op in scheduled.ops}  # the models among them
-    touched |= {o.buffer for op in scheduled.ops for o in op.operands}
+    touched |= {o.buffer for op in scheduled.ops for o in op.operands} | {*kept}
     keep = sorted(touched)
     remap: dict[int, int] = {old: new for new, old in enumerate(keep)}
     ops: list[Any] = [

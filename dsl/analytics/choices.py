@@ -22,6 +22,8 @@ class Choices:
     on_null: str = "error"
     on_overflow: str = "error"
     on_nan: str = "error"
+    on_index: str = "error"
+    on_unseen: str = "error"
     visibility: str = "hints"
     prefer: str = "time"
     fill: float = 0.80

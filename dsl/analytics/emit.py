@@ -40,8 +40,10 @@ class Emitter:
         self.buffers: list[Buffer] = []
         self.ops: list[Op] = []
 
-    def buffer(self, name: str, kind: str, home: str, shape: tuple[int, int]) -> int:
-        self.buffers.append(Buffer(name, kind, home, *shape))
+    def buffer(
+        self, name: str, kind: str, home: str, shape: tuple[int, int], integer: bool = False
+    ) -> int:
+        self.buffers.append(Buffer(name, kind, home, *shape, integer=integer))
         return len(self.buffers) - 1
 
     def extents(self, shape: tuple[int, int], vector: bool) -> tuple[int, int, int]:
@@ -62,6 +64,7 @@ class Emitter:
         reduce: str | None = None,
         columns: int = 0,
         merge: str | None = None,
+        detail: tuple[int, ...] = (),
     ) -> View:
         """Add an operation; return its result. `columns` > 0 says that so many columns are reduced, lanes first."""
         of_tuples = merge or any(self.buffers[o.buffer].home == "thread" for o in operands)
@@ -80,6 +83,7 @@ class Emitter:
                 "thread" if of_tuples else "core",
                 columns,
                 site.node.span.line,
+                detail=detail,
             )
         )
         return View(dest)

@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ...models.rows.hashing import murmur3
+from ...models.rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, present
 from ..core.operations import Elementwise, Structural
 
 __all__ = ["ABSENT", "CHANGES", "INTEGERS", "MEANINGS", "OPERATORS", "Change", "change_rows"]
 
 Array = np.ndarray
-
-ABSENT = int(np.iinfo(np.int64).min)
 
 #: what `E.at[i]` can do with rows, by name
 CHANGES: dict[str, Callable[..., Any]] = {
@@ -31,26 +29,12 @@ CHANGES: dict[str, Callable[..., Any]] = {
 }
 
 
-def _integer(operation: Callable[..., Array]) -> Callable[..., Array]:
-    def meaning(*operands: Array) -> Array:
-        whole = [np.asarray(v).astype(np.int64) for v in operands]
-        absent = np.logical_or.reduce(np.broadcast_arrays(*(v == ABSENT for v in whole)))
-        return np.where(absent, ABSENT, operation(*whole))
-
-    return meaning
-
-
-def _holds(compare: Callable[..., Array]) -> Callable[..., Array]:
-    def meaning(a: Array, b: Array) -> Array:
-        present = (a != ABSENT) & (b != ABSENT)
-        return (present & compare(a, b)).astype(np.float64)
-
-    return meaning
+def _holds(name: str) -> Callable[..., Array]:
+    return lambda a, b: COMPARISONS[name](a, b).astype(np.float64)
 
 
 def _hash(values: Sequence[Array], flags: Sequence[bool], attrs: dict[str, Any]) -> Array:
-    found = murmur3(values[0], attrs["seed"], attrs["bytes"]).astype(np.int64)
-    return np.where(values[0] == ABSENT, ABSENT, found)
+    return hashed(values[0], attrs["seed"], attrs["bytes"])
 
 
 def _rows(values: Sequence[Array], flags: Sequence[bool], attrs: dict[str, Any]) -> Array:
@@ -70,30 +54,20 @@ def _check(table: Array, index: Array, name: str) -> None:
 
 
 _TWO = ("a", "b")
-_DIVIDE = {"//": np.floor_divide, "%": np.remainder}
-_ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, **_DIVIDE}
-_COMPARISONS = {
-    "<": np.less,
-    ">": np.greater,
-    "<=": np.less_equal,
-    ">=": np.greater_equal,
-    "==": np.equal,
-    "!=": np.not_equal,
-}
 #: operations on integers by their operator
-OPERATORS = {symbol: f"integer {symbol}" for symbol in (*_ARITHMETIC, *_COMPARISONS)}
+OPERATORS = {s: f"integer {s}" for s in (*ARITHMETIC, *COMPARISONS) if s != "negative"}
 #: operations whose result is an integer
 INTEGERS = frozenset(
-    {"index", "hash", "integer", "negative", *(OPERATORS[symbol] for symbol in _ARITHMETIC)}
+    {"index", "hash", "integer", *(OPERATORS.get(symbol, symbol) for symbol in ARITHMETIC)}
 )
 _ALL: tuple[Elementwise | Structural, ...] = (
-    *(Elementwise(OPERATORS[s], _integer(f), operands=_TWO) for s, f in _ARITHMETIC.items()),
-    *(Elementwise(OPERATORS[s], _holds(f), operands=_TWO) for s, f in _COMPARISONS.items()),
-    Elementwise("negative", _integer(np.negative)),
+    *(Elementwise(OPERATORS[s], f, operands=_TWO) for s, f in ARITHMETIC.items() if s in OPERATORS),
+    *(Elementwise(OPERATORS[s], _holds(s), operands=_TWO) for s in COMPARISONS),
+    Elementwise("negative", ARITHMETIC["negative"]),
     Elementwise("integer", lambda v: np.asarray(v).astype(np.int64)),
-    Elementwise("number", lambda v: np.where(v == ABSENT, 0.0, v)),
+    Elementwise("number", lambda v: numbers(v).astype(np.float64)),
     Structural("hash", _hash),
-    Structural("count", lambda v, flags, attrs: np.sum(v[0] != ABSENT, axis=-1) * 1.0),
+    Structural("count", lambda v, flags, attrs: present(v[0]) * 1.0),
     Structural("rows", _rows, operands=("table", "index")),
 )
 #: what each operation does

@@ -18,7 +18,6 @@ from ..core.graph import Graph, Uniform
 from ..core.kernel import AnyKernel, Option, Parameter
 from .builder import MAX_MERGE, AnalyticsBuilder
 from .finish import Return, finish
-from .integers import MEANINGS
 
 __all__ = ["MAX_EPOCHS", "Kernel"]
 
@@ -55,26 +54,16 @@ class Kernel(AnyKernel):
             )
         return self._trace(given)
 
-    def check_hardware(self, graph: Graph | None = None) -> None:
-        """Raise KernelError (E496) for what no engine can be planned for yet, in the header or in the graph."""
-        spans = [index.span for index in self.of_kind("index")]
-        if graph is not None:
-            spans += [node.span for node in graph.nodes if node.op in (*MEANINGS, "change")]
-        for span in spans:
-            raise self.error(
-                "E496",
-                "hardware cannot read or change rows of models by an index yet",
-                span,
-                hint="`penstock check` checks the kernel, `penstock.dsl.analytics.interp.train` trains it in float64; "
-                "for hardware give the table a column of zeros and ones for each row",
-            )
-
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
         """Check the kernel for sizes that may still be unknown and return its warnings. Raises KernelError at the first error."""
+        self.outline(dims)
+        return self.warnings
+
+    def outline(self, dims: Mapping[str, int] | None = None) -> Graph:
+        """Return the checked graph for sizes that may still be unknown: its shapes have them, too. Raises KernelError."""
         given = dict(dims or {})
         self.check_dims(given)
-        self._trace(given)
-        return self.warnings
+        return self._trace(given)
 
     def _trace(self, sizes: dict[str, int]) -> Graph:
         builder = AnalyticsBuilder(self.dialect, self.parameters, sizes, self.source)

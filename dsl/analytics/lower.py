@@ -17,9 +17,11 @@ from ...models.analytics.config import Buffer, Op, Operand
 from ..core.diagnostics import error
 from ..core.graph import Graph, Node, Region
 from ..core.operations import ELEMENTWISE, REDUCTIONS
+from . import lower_rows
 from .emit import COSTLY, Emitter, Site, View
+from .integers import MEANINGS
 
-__all__ = ["MAX_PLANNED", "Program", "lower"]
+__all__ = ["MAX_PLANNED", "Lowering", "Program", "lower"]
 
 #: planning a kernel with more operations would take many minutes, and its chains more stack than there is
 MAX_PLANNED = 4_000
@@ -64,12 +66,14 @@ def lower(graph: Graph, lanes: int, *, serial_limit: int) -> Program:
     usual = sys.getrecursionlimit()
     try:  # a chain of operations is followed node by node
         sys.setrecursionlimit(usual + 8 * len(graph.nodes))
-        return _Lowering(graph, lanes, serial_limit).run()
+        return Lowering(graph, lanes, serial_limit).run()
     finally:
         sys.setrecursionlimit(usual)
 
 
-class _Lowering:
+class Lowering:
+    """The operations of a graph as they are written down, and where each node's value is found."""
+
     def __init__(self, graph: Graph, lanes: int, serial_limit: int):
         self.graph, self.made = graph, Emitter(lanes, serial_limit)
         self.memo: dict[tuple[int, str], View] = {}
@@ -78,23 +82,30 @@ class _Lowering:
         self.uses.update(graph.returns)
         if graph.until is not None:
             self.uses[graph.until] += 1
+        self.by_rows = lower_rows.by_rows(graph)
 
     def run(self) -> Program:
         graph = self.graph
         if graph.score:
             return self._scored()
-        models = [self._leaf(v.node).buffer for v in graph.of_kind("model")]
+        models = [self.leaf(v.node).buffer for v in graph.of_kind("model")]
         implicit = {}
         for index in dict.fromkeys(graph.returns):  # per-tuple updates are merges over one tuple
-            if graph.nodes[index].region is Region.TUPLE:
+            node = graph.nodes[index]
+            if node.region is Region.TUPLE and node.op != "change":
                 implicit[index] = self._merge(index, "add")
         for index, node in enumerate(
             graph.nodes
         ):  # every merge is computed, in order, before the batch region
             if node.op == "merge":
-                self._value(index, "group")
+                self.value(index, "group")
         for model, index in zip(models, graph.returns, strict=True):
-            self._store(index, model, implicit.get(index))
+            if graph.nodes[index].op == "change":
+                lower_rows.change(self, index, model)
+            elif not (self.by_rows and graph.nodes[index].op == "model") or (
+                self.leaf(index).buffer != model
+            ):
+                self._store(index, model, implicit.get(index))
         until = None
         if graph.until is not None:
             region = (
@@ -102,7 +113,7 @@ class _Lowering:
                 if graph.nodes[graph.until].region in (Region.CONVERGENCE, Region.MODEL, Region.RUN)
                 else "batch"
             )
-            until = self.made.plain(self._value(graph.until, region), (1, 1), region).buffer
+            until = self.made.plain(self.value(graph.until, region), (1, 1), region).buffer
             if self.made.buffers[until].kind != "temp":  # a flag of its own, written once an epoch
                 until = self.made.copy(View(until), (1, 1), "epoch", "until").buffer
         self.made.drop_dead({*models, *(() if until is None else (until,))})
@@ -111,8 +122,8 @@ class _Lowering:
     def _scored(self) -> Program:
         """Lower a score: a number in a buffer of its own, for each tuple."""
         [root] = self.graph.returns
-        models = [self._leaf(v.node).buffer for v in self.graph.of_kind("model")]
-        view = self._value(root, "group")
+        models = [self.leaf(v.node).buffer for v in self.graph.of_kind("model")]
+        view = self.value(root, "group")
         if self.made.buffers[view.buffer].kind == "input" or view.column:
             view = self.made.copy(view, (1, 1), "group", "score")
         self.made.drop_dead({view.buffer})
@@ -134,7 +145,7 @@ class _Lowering:
 
     # buffers
 
-    def _leaf(self, index: int) -> View:
+    def leaf(self, index: int) -> View:
         key = (index, "leaf")
         if key not in self.memo:
             node = self.graph.nodes[index]
@@ -153,6 +164,8 @@ class _Lowering:
                 )
             elif node.op == "model":
                 number = self.made.buffer(node.attrs["name"], "model", "core", shape)
+            elif node.op == "index":
+                number = self.made.buffer(node.attrs["name"], "index", "thread", shape, True)
             else:
                 number = self.made.buffer(node.attrs["name"], "input", "thread", shape)
             self.memo[key] = View(number)
@@ -167,7 +180,7 @@ class _Lowering:
             return "batch"
         return user
 
-    def _value(self, index: int, user: str) -> View:
+    def value(self, index: int, user: str) -> View:
         """Return where node `index` is found by an operation of region `user`, lowering it if need be."""
         node = self.graph.nodes[index]
         if (
@@ -175,11 +188,11 @@ class _Lowering:
         ):  # `until` speaks of the model that the batch began with
             if (index, "old") not in self.memo:
                 self.memo[index, "old"] = self.made.copy(
-                    self._leaf(index), _two(node.shape), "batch", f"old_{node.attrs['name']}"
+                    self.leaf(index), _two(node.shape), "batch", f"old_{node.attrs['name']}"
                 )
             return self.memo[index, "old"]
-        if node.op in ("const", "meta", "model", "input", "output"):
-            return self._leaf(index)
+        if node.op in ("const", "meta", "model", "input", "output", "index"):
+            return self.leaf(index)
         region = self._region(node, user)
         if (index, region) not in self.memo:
             self.memo[index, region] = self._lower(Site(index, node, region))
@@ -192,24 +205,26 @@ class _Lowering:
             return self._merge(node.inputs[0], node.attrs.get("op", "add"))
         if node.op == "expand":
             inner = self.graph.nodes[node.inputs[0]]
-            view = self._value(node.inputs[0], region)
+            view = self.value(node.inputs[0], region)
             if len(inner.shape) == 1 and node.attrs["axis"] in (1, -1):
                 return View(view.buffer, column=inner.shape[0] > 1)
             return view
         if node.op == "transpose":
-            view = self._value(node.inputs[0], region)
+            view = self.value(node.inputs[0], region)
             if view.column or shape == (1, 1):  # what is seen as a column lies there as a row
                 return View(view.buffer)
             if shape[1] == 1:
                 return View(view.buffer, column=True)
             return self.made.copy(view, shape, region, f"t{index}", row="c", col="i")
+        if node.op in MEANINGS:
+            return lower_rows.lowered(self, site)
         if node.op in REDUCTIONS:
             return self._reduction(site)
         if node.op == "matmul":
             return self._matmul(site)
         if node.op == "outer":
             operands = self._outer(node, region)
-            return self._emit(site, "mul", operands, self.made.extents(shape, True), shape)
+            return self.emit(site, "mul", operands, self.made.extents(shape, True), shape)
         assert node.op in ELEMENTWISE, node.op
         return self._elementwise(site, self._destination(site, shape))
 
@@ -221,7 +236,7 @@ class _Lowering:
     def _plain(self, node: Node, region: str) -> list[int]:
         """Return the buffers of a node's inputs, none of them seen as a column."""
         return [
-            self.made.plain(self._value(i, region), _two(self.graph.nodes[i].shape), region).buffer
+            self.made.plain(self.value(i, region), _two(self.graph.nodes[i].shape), region).buffer
             for i in node.inputs
         ]
 
@@ -229,11 +244,11 @@ class _Lowering:
         home = "thread" if site.node.region is Region.TUPLE else "core"
         return self.made.buffer(f"{site.node.op}{site.index}", "temp", home, shape)
 
-    def _operand(
+    def operand(
         self, index: int, region: str, out: tuple[int, int], loops: tuple[str, str], vector: bool
     ) -> Operand:
         """Return how an operation with output shape `out` reads node `index`; `loops` name the loops over rows and columns."""
-        view = self._value(index, region)
+        view = self.value(index, region)
         rows, cols = _two(self.graph.nodes[index].shape)
         row, col = loops
         if view.column:
@@ -249,12 +264,12 @@ class _Lowering:
         fn, shape = ELEMENTWISE[site.node.op].unit, _two(site.node.shape)
         vector = merge is not None or self.made.vector(fn, shape)
         operands = tuple(
-            self._operand(i, site.region, shape, ("i", "c"), vector) for i in site.node.inputs
+            self.operand(i, site.region, shape, ("i", "c"), vector) for i in site.node.inputs
         )
         extents = self.made.extents(shape, vector)
         return self.made.append(site, fn, operands, extents, dest, vector=vector, merge=merge)
 
-    def _emit(
+    def emit(
         self,
         site: Site,
         fn: str,
@@ -285,8 +300,8 @@ class _Lowering:
         reduce = operation.unit
         if len(inner.shape) == 0 or rows * cols == 1:
             fn = ELEMENTWISE[operation.scalar].unit if operation.scalar else "pass"
-            only = self._operand(source, region, (1, 1), ("i", "c"), True)
-            return self._emit(site, fn, (only,), (1, 1, 1), (1, 1))
+            only = self.operand(source, region, (1, 1), ("i", "c"), True)
+            return self.emit(site, fn, (only,), (1, 1, 1), (1, 1))
         if axis is not None and axis < 0:
             axis += len(inner.shape)
         down = len(inner.shape) == 2 and axis == 0  # over the rows: lanes stay apart
@@ -296,30 +311,28 @@ class _Lowering:
             loops, extents, shape = ("i", "j"), (rows, 1, self._beats(cols)), (1, rows)
         operands: tuple[Operand, ...]
         if operation.before:
-            operand = self._operand(source, region, (rows, cols), loops, True)
+            operand = self.operand(source, region, (rows, cols), loops, True)
             fn, operands = operation.before, (operand, operand)
         elif self._fusible(source) and inner.region is node.region:
             fn = ELEMENTWISE[inner.op].unit
             operands = tuple(
-                self._operand(i, region, (rows, cols), loops, True) for i in inner.inputs
+                self.operand(i, region, (rows, cols), loops, True) for i in inner.inputs
             )
         else:
-            fn, operands = "pass", (self._operand(source, region, (rows, cols), loops, True),)
+            fn, operands = "pass", (self.operand(source, region, (rows, cols), loops, True),)
         columns = 0 if down else cols
-        result = self._emit(site, fn, operands, extents, shape, reduce=reduce, columns=columns)
+        result = self.emit(site, fn, operands, extents, shape, reduce=reduce, columns=columns)
         if axis is None and rows > 1 and not down:
             # a whole matrix: rows first, then the vector of their results
             again, extents = Operand(result.buffer, "", "j", False), (1, 1, self._beats(rows))
-            result = self._emit(
-                site, "pass", (again,), extents, (1, 1), reduce=reduce, columns=rows
-            )
+            result = self.emit(site, "pass", (again,), extents, (1, 1), reduce=reduce, columns=rows)
         if operation.after:
             total = self.made.buffers[result.buffer]
             shape = total.rows, total.cols
             vector = self.made.vector(operation.after, shape)
             operand = Operand(result.buffer, "", "c", not vector)
             extents = self.made.extents(shape, vector)
-            result = self._emit(site, operation.after, (operand,), extents, shape, vector=vector)
+            result = self.emit(site, operation.after, (operand,), extents, shape, vector=vector)
         return result
 
     def _beats(self, columns: int) -> int:
@@ -334,13 +347,11 @@ class _Lowering:
         if len(right.shape) == 1:  # rows of the left matrix times a vector: lanes are added up
             operands = Operand(a, row, "j", False), Operand(b, "", "j", False)
             extents = rows, 1, self._beats(depth)
-            return self._emit(
-                site, "mul", operands, extents, (1, rows), reduce="add", columns=depth
-            )
+            return self.emit(site, "mul", operands, extents, (1, rows), reduce="add", columns=depth)
         cols = right.shape[1]
         operands = Operand(a, row, "j", True), Operand(b, "j" if depth > 1 else "", "c", False)
         extents = rows, self._beats(cols), depth
-        return self._emit(site, "mul", operands, extents, (rows, cols), reduce="add")
+        return self.emit(site, "mul", operands, extents, (rows, cols), reduce="add")
 
     # merges and stores
 
@@ -355,7 +366,7 @@ class _Lowering:
         if site.node.op == "outer" and self.uses[source] == 1:
             fn, operands = "mul", self._outer(site.node, "group")
         else:
-            fn, operands = "pass", (self._operand(source, "group", shape, ("i", "c"), True),)
+            fn, operands = "pass", (self.operand(source, "group", shape, ("i", "c"), True),)
         extents = self.made.extents(shape, True)
         return self.made.append(site, fn, operands, extents, accumulator(), merge=merge)
 
@@ -363,7 +374,7 @@ class _Lowering:
         """Make node `index` the new value of a model, written by its own operation if that reads no other model."""
         node = self.graph.nodes[index]
         shape = (self.made.buffers[model].rows, self.made.buffers[model].cols)
-        view = implicit or self._value(index, "batch")
+        view = implicit or self.value(index, "batch")
         if (
             implicit is None
             and node.op in ELEMENTWISE

@@ -20,13 +20,16 @@ from ...models.numerics.formats import Format
 from ...models.resources import FILL
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
+from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Span, error
 from ..core.graph import Graph
 from .candidates import Candidate, Maker, Point
 from .choices import Choices
 from .lower import lower
+from .lower_rows import by_rows
 from .schedule import schedule
 from .times import facts
+from .unscheduled import unscheduled
 
 __all__ = ["Choices", "Measure", "plan"]
 
@@ -55,17 +58,20 @@ def plan(
     choices: Choices | None = None,
     memory: Memory | None = None,
     measure: Measure | None = None,
+    indices: Mapping[str, BoundIndex] | None = None,
 ) -> AnalyticsPlan:
     """Return the plan for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
     the engine's number format; `memory`: the port's timing where it is not the target's own; `measure`: the exact cycle model, without which estimates
-    decide.
+    decide; `indices`: what each index takes of the table. A kernel with rows of models has a plan for golden results alone.
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
     memory = memory or FixedLatency(target.latency, target.bytes_per_cycle)
     maker = Maker(graph, columns, schema, target, fmt, choices or Choices(), memory)
+    if by_rows(graph):
+        return unscheduled(maker, indices or {})
     planner = _Planner(maker, measure)
     chosen = planner.run().plan
     # the way from model to model with a unit for every operation, on these lanes

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...models.heap.schema import Column, Schema
+from .bind_index import BoundIndex, Counts, bind_indices, is_index
 from .diagnostics import KernelError, Span
 from .dims import LARGE_HINT, MAX_DIM
 from .graph import Graph
 from .hints import closest
 from .kernel import AnyKernel, Parameter
 
-__all__ = ["Binding", "Source", "bind", "schema_for"]
+__all__ = ["Binder", "Binding", "Source", "bind", "schema_for"]
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Binding:
-    """Where every input and output comes from (elements in row-major order), and the sizes of all the kernel's dimensions."""
+    """Where every input, output and index comes from (elements in row-major order), and the sizes of all the kernel's dimensions."""
 
     fields: dict[str, tuple[Source, ...]]
     dims: dict[str, int]
+    indices: dict[str, BoundIndex] = field(default_factory=dict)
 
 
 @dataclass
@@ -56,6 +58,7 @@ def bind(
     bindings: Mapping[str, Sequence[str]] | None = None,
     dims: Mapping[str, int] | None = None,
     unusable: Unusable | None = None,
+    counts: Counts | None = None,
 ) -> Binding:
     """Return the binding of a kernel to a table. Raises KernelError.
 
@@ -65,13 +68,16 @@ def bind(
     dims: sizes that the user gave.
     unusable: for a column's name, why it cannot feed a kernel (in words that follow the name) and
         what to do; None where nothing is known against it.
+    counts: of a column of integers by its name, how far it counts, where a table says it.
     """
     given = dict(dims or {})
     kernel.check_dims(given)
-    return _Binder(kernel, schema, bindings or {}, given, unusable or (lambda column: None)).run()
+    return Binder(kernel, schema, bindings or {}, given, unusable or (lambda column: None)).run(
+        counts
+    )
 
 
-class _Binder:
+class Binder:
     def __init__(
         self,
         kernel: AnyKernel,
@@ -89,26 +95,32 @@ class _Binder:
             name: (kernel.name_span, f"{name} was given as {size}") for name, size in dims.items()
         }
         self.variables = [p for p in kernel.parameters if p.kind in ("input", "output")]
+        self.indices = kernel.of_kind("index")
+        self.known = frozenset(dims)
         self.takes: dict[str, _Take] = {}
         self.owner: dict[int, Parameter] = {}
 
-    def run(self) -> Binding:
+    def run(self, far: Counts | None = None) -> Binding:
         self.explicit()
         self.by_name()
         self.rest()
         counts = self.counts()
+        self.known = frozenset(self.dims)
+        indices = bind_indices(self, far)
         self.resolve_models()
         self.defaults(counts)
         fields = {
             p.name: tuple(Source(i, 0, counts[i]) for i in self.takes[p.name].columns)
             for p in self.variables
         }
-        return Binding(fields, {name: int(self.dims[name]) for name in self.kernel.dim_names})
+        return Binding(
+            fields, {name: int(self.dims[name]) for name in self.kernel.dim_names}, indices
+        )
 
     # -- which columns -----------------------------------------------------------------------------------------------
 
     def explicit(self) -> None:
-        known = {p.name: p for p in self.variables}
+        known = {p.name: p for p in (*self.variables, *self.indices)}
         for name, columns in self.bindings.items():
             if name not in known:
                 hint = closest(name, known) or f"columns can be bound to {', '.join(known)}"
@@ -150,7 +162,9 @@ class _Binder:
 
     def take(self, parameter: Parameter, index: int) -> int:
         column = self.schema.columns[index]
-        if not column.is_numeric:
+        if parameter.kind == "index" and not is_index(column):
+            raise self.no_index(parameter, column)
+        if parameter.kind != "index" and not column.is_numeric:
             self.refuse(parameter, column.name)
             raise self.error(
                 "E613",
@@ -171,14 +185,26 @@ class _Binder:
         self.owner[index] = parameter
         return index
 
+    def no_index(self, parameter: Parameter, column: Column) -> KernelError:
+        message = f"the index {parameter.name} cannot take the column {column.name}: its type {column.type} is no integer"
+        hint = "whole numbers, dates and arrays of whole numbers are indices"
+        if column.type == "text":
+            hint = f"texts become categories where the source names them: ?features={column.name}"
+        return self.error("E613", message, parameter.span, hint=hint)
+
     def by_name(self) -> None:
-        for parameter in self.variables:
+        for parameter in (*self.variables, *self.indices):
             if parameter.name in self.takes:
                 continue
             column = next(
                 (c for c in self.schema.columns if c.name == parameter.name and not c.dropped), None
             )
-            if column is None or (parameter.dims and not column.is_array and column.is_numeric):
+            if column is None or (
+                parameter.kind != "index"
+                and parameter.dims
+                and not column.is_array
+                and column.is_numeric
+            ):
                 continue  # a number of that name is not the vector
             index = self.schema.columns.index(column)
             if index in self.owner:
@@ -187,7 +213,7 @@ class _Binder:
 
     def rest(self) -> None:
         inputs = self.kernel.of_kind("input")
-        for parameter in self.variables:
+        for parameter in (*self.variables, *self.indices):
             if parameter.name in self.takes:
                 continue
             if parameter.kind == "input" and len(inputs) == 1 and self.free():
@@ -195,6 +221,7 @@ class _Binder:
                 continue
             self.refuse(parameter, parameter.name)
             what = "array column" if parameter.dims else "numeric column"
+            what = "column" if parameter.kind == "index" else what
             why = f"the table {self.schema.table} has no {what} of that name"
             names = [None if c.dropped else c.name for c in self.schema.columns]
             taken = names.index(parameter.name) if parameter.name in names else None
@@ -375,7 +402,7 @@ def schema_for(
     bindings: Mapping[str, Sequence[str]] | None = None,
 ) -> Schema:
     """Return the schema of a table made for the kernel: one `float4` or `float4[]` column for each input and output (for
-    random data). A variable of which `bindings` name as many columns as it has elements has these, `float4 NOT NULL`.
+    random data), `int4` or `int4[]` for each index. A variable of which `bindings` name as many columns as it has elements has these, `float4 NOT NULL`.
     """
     wanted = set(names) if names is not None else None
     columns = []
@@ -391,4 +418,9 @@ def schema_for(
                 if variable.shape
                 else Column(variable.name, "float4")
             )
+    for variable in graph.of_kind("index"):
+        if wanted is None or variable.name in wanted:
+            places = variable.shape[0] if variable.shape else None
+            kind = "int4[]" if variable.shape else "int4"
+            columns.append(Column(variable.name, kind, length=places))
     return Schema("random", tuple(columns))

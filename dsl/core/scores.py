@@ -36,10 +36,11 @@ class ScoreKernel(AnyKernel):
                 np.asarray(models[name], np.float64).reshape(v.shape) if v.kind == "model" else 0.0
             )
             value = metas.get(name, v.value) if v.kind == "meta" else None
-            variables[name] = replace(v, init=init, value=value, dims=v.shape, span=place)
-        parameters = [
-            Parameter(v.name, v.kind, v.shape, place, v.value) for v in variables.values()
-        ]
+            dims = v.shape
+            if v.kind == "index":  # what it counts, and how far each of its columns does
+                init, dims = v.init, v.dims
+            variables[name] = replace(v, init=init, value=value, dims=dims, span=place)
+        parameters = [Parameter(v.name, v.kind, v.dims, place, v.value) for v in variables.values()]
         whole = replace(graph, variables=variables)
         return cls(graph.name, graph.name, None, parameters, place, graph=whole)
 
@@ -110,7 +111,11 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
     nodes = [
         [n.op, list(n.inputs), list(n.shape), n.region.name, _attrs(n.attrs)] for n in graph.nodes
     ]
-    variables = [[v.name, v.kind, list(v.shape), v.node, v.value] for v in graph.variables.values()]
+    variables = [
+        [v.name, v.kind, list(v.shape), v.node, v.value]
+        + ([list(v.dims), list(v.init)] if v.kind == "index" else [])
+        for v in graph.variables.values()
+    ]
     return {
         "name": graph.name,
         "score": graph.score,
@@ -131,10 +136,10 @@ def graph_from_json(data: Mapping[str, Any]) -> Graph:
         Node(op, tuple(inputs), tuple(shape), Region[region], place, _held(attrs))
         for op, inputs, shape, region, attrs in data["nodes"]
     ]
-    variables = {
-        name: Variable(name, kind, tuple(shape), tuple(shape), place, node, value)
-        for name, kind, shape, node, value in data["variables"]
-    }
+    variables = {}
+    for name, kind, shape, node, value, *of_index in data["variables"]:
+        dims, init = of_index or (shape, 0.0)
+        variables[name] = Variable(name, kind, tuple(dims), tuple(shape), place, node, value, init)
     root = (int(data["root"]),)
     return Graph(data["name"], nodes, variables, root, None, 1, 0, score=data["score"])
 

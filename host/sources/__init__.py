@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,13 +66,18 @@ def open_table(
     pages: bool | None = None,
     features: Sequence[str] | str = (),
     one_hot: Sequence[str] | str = (),
+    indices: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    unseen: str = "error",
+    counts: Mapping[str, int] | None = None,
 ) -> Table:
     """Open the table that `src` names, or is: a `Table`, or what `from_memory` takes.
 
     `features` and `one_hot` name columns of dates, times, enums and texts that are to become
     numbers, as `features=` and `onehot=` do in the text of a source (`one_hot`: each category has a
     place of its own in an array). The numbers of categories are in the schema (`Column.labels`);
-    where `schema` is a design's, its numbers hold.
+    where `schema` is a design's, its numbers hold. `indices`, `categories`, `unseen`: as of `Features`;
+    `counts`: below which number random indices lie.
 
     `random:` needs to know what to make: `schema` (array columns with their `length`) and the names of the `labels` among its
     columns say it; see `Table.random`. A server's rows are packed as `schema` says where its columns are there; `pages` is for tables of a
@@ -81,8 +86,10 @@ def open_table(
     Raises SourceError for everything that is wrong with the source.
     """
     try:
-        asked = Features(_names(features), _names(one_hot), schema)
-        return _open(src, schema, labels, pages, asked)
+        asked = Features(
+            _names(features), _names(one_hot), schema, tuple(indices), tuple(categories), unseen
+        )
+        return _open(src, schema, labels, pages, asked, counts)
     except OSError as problem:  # a folder or file that may not be entered or read
         raise SourceError(
             f"{problem.filename or src} cannot be read: {problem.strerror or problem}",
@@ -101,6 +108,7 @@ def _open(
     labels: tuple[str, ...],
     pages: bool | None,
     features: Features,
+    counts: Mapping[str, int] | None,
 ) -> Table:
     if isinstance(src, Table):
         return src
@@ -119,7 +127,7 @@ def _open(
                 "give a kernel with this source",
                 code="E701",
             )
-        return Table.random(schema, options.rows, options.seed, options.task, labels)
+        return Table.random(schema, options.rows, options.seed, options.task, labels, counts)
     if "://" in src:
         raise SourceError(
             f"unknown data source {src!r}",

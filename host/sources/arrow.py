@@ -51,22 +51,24 @@ def pack_arrays(columns: Mapping[str, Any], path: Path, features: Features = NO_
             packing.add(name, values)
             continue
         try:
-            column = _as_arrow(values, features.asked(name))
+            column = _as_arrow(values, features.asked(name), features.categorical(name))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as problem:
             raise table_error(
                 f"column {name!r} of {path} cannot be packed: {str(problem).splitlines()[0]}",
                 "convert it to numbers or texts, every row of an array column of the same length",
             ) from problem
-        if column is None:
+        if column is None and name in features.indices and np.ndim(values) == 2:
+            packing.bags(name, values)
+        elif column is None:
             packing.columns[name] = values
         else:
             packing.add(name, column)
     return packing.table()
 
 
-def _as_arrow(values: Any, asked: bool) -> Any:
+def _as_arrow(values: Any, asked: bool, categorical: bool = False) -> Any:
     """Return a column as an Arrow array: one of a frame, which knows more than its array, one of
-    Python objects, one of dates or times, and if `asked` one of texts. None for others."""
+    Python objects, one of dates or times, and if `asked` one of texts, if `categorical` one of integers. None for others."""
     import pyarrow as pa
 
     if type(values).__module__.partition(".")[0] == "pandas":
@@ -77,7 +79,7 @@ def _as_arrow(values: Any, asked: bool) -> Any:
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
     except ValueError:  # arrays of different lengths, or None among them
         return pa.array(values)
-    if array.ndim != 1 or array.dtype.kind not in "MmUSO":
+    if array.ndim != 1 or array.dtype.kind not in "MmUSO" + "iu" * categorical:
         return None
     if array.dtype.kind == "O" and not asked:
         return pa.array(array.tolist())
@@ -115,6 +117,7 @@ class _Packing:
     def __init__(self, path: Path, features: Features, narrow: bool) -> None:
         self.path, self.features, self.narrow = path, features, narrow
         self.columns: dict[str, Any] = {}
+        self.arrays: dict[str, str] = {}  # of integers, with their type
         self.casts: list[Cast] = []
         self.left_out: list[tuple[str, str]] = []
 
@@ -127,7 +130,7 @@ class _Packing:
                 "dates, times and texts become numbers where they are named: ?features=COLUMN,…",
             )
         labels = {cast.column: cast.categories for cast in self.casts if cast.categories}
-        packed = pack(self.columns, self.path.stem, labels=labels)
+        packed = pack(self.columns, self.path.stem, labels=labels, arrays=self.arrays)
         if self.casts or self.left_out:
             facts = Provenance("packed", "its columns are packed here", "", len(packed.pages))
             found = tuple(self.casts), tuple(self.left_out)
@@ -150,7 +153,8 @@ class _Packing:
         import pyarrow as pa
 
         own_order = None
-        if pa.types.is_dictionary(column.type) and column.type.ordered:
+        index, categories = name in self.features.indices, pa.types.is_dictionary(column.type)
+        if categories and (column.type.ordered or index):
             own_order = self._own_order(name, column), "in the type's order"
         if isinstance(column, pa.ChunkedArray):
             # without empty chunks, which have no buffers: PyArrow 26 cannot join those with others
@@ -168,7 +172,12 @@ class _Packing:
                 values = values.cast(pa.string())
             column = values.take(column.indices)
         kind, asked = column.type, self.features.asked(name)
-        if _is(kind, "list"):
+        if _is(kind, "list") and index:
+            self.bags(name, column.to_pylist())
+        elif _is(kind, "number") and index and (categories or self.features.categorical(name)):
+            order = None if categories else _in_order(column)
+            self._categories(name, kind, self._texts(name, column), own_order or order)
+        elif _is(kind, "list"):
             self.columns[name] = _array_from_arrow(name, column, self.path)
         elif pa.types.is_null(kind):
             self.columns[name] = np.ma.masked_all(len(column), np.float64)
@@ -193,6 +202,22 @@ class _Packing:
             self._cast(name, moments.type, moments, *_since(moments))
         else:
             self._categories(name, kind, self._texts(name, column), own_order)
+
+    def bags(self, name: str, values: Any) -> None:
+        """Take up arrays of integers, of any lengths; what is masked is left out. Raises SourceError."""
+        cells: list[Any] = []
+        for row in values:
+            kept = row.compressed() if isinstance(row, np.ma.MaskedArray) else row
+            cells.append(None if kept is None else np.asarray(kept))
+        kinds = {cell.dtype.kind for cell in cells if cell is not None and cell.size}
+        if kinds - {"i", "u", "b"}:
+            raise table_error(
+                f"column {name!r} of {self.path} holds arrays that are not of integers",
+                "an index takes whole numbers, without NULL in an array",
+            )
+        size = max((c.dtype.itemsize for c in cells if c is not None and c.size), default=4)
+        self.arrays[name] = {1: "int2[]", 2: "int2[]", 4: "int4[]"}.get(size, "int8[]")
+        self.columns[name] = [c if c is None else c.astype(np.int64) for c in cells]
 
     def _own_order(self, name: str, column: Any) -> list[str]:
         """Return the categories of an ordered dictionary: those of the chunk that has all of the
@@ -259,6 +284,12 @@ class _Packing:
             values = np.ma.masked_array(values, [cell is None for cell in cells])
         self.columns[name] = values
         self.casts.append(Cast(name, str(kind), found.type, found.how, found.labels))
+
+
+def _in_order(column: Any) -> tuple[list[str], str]:
+    """Return the integers of a column as the labels of its categories."""
+    found = sorted(set(column.to_pylist()) - {None})
+    return [str(value) for value in found], "in their order"
 
 
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_plus
@@ -46,11 +46,18 @@ class Features:
     `named`: dates, times, enums and texts that are to become numbers; `one_hot`: those among enums
     and texts that become one array each; `like`: the schema of a design that is to run on the
     table, whose columns say the same, and which numbers their categories have.
+
+    `indices`: columns that choose rows of models, those that are there: texts and dictionaries among them are categories, however many, and
+    arrays are those of integers, of any length; `categories`: columns of integers that are categories. `unseen`: of an index whose category the design does
+    not know, "error", or "code", which is −1.
     """
 
     named: tuple[str, ...] = ()
     one_hot: tuple[str, ...] = ()
     like: Schema | None = None
+    indices: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    unseen: str = "error"
 
     @classmethod
     def parse(cls, query: str, like: Schema | None = None) -> Features:
@@ -74,11 +81,19 @@ class Features:
         return (*self.named, *self.one_hot)
 
     def _of_design(self) -> dict[str, Any]:
-        return {} if self.like is None else {c.name: c for c in self.like.columns if c.is_numeric}
+        if self.like is None:
+            return {}
+        return {c.name: c for c in self.like.columns if c.is_numeric or c.name in self.indices}
 
     def asked(self, column: str) -> bool:
         """Whether a column is to become a number whatever its type."""
-        return column in self.said or column in self._of_design()
+        return column in self.said or column in self.indices or column in self._of_design()
+
+    def categorical(self, column: str) -> bool:
+        """Whether integers are categories."""
+        return column in self.categories or (
+            column in self.indices and self.labels(column) is not None
+        )
 
     def labels(self, column: str) -> tuple[str, ...] | None:
         """The labels that a design has for a column; None where it has none, or there is no design."""
@@ -142,12 +157,15 @@ def number_categories(
     else:
         labels = tuple(sorted({cell for cell in cells if cell is not None}))
         order = "in the order of their code points"
-    if len(labels) > MOST_CATEGORIES:
+    if len(labels) > MOST_CATEGORIES and column not in features.indices:
         raise table_error(
             f"column {column!r} has {len(labels):,} different values; {MOST_CATEGORIES:,} categories are the most",
             "is it a category at all? Group its values first: a query can (?query=SELECT …)",
         )
     numbers = {label: number for number, label in enumerate(labels)}
+    if column in features.indices:
+        codes = _codes(column, cells, numbers, features.unseen)
+        return Numbered("int4", codes, f"categories numbered from 0 {order}", labels)
     try:
         codes = np.fromiter(
             (0 if cell is None else numbers[cell] for cell in cells), np.int32, len(cells)
@@ -166,3 +184,20 @@ def number_categories(
     if None in cells:
         values = [None if cell is None else row for row, cell in zip(matrix, cells, strict=True)]
     return Numbered("float4[]", values, f"one place for each category, {order}", labels)
+
+
+def _codes(
+    column: str, cells: Sequence[str | None], numbers: Mapping[str, int], unseen: str
+) -> np.ndarray:
+    """Return the numbers of an index's categories, 0 for NULL, −1 for one that the design does not know. Raises SourceError (E849)."""
+    found = (0 if cell is None else numbers.get(cell, -1) for cell in cells)
+    codes = np.fromiter(found, np.int32, len(cells))
+    new = np.nonzero(codes < 0)[0]
+    if len(new) and unseen == "error":
+        row = int(new[0])
+        raise SourceError(
+            f"row {row + 1:,}, column {column!r}: the category {cells[row]!r} is not among the {len(numbers):,} of the design",
+            "--on-unseen skip leaves such rows out, --on-unseen last takes the model's last row; or compile the kernel for this table",
+            code="E849",
+        )
+    return codes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,11 +75,15 @@ class RandomOptions:
 
 
 def random_columns(
-    schema: Schema, options: RandomOptions, labels: tuple[str, ...] = ("y",)
+    schema: Schema,
+    options: RandomOptions,
+    labels: tuple[str, ...] = ("y",),
+    counts: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Make columns of this schema: features from the standard normal distribution, the columns in `labels` from a hidden model.
 
-    Integer features are whole numbers from -8 to 8, bool features 0 or 1. Raises SourceError for an array column without `length`.
+    Integer features are whole numbers from -8 to 8, bool features 0 or 1; indices, which `counts` names, lie
+    from 0 to below that number. Raises SourceError for an array column without `length`.
     """
     rng = np.random.default_rng(options.seed)
     rows, columns = options.rows, dict[str, Any]()
@@ -92,6 +97,11 @@ def random_columns(
                 'write "length" into the schema',
             )
         values: Any
+        if column.name in (counts or {}):
+            shape = (rows, column.length) if column.is_array else (rows,)
+            values = rng.integers(0, (counts or {})[column.name], shape)
+            columns[column.name] = values.astype(DTYPES[column.storage.element or column.type])
+            continue
         if column.type not in NUMERIC:
             columns[column.name] = (
                 [f"row {i}" for i in range(rows)] if column.type == "text" else [None] * rows

@@ -168,13 +168,14 @@ class Table:
         seed: int = 1,
         task: str = "classification",
         labels: tuple[str, ...] = ("y",),
+        counts: Mapping[str, int] | None = None,
     ) -> Table:
         """Make a table of random rows with something to learn (see `synthetic.random_columns`). The same schema and options give
         the same table. Pages are larger than the schema says where a row needs that.
 
         Raises SourceError for an array column without `length` and for rows that fit no page.
         """
-        columns = random_columns(schema, RandomOptions(rows, seed, task), labels)
+        columns = random_columns(schema, RandomOptions(rows, seed, task), labels, counts)
         try:
             return cls(*in_pages(schema, columns), schema.table)
         except ValueError as error:
@@ -287,9 +288,11 @@ def pack(
     name: str,
     page_size: int | None = None,
     labels: Mapping[str, tuple[str, ...]] | None = None,
+    arrays: Mapping[str, str] | None = None,
 ) -> Table:
     """See `Table.from_columns`. `labels`: what the numbers of a column of categories stand for; such
-    a column may be a list of arrays, None for NULL."""
+    a column may be a list of arrays, None for NULL. `arrays`: the types of columns that are lists of
+    arrays of integers."""
     if not columns:
         raise table_error(
             f"{name} has no columns", "every array in it becomes a column; write some"
@@ -299,9 +302,9 @@ def pack(
             f"{name} has {len(columns)} columns; a table takes at most {MAX_COLUMNS}",
             "put the features into one array column: a matrix in an .npz file, or a list column in a .parquet file",
         )
-    labels = labels or {}
-    lists = {key: v for key, v in columns.items() if key in labels and isinstance(v, list)}
-    arrays = {
+    labels, kinds = labels or {}, arrays or {}
+    lists = {k: v for k, v in columns.items() if k in {*labels, *kinds} and isinstance(v, list)}
+    arrays_of = {
         key: np.zeros(len(values))
         if key in lists
         else values
@@ -309,13 +312,13 @@ def pack(
         else np.asarray(values)
         for key, values in columns.items()
     }
-    for key, array in arrays.items():
+    for key, array in arrays_of.items():
         if array.ndim == 0:
             raise table_error(
                 f"{key!r} of {name} is a single value, not a column",
                 "every array needs one entry for each row",
             )
-    lengths = {key: len(array) for key, array in arrays.items()}
+    lengths = {key: len(array) for key, array in arrays_of.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
         raise table_error(
@@ -325,10 +328,12 @@ def pack(
     if not next(iter(lengths.values())):
         raise table_error(f"{name} has no rows", "training needs at least one row")
     made = [
-        (Column(key, "float4[]", length=len(labels[key])), lists[key], None)
+        (Column(key, kinds[key]), lists[key], None)
+        if key in kinds
+        else (Column(key, "float4[]", length=len(labels[key])), lists[key], None)
         if key in lists
         else _column(key, array)
-        for key, array in arrays.items()
+        for key, array in arrays_of.items()
     ]
     made = [(replace(c, labels=labels.get(c.name)), data, null) for c, data, null in made]
     values = {column.name: data for column, data, _ in made}

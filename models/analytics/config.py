@@ -26,7 +26,17 @@ from ..strider.isa import encode
 from ..strider.layout import TupleLayout
 from ..strider.program import generate, port_config
 
-__all__ = ["FETCH", "AnalyticsPlan", "Buffer", "Op", "Operand", "Schedule", "Unit", "depth"]
+__all__ = [
+    "FETCH",
+    "AnalyticsPlan",
+    "Buffer",
+    "Index",
+    "Op",
+    "Operand",
+    "Schedule",
+    "Unit",
+    "depth",
+]
 
 #: cycles from an operand's address to the unit's input: memory read, lane choice
 FETCH = 2
@@ -41,8 +51,9 @@ def depth(n: int) -> int:
 class Buffer:
     """Storage of one array of `rows` × `cols` codes.
 
-    `kind`: "input" (a tuple field), "model", "run" (metas and constants, fixed for a run), "temp" or "acc" (a merge's accumulator).
+    `kind`: "input" (a tuple field), "index" (integers of one), "model", "run" (metas and constants, fixed for a run), "temp" or "acc" (a merge's accumulator).
     `home`: "thread" (one copy a thread) or "core" (one copy, seen by all). `slots`: copies in time, so that consecutive groups may overlap.
+    `integer`: it holds integers of 64 bits, not codes.
     """
 
     name: str
@@ -51,6 +62,7 @@ class Buffer:
     rows: int
     cols: int
     slots: int = 1
+    integer: bool = False
 
     def row_beats(self, lanes: int) -> int:
         return -(-self.cols // lanes)
@@ -83,6 +95,9 @@ class Op:
     `region`: "group" (every group of tuples), "batch" (after a batch's last group) or "epoch" (convergence). `home` as for buffers. `merge`: the result
     goes through the merge tree into the accumulator `dest`. `columns`: with `lane_reduce`, how many columns are
     added up. `line` is the kernel's source line, for profiles.
+
+    With rows of models, "rows" reads rows of its first operand that its second names, "at add" and its like change rows of `dest`: operands
+    are the integers and the values. `detail` is what else an operation is told: seed and bytes of a hash.
     """
 
     name: str
@@ -101,6 +116,15 @@ class Op:
     unit: int = -1
     merge_unit: int = -1
     start: int = -1
+    detail: tuple[int, ...] = ()
+
+    @property
+    def changes_rows(self) -> bool:
+        return self.fn.startswith("at ")
+
+    @property
+    def touches_rows(self) -> bool:
+        return self.fn == "rows" or self.changes_rows
 
     @property
     def beats(self) -> int:
@@ -111,6 +135,21 @@ class Op:
     def element_dest(self) -> bool:
         """Whether results are written one element at a time."""
         return not self.vector or self.lane_reduce
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index of a kernel: integers from 0 to `counts` − 1, behind the codes of a tuple.
+
+    `places`: how many; a bag has `bag`, and its array may be shorter. `columns`: for each column in order its attribute index, what is
+    added to its integers, and how far they count, which is `counts` for a single one.
+    """
+
+    name: str
+    counts: int
+    places: int
+    bag: bool
+    columns: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -152,7 +191,9 @@ class AnalyticsPlan:
 
     `merge_count`: positions a batch (0: the whole epoch). `models` are buffer indices in the kernel's order, `runs` the buffers of
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None; `score`: that of the score,
-    for an engine that learns nothing and writes the score of each tuple. `lean`: the
+    for an engine that learns nothing and writes the score of each tuple. `indices`: of rows of models, in the order of their places behind
+    a tuple's codes; `on_index`, `on_unseen`: what becomes of tuples whose index names no row, and of categories that the design does not
+    know. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan.
@@ -186,8 +227,16 @@ class AnalyticsPlan:
     window_latency: int
     on_overflow: str
     on_nan: str
+    on_index: str
+    on_unseen: str
     memory_bytes: int = 0
+    indices: tuple[Index, ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def by_rows(self) -> bool:
+        """Whether rows of models are read or changed by an index: such plans have no units and no schedule yet, golden results alone."""
+        return bool(self.indices) or any(op.touches_rows for op in self.ops)
 
     @cached_property
     def format(self) -> Format:
@@ -239,11 +288,17 @@ class AnalyticsPlan:
         data = self.to_json()
         if self.score is None:
             del data["score"]
+        if not self.indices:
+            del data["indices"], data["on_index"], data["on_unseen"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
         if not self.lean:
             del data["on_overflow"], data["on_nan"]
         ops = [{k: v for k, v in op.items() if k != "line"} for op in data["ops"]]
-        return {**data, "ops": ops, "schema": self.schema.structure()}
+        buffers = data["buffers"]
+        if not self.by_rows:
+            buffers = [{k: v for k, v in b.items() if k != "integer"} for b in buffers]
+            ops = [{k: v for k, v in op.items() if k != "detail"} for op in ops]
+        return {**data, "buffers": buffers, "ops": ops, "schema": self.schema.structure()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> AnalyticsPlan:
@@ -257,11 +312,16 @@ class AnalyticsPlan:
                     **o,
                     "operands": tuple(Operand(**a) for a in o["operands"]),
                     "extents": tuple(o["extents"]),
+                    "detail": tuple(o["detail"]),
                 }
             )
             for o in data["ops"]
         )
         data["schedule"] = Schedule(**data["schedule"])
+        data["indices"] = tuple(
+            Index(**{**index, "columns": tuple(map(tuple, index["columns"]))})
+            for index in data["indices"]
+        )
         data["schema"] = Schema.from_json(data["schema"])
         for key in ("models", "runs"):
             data[key] = tuple(data[key])

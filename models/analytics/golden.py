@@ -6,17 +6,32 @@ builds them: over the lanes of a beat, over the beats of a row, over the threads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..numerics.formats import Codes, Format
+from ..rows.config import StoreConfig
+from ..rows.golden import NoRow
 from ..strider.judge import RowCounts
-from .config import AnalyticsPlan, Buffer, Op
+from .batch import Batch
+from .config import AnalyticsPlan, Buffer, Op, depth
+from .rows import UNITS, Changed, asked, integer_runs, read
 from .timing import REDUCE_FN
+from .waves import together
 
-__all__ = ["Batch", "Machine", "TrainingResult", "batches", "identity", "takers", "train"]
+__all__ = [
+    "Batch",
+    "Machine",
+    "NoRowOf",
+    "TrainingResult",
+    "batches",
+    "identity",
+    "rows_asked",
+    "takers",
+    "train",
+]
 
 
 def identity(fn: str, fmt: Format) -> int:
@@ -51,14 +66,12 @@ def _pad(values: Codes, axis: int, size: int, neutral: int) -> Codes:
     return np.concatenate([values, np.full(shape, neutral, dtype=np.int64)], axis=axis)
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The tuples of one batch: `tuples` (n, positions) codes in row order of the groups, `group` and `thread` their places. A
-    batch may be empty (an epoch without tuples, or one whose last batch was full)."""
+class NoRowOf(NoRow):
+    """The tuple of a port that asks for a row that there is not."""
 
-    tuples: Codes
-    group: np.ndarray
-    thread: np.ndarray
+    def __init__(self, found: NoRow, source: np.ndarray) -> None:
+        super().__init__(found.row, found.rows, found.at)
+        self.port, self.number = source[found.at].tolist()
 
 
 @dataclass
@@ -109,7 +122,7 @@ def takers(plan: AnalyticsPlan, counts: Sequence[int]) -> Iterator[list[tuple[in
 
 def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
     """Form the batches of one epoch from each port's tuples (n_q, positions) in row order; see `takers`."""
-    width = plan.layout.beats * plan.lanes
+    width = plan.layout.beats * plan.lanes + sum(index.places for index in plan.indices)
     for chosen in takers(plan, [len(of_port) for of_port in tuples]):
         data = np.array([tuples[q][n] for q, n, _, _ in chosen], dtype=np.int64).reshape(
             len(chosen), width
@@ -118,22 +131,45 @@ def batches(plan: AnalyticsPlan, tuples: Sequence[Codes]) -> Iterator[Batch]:
             data,
             np.array([c[2] for c in chosen], dtype=np.int64),
             np.array([c[3] for c in chosen], dtype=np.int64),
+            np.array([c[:2] for c in chosen], dtype=np.int64).reshape(-1, 2),
         )
 
 
 class Machine:
-    """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols)."""
+    """Evaluates a plan's operations. Group values are (tuples, rows, cols), all others (rows, cols). `stores`: of models whose rows are changed."""
 
-    def __init__(self, plan: AnalyticsPlan, runs: Sequence[Codes], models: dict[int, Codes]):
+    def __init__(
+        self,
+        plan: AnalyticsPlan,
+        runs: Sequence[Codes],
+        models: dict[int, Codes],
+        stores: Mapping[str, StoreConfig] | None = None,
+    ):
         self.plan, self.fmt = plan, plan.format
         self.left_range = 0
-        self._times = 1  # how often what is computed next is computed
+        self.times = 1  # how often what is computed next is computed
         self.values: dict[int, Codes] = dict(models)
         for index, codes in zip(plan.runs, runs, strict=True):
             buffer = plan.buffers[index]
             self.values[index] = np.asarray(codes, dtype=np.int64).reshape(buffer.rows, buffer.cols)
+        self.changed = Changed(plan, models, stores or {})
+        self.values.update(self.changed.values(self.changed.whole))
 
-    def _operand(self, op: Op, number: int) -> Codes:
+    def take(self, tuples: Codes) -> None:
+        """Make tuples (n, positions) those that operations of groups read."""
+        plan = self.plan
+        for number in plan.inputs():
+            place = plan.layout.field(plan.buffers[number].name)
+            rows = np.arange(place.rows)[:, None] * place.stride
+            self.values[number] = tuples[:, place.position + rows + np.arange(place.cols)]
+        at = plan.layout.beats * plan.lanes
+        numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "index"}
+        for index in plan.indices:
+            if index.name in numbers:
+                self.values[numbers[index.name]] = tuples[:, None, at : at + index.places]
+            at += index.places
+
+    def operand(self, op: Op, number: int) -> Codes:
         """Return the operand with axes (…, i, c, j) ready to broadcast; c and j count columns, not beats."""
         operand = op.operands[number]
         value = self.values[operand.buffer]
@@ -158,27 +194,37 @@ class Machine:
         """Apply an operation, and count where it leaves the range."""
         result = self.fmt.op(fn, *codes)
         left = self.fmt.left_range(fn, result, *codes)
-        self.left_range += self._times * int(np.count_nonzero(left))
+        self.left_range += self.times * int(np.count_nonzero(left))
         return result
 
     def _first(self, op: Op, tuples: int) -> Codes:
         """Return what the operation gives before anything is reduced; it is computed for so many tuples."""
-        operands = [self._operand(op, n) for n in range(len(op.operands))]
+        operands = [self.operand(op, n) for n in range(len(op.operands))]
         alike = all(codes.ndim == 3 for codes in operands)  # no operand is a tuple's
-        self._times = tuples if alike else 1
+        self.times = tuples if alike else 1
+        if (unit := UNITS.get(op.fn)) is not None:
+            return unit(self, op, operands)
         return self._apply(op.fn, *operands)
 
     def run(self, op: Op, tuples: int = 1) -> None:
         fmt, lanes = self.fmt, self.plan.lanes
+        if op.fn == "rows":
+            self.values[op.dest] = read(self, op)
+            return
+        if op.changes_rows:
+            self.changed.add(self, op, tuples)
+            return
         result = self._first(op, tuples)
         buffer = self.plan.buffers[op.dest]
         if op.reduce is not None:
             fn = REDUCE_FN[op.reduce]
-            if not op.lane_reduce:
-                result = np.broadcast_to(result, (*result.shape[:-1], op.extents[2]))
-            else:
+            leaves = op.columns if op.lane_reduce else op.extents[2]
+            result = np.broadcast_to(result, (*result.shape[:-1], leaves))
+            if self.plan.by_rows:  # on all lanes alike: one tree over the next power of two
+                full = 1 << depth(leaves)
+                result = _pad(result, result.ndim - 1, full, identity(fn, fmt))
+            elif op.lane_reduce:
                 beats = op.extents[2]
-                result = np.broadcast_to(result, (*result.shape[:-1], op.columns))
                 result = _pad(result, result.ndim - 1, beats * lanes, identity(fn, fmt))
                 result = result.reshape(*result.shape[:-1], beats, lanes)
                 result = _tree(result, result.ndim - 1, fn, fmt, self._apply)
@@ -197,7 +243,7 @@ class Machine:
         assert op.merge is not None
         fn = REDUCE_FN[op.merge]
         result = self._first(op, len(batch.tuples))[..., 0]
-        self._times = 1
+        self.times = 1
         buffer: Buffer = plan.buffers[op.dest]
         groups = int(batch.group.max()) + 1
         neutral = identity(fn, fmt)
@@ -210,16 +256,26 @@ class Machine:
         self.values[op.dest] = total
 
 
+def rows_asked(plan: AnalyticsPlan, tuples: Codes) -> list[tuple[Op, np.ndarray]]:
+    """Return the rows that tuples name by integers alone; see `asked`."""
+    return list(asked(Machine(plan, integer_runs(plan), {}), tuples))
+
+
 def train(
     plan: AnalyticsPlan,
     epochs_of_tuples: Sequence[Codes],
     models: dict[str, Codes],
     runs: Sequence[Codes],
+    stores: Mapping[str, StoreConfig] | None = None,
 ) -> TrainingResult:
     """Train as the hardware does.
 
-    Parameters: `epochs_of_tuples`: for each port its tuples of one epoch, (n, beats × lanes) codes in row order; `models`: start values as
-    codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs` order. The same tuples come in every epoch.
+    Parameters: `epochs_of_tuples`: for each port its tuples of one epoch, (n, beats × lanes) codes in row order, behind them the places of
+    indices; `models`: start values as
+    codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs` order; `stores`: of hot rows, by model.
+    The same tuples come in every epoch.
+
+    Raises NoRowOf for a row that a model does not have.
     """
     index = {plan.buffers[n].name: n for n in plan.models}
     machine = Machine(
@@ -231,29 +287,30 @@ def train(
             )
             for name, codes in models.items()
         },
+        stores,
     )
-    inputs = [(n, plan.layout.field(plan.buffers[n].name)) for n in plan.inputs()]
     by_region: dict[str, list[Op]] = {
         region: [op for op in plan.ops if op.region == region]
         for region in ("group", "batch", "epoch")
     }
     result = TrainingResult({})
-    plan_batches = list(batches(plan, epochs_of_tuples))
+    found = batches(plan, epochs_of_tuples)
+    # a store sees the accesses of one batch after the other
+    if plan.by_rows and not stores:
+        found = together(plan, found, lambda tuples: rows_asked(plan, tuples))
+    plan_batches = list(found)
     for _ in range(plan.epochs):
         trained = False
         for batch in plan_batches:
             if len(batch.tuples) == 0:
                 continue
             trained = True
-            for buffer, place in inputs:
-                where = (
-                    place.position
-                    + np.arange(place.rows)[:, None] * place.stride
-                    + np.arange(place.cols)
-                )
-                machine.values[buffer] = batch.tuples[:, where]
-            _update(machine, plan, by_region, batch)
-            result.batches += 1
+            machine.take(batch.tuples)
+            try:
+                _update(machine, plan, by_region, batch)
+            except NoRow as missing:
+                raise NoRowOf(missing, batch.source) from None
+            result.batches += batch.count
             result.tuples += len(batch.tuples)
         result.epochs += 1
         if trained and plan.until is not None:
@@ -263,7 +320,7 @@ def train(
                 result.converged = True
                 break
     result.models = _models(machine, plan)
-    result.left_range = machine.left_range
+    result.left_range = machine.left_range + machine.changed.left_range
     return result
 
 
@@ -284,9 +341,11 @@ def _update(
         else:
             machine.run(op)
     machine.values.update(written)
+    machine.values.update(machine.changed.done())
 
 
 def _models(machine: Machine, plan: AnalyticsPlan) -> dict[str, Codes]:
+    machine.values.update(machine.changed.values())
     return {plan.buffers[n].name: np.array(machine.values[n]) for n in plan.models}
 
 

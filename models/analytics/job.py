@@ -13,15 +13,16 @@ from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Memory
 from ..numerics.formats import Codes
+from ..rows.errors import IndexCode
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
 from ..strider.judge import RowCounts
 from ..strider.lost import lost
-from ..strider.table import walk_table
 from ..target import Target
 from .config import AnalyticsPlan, depth
 from .cycles import Cycles, run
-from .golden import TrainingResult, takers, train
+from .golden import NoRowOf, TrainingResult, takers, train
+from .indices import Port, walk_port
 from .loader import EmptySource, TupleSource
 from .storages import products
 
@@ -34,6 +35,7 @@ __all__ = [
     "order",
     "page_costs",
     "port_pages",
+    "ports",
     "strider_cycles",
     "walk",
 ]
@@ -44,17 +46,23 @@ def port_pages(plan: AnalyticsPlan, pages: np.ndarray) -> list[np.ndarray]:
     return [np.ascontiguousarray(pages[q :: plan.ports]) for q in range(plan.ports)]
 
 
+def ports(plan: AnalyticsPlan, pages: np.ndarray) -> list[Port] | HardwareError:
+    """Return what each port's pages give, or the error that ends the run: that of the lowest page."""
+    found = [walk_port(plan, part, q, plan.ports) for q, part in enumerate(port_pages(plan, pages))]
+    errors = [port.error for port in found if port.error is not None]
+    return min(errors, key=lambda e: e.block) if errors else found
+
+
 def walk(plan: AnalyticsPlan, pages: np.ndarray) -> tuple[list[Codes], RowCounts] | HardwareError:
     """Return each port's tuples (n, positions) as the Striders deliver them and what was left out and counted, or the error that ends the
     run: that of the lowest page."""
-    tuples, errors, counts = [], [], RowCounts()
-    for q, part in enumerate(port_pages(plan, pages)):
-        walked = walk_table(part, plan.walk, first_block=q, block_stride=plan.ports)
-        tuples.append(walked.codes)
-        counts.add(walked.total)
-        if walked.error is not None:
-            errors.append(walked.error)
-    return min(errors, key=lambda e: e.block) if errors else (tuples, counts)
+    found = ports(plan, pages)
+    if isinstance(found, HardwareError):
+        return found
+    counts = RowCounts()
+    for port in found:
+        counts.add(port.counts)
+    return [port.tuples for port in found], counts
 
 
 def order(plan: AnalyticsPlan, pages: np.ndarray) -> np.ndarray | HardwareError:
@@ -62,14 +70,10 @@ def order(plan: AnalyticsPlan, pages: np.ndarray) -> np.ndarray | HardwareError:
 
     Rows that are seen are numbered from 0 in the order of pages and line pointers; those that are left out are not returned.
     """
-    seen, errors = [], []
-    for q, part in enumerate(port_pages(plan, pages)):
-        places = [np.zeros((0, 3), np.int64)]  # block, line pointer, whether it is delivered
-        walked = walk_table(part, plan.walk, q, plan.ports, places)
-        seen.append(np.concatenate(places))
-        errors += [walked.error] if walked.error is not None else []
-    if errors:
-        return min(errors, key=lambda e: e.block)
+    found = ports(plan, pages)
+    if isinstance(found, HardwareError):
+        return found
+    seen = [port.seen for port in found]
     block, line, _ = np.concatenate(seen).T
     number = np.empty(len(block), np.int64)
     number[np.lexsort((line, block))] = np.arange(len(block))
@@ -83,11 +87,18 @@ def golden(
     plan: AnalyticsPlan, pages: np.ndarray, runs: Sequence[Codes], models: Mapping[str, Codes]
 ) -> TrainingResult | HardwareError:
     """Return the golden result of training on heap pages (pages, page_size), or the run's error."""
-    walked = walk(plan, pages)
-    if isinstance(walked, HardwareError):
-        return walked
-    trained = train(plan, walked[0], dict(models), runs)
-    trained.inputs = replace(walked[1], lost=lost(plan.walk, pages, walked[0]))
+    found = ports(plan, pages)
+    if isinstance(found, HardwareError):
+        return found
+    tuples, counts = [port.tuples for port in found], RowCounts()
+    for port in found:
+        counts.add(port.counts)
+    try:
+        trained = train(plan, tuples, dict(models), runs)
+    except NoRowOf as missing:  # a row that values name
+        block, line = found[missing.port].where[missing.number].tolist()
+        return HardwareError(IndexCode.VALUE_INDEX, block, line, 0, "", str(missing))
+    trained.inputs = replace(counts, lost=lost(plan.walk, pages, tuples))
     return trained
 
 

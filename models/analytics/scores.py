@@ -33,10 +33,7 @@ def scores(
     for first in range(0, len(tuples), _CHUNK):
         part = tuples[first : first + _CHUNK]
         machine = Machine(plan, runs, start)
-        for number in plan.inputs():
-            field = plan.layout.field(plan.buffers[number].name)
-            rows = np.arange(field.rows)[:, None] * field.stride
-            machine.values[number] = part[:, field.position + rows + np.arange(field.cols)]
+        machine.take(part)
         for op in plan.ops:
             machine.run(op, len(part))
         found.append(np.broadcast_to(machine.values[plan.score], (len(part), 1, 1))[:, 0, 0])

@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["NUMERIC", "TYPES", "Column", "ColumnType", "Schema", "type_named"]
+__all__ = ["INTEGERS", "NUMERIC", "TYPES", "Column", "ColumnType", "Schema", "type_named"]
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,16 @@ TYPES: dict[str, ColumnType] = {
         ColumnType("float8", 8, 8, oid=701),
         ColumnType("float4[]", -1, 4, element="float4", oid=1021),
         ColumnType("float8[]", -1, 8, element="float8", oid=1022),
+        ColumnType("int2[]", -1, 4, element="int2", oid=1005),
+        ColumnType("int4[]", -1, 4, element="int4", oid=1007),
+        ColumnType("int8[]", -1, 8, element="int8", oid=1016),
         ColumnType("text", -1, 4, oid=25),
     )
 }
-#: the types whose values kernels can use; all others are stepped over
-NUMERIC = frozenset(TYPES) - {"text"}
+#: the types whose values can be numbers of a kernel's format; all others are stepped over
+NUMERIC = frozenset(TYPES) - {"text", "int2[]", "int4[]", "int8[]"}
+#: the types whose values can be indices
+INTEGERS = frozenset(("bool", "int2", "int4", "int8", "date", "int2[]", "int4[]", "int8[]"))
 _STEPPED_OVER = {
     # name: (length, align, OID)
     "bytea": (-1, 4, 17),
@@ -101,9 +106,6 @@ _STEPPED_OVER = {
     "jsonpath": (-1, 4, 4072),
     "xid8": (8, 8, 5069),
     "bool[]": (-1, 4, 1000),
-    "int2[]": (-1, 4, 1005),
-    "int4[]": (-1, 4, 1007),
-    "int8[]": (-1, 8, 1016),
     "numeric[]": (-1, 4, 1231),
 }
 TYPES |= {

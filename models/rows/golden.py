@@ -16,10 +16,18 @@ from ..numerics.formats import Codes, Format
 from .config import StoreConfig
 from .store import Policy
 
-__all__ = ["CHANGES", "Changes", "StoredTable", "Table", "in_order"]
+__all__ = ["CHANGES", "Changes", "NoRow", "StoredTable", "Table", "in_order", "taken"]
 
 #: changes of rows and the unit that does each; "set" has none
 CHANGES = {"add": "add", "subtract": "sub", "max": "max", "min": "min", "set": ""}
+
+
+class NoRow(IndexError):
+    """A row that a table of so many `rows` does not have. `at`: which of the first axis asked for it, a tuple of a batch."""
+
+    def __init__(self, row: int, rows: int, at: int) -> None:
+        super().__init__(f"rows 0 to {rows - 1}, not {row}")
+        self.row, self.rows, self.at = row, rows, at
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,31 @@ def in_order(changes: Sequence[Changes]) -> list[tuple[str, int, Codes]]:
     ]
 
 
+def taken(codes: Codes, rows: np.ndarray) -> Codes:
+    """Return rows of a table, with an axis of columns behind; +0 for −1. Raises NoRow."""
+    _check(len(codes), rows)
+    found = codes[np.maximum(rows, 0)]
+    found[rows < 0] = 0
+    return found
+
+
+def _check(rows: int, asked: np.ndarray) -> None:
+    wrong = (asked < -1) | (asked >= rows)
+    if wrong.any():
+        first = np.argwhere(wrong)[0]
+        raise NoRow(int(asked[tuple(first)]), rows, int(first[0]) if len(first) else 0)
+
+
+def _turns(rows: np.ndarray) -> np.ndarray:
+    """Return of each change how many there are of its row before it."""
+    order = np.argsort(rows, kind="stable")
+    first = np.r_[True, np.diff(rows[order]) != 0]
+    begins = np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))
+    turns = np.empty(len(rows), np.int64)
+    turns[order] = np.arange(len(rows)) - begins
+    return turns
+
+
 class Table:
     """A table of rows without a store: `codes` (rows, columns). `left_range` counts results that left the format's range."""
 
@@ -51,29 +84,29 @@ class Table:
         self.left_range = 0
 
     def read(self, rows: np.ndarray) -> Codes:
-        """Return the rows' codes, with an axis of columns behind; +0 for −1. Raises IndexError for a row that there is not."""
-        self._check(rows)
-        found = self.codes[np.maximum(rows, 0)]
-        found[rows < 0] = 0
-        return found
+        """Return `taken` of the table."""
+        return taken(self.codes, rows)
 
     def change(self, changes: Sequence[Changes]) -> None:
-        """Do the changes of a batch: of each row in order; different rows have nothing to do with each other.
-
-        Raises IndexError for a row that there is not.
-        """
+        """Do the changes of a batch: of each row in order; different rows have nothing to do with each other. Raises NoRow."""
         for part in changes:
-            self._check(part.rows)
-        steps = in_order(changes)
-        turn: dict[int, int] = {}
-        rounds: dict[tuple[int, str], list[int]] = {}
-        for n, (kind, row, _) in enumerate(steps):
-            turn[row] = turn.get(row, -1) + 1
-            rounds.setdefault((turn[row], kind), []).append(n)
-        for (_, kind), members in sorted(rounds.items(), key=lambda item: item[0][0]):
-            rows = np.array([steps[n][1] for n in members])
-            codes = np.array([steps[n][2] for n in members], dtype=np.int64)
-            self.codes[rows] = self._combined(kind, self.codes[rows], codes)
+            _check(len(self.codes), part.rows)
+        rows = np.concatenate([part.rows for part in changes], axis=1)
+        which = np.repeat(np.arange(len(changes)), [part.rows.shape[1] for part in changes])
+        which = np.broadcast_to(which, rows.shape)
+        codes = np.concatenate([part.codes for part in changes], axis=1)
+        there = rows >= 0
+        rows, which, codes = rows[there], which[there], codes[there]
+        if not len(rows):
+            return
+        turns = _turns(rows)
+        order = np.argsort(turns, kind="stable")
+        ends = np.cumsum(np.bincount(turns))
+        for members in np.split(order, ends[:-1]):  # one change of each row
+            for n in np.unique(which[members]):
+                part = members[which[members] == n]
+                at = rows[part]
+                self.codes[at] = self._combined(changes[n].kind, self.codes[at], codes[part])
 
     def _combined(self, kind: str, old: Codes, codes: Codes) -> Codes:
         if not (unit := CHANGES[kind]):
@@ -81,11 +114,6 @@ class Table:
         new = self.fmt.op(unit, old, codes)
         self.left_range += int(np.count_nonzero(self.fmt.left_range(unit, new, old, codes)))
         return new
-
-    def _check(self, rows: np.ndarray) -> None:
-        wrong = (rows < -1) | (rows >= len(self.codes))
-        if wrong.any():
-            raise IndexError(f"rows 0 to {len(self.codes) - 1}, not {int(rows[wrong].flat[0])}")
 
 
 class StoredTable(Table):
@@ -102,7 +130,7 @@ class StoredTable(Table):
             self.held[line] = self.codes[row]
 
     def read(self, rows: np.ndarray) -> Codes:
-        self._check(rows)
+        _check(len(self.codes), rows)
         found = np.zeros((*rows.shape, self.codes.shape[1]), dtype=np.int64)
         for place in np.ndindex(rows.shape):
             if rows[place] >= 0:
@@ -111,7 +139,7 @@ class StoredTable(Table):
 
     def change(self, changes: Sequence[Changes]) -> None:
         for part in changes:
-            self._check(part.rows)
+            _check(len(self.codes), part.rows)
         for kind, row, codes in in_order(changes):
             old = self._row(row, True)
             new = self._combined(kind, old, np.asarray(codes, dtype=np.int64))

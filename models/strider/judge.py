@@ -28,7 +28,9 @@ class RowCounts:
 
     `skipped`: rows left out: invisible, or because of a NULL or a NaN; `nan_rows`: those with a NaN;
     `saturated`: values of the other rows that became the end of the format's range; `not_finite`:
-    values of them that are no finite numbers and passed; `lost`: columns that became one number (see `lost`).
+    values of them that are no finite numbers and passed; `lost`: columns that became one number (see `lost`);
+    `index_rows`, `unseen_rows`: rows left out because an index names no row, or a category is not known; `unseen_last`: such
+    rows that have the last row of the model for it.
     """
 
     skipped: int = 0
@@ -36,6 +38,9 @@ class RowCounts:
     saturated: int = 0
     not_finite: int = 0
     lost: tuple[str, ...] = ()
+    index_rows: int = 0
+    unseen_rows: int = 0
+    unseen_last: int = 0
 
     @property
     def lost_columns(self) -> dict[str, int]:
@@ -48,6 +53,9 @@ class RowCounts:
         self.nan_rows += other.nan_rows
         self.saturated += other.saturated
         self.not_finite += other.not_finite
+        self.index_rows += other.index_rows
+        self.unseen_rows += other.unseen_rows
+        self.unseen_last += other.unseen_last
 
 
 def delivery(walk: WalkConfig) -> NDArray[np.int64]:

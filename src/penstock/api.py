@@ -120,6 +120,6 @@ def compile(
         raise no_option(f"the {kernel.title} {kernel.name}", typed, known)
     part = target_named(engine.default_target if target is None else target)
     given = Given(None, table, format=format, memory=memory, options=options)
-    data = None if table is None else engine.open(table, given)
+    data = None if table is None else engine.open(table, engine.reads(kernel, given))
     design = feasible(engine, kernel, part, replace(given, data=data))
     return replace(design, source=kernel.source or "")

@@ -84,7 +84,8 @@ def hardware_failure(
     PostgreSQL server wrote the pages; `column`: the one that the error is about."""
     code = found.code
     ours, hint = not code.hint, code.hint
-    message = f"{code.name}: {code.meaning}"
+    message = f"{code.name}: {found.meaning}"
+    column = found.column or column
     place = table
     if server:
         line = f", line pointer {found.line}" if found.line else ""
@@ -97,7 +98,7 @@ def hardware_failure(
     diagnostic = Diagnostic(code.page, message, Span.whole(place), hint=_OURS if ours else hint)
     entry = {
         "code": code.name,
-        "message": code.meaning,
+        "message": found.meaning,
         "address": f"({found.block},{found.line})",
         "block": found.block,
         "line": found.line,

@@ -35,7 +35,7 @@ def feasible(
     """
     try:
         design, slower = _judged(engine, kernel, part, given), part
-        for _ in range(_PLANS):
+        for _ in range(_PLANS if design.refused is None else 0):
             clock = _clock(design, part)
             if clock.mhz >= slower.clock.mhz:
                 break
@@ -68,6 +68,8 @@ def _clock(design: Design, part: Target) -> Clock:
 def _judged(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> Design:
     """Return the design. Raises KernelError (E601) where the part has too little."""
     design = engine.compile(kernel, part, given)
+    if design.refused is not None:  # nothing is built
+        return design
     if (short := design.resources.fits(part)) is not None:
         need, have = getattr(design.resources, short), getattr(part, short)
         most = f", of which {FILL:.0%} can be filled" if need <= have else ""

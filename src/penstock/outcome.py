@@ -205,7 +205,7 @@ class Outcome:
                 "cycles_per_s": (self.rtl.cycles or 0) / max(self.rtl.seconds, 1e-9),
                 "backend": "native" if self.rtl.backend == "rtl" else self.rtl.backend,
             }
-        if self.design is not None:
+        if self.design is not None and self.design.refused is None:
             need = self.design.resources
             shares = {k: round(v, 4) for k, v in need.shares(self.design.target).items() if v < inf}
             estimate = {**asdict(need), "shares": shares, "source": "estimate"}

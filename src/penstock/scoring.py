@@ -40,7 +40,9 @@ def score_table(scoring: Scoring, source: Any) -> Table:
     # numbers of categories hold; without any, a server's own pages may serve
     random = isinstance(source, str) and source.startswith("random:")
     like = scoring.schema if random or any(c.labels is not None for c in used) else None
-    table = open_table(source, like, ())
+    indices = [n for v in scoring.kernel.graph.of_kind("index") for n in scoring.columns[v.name]]
+    unseen = "error" if scoring.options.get("on_unseen", "error") == "error" else "code"
+    table = open_table(source, like, (), indices=indices, unseen=unseen)
     here = {c.name: c for c in table.schema.columns if not c.dropped}
     for mine in used:
         name, other = mine.name, here.get(mine.name)
@@ -119,6 +121,9 @@ def on_host(
     loose = {"on_null": on_null or "skip", "on_nan": "pass", "on_overflow": "saturate"}
     # the engine's walk says which rows there are; float32 has a NaN that passes
     design = score_design(replace(scoring, format="float32"), table, source, **loose)
+    if design.refused is not None:
+        what, hint = "the host does not compute scores of rows of models", "backend golden does"
+        raise KernelError(replace(design.refused, message=what, hint=hint))
     workload: Any = design.workload(Given(table, source))
     if (found := workload.unreadable()) is not None:
         _fail(workload.failure(found))

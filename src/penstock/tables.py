@@ -37,6 +37,8 @@ class RowError(ValueError):
         cls, row: int, found: HardwareError, walk: WalkConfig, doing: str = "scored"
     ) -> RowError:
         """Return the error that a walk ended with."""
+        if found.column:
+            return cls(row, found, found.column, None, doing)
         place = walk.value_at(found.item) if found.item else None
         if place is None:
             return cls(row, found, None, None, doing)
@@ -54,7 +56,7 @@ class RowError(ValueError):
         if self.element is not None:
             column += f"[{self.element + 1}]"
         code = self.found.code
-        return f"row {self.row:,}{column} cannot be {self.doing}: {code.name}: {code.meaning}"
+        return f"row {self.row:,}{column} cannot be {self.doing}: {code.name}: {self.found.meaning}"
 
 
 def table_failure(
@@ -121,10 +123,10 @@ def _default(missing: Any) -> str:
     return "NULL" if missing is None else str(missing)
 
 
-def open_source(source: Any, *, pages: bool | None = None) -> Table | Schema | str:
+def open_source(source: Any, *, pages: bool | None = None, **asked: Any) -> Table | Schema | str:
     """Return the table that a source names or is, see `host.sources.open_table`; a schema as it is,
     and the text itself for random rows, which need the kernel's sizes first. `pages`: insist on a
-    server's own pages.
+    server's own pages; `asked`: of its columns, as `open_table` takes it.
 
     Raises SourceError, for what is wrong with such a text as well.
     """
@@ -133,7 +135,7 @@ def open_source(source: Any, *, pages: bool | None = None) -> Table | Schema | s
     if isinstance(source, str) and source.startswith("random:"):
         RandomOptions.parse(source.removeprefix("random:"))
         return source
-    return open_table(source, pages=pages)
+    return open_table(source, pages=pages, **asked)
 
 
 def packed_here(data: Any, source: Any) -> bool:
@@ -142,16 +144,18 @@ def packed_here(data: Any, source: Any) -> bool:
     return data is None or not are_stored(data if source is None else source)
 
 
-def table_on(data: Any, source: Any, walk: WalkConfig, labels: tuple[str, ...]) -> Table:
+def table_on(
+    data: Any, source: Any, walk: WalkConfig, labels: tuple[str, ...], **asked: Any
+) -> Table:
     """Return the table that a design runs on, in pages that it walks; `labels`: columns that a
-    random table must make learnable.
+    random table must make learnable; `asked`: of other columns, as `open_table` takes it.
 
     Raises SourceError for a source that cannot be read or has another schema than the design.
     """
     if data is None:
         hint = "give a source such as random:rows=1000, a dict of arrays or a frame"
         raise SourceError("a run needs a table", hint, code="E701")
-    table = open_table(data, walk.schema, labels)
+    table = open_table(data, walk.schema, labels, **asked)
     if packed_here(data, source):
         table = table.paged(walk.schema.page_size)
     _check(table.schema, walk)

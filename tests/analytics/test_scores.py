@@ -19,9 +19,10 @@ from penstock.models.memory import FixedLatency
 from penstock.scoring import score_design, score_table
 from testbench.kernels.arithmetic import Integers, Undecided
 from testbench.kernels.drawn import FIXED, FLOATS, Case, cases, refusals
+from testbench.kernels.judge import arithmetic
 from testbench.kernels.meaning import scores
 
-from .test_plans import MEMORIES, arithmetic
+from .test_plans import MEMORIES
 
 
 def drawn(case: Case) -> tuple[Any, Any, Scoring, dict[str, np.ndarray]]:

@@ -67,7 +67,8 @@ class Job:
         if self.given.source is None:
             return self
         with self.state.steps.step("reading the table"):
-            data = self.engine.open(self.given.source, self.given)
+            given = self.engine.reads(self.kernel, self.given)
+            data = self.engine.open(self.given.source, given)
         return replace(self, given=replace(self.given, data=data))
 
     def compile(self, part: str | Target | None = None) -> Design:

@@ -85,6 +85,8 @@ def _simulate(state: State, **values: Any) -> int:
     job = job.opened()
     design = _compiled(job, how)
     job.warn()
+    if how.backend != "golden":
+        design.check_hardware()
     made = design.workload if how.backend == "golden" else design.held
     outcome.workload = workload = made(job.given)
     check_costs(job, workload, rest)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock import hooks
 from penstock.capacity import check_memory
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.errors import no_option, no_sessions, not_one_of
 from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
@@ -28,6 +29,7 @@ from .workload import Given, Workload
 if TYPE_CHECKING:
     import numpy as np
 
+    from penstock.dsl.core.diagnostics import Diagnostic
     from penstock.hdl.modules import ModuleLibrary, Parts
     from penstock.host.device import Device
     from penstock.run import Run
@@ -49,6 +51,8 @@ class Design(hooks.Shown, ABC):
     memory: Memory
     source: str = field(default="", repr=False, compare=False, kw_only=True)
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
+    #: why golden results are all that there is of it, None where hardware can be made
+    refused: Diagnostic | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     kind: ClassVar[str] = ""
     engine_name: ClassVar[str]
@@ -110,8 +114,14 @@ class Design(hooks.Shown, ABC):
     def workload(self, given: Given) -> Workload:
         """Return the run on what was given. Raises SourceError, KernelError, Conflict."""
 
+    def check_hardware(self) -> None:
+        """Raise KernelError where golden results are all that there is."""
+        if self.refused is not None:
+            raise KernelError(self.refused, self.source or None)
+
     def held(self, given: Given) -> Workload:
-        """Return `workload`, if the target's memory holds it. Raises KernelError (E610)."""
+        """Return `workload`, if the target's memory holds it. Raises KernelError (E610), and as `check_hardware`."""
+        self.check_hardware()
         work = self.workload(given)
 
         def assumed(rows: int) -> Workload:
@@ -194,6 +204,7 @@ class Design(hooks.Shown, ABC):
 
     @cached_property
     def resources(self) -> Resources:
+        self.check_hardware()
         return self.resources_on(self.target)
 
     def describe(self) -> dict[str, Any]:
@@ -206,10 +217,12 @@ class Design(hooks.Shown, ABC):
             "digest": self.digest,
             "config": {
                 **self.config(),
-                "memory": str(self.memory),
-                "clock_mhz": self.target.clock_mhz,
+                **({} if self.refused else self._speed()),
             },
         }
+
+    def _speed(self) -> dict[str, Any]:
+        return {"memory": str(self.memory), "clock_mhz": self.target.clock_mhz}
 
     @property
     def format_name(self) -> str:
@@ -233,6 +246,7 @@ class Design(hooks.Shown, ABC):
         """Return what `save` writes, by the file's name."""
         from penstock.saved import sealed
 
+        self.check_hardware()
         resources = {**asdict(self.resources), "source": "estimate"}
         rest = {"penstock.v": self.verilog.encode(), **self.images(), **self.listings()}
         return sealed(self.manifest() | {"resources": resources}, rest)
@@ -273,6 +287,7 @@ class Design(hooks.Shown, ABC):
         """Return the engine, not elaborated yet, and the library of its modules, for `Soc`."""
         from penstock.hdl.modules import ModuleLibrary
 
+        self.check_hardware()
         library = ModuleLibrary(self.ram_styles)
         return self.component(library), library
 
@@ -281,6 +296,7 @@ class Design(hooks.Shown, ABC):
         """The engine's Verilog in its shell, top module `penstock`."""
         if self.given_verilog:
             return self.given_verilog
+        self.check_hardware()
         from penstock.cache import remembered
         from penstock.hdl.shell.top import shelled
 
@@ -378,6 +394,7 @@ class Design(hooks.Shown, ABC):
         """
         from penstock.run import MACHINES, check_options
 
+        self.check_hardware()
         if backend not in MACHINES:
             raise not_one_of("backend", backend, MACHINES)
         check_options(backend, options)

@@ -87,6 +87,10 @@ class Engine(ABC):
 
         return open_source(source, pages=given.option("pages"))
 
+    def reads(self, kernel: AnyKernel, given: Given) -> Given:
+        """Return what was given with what this kernel asks of its source, for `open`."""
+        return given
+
     @abstractmethod
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         """Return the design of a kernel. Raises KernelError, SourceError."""

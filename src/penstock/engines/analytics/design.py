@@ -110,6 +110,10 @@ class AnalyticsDesign(Design):
             "visibility",
             "page_size",
         )
+        if self.refused is not None:  # golden results alone: no part of a machine
+            kept = ("threads", "ports", "merge_count", "epochs", "visibility", "page_size")
+            said = {n: getattr(plan, n) for n in ("on_overflow", "on_nan", "on_index", "on_unseen")}
+            return {n: getattr(plan, n) for n in kept} | {"on_null": plan.layout.on_null} | said
         return {
             **{name: getattr(plan, name) for name in names},
             "on_null": plan.layout.on_null,
@@ -155,9 +159,11 @@ class AnalyticsDesign(Design):
 
     def runs(self) -> list[Codes]:
         """Return the codes of metas and constants in load order."""
-        fmt = self.plan.format
-        names = [self.plan.buffers[n].name for n in self.plan.runs]
-        return [fmt.encode(np.asarray(self.run_values[name], dtype=np.float64)) for name in names]
+        fmt, found = self.plan.format, []
+        for buffer in (self.plan.buffers[n] for n in self.plan.runs):
+            value = np.asarray(self.run_values[buffer.name], dtype=np.float64)
+            found.append(value.astype(np.int64) if buffer.integer else fmt.encode(value))
+        return found
 
     def models(self) -> dict[str, Codes]:
         """Return the models' start as codes (rows, cols)."""
@@ -237,6 +243,8 @@ class AnalyticsDesign(Design):
         plan = self.plan
         graph = graph_from_json(self.score["graph"])
         policies = {"on_null": "skip", "on_nan": plan.on_nan, "on_overflow": plan.on_overflow}
+        if plan.indices:
+            policies |= {"on_index": plan.on_index, "on_unseen": plan.on_unseen}
         return Scoring(
             ScoreKernel.of(graph, result, {}),
             {name: tuple(columns) for name, columns in self.score["columns"].items()},
@@ -245,6 +253,19 @@ class AnalyticsDesign(Design):
             self.target,
             policies | {"visibility": plan.visibility},
         )
+
+    def _asked(self) -> dict[str, Any]:
+        """Return what is asked of the columns of indices."""
+        plan = self.plan
+        if not plan.indices:
+            return {}
+        counts = {
+            plan.schema.columns[n].name: most
+            for index in plan.indices
+            for n, _, most in index.columns
+        }
+        unseen = "error" if plan.on_unseen == "error" else "code"
+        return {"indices": tuple(counts), "counts": counts, "unseen": unseen}
 
     def workload(self, given: Given) -> Training | Assumption | Scored:
         """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own.
@@ -260,7 +281,7 @@ class AnalyticsDesign(Design):
             return Assumption(design, assume(self.plan.schema, given.rows))
         if isinstance(given.data, Assumed):
             return Assumption(design, given.data)
-        table = table_on(given.data, given.source, self.plan.walk, self.labels)
+        table = table_on(given.data, given.source, self.plan.walk, self.labels, **self._asked())
         if self.plan.score is not None:
             return Scored(design, table, given.place)
         return Training(design, table, given.place)

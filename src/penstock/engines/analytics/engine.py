@@ -13,6 +13,7 @@ from penstock.dsl.core.scores import ScoreKernel, graph_to_json
 from penstock.engines.base import Design, Engine, Given
 from penstock.inputs import input_policy
 from penstock.models.numerics.policy import InputPolicy
+from penstock.models.rows.errors import IndexCode
 from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS
@@ -49,7 +50,7 @@ class AnalyticsEngine(Engine):
     profiles = True
     options = OPTIONS
     arguments = frozenset({"choices"})
-    errors = (PageError,)
+    errors = (PageError, IndexCode)
     names: ClassVar[Mapping[str, str]] = {"Choices": "penstock.dsl.analytics.plan:Choices"}
 
     @property
@@ -62,7 +63,20 @@ class AnalyticsEngine(Engine):
 
         return {"dana": parts}
 
+    def reads(self, kernel: AnyKernel, given: Given) -> Given:
+        from .columns import index_columns
+
+        names = index_columns(kernel, given.option("bindings"))
+        return replace(given, options={**given.options, "indices": names}) if names else given
+
+    def open(self, source: Any, given: Given) -> Any:
+        from penstock.tables import open_source
+
+        asked = {name: given.option(name, ()) for name in ("indices", "categories")}
+        return open_source(source, pages=given.option("pages"), **asked)
+
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
+        from penstock.dsl.analytics.lower_rows import golden_alone, no_hardware
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
         from penstock.dsl.analytics.ranges import check_counts, out_of_range
@@ -82,8 +96,18 @@ class AnalyticsEngine(Engine):
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         exact = measure(schema, timing) if timing.shift_invariant or not graph.score else None
         planned = plan(
-            graph, binding.fields, schema, part, fmt, choices=choices, memory=timing, measure=exact
+            graph,
+            binding.fields,
+            schema,
+            part,
+            fmt,
+            choices=choices,
+            memory=timing,
+            measure=exact,
+            indices=binding.indices,
         )
+        if not graph.score:
+            kernel.warnings = [*kernel.warnings, *golden_alone(graph)]
         models = {v.name: v for v in graph.of_kind("model")}
         return AnalyticsDesign(
             part,
@@ -94,6 +118,7 @@ class AnalyticsEngine(Engine):
             dict(planned.notes["run_values"]),
             tuple(v.name for v in graph.of_kind("output")),
             _score(graph, schema, binding),
+            refused=no_hardware(graph),
         )
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
@@ -119,34 +144,42 @@ class AnalyticsEngine(Engine):
         )
 
     def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
+        from penstock.dsl.analytics.lower_rows import golden_alone
+
         from .sections import binding_grid
 
         assert isinstance(kernel, Kernel)
         warned = kernel.warnings
         dims = given.option("dims", {})
         unknown = any(name not in dims for name in kernel.dim_names)
-        if kernel.of_kind("index") or (given.source is None and unknown):
-            kernel.check(dims)  # sizes may stay unknown
-            kernel.warnings = warned or kernel.warnings
+        if given.source is None and unknown:
+            graph = kernel.outline(dims)  # sizes may stay unknown
+            kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
             return ()
         graph, schema, binding = _front(kernel, given)
-        kernel.warnings = warned or kernel.warnings  # the plan's are the same and more
+        # the plan's are the same and more
+        kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
         if given.source is None:
-            return (binding_grid(graph, None, None),)
+            return (binding_grid(graph, None, binding),)
         return (binding_grid(graph, schema, binding),)
 
     def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:
+        from penstock.dsl.analytics.lower_rows import by_rows
         from penstock.host.sources import Table
         from penstock.models.strider.config import WalkConfig
         from penstock.models.strider.layout import Source, TupleLayout
         from penstock.models.strider.table import walk_table
         from penstock.tables import table_failure
+        from penstock.targets import target_named
 
         table = given.data
         if design is not None or not isinstance(table, Table):
             return super().unreadable(kernel, given, design)
         assert isinstance(kernel, Kernel)
-        _, schema, binding = _front(kernel, given)
+        graph, schema, binding = _front(kernel, given)
+        if by_rows(graph):  # what its indices are is in the plan
+            plan = self.compile(kernel, target_named(self.default_target), given)
+            return super().unreadable(kernel, given, plan)
         fmt = _format(given.format)
         choices = _choices(given, fmt)
         columns = [part for parts in binding.fields.values() for part in parts]
@@ -243,6 +276,11 @@ def _score(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
         for name, parts in binding.fields.items()
         if name in inputs
     }
+    for index in graph.scoring.of_kind("index"):
+        bound = binding.indices[index.name]
+        columns[index.name] = [schema.columns[n].name for n, _, _ in bound.columns]
+        index.dims = (bound.counts, *index.shape)
+        index.init = [counts for _, _, counts in bound.columns]
     return {"graph": graph_to_json(graph.scoring), "columns": columns, "names": names}
 
 
@@ -276,17 +314,20 @@ def _front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, B
     from penstock.dsl.core.bind import bind, schema_for
     from penstock.models.heap.schema import Schema
 
-    if isinstance(kernel, Kernel):
-        kernel.check_hardware()
+    from .columns import counts_learned, counts_of, hashed
+
     dims, bindings = given.option("dims"), given.option("bindings")
     if given.data is None or isinstance(given.data, str):
         schema = fitted(schema_for(kernel.trace(dims), bindings=bindings))
     else:
         schema = given.data if isinstance(given.data, Schema) else given.data.schema
-    binding = bind(kernel, schema, bindings, dims, getattr(given.data, "unusable", None))
+    unusable = getattr(given.data, "unusable", None)
+    counts = counts_of(given.data) if kernel.of_kind("index") else None
+    if isinstance(kernel, ScoreKernel):
+        counts = counts_learned(kernel, bindings)
+    binding = bind(kernel, schema, bindings, dims, unusable, counts)
     graph = kernel.trace(binding.dims)
-    if isinstance(kernel, Kernel):
-        kernel.check_hardware(graph)
+    hashed(graph, schema, binding)
     metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))
     return with_overrides(graph, metas, init, epochs), schema, binding
 
@@ -312,7 +353,8 @@ def _choices(given: Given, fmt: Format) -> Any:
     if choices is None:
         numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
         choices = Choices(**numbers)
-    policies = ("on_null", "on_overflow", "on_nan", "visibility", "prefer", "fill")
+    policies = ("on_null", "on_overflow", "on_nan", "on_index", "on_unseen")
+    policies += ("visibility", "prefer", "fill")
     said = {n: given.option(n) for n in policies if given.option(n) is not None}
     choices = replace(choices, **said)
     input_policy(choices.on_overflow, choices.on_nan, has_nan=fmt.is_float, format=fmt.name)

@@ -17,6 +17,10 @@ def _start(text: str) -> float | str:
         return text
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 _KERNEL = (
     Option(
         "--set",
@@ -75,6 +79,29 @@ _PLAN = (
         "Judge tuples by their hint bits, or take all.  [default: hints]",
     ),
 )
+_INDICES = (
+    Option(
+        "--categories",
+        "categories",
+        _names,
+        "COLUMN,…",
+        "Columns of whole numbers, taken by an index, that are categories.",
+    ),
+    Option(
+        "--on-index",
+        "on_index",
+        click.Choice(("error", "skip")),
+        None,
+        "What a row does whose index names none of a model's.  [default: error]",
+    ),
+    Option(
+        "--on-unseen",
+        "on_unseen",
+        click.Choice(("error", "skip", "last")),
+        None,
+        "What a row does whose category the design does not know; last: the model's last row stands for it.  [default: error]",
+    ),
+)
 _PREFER = (
     Option(
         "--prefer",
@@ -87,8 +114,9 @@ _PREFER = (
     ),
     FILL,
 )
-_ALL = (*TABLE, *INPUTS, *_KERNEL, *_PLAN, *_PREFER)
+_ALL = (*TABLE, *INPUTS, *_INDICES, *_KERNEL, *_PLAN, *_PREFER)
 _COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bindings"))
+_COLUMNS += (_INDICES[0],)
 OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL) | {
     "profile": _COLUMNS
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.dsl.core.bind import Binding
+from penstock.dsl.core.bind_index import BoundIndex
 from penstock.dsl.core.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.heap.schema import Schema
@@ -44,6 +45,9 @@ def summary(outcome: Outcome) -> Iterable[Part]:
     """Return the report on a compiled, predicted or simulated design."""
     design = _design(outcome)
     plan, target = design.plan, design.target
+    if plan.by_rows:
+        yield from _golden_alone(outcome)
+        return
     yield Facts.of(
         ("kernel", f"{plan.kernel} ({outcome.kernel})" if outcome.kernel else plan.kernel),
         ("target", target_text(target)),
@@ -56,13 +60,39 @@ def summary(outcome: Outcome) -> Iterable[Part]:
         yield Facts(tuple(_run_rows(outcome)))
     if outcome.cycles:
         yield Facts(tuple(_shares(outcome, outcome.cycles)))
-    models = (
-        Row(f"{name}{_shape(value.shape)}", values_text(value.ravel().tolist()))
-        for name, value in (outcome.result or {}).items()
-    )
-    yield Facts((resources(outcome), *models))
+    yield Facts((resources(outcome), *_models(outcome)))
     yield written(outcome)
     yield from charts(outcome, design)
+
+
+def _models(outcome: Outcome) -> Iterable[Row]:
+    for name, value in (outcome.result or {}).items():
+        yield Row(f"{name}{_shape(value.shape)}", values_text(value.ravel().tolist()))
+
+
+def _golden_alone(outcome: Outcome) -> Iterable[Part]:
+    """Return the report on a kernel with rows: nothing is said of hardware, which there is not."""
+    plan = _design(outcome).plan
+    yield Facts.of(
+        ("kernel", f"{plan.kernel} ({outcome.kernel})" if outcome.kernel else plan.kernel),
+        ("format", plan.format_name),
+        ("hardware", "none yet: golden results alone (penstock explain E496)"),
+    )
+    if outcome.rows is not None:
+        yield Facts(tuple(_run_rows(outcome)))
+    counts = {} if outcome.golden is None else outcome.golden.counters
+    told = {
+        "index_rows": ("left out", "an index names no row"),
+        "unseen_rows": ("left out", "a category is not the design's"),
+        "unseen_last": ("last row", "it stands for a category that is not the design's"),
+    }
+    rows = (
+        Row(name, f"{plural(counts[key], 'row')}: {why}")
+        for key, (name, why) in told.items()
+        if counts.get(key)
+    )
+    yield Facts(tuple(rows))
+    yield Facts(tuple(_models(outcome)))
 
 
 def _run_rows(outcome: Outcome) -> Iterable[Row]:
@@ -164,9 +194,13 @@ def binding_grid(graph: Graph, schema: Schema | None, binding: Binding | None) -
     """Return a kernel's variables with their shapes and, for a table, the columns that feed them."""
     rows = []
     for variable in graph.variables.values():
+        sizes: tuple[int, ...] = variable.shape
+        if variable.kind == "index":
+            counts = 0 if binding is None else binding.indices[variable.name].counts
+            sizes = (counts, *sizes)
         shape = ", ".join(
             f"{d}={n}" if isinstance(d, str) else str(n)
-            for d, n in zip(variable.dims, variable.shape, strict=True)
+            for d, n in zip(variable.dims, sizes, strict=True)
         )
         shown = f"[{shape}]" if shape else "scalar"
         rows.append((variable.name, variable.kind, shown, _origin(variable, schema, binding)))
@@ -186,7 +220,22 @@ def _origin(variable: Variable, schema: Schema | None, binding: Binding | None) 
         return "starts at the given array"
     if schema is None or binding is None:
         return ""
+    if variable.kind == "index":
+        return _index(schema, binding.indices[variable.name])
     names = [schema.columns[s.attribute].name for s in binding.fields[variable.name]]
     if len(names) == 1:
         return f"column {names[0]}"
     return f"columns {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
+
+
+def _index(schema: Schema, bound: BoundIndex) -> str:
+    """Return the columns of an index, and what its categories are."""
+    told = []
+    for attribute, _, counts in bound.columns:
+        column = schema.columns[attribute]
+        text = f"0 to {counts - 1:,}"
+        if column.labels is not None:
+            shown = ", ".join(column.labels[:6]) + (", …" if len(column.labels) > 6 else "")
+            text = f"{plural(len(column.labels), 'category', 'categories')}: {shown}"
+        told.append(f"column {column.name} ({text})")
+    return "; ".join(told)

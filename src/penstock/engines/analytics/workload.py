@@ -15,6 +15,8 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
+from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.analytics.indices import Port, walk_port
 from penstock.models.analytics.job import (
     bound,
     golden,
@@ -30,7 +32,7 @@ from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.strider.costs import Costs
-from penstock.models.strider.table import Walked, walk_table
+from penstock.models.strider.judge import RowCounts
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
 
@@ -127,6 +129,13 @@ def _cycles(
     return Cycles(taken.total, limits, counters, facts, bound_machine=least)
 
 
+def _left_out(plan: AnalyticsPlan, counts: RowCounts) -> dict[str, int]:
+    """Return how many rows are left out because of their indices, where there are any."""
+    if not plan.indices:
+        return {}
+    return {n: getattr(counts, n) for n in ("index_rows", "unseen_rows", "unseen_last")}
+
+
 class Assumption(Workload):
     """A training on rows that are only assumed: it has cycles, but no results."""
 
@@ -183,6 +192,7 @@ class Training(Workload):
             "nan_rows": trained.inputs.nan_rows,
             "saturated_inputs": trained.inputs.saturated,
             "not_finite_inputs": trained.inputs.not_finite,
+            **_left_out(design.plan, trained.inputs),
             "left_range": trained.left_range,
             **trained.inputs.lost_columns,
         }
@@ -248,7 +258,7 @@ class Training(Workload):
         return self.design.decode(codes)
 
     def unreadable(self) -> HardwareError | None:
-        return walk_table(self.table.pages, self.design.plan.walk).error
+        return walk_port(self.design.plan, self.table.pages).error
 
     def row_error(self, error: HardwareError) -> RowError | None:
         return learning_error(self.table, error, self.design.plan.walk) if error.line else None
@@ -269,16 +279,14 @@ class Scored(Workload):
         self.watchdog = _watchdog(design)
 
     @cached_property
-    def _walked(self) -> tuple[Walked, np.ndarray]:
-        """The table's walk, and where the visible rows lie."""
-        places = [np.zeros((0, 3), np.int64)]
-        walked = walk_table(self.table.pages, self.design.plan.walk, places=places)
-        return walked, np.concatenate(places)
+    def _walked(self) -> Port:
+        """What the table's pages give."""
+        return walk_port(self.design.plan, self.table.pages)
 
     @cached_property
     def _golden(self) -> Result:
-        walked, _ = self._walked
-        tuples, counts = walked.codes, walked.total
+        walked = self._walked
+        tuples, counts = walked.tuples, walked.counts
         if walked.error is not None:
             return Result(None, walked.error)
         design = self.design
@@ -294,7 +302,7 @@ class Scored(Workload):
 
     def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return of each visible row its block, its line pointer, and whether it has a score."""
-        block, line, given = self._walked[1].T
+        block, line, given = self._walked.seen.T
         return block, line, given.astype(bool)
 
     def golden(self) -> Result:
@@ -322,7 +330,7 @@ class Scored(Workload):
 
     def moved(self) -> tuple[int, int]:
         plan = self.design.plan
-        scores = len(self._walked[0].codes) * plan.format.container
+        scores = len(self._walked.tuples) * plan.format.container
         return self.table.pages.size + image_bytes(plan)[0], scores
 
     def drive(self, machine: Metered) -> Result:
@@ -355,7 +363,7 @@ class Scored(Workload):
         return {name: np.asarray(fmt.decode(v), np.float64) for name, v in codes.items()}
 
     def unreadable(self) -> HardwareError | None:
-        return self._walked[0].error
+        return self._walked.error
 
     def row_error(self, error: HardwareError) -> RowError | None:
         walk = self.design.plan.walk

@@ -111,6 +111,13 @@ class Integers:
             op, [self.tree(op, padded[k : k + lanes]) for k in range(0, len(padded), lanes)]
         )
 
+    def full(self, op: str, values: Sequence[int]) -> int:
+        """Neighbours in pairs over the next power of two; missing leaves are identities."""
+        size = 1
+        while size < len(values):
+            size *= 2
+        return self.tree(op, [*values, *[self.identity[op]] * (size - len(values))])
+
     def merged(self, op: str, groups: Sequence[Sequence[int | None]]) -> int:
         """The threads of each group, then the groups in order."""
         total = self.identity[op]
@@ -182,7 +189,8 @@ class Bounds:
         )
 
     def const(self, x: float) -> Range:
-        return self._exactly(Fraction(x) if math.isfinite(x) else None) or self.rounded(x, x)
+        exact = self._exactly(Fraction(x) if math.isfinite(x) else None)
+        return exact or self.rounded(float(x), float(x))
 
     def _points(self, *values: Range) -> list[Fraction] | None:
         return [Fraction(v.lo) for v in values] if all(v.lo == v.hi for v in values) else None
@@ -244,6 +252,12 @@ class Bounds:
     def le(self, a: Range, b: Range) -> Range:
         return self._either(a.hi <= b.lo, a.lo > b.hi)
 
+    def max(self, a: Range, b: Range) -> Range:
+        return self.tree("max", [a, b])
+
+    def min(self, a: Range, b: Range) -> Range:
+        return self.tree("min", [a, b])
+
     def where(self, c: Range, a: Range, b: Range) -> Range:
         if c.lo == c.hi == 0:
             return b
@@ -260,7 +274,7 @@ class Bounds:
     def tree(self, op: str, values: Sequence[Range]) -> Range:
         """The values combined in any order."""
         if op in ("max", "min"):
-            pick = max if op == "max" else min
+            pick = max if op == "max" else min  # of Python's
             return Range(pick(v.lo for v in values), pick(v.hi for v in values))
         if len(values) == 1:
             return values[0]
@@ -295,6 +309,9 @@ class Bounds:
         return self.rounded(lo, hi, error)
 
     def row(self, op: str, values: Sequence[Range], lanes: int) -> Range:
+        return self.tree(op, values)
+
+    def full(self, op: str, values: Sequence[Range]) -> Range:
         return self.tree(op, values)
 
     def merged(self, op: str, groups: Sequence[Sequence[Range | None]]) -> Range:

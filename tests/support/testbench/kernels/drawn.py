@@ -67,6 +67,9 @@ class Case:
     apart: tuple[str, ...] = ()
     page: int = 16
 
+    #: what the lanes may be
+    LANES = (1, 2, 3, 4, 8)
+
     def variables(self) -> dict[str, Shape]:
         """Return the shapes of inputs and outputs."""
         sizes = dict(self.sizes)
@@ -81,10 +84,10 @@ class Case:
         head, *lines = self.text.strip().splitlines()
         quoted = re.sub(r"\b([de])\b", r'"\1"', head.partition("(")[2].rpartition(")")[0])
         declared = re.sub(r": ([iom])(\w+)", lambda m: f": ps.{m[1].upper()}{m[2]}", quoted)
-        body, options, new = [], {"epochs": "1", "init": ""}, []
+        body, options, new = [], {"epochs": "1", "init": "", "batch": "None"}, {}
         for word, _, rest in (line.strip().partition(" ") for line in lines):
-            if word == "epochs":
-                options["epochs"] = rest
+            if word in ("epochs", "batch"):
+                options[word] = rest
             elif word == "init":
                 options["init"] += '"{}": {}, '.format(*rest.split(" = "))
             elif word == "score":
@@ -94,14 +97,17 @@ class Case:
                 body.append(f"{name} = score({wrapped}, name={name!r})")
             else:
                 left = word if rest[0] == "=" else f"new_{word}"
-                new += [left] * (rest[:2] == "<-")
+                new |= {word: left} if rest[:2] == "<-" else {}
                 plain = rest if word == "until" else rest.partition(" ")[2]
                 wrapped = ast.unparse(
                     ast.fix_missing_locations(Numbers().visit(ast.parse(plain, mode="eval")))
                 )
                 body.append(f"until({wrapped})" if word == "until" else f"{left} = {wrapped}")
-        source = f"@ps.kernel(epochs={options['epochs']}, init={{{options['init']}}})\ndef f({declared}):\n"
-        source += "\n".join(f"  {line}" for line in [*body, f"return {', '.join(new)}"])
+        models = re.findall(r"(\w+): model", head)
+        source = f"@ps.kernel(epochs={options['epochs']}, batch={options['batch']}, init={{{options['init']}}})\ndef f({declared}):\n"
+        source += "\n".join(
+            f"  {line}" for line in [*body, f"return {', '.join(new[n] for n in models)}"]
+        )
         names: dict[str, Any] = {
             "ps": ps,
             "_array": lambda v: v if isinstance(v, Tensor) else np.asarray(v, np.float64),
@@ -168,6 +174,10 @@ class Case:
             )
         return Engine(self.lanes, self.threads, ports)
 
+    def reference(self, port: Any) -> dict[str, Any]:
+        """Return a port's rows as `interp` takes them."""
+        return {name: np.array([row[name] for row in port]) for name in self.variables()}
+
 
 _NUMBERS = ("0.5", "2", "-1.5", "0.1", "-0.3", "0.25", "3", "-0.0625", "1")
 _GUARDED = {
@@ -202,7 +212,7 @@ class _Grower:
 
     def begin(self) -> None:
         """Go on with the next piece."""
-        self.bytes = iter(next(self.pieces))
+        self.bytes = iter(next(self.pieces, b""))
 
     def one(self, *choices: Any) -> Any:
         return choices[next(self.bytes, 0) % len(choices)]
@@ -471,24 +481,26 @@ def _case(
     largest: int,
     depth: int,
     scored: bool = False,
+    writes: type[_Writer] = _Writer,
+    makes: type[Case] = Case,
 ) -> Case:
-    writer = _Writer(data, largest, formats[-1] in FLOATS)
+    writer = writes(data, largest, formats[-1] in FLOATS)
     one = writer.one
     text = writer.text(depth)
     if scored:
         text = text.replace("\n  epochs", f"\n  {writer.score(depth)}\n  epochs")
     writer.grower.begin()
-    found = re.search(r"(?:merge|mean)\(.*, (\d+)[,)]", text)
-    count = int(found[1]) if found else 0 if "merge(" in text or "mean(" in text else 1
+    found = re.search(r"(?:merge|mean)\(.*, (\d+)[,)]|\n  batch (\d+)", text)
+    count = int(found[1] or found[2]) if found else 0 if "merge(" in text or "mean(" in text else 1
     threads = one(1, 1, 2, 4, 8)
     ports = one(*[n for n in (1, 1, 2, 4) if threads % n == 0 and (n == 1 or count % threads == 0)])
-    return Case(
+    return makes(
         text,
         tuple((d, size) for d, size in writer.sizes.items() if _uses(text.partition("\n")[0], d)),
         one(*formats),
         one(*range(rows + 1)),
         one(*range(100)),
-        one(1, 2, 3, 4, 8),
+        one(*makes.LANES),
         threads,
         ports,
         tuple(n for n in writer.tuple if n[0] in "xy" and one(False, False, True)),

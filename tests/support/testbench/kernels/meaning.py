@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .whole import LINE, Whole, do
+
 __all__ = ["Engine", "Numbers", "Outcome", "batches", "scores", "train"]
 
 #: on constants alone, in float64
@@ -79,6 +81,12 @@ class Value:
         return result
 
     def __getitem__(self, item: Any) -> Value:
+        if isinstance(item, Value):  # a place is a row's number
+            return self.meaning.chosen(self, item)
+        if isinstance(item, Whole):
+            if item.cells is NotImplemented:
+                return self.meaning.unknown()
+            return Value(self.meaning, item.rows(self.codes, self.meaning.zero))
         return Value(self.meaning, None if self.codes is None else self.codes[item])
 
     @property
@@ -90,6 +98,16 @@ class Value:
 
     def __rmatmul__(self, other: Any) -> Value:
         return self.meaning.product(other, self)
+
+
+class Counted(Value):
+    """How many places of a bag there are: a number, and an integer where one is asked for."""
+
+    def __init__(self, meaning: _Meaning, index: Whole) -> None:
+        known = index.cells is not NotImplemented
+        super().__init__(meaning, meaning.value(float(index.present())).codes if known else None)
+        if known:
+            self.places = np.asarray(index.present())
 
 
 def _operator(name: str, turned: bool) -> Callable[..., Value]:
@@ -117,7 +135,41 @@ class _Meaning:
             name: lambda *a, name=name, **k: self._function(name, *a, **k) for name in _FOLDED
         }
         self.names |= {"merge": self.merge, "mean": self.mean, "_array": self._array}
+        self.names |= {"number": self.number, "count": self.count, "hash": self.hash}
         self.const = np.frompyfunc(cache(arithmetic.const), 1, 1)
+        self.zero = arithmetic.const(0.0)
+        self.lanes = engine.lanes  # 0: sums are one tree over the next power of two
+
+    def unknown(self) -> Value:
+        return Value(self, None)
+
+    def whole(self, given: Any) -> Whole:
+        """An index of a tuple, None in the pass that has none."""
+        if given is None:
+            return Whole(self, NotImplemented)
+        wide = np.asarray(np.ma.getdata(given)).dtype.itemsize == 8
+        cells = [None if np.ma.is_masked(v) else int(v) for v in np.ma.atleast_1d(given)]
+        return Whole(self, cells if np.ndim(given) else cells[0], wide)
+
+    def number(self, index: Whole) -> Value:
+        if index.cells is NotImplemented:
+            return self.unknown()
+        cells = np.asarray(index.cells, object)
+        exact = np.frompyfunc(lambda v: self.arithmetic.const(0 if v is None else v), 1, 1)
+        return Value(self, np.asarray(exact(cells), object))
+
+    def count(self, index: Whole) -> Any:
+        return Counted(self, index)
+
+    def hash(self, index: Whole, seed: int = 0) -> Whole:
+        return index if index.cells is NotImplemented else index.hashed(seed)
+
+    def chosen(self, table: Value, place: Value) -> Value:
+        if table.codes is None or place.codes is None:
+            return self.unknown()
+        at = getattr(place, "places", None)
+        assert at is not None, "only a place chooses a row"
+        return Value(self, Whole(self, at.tolist()).rows(table.codes, self.zero))
 
     @staticmethod
     def _array(value: Any) -> Any:
@@ -151,9 +203,11 @@ class _Meaning:
     def _each(self, name: str, op: str, lines: Any) -> Value:
         """One result for each line, in the shape of an array of them."""
         found = np.empty(len(lines), object)
+        if not self.lanes:
+            name = "full"
         for n, line in enumerate(lines):
             found[n] = getattr(self.arithmetic, name)(
-                op, list(line), *[self.engine.lanes] * (name == "row")
+                op, list(line), *[self.lanes] * (name == "row")
             )
         return Value(self, found)
 
@@ -196,7 +250,10 @@ class _Meaning:
 
         codes = v.codes.reshape(-1) if axis is None else np.moveaxis(v.codes, axis, -1)
         lines = codes.reshape(-1, codes.shape[-1])
-        return self.value(np.reshape([first(line) for line in lines], codes.shape[:-1]))
+        places = np.reshape([first(line) for line in lines], codes.shape[:-1])
+        found = self.value(places)
+        found.places = places.astype(int)  # type: ignore[attr-defined]
+        return found
 
     def product(self, left: Any, right: Any) -> Value:
         a, b = self.value(left).codes, self.value(right).codes
@@ -264,7 +321,9 @@ class Numbers(ast.NodeTransformer):
         return ast.Subscript(self.visit(node.value), node.slice, node.ctx)
 
     def visit_Call(self, node: ast.Call) -> Any:
-        name = node.func.id  # type: ignore[attr-defined]
+        name = getattr(node.func, "id", "")
+        if name == "hash":
+            return ast.Call(node.func, [self.visit(node.args[0]), *node.args[1:]], [])
         if name not in ("merge", "mean"):
             return ast.Call(node.func, [self.visit(a) for a in node.args], node.keywords)
         value, *rest = node.args
@@ -280,6 +339,8 @@ class _Kernel:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.metas: dict[str, float] = {}
         self.lines: list[tuple[str, CodeType]] = []
+        self.changes: list[tuple[str, str]] = []  # model and sign, of the lines "@0 at", "@0", …
+        self.batch = 1
         self.starts: dict[str, Any] = {}
         self.epochs, self.reader = 1, Numbers()
         head, *body = text.strip().splitlines()
@@ -296,6 +357,13 @@ class _Kernel:
             word, _, rest = line.partition(" ")
             if word == "epochs":
                 self.epochs = int(rest)
+            elif word == "batch":
+                self.batch = int(rest)
+            elif found := LINE.fullmatch(line):
+                model, index, sign, value = found.groups()
+                self.add(f"@{len(self.changes)} at", index)
+                self.add(f"@{len(self.changes)}", value)
+                self.changes.append((model, sign))
             elif word == "init":
                 name, _, start = rest.partition(" = ")
                 self.starts[name] = eval(start, {"uniform": lambda *a, seed=1: (*a, seed)})
@@ -340,14 +408,21 @@ def batches(engine: Engine, count: int) -> Iterator[list[list[tuple[int, int] | 
 def train(text: str, sizes: Mapping[str, int], arithmetic: Any, engine: Engine) -> Outcome:
     """Return what the kernel `text` learns."""
     kernel, meaning = _Kernel(text, sizes), _Meaning(arithmetic, engine)
-    count = 1 if kernel.reader.count is None else kernel.reader.count
+    count = kernel.batch if kernel.reader.count is None else kernel.reader.count
+    indices = [n for n, kind in kernel.kinds.items() if kind == "index"]
+    if indices or kernel.changes:
+        meaning.lanes = 0
     fixed = {name: meaning.value(number) for name, number in kernel.metas.items()}
     models = {
         n: meaning.value(kernel.start(n)) for n, kind in kernel.kinds.items() if kind == "model"
     }
     tuples = [n for n, kind in kernel.kinds.items() if kind in ("input", "output")]
     rows = [
-        [{n: meaning.value(np.reshape(row[n], kernel.shapes[n])) for n in tuples} for row in port]
+        [
+            {n: meaning.value(np.reshape(row[n], kernel.shapes[n])) for n in tuples}
+            | {n: meaning.whole(row[n]) for n in indices}
+            for row in port
+        ]
         for port in engine.ports
     ]
     outcome = Outcome({})
@@ -369,12 +444,26 @@ def train(text: str, sizes: Mapping[str, int], arithmetic: Any, engine: Engine) 
                 [None if p is None else next(numbers) for p in group] for group in groups
             ]
             meaning.batch_ends = False
+            changes = []
             for port, row in places:
                 last = one_pass(rows[port][row])
+                changes += [
+                    (
+                        model,
+                        _index(meaning, last[f"@{k} at"]),
+                        sign,
+                        meaning.value(last[f"@{k}"]).codes,
+                    )
+                    for k, (model, sign) in enumerate(kernel.changes)
+                ]
             meaning.batch_ends = True
             if kernel.reader.count is not None:
-                last = one_pass({name: Value(meaning, None) for name in tuples})
-            models = {n: meaning.value(last[f"<-{n}"]) for n in models}
+                unknown = {name: Value(meaning, None) for name in tuples}
+                last = one_pass(unknown | {name: meaning.whole(None) for name in indices})
+            changed = {model: models[model].codes.copy() for model, _ in kernel.changes}
+            do(arithmetic, changed, changes)
+            models = {n: meaning.value(last.get(f"<-{n}", models[n])) for n in models}
+            models |= {n: Value(meaning, codes) for n, codes in changed.items()}
         outcome.epochs += 1
         outcome.converged = (
             bool(last)
@@ -383,6 +472,10 @@ def train(text: str, sizes: Mapping[str, int], arithmetic: Any, engine: Engine) 
         )
     outcome.models = {n: value.codes for n, value in models.items()}
     return outcome
+
+
+def _index(meaning: _Meaning, found: Any) -> Whole:
+    return found if isinstance(found, Whole) else Whole(meaning, found.places.tolist())
 
 
 def scores(

@@ -1,0 +1,157 @@
+"""Lowering of what kernels do with indices: integers, rows that are read, rows that are changed.
+
+Integers go from buffer to buffer element by element. Rows are read where the kernel reads them. Changes leave in the order in which they
+are written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...models.analytics.config import Op, Operand
+from ..core.diagnostics import Diagnostic, Span
+from ..core.graph import Graph, Region
+from .emit import Site, View
+from .integers import INTEGERS, MEANINGS
+
+if TYPE_CHECKING:
+    from .lower import Lowering
+
+__all__ = ["by_rows", "change", "golden_alone", "lowered", "no_hardware"]
+
+
+def by_rows(graph: Graph) -> bool:
+    """Return whether a kernel has an index, or reads or changes rows."""
+    return _first(graph) is not None
+
+
+def _first(graph: Graph) -> Span | None:
+    spans = [v.span for v in graph.of_kind("index")]
+    spans += [node.span for node in graph.nodes if node.op in (*MEANINGS, "change")]
+    return spans[0] if spans else None
+
+
+def no_hardware(graph: Graph) -> Diagnostic | None:
+    """Return why there are golden results alone of a kernel (E496), None where hardware can be planned for it."""
+    span = _first(graph)
+    if span is None:
+        return None
+    return Diagnostic(
+        "E496",
+        "hardware cannot read or change rows of models by an index yet",
+        span,
+        hint="golden results are there: backend golden, `penstock simulate --backend golden`; "
+        "for hardware give the table a column of zeros and ones for each row",
+    )
+
+
+def golden_alone(graph: Graph) -> list[Diagnostic]:
+    """Return a warning (W496) where golden results are all that there is of a kernel."""
+    span = _first(graph)
+    hint = "`penstock simulate --backend golden` trains it; the other backends, builds and rates refuse it (E496)"
+    what = "this kernel has golden results alone: no hardware reads or changes rows of models yet"
+    return [] if span is None else [Diagnostic("W496", what, span, hint=hint, severity="warning")]
+
+
+def _two(shape: tuple[int, ...]) -> tuple[int, int]:
+    rows, cols = (1, 1, *shape)[-2:]
+    return rows, cols
+
+
+def lowered(low: Lowering, site: Site) -> View:
+    """Lower a node that is an integer, or made of integers."""
+    node, shape = site.node, _two(site.node.shape)
+    if node.op == "rows":
+        return _rows(low, site)
+    if node.op == "integer" and low.graph.nodes[node.inputs[0]].op == "count":
+        return _integer(low, node.inputs[0], site.region)
+    if node.op == "count":  # the value of an integer
+        return _emit(
+            low, site, "number", (_element(_integer(low, site.index, site.region)),), shape
+        )
+    if node.op == "integer":
+        source = low.operand(node.inputs[0], site.region, shape, ("i", "c"), False)
+        return _emit(low, site, "integer", (source,), shape)
+    fn = "integer negative" if node.op == "negative" else node.op
+    operands = tuple(
+        _element(_integer(low, i, site.region), _two(low.graph.nodes[i].shape)) for i in node.inputs
+    )
+    return _emit(low, site, fn, operands, shape)
+
+
+def _element(view: View, shape: tuple[int, int] = (1, 1)) -> Operand:
+    rows, cols = shape
+    return Operand(view.buffer, "i" if rows > 1 else "", "c" if cols > 1 else "", True)
+
+
+def _integer(low: Lowering, index: int, region: str) -> View:
+    """Return where the integers of a node are: of a constant and of a count those that its value is made of."""
+    node = low.graph.nodes[index]
+    if node.op not in ("const", "count"):
+        return low.value(index, region)
+    key = (index, f"{region if node.op == 'count' else ''} integer")
+    if key not in low.memo:
+        low.memo[key] = _constant(low, index) if node.op == "const" else _count(low, index, region)
+    return low.memo[key]
+
+
+def _constant(low: Lowering, index: int) -> View:
+    node = low.graph.nodes[index]
+    number = low.made.buffer(f"int{index}", "run", "core", _two(node.shape), integer=True)
+    value = np.broadcast_to(np.asarray(node.attrs["value"], dtype=np.float64), node.shape)
+    low.run_values[number] = value.reshape(_two(node.shape))
+    return View(number)
+
+
+def _count(low: Lowering, index: int, region: str) -> View:
+    node = low.graph.nodes[index]
+    bag = _integer(low, node.inputs[0], region)
+    places = _two(low.graph.nodes[node.inputs[0]].shape)[1]
+    dest = low.made.buffer(f"places{index}", "temp", "thread", (1, 1), integer=True)
+    site = Site(index, node, region)
+    operand = Operand(bag.buffer, "", "j", True)
+    return low.made.append(site, "count", (operand,), (1, 1, places), dest, vector=False)
+
+
+def _emit(
+    low: Lowering, site: Site, fn: str, operands: tuple[Operand, ...], shape: tuple[int, int]
+) -> View:
+    node = site.node
+    home = "thread" if node.region is Region.TUPLE else "core"
+    integer = node.op in INTEGERS
+    dest = low.made.buffer(f"{node.op}{site.index}", "temp", home, shape, integer=integer)
+    detail = (node.attrs["seed"], node.attrs["bytes"]) if fn == "hash" else ()
+    return low.made.append(site, fn, operands, (*shape, 1), dest, vector=False, detail=detail)
+
+
+def _rows(low: Lowering, site: Site) -> View:
+    node, shape = site.node, _two(site.node.shape)
+    table, index = node.inputs
+    rows = low.graph.nodes[table].shape[0]
+    operands = (
+        Operand(low.value(table, site.region).buffer, "i", "c", False),
+        _element(_integer(low, index, site.region), _two(low.graph.nodes[index].shape)),
+    )
+    return low.emit(site, "rows", operands, low.made.extents(shape, True), shape, detail=(rows,))
+
+
+def change(low: Lowering, index: int, model: int) -> None:
+    """Lower the changes that a model's new value is made of, the first written first."""
+    node = low.graph.nodes[index]
+    base, at, value = node.inputs
+    if low.graph.nodes[base].op == "change":
+        change(low, base, model)
+    table = low.graph.nodes[base]
+    want = _two((*low.graph.nodes[at].shape, *table.shape[1:]))
+    operands = (
+        _element(_integer(low, at, "group"), _two(low.graph.nodes[at].shape)),
+        low.operand(value, "group", want, ("i", "c"), False),
+    )
+    site = Site(index, node, "group")
+    fn, detail = f"at {node.attrs['change']}", (table.shape[0],)
+    low.made.append(site, fn, operands, (*want, 1), model, vector=False, detail=detail)
+    op: Op = low.made.ops[-1]
+    low.made.ops[-1] = replace(op, home="thread")

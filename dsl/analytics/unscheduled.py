@@ -1,0 +1,58 @@
+"""Plans of kernels with rows of models: what is computed in which order, for golden results; no units, no schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...models.analytics.config import AnalyticsPlan, Index, Schedule
+from ..core.bind_index import BoundIndex
+from ..core.diagnostics import Span, error
+from .candidates import Maker, Point
+from .schedule import Scheduled
+
+__all__ = ["unscheduled"]
+
+#: lanes where nothing is said: no result depends on them
+_LANES = 8
+_NONE = Schedule(0, 0, 0, 0, 0, 0)
+
+
+def unscheduled(maker: Maker, indices: Mapping[str, BoundIndex]) -> AnalyticsPlan:
+    """Return the plan. Raises KernelError (E605) for lanes, threads or ports that there cannot be."""
+    graph, choices = maker.graph, maker.choices
+    lanes, threads, ports = choices.lanes or _LANES, choices.threads or 1, choices.ports or 1
+    _check(maker, lanes, threads, ports)
+    program = maker.program(lanes, 1)
+    scheduled = Scheduled(tuple(program.buffers), (), tuple(program.ops), _NONE)
+    plan = maker.assemble(program, scheduled, Point(lanes, threads, ports, 1, 1))
+    variables = graph.of_kind("index")
+    found = tuple(
+        Index(
+            v.name,
+            indices[v.name].counts,
+            indices[v.name].places,
+            bool(v.shape),
+            indices[v.name].columns,
+        )
+        for v in variables
+    )
+    return replace(plan, indices=found)
+
+
+def _check(maker: Maker, lanes: int, threads: int, ports: int) -> None:
+    graph, most = maker.graph, maker.target.ports
+    batch = graph.merge_count
+    place = next((v.span for v in graph.of_kind("index")), Span.whole(graph.name))
+    why = ""
+    if lanes & (lanes - 1):
+        why = f"{lanes} lanes: kernels with rows take a power of two"
+    elif ports > most or threads % ports or ports & (ports - 1):
+        why = f"{threads} threads on {ports} memory ports of {maker.target.name}, which has {most}"
+    elif ports > 1 and batch % threads:
+        why = f"batches of {batch} for {threads} threads on {ports} memory ports"
+    elif maker.choices.visibility == "all":
+        why = "--visibility all: indices are read from pages that say which rows are seen"
+    if why:
+        hint = "leave the option out: results of rows do not depend on threads, lanes or ports"
+        raise error("E605", f"no plan has {why}", place, hint=hint, source=graph.source or None)

@@ -1,0 +1,115 @@
+"""Columns to indices: which columns of a table an index takes, and how far it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...models.heap.schema import INTEGERS, Column
+
+if TYPE_CHECKING:
+    from .bind import Binder
+    from .kernel import Parameter
+
+__all__ = ["BoundIndex", "Counts", "bind_indices", "is_index"]
+
+#: of a column by its name, how far its integers count (1 + the largest), and the most elements of its arrays
+Counts = Callable[[str], tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class BoundIndex:
+    """The columns of an index: for each its attribute index, what is added to its integers, and how far they count; how many places it has."""
+
+    columns: tuple[tuple[int, int, int], ...]
+    counts: int
+    places: int
+
+
+def is_index(column: Column) -> bool:
+    """Return whether a column holds integers that an index may take."""
+    return not column.dropped and column.type in INTEGERS
+
+
+def bind_indices(binder: Binder, counts: Counts | None) -> dict[str, BoundIndex]:
+    """Return what each index takes; sizes of dimensions that nothing else says are settled. Raises KernelError."""
+    indices = binder.kernel.of_kind("index")
+    far: dict[str, list[int]] = {}
+    for parameter in indices:
+        far[parameter.name] = _far(binder, parameter, counts)
+        name, *bag = parameter.dims
+        if isinstance(name, str) and name not in binder.known:
+            size = max(sum(far[parameter.name]), binder.dims.get(name, 1))
+            if sum(far[parameter.name]):
+                binder.dims[name] = size
+        for places in bag:
+            if isinstance(places, str) and places not in binder.dims:
+                binder.dims[places] = _places(binder, parameter, counts)
+    found = {}
+    for parameter in indices:
+        found[parameter.name] = _bound(binder, parameter, far[parameter.name], counts)
+    return found
+
+
+def _columns(binder: Binder, parameter: Parameter) -> list[tuple[int, Column]]:
+    return [(n, binder.schema.columns[n]) for n in binder.takes[parameter.name].columns]
+
+
+def _far(binder: Binder, parameter: Parameter, counts: Counts | None) -> list[int]:
+    """Return how far each column counts: its categories, else its largest integer in the table, 0 where nothing says it."""
+    found = []
+    for _, column in _columns(binder, parameter):
+        if column.labels is not None:
+            found.append(len(column.labels))
+        else:
+            found.append(0 if counts is None else counts(column.name)[0])
+    return found
+
+
+def _places(binder: Binder, parameter: Parameter, counts: Counts | None) -> int:
+    columns = _columns(binder, parameter)
+    if len(columns) > 1 or not columns[0][1].is_array:
+        return len(columns)
+    return columns[0][1].length or (1 if counts is None else max(1, counts(columns[0][1].name)[1]))
+
+
+def _bound(
+    binder: Binder, parameter: Parameter, far: Sequence[int], counts: Counts | None
+) -> BoundIndex:
+    columns = _columns(binder, parameter)
+    name, *bag = (d if isinstance(d, int) else binder.dims.get(d) for d in parameter.dims)
+    if name is None:
+        raise binder.unresolved(str(parameter.dims[0]), parameter)
+    places = (bag[0] or 1) if bag else 1
+    have = _places(binder, parameter, counts)
+    if have > places or (not bag and columns[0][1].is_array):
+        what = f"a bag of {places}" if bag else "one number"
+        shown = ", ".join(column.name for _, column in columns)
+        raise binder.error(
+            "E614",
+            f"the index {parameter.name} is {what}, and its columns have {have}: {shown}",
+            parameter.span,
+            hint=f'declare a bag that holds them, as in `{parameter.name}: ps.Index["n", {have}]` (as text: `index[n, {have}]`)',
+        )
+    if len(columns) == 1:
+        return BoundIndex(((columns[0][0], 0, name),), name, places)
+    if any(column.is_array for _, column in columns):
+        hint = f"bind one array, or several columns of numbers, with --bind {parameter.name}=…"
+        message = f"the index {parameter.name} takes an array and other columns"
+        raise binder.error("E614", message, parameter.span, hint=hint)
+    if not all(far) or sum(far) > name:
+        said = (
+            f"its columns count {sum(far):,} rows"
+            if all(far)
+            else "nothing says how far its columns count"
+        )
+        raise binder.error(
+            "E614",
+            f"the index {parameter.name} counts {name:,}, but {said}",
+            parameter.span,
+            hint="give a table, whose largest integers say it; each column has rows of its own",
+        )
+    starts = [sum(far[:k]) for k in range(len(far))]
+    parts = zip(columns, starts, far, strict=True)
+    return BoundIndex(tuple((n, at, size) for (n, _), at, size in parts), name, places)

@@ -1,0 +1,197 @@
+"""The integers of a table's indices, beside the codes of its tuples; which tuples a policy leaves out, and the first that is an error.
+
+Of a tuple that is seen, the values are judged first (`strider.judge`). Then each place of its indices, in order: a NULL, a category that
+the design does not know, an integer that counts too far. Then each row that integers alone name, in the order of the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import HardwareError
+from ..heap.reader import read_heap
+from ..rows.errors import IndexCode
+from ..rows.integers import ABSENT
+from ..strider.errors import PageError
+from ..strider.judge import RowCounts
+from ..strider.table import walk_table
+from .config import AnalyticsPlan, Index
+from .golden import rows_asked
+
+__all__ = ["UNSEEN", "Port", "padded", "walk_port"]
+
+#: stands in a column of categories for one that the design does not know
+UNSEEN = -1
+_NULL = ABSENT + 1
+
+
+@dataclass
+class Port:
+    """What the pages of one memory port give: tuples (n, positions), places of indices behind them; of each tuple its block and line pointer;
+    of each row that is seen block, line pointer and whether it is delivered."""
+
+    tuples: NDArray[np.int64]
+    where: NDArray[np.int64]
+    seen: NDArray[np.int64]
+    counts: RowCounts = field(default_factory=RowCounts)
+    error: HardwareError | None = None
+
+
+def walk_port(
+    plan: AnalyticsPlan, pages: NDArray[np.uint8], first: int = 0, stride: int = 1
+) -> Port:
+    """Return what the pages give. Page k is block first + k × stride."""
+    places = [np.zeros((0, 3), np.int64)]
+    walked = walk_table(pages, plan.walk, first, stride, places)
+    seen = np.concatenate(places)
+    where = seen[seen[:, 2] != 0, :2]
+    port = Port(walked.codes, where, seen, walked.total, walked.error)
+    if plan.by_rows:
+        _Judge(plan, port, pages, first, stride).run()
+    return port
+
+
+class _Judge:
+    """Adds the integers to a port's tuples, and leaves out what the policies leave out."""
+
+    def __init__(
+        self,
+        plan: AnalyticsPlan,
+        port: Port,
+        pages: NDArray[np.uint8],
+        first: int,
+        stride: int,
+    ) -> None:
+        self.plan, self.port = plan, port
+        if port.error is not None:  # rows behind it do not matter
+            pages = pages[: (port.error.block - first) // stride + 1]
+        self.pages = pages
+        self.delivered = np.nonzero(port.seen[:, 2])[0]
+        self.left = np.zeros(len(self.delivered), bool)
+        self.last = np.zeros(
+            len(self.delivered), bool
+        )  # the model's last row stands for a category
+        self.wrong = len(self.delivered)  # the first tuple that is an error
+
+    def run(self) -> None:
+        port = self.port
+        integers = self._integers()
+        if integers is None:
+            return
+        port.tuples = np.concatenate([port.tuples, integers], axis=1)
+        self._rows()
+        kept = ~self.left
+        kept[self.wrong :] = False
+        port.counts.unseen_last = int(self.last[kept].sum())
+        port.counts.skipped += int(self.left[: self.wrong].sum())
+        port.seen[self.delivered[~kept], 2] = 0
+        port.tuples, port.where = port.tuples[kept], port.where[kept]
+
+    def _integers(self) -> NDArray[np.int64] | None:
+        """Return the integers of all tuples; None where the pages cannot be read, which is the walk's error already."""
+        try:
+            columns = read_heap(self.plan.schema, self.pages) if self.plan.indices else {}
+        except ValueError:
+            if self.port.error is None:
+                raise
+            self.wrong = 0
+            self.port.tuples, self.port.where = self.port.tuples[:0], self.port.where[:0]
+            return None
+        found = [np.zeros((len(self.delivered), 0), np.int64)]
+        at = self.plan.layout.beats * self.plan.lanes
+        for index in self.plan.indices:
+            of_index = []
+            for attribute, offset, counts in index.columns:
+                column = self.plan.schema.columns[attribute]
+                last = self.plan.on_unseen == "last"
+                values = self._places(columns[column.name], index, column.name)
+                item = at + sum(part.shape[1] for part in of_index)
+                values = self._judged(values, counts, column.name, item)
+                unseen = column.labels is not None and values == UNSEEN
+                values = np.where(values == ABSENT, ABSENT, values + offset)
+                of_index.append(np.where(unseen, index.counts - 1, values) if last else values)
+            short = index.places - sum(part.shape[1] for part in of_index)
+            of_index.append(np.full((len(self.delivered), short), ABSENT))
+            found += of_index
+            at += index.places
+        return np.concatenate(found, axis=1)
+
+    def _places(self, values: Any, index: Index, name: str) -> NDArray[np.int64]:
+        """Return a column's integers of the delivered tuples, no more than an index has places; longer arrays are errors."""
+        found = padded(values)[self.delivered]
+        long = found[:, index.places :] != ABSENT
+        if long.any():
+            told = lambda place: f"more than {index.places} elements"
+            self._say(long, "error", PageError.ARRAY_SHAPE, name, -1, told)
+        return found[:, : index.places]
+
+    def _judged(
+        self, values: NDArray[np.int64], counts: int, name: str, item: int
+    ) -> NDArray[np.int64]:
+        """Look at the integers of one column (tuples, places)."""
+        plan = self.plan
+        categories = plan.schema.column(name).labels is not None
+        null = values == _NULL
+        unseen = (values == UNSEEN) if categories else np.zeros_like(null)
+        beyond = ~null & ~unseen & (values != ABSENT) & ((values < 0) | (values >= counts))
+        self._say(null, plan.layout.on_null, PageError.TUPLE_NULL, name, item, lambda v: "")
+        if plan.on_unseen == "last":
+            self.last |= unseen.any(axis=1)
+        else:
+            self._say(unseen, plan.on_unseen, IndexCode.VALUE_UNSEEN, name, item, lambda v: "")
+        told = lambda place: f"{values[place]} is not one of 0 to {counts - 1}"
+        self._say(beyond, plan.on_index, IndexCode.VALUE_INDEX, name, item, told)
+        return values
+
+    def _say(self, wrong: Any, policy: str, code: Any, name: str, item: int, told: Any) -> None:
+        """Leave tuples out, or note the first as the error if it comes before what was found."""
+        tuples = wrong.any(axis=1)
+        if policy == "skip":
+            more = int((tuples & ~self.left)[: self.wrong].sum())
+            self.left |= tuples
+            self.port.counts.index_rows += more * (code is IndexCode.VALUE_INDEX)
+            self.port.counts.unseen_rows += more * (code is IndexCode.VALUE_UNSEEN)
+            return
+        found = np.nonzero(tuples & ~self.left)[0]
+        if not len(found) or found[0] >= self.wrong:
+            return
+        self.wrong = int(found[0])
+        block, line = self.port.where[self.wrong].tolist()
+        place = int(wrong[self.wrong].argmax())
+        told_of = told((self.wrong, place))
+        self.port.error = HardwareError(code, block, line, item + place + 1, name, told_of)
+
+    def _rows(self) -> None:
+        """Look at the rows that integers alone name."""
+        plan = self.plan
+        for op, rows in rows_asked(plan, self.port.tuples):
+            table = op.dest if op.changes_rows else op.operands[0].buffer
+            name, most = plan.buffers[table].name, op.detail[0]
+            beyond = (rows != ABSENT) & ((rows < 0) | (rows >= most))
+            told = lambda place: f"row {rows[place]} of {name}, which has 0 to {most - 1}"  # noqa: B023
+            self._say(beyond, plan.on_index, IndexCode.VALUE_INDEX, "", -1, told)
+
+
+def padded(values: Any) -> NDArray[np.int64]:
+    """Return a column's integers (rows, places), as `read_heap` gives it: `ABSENT` behind the end of an array, `ABSENT` + 1 for NULL."""
+    if isinstance(values, list) and any(isinstance(v, bytes) for v in values):
+        days = b"".join(v or bytes(4) for v in values)  # since 2000-01-01
+        null = [v is None for v in values]
+        return padded(np.ma.masked_array(np.frombuffer(days, "<i4"), null))
+    if isinstance(values, list):
+        longest = max((len(v) for v in values if v is not None), default=0)
+        found = np.full((len(values), max(longest, 1)), ABSENT)
+        for n, cells in enumerate(values):
+            if cells is None:
+                found[n, 0] = _NULL
+            else:
+                found[n, : len(cells)] = padded(cells)[:, 0] if len(cells) else ABSENT
+        return found
+    masked = np.ma.asarray(values)
+    found = masked.filled(0).astype(np.int64)
+    found[np.ma.getmaskarray(masked)] = _NULL
+    return found.reshape(len(found), -1) if found.size else np.full((len(found), 1), ABSENT)

@@ -1,0 +1,163 @@
+"""Integers and rows of models in the golden result: what their operations do with the values of a `Machine`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..numerics.convert import from_pg, unfit
+from ..numerics.formats import Codes
+from ..numerics.policy import Unfit
+from ..rows.config import StoreConfig
+from ..rows.golden import Changes, StoredTable, Table, taken
+from ..rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, present
+from .config import AnalyticsPlan, Op
+
+if TYPE_CHECKING:
+    from .golden import Machine
+
+__all__ = ["UNITS", "Changed", "asked", "integer_runs", "read"]
+
+#: what an operation on integers gives: of a machine, the operation, its operands (…, i, c, j)
+Unit = Callable[["Machine", Op, Sequence[np.ndarray]], np.ndarray]
+
+
+def _arithmetic(name: str) -> Unit:
+    return lambda machine, op, operands: ARITHMETIC[name](*operands)
+
+
+def _comparison(name: str) -> Unit:
+    def holds(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
+        fmt = machine.fmt
+        one, zero = np.int64(fmt.one), np.int64(fmt.zero)
+        return np.where(COMPARISONS[name](*operands), one, zero)
+
+    return holds
+
+
+def _number(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> Codes:
+    """Round integers to the format, once; those beyond its range are counted."""
+    raw = np.ascontiguousarray(numbers(operands[0])).view(np.uint64)
+    beyond = unfit("int8", raw, machine.fmt) == Unfit.OVERFLOW
+    machine.left_range += machine.times * int(np.count_nonzero(beyond))
+    return from_pg("int8", raw, machine.fmt)
+
+
+def _integer(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
+    return np.asarray(machine.fmt.decode(operands[0])).astype(np.int64)
+
+
+#: by the name of an operation, those whose operands or results are integers
+UNITS: dict[str, Unit] = {
+    **{f"integer {s}": _arithmetic(s) for s in ARITHMETIC},
+    **{f"integer {s}": _comparison(s) for s in COMPARISONS},
+    "hash": lambda machine, op, operands: hashed(operands[0], *op.detail),
+    "count": lambda machine, op, operands: present(operands[0])[..., None],
+    "number": _number,
+    "integer": _integer,
+}
+
+
+def integer_runs(plan: AnalyticsPlan) -> list[np.ndarray]:
+    """Return what is fixed for a run, as far as integers are made of it, for a `Machine` that is asked which rows tuples name."""
+    numbers = plan.notes["run_values"]
+    found = (np.asarray(numbers[plan.buffers[n].name], np.float64) for n in plan.runs)
+    return [values.astype(np.int64) for values in found]
+
+
+def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
+    """Yield each operation that reads or changes rows which integers of the table alone name, with those of each tuple (tuples, places)."""
+    plan = machine.plan
+    machine.take(tuples)
+    known = {n for n, b in enumerate(plan.buffers) if b.kind == "index"}
+    known |= {n for n in plan.runs if plan.buffers[n].integer}
+    for op in plan.ops:
+        places = [op.operands[0 if op.changes_rows else 1].buffer] if op.touches_rows else []
+        if places and places[0] in known:
+            rows = machine.values[places[0]]
+            rows = rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
+            yield op, np.broadcast_to(rows, (len(tuples), rows.shape[-1]))
+        elif op.fn in UNITS and all(operand.buffer in known for operand in op.operands):
+            machine.run(op, len(tuples))
+            known.add(op.dest)
+
+
+def _asked(machine: Machine, buffer: int) -> np.ndarray:
+    """Return integers as rows that are asked for (tuples, places): −1 for what is left out, −2 for what is below 0; 1 tuple for all of them."""
+    integers = machine.values[buffer]
+    asked = np.where(integers < 0, -2, integers)
+    asked = np.where(integers == ABSENT, -1, asked)
+    tuples = len(integers) if integers.ndim == 3 else 1
+    return asked.reshape(tuples, asked.shape[-2] * asked.shape[-1])
+
+
+def read(machine: Machine, op: Op) -> Codes:
+    """Return the rows of the first operand that the second names. Raises NoRow."""
+    table, index = (operand.buffer for operand in op.operands)
+    asked, changed = _asked(machine, index), machine.changed.tables.get(table)
+    if changed is None:
+        found = taken(machine.values[table].reshape(op.detail[0], -1), asked)
+    else:
+        found = changed.read(asked)
+    buffer = machine.plan.buffers[op.dest]
+    shape = (buffer.rows, buffer.cols)
+    return found.reshape(-1, *shape) if machine.values[index].ndim == 3 else found.reshape(shape)
+
+
+class Changed:
+    """The models whose rows change, as tables, and the changes of the batch that is under way."""
+
+    def __init__(
+        self, plan: AnalyticsPlan, models: Mapping[int, Codes], stores: Mapping[str, StoreConfig]
+    ) -> None:
+        self.plan = plan
+        self.tables: dict[int, Table] = {}
+        self.waiting: dict[int, list[Changes]] = {}
+        changed = {op.dest: op.detail[0] for op in plan.ops if op.changes_rows}
+        for number, rows in changed.items() if models else ():
+            codes, store = models[number].reshape(rows, -1), stores.get(plan.buffers[number].name)
+            fmt = plan.format
+            self.tables[number] = (
+                Table(codes, fmt) if store is None else StoredTable(codes, fmt, store)
+            )
+        #: tables that something reads whole
+        self.whole = {
+            operand.buffer
+            for op in plan.ops
+            for operand in (op.operands[1:] if op.fn == "rows" else op.operands)
+            if operand.buffer in self.tables
+        }
+
+    @property
+    def left_range(self) -> int:
+        return sum(table.left_range for table in self.tables.values())
+
+    def values(self, numbers: Iterable[int] | None = None) -> dict[int, Codes]:
+        """Return tables as buffers hold them, all of them where none are named."""
+        found = {}
+        for number in self.tables if numbers is None else numbers:
+            table, buffer = self.tables[number], self.plan.buffers[number]
+            if isinstance(table, StoredTable):
+                table.flush()
+            found[number] = table.codes.reshape(buffer.rows, buffer.cols)
+        return found
+
+    def add(self, machine: Machine, op: Op, tuples: int) -> None:
+        """Note a change for each of some tuples."""
+        asked, table = _asked(machine, op.operands[0].buffer), self.tables[op.dest]
+        values = np.broadcast_to(machine.operand(op, 1)[..., 0], (tuples, *op.extents[:2]))
+        rows = np.broadcast_to(asked, (tuples, asked.shape[1]))
+        codes = values.reshape(tuples, rows.shape[1], table.codes.shape[1])
+        self.waiting.setdefault(op.dest, []).append(Changes(op.fn[3:], rows, codes))
+
+    def done(self) -> dict[int, Codes]:
+        """Do the changes of a batch; return those tables that are read whole. Raises NoRow."""
+        for number, changes in self.waiting.items():
+            table = self.tables[number]
+            if number in self.whole and self.plan.until is not None:
+                table.codes = table.codes.copy()  # the test of an epoch sees the batch's own
+            table.change(changes)
+        self.waiting = {}
+        return self.values(self.whole)

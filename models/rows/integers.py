@@ -1,0 +1,75 @@
+"""Integers that choose rows: exact, of 64 bits, with what a bag leaves out.
+
+A place of a bag that a tuple leaves out is `ABSENT`, and so is whatever integers make of it: its row is read as zeros and is not
+changed, and no comparison holds for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .hashing import murmur3
+
+__all__ = ["ABSENT", "ARITHMETIC", "COMPARISONS", "hashed", "numbers", "present"]
+
+Array = np.ndarray
+
+ABSENT = int(np.iinfo(np.int64).min)
+
+#: operators whose result is an integer; `//` and `%` are Python's, 0 where the divisor is 0
+ARITHMETIC: dict[str, Callable[..., Array]]
+#: operators whose result is whether they hold
+COMPARISONS: dict[str, Callable[..., Array]]
+
+
+def _integer(operation: Callable[..., Array]) -> Callable[..., Array]:
+    def meaning(*operands: Array) -> Array:
+        whole = [np.asarray(v).astype(np.int64) for v in operands]
+        absent = np.logical_or.reduce(np.broadcast_arrays(*(v == ABSENT for v in whole)))
+        with np.errstate(all="ignore"):
+            return np.where(absent, ABSENT, operation(*whole))
+
+    return meaning
+
+
+def _holds(compare: Callable[..., Array]) -> Callable[..., Array]:
+    def meaning(a: Array, b: Array) -> Array:
+        return (a != ABSENT) & (b != ABSENT) & compare(a, b)
+
+    return meaning
+
+
+ARITHMETIC = {
+    "+": _integer(np.add),
+    "-": _integer(np.subtract),
+    "*": _integer(np.multiply),
+    "//": _integer(np.floor_divide),
+    "%": _integer(np.remainder),
+    "negative": _integer(np.negative),
+}
+COMPARISONS = {
+    "<": _holds(np.less),
+    ">": _holds(np.greater),
+    "<=": _holds(np.less_equal),
+    ">=": _holds(np.greater_equal),
+    "==": _holds(np.equal),
+    "!=": _holds(np.not_equal),
+}
+
+
+def hashed(values: Array, seed: int, size: int) -> Array:
+    """Return the hash (`murmur3`) of each integer."""
+    found = murmur3(values, seed, size).astype(np.int64)
+    return np.where(values == ABSENT, ABSENT, found)
+
+
+def present(values: Array) -> Array:
+    """Return how many of the last axis are there."""
+    return np.sum(values != ABSENT, axis=-1)
+
+
+def numbers(values: Array) -> Array:
+    """Return the integers, 0 for what is left out."""
+    return np.where(values == ABSENT, 0, values)

@@ -1,0 +1,66 @@
+"""Columns of tables that indices take: how far they count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.bind import Binding
+    from penstock.dsl.core.bind_index import Counts
+    from penstock.dsl.core.graph import Graph
+    from penstock.dsl.core.kernel import AnyKernel
+    from penstock.dsl.core.scores import ScoreKernel
+    from penstock.models.heap.schema import Schema
+
+__all__ = ["counts_learned", "counts_of", "hashed", "index_columns"]
+
+
+def counts_of(table: Any) -> Counts | None:
+    """Return what says of a table's columns how far their integers count, and how long their arrays are; None without a table."""
+    from penstock.host.sources import Table
+
+    if not isinstance(table, Table):
+        return None
+    known: dict[str, Any] = {}
+
+    def counts(column: str) -> tuple[int, int]:
+        from penstock.models.analytics.indices import padded
+        from penstock.models.rows.integers import ABSENT
+
+        if not known:
+            known.update(table.columns())
+        integers = padded(known[column])
+        longest = int(integers.shape[1])
+        return 1 + int(integers[integers > ABSENT + 1].max(initial=0)), longest
+
+    return counts
+
+
+def index_columns(
+    kernel: AnyKernel, bindings: Mapping[str, Sequence[str]] | None
+) -> tuple[str, ...]:
+    """Return the columns that a kernel's indices take."""
+    indices = kernel.of_kind("index")
+    return tuple(n for p in indices for n in (bindings or {}).get(p.name, (p.name,)))
+
+
+def counts_learned(kernel: ScoreKernel, bindings: Mapping[str, Sequence[str]] | None) -> Counts:
+    """Return how far the columns of a score's indices count: as those did that were learned from."""
+    known: dict[str, tuple[int, int]] = {}
+    for index in kernel.graph.of_kind("index"):
+        names = (bindings or {}).get(index.name, (index.name,))
+        places = index.shape[0] if index.shape else 1
+        known |= {name: (far, places) for name, far in zip(names, index.init, strict=True)}
+    return known.__getitem__
+
+
+def hashed(graph: Graph, schema: Schema, binding: Binding) -> None:
+    """Say in the graph how many bytes of an index are hashed: those of its column's type, 4 or 8."""
+    wide = {
+        name: any(schema.columns[n].type.startswith("int8") for n, _, _ in index.columns)
+        for name, index in binding.indices.items()
+    }
+    for node in graph.nodes:
+        if "of" in node.attrs:
+            node.attrs["bytes"] = 8 if any(wide[name] for name in node.attrs["of"]) else 4

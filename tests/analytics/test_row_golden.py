@@ -1,0 +1,177 @@
+"""Golden results of kernels with rows against NumPy programs with `np.add.at`: bit for bit, in fixed point and in float32."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.dsl.analytics.plan import Choices
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.models.analytics import job
+from penstock.models.analytics.golden import train
+from penstock.models.rows import golden as rows_golden
+from penstock.models.rows.config import StoreConfig
+
+
+def kernel(batch: int, epochs: int) -> Any:
+    @ps.kernel(
+        epochs=epochs,
+        batch=batch,
+        init={"P": ps.uniform(-1, 1, seed=1), "Q": ps.uniform(-1, 1, seed=2)},
+    )
+    def lrmf(
+        u: ps.Index["m"],
+        i: ps.Index["n"],
+        r: ps.Output,
+        P: ps.Model["m", "k"],
+        Q: ps.Model["n", "k"],
+        rate: ps.Meta = 0.125,
+    ):
+        error = ps.sum(P[u] * Q[i]) - r
+        return P.at[u].add(-rate * error * Q[i]), Q.at[i].add(-rate * error * P[u])
+
+    return lrmf
+
+
+def tree(v: np.ndarray, add: Any) -> np.ndarray:
+    """The sum along the last axis: neighbours in pairs over the next power of two."""
+    width = 1 << (v.shape[-1] - 1).bit_length()
+    v = np.concatenate([v, np.zeros((*v.shape[:-1], width - v.shape[-1]), v.dtype)], axis=-1)
+    while v.shape[-1] > 1:
+        v = add(v[..., 0::2], v[..., 1::2])
+    return v[..., 0]
+
+
+def drawn(seed: int) -> tuple[dict[str, Any], int, int, int]:
+    rng = np.random.default_rng(seed)
+    m, n, rows = (int(v) for v in rng.integers(1, 9, 3) * [1, 1, 12])
+    u, i = rng.integers(0, m, rows), rng.integers(0, n, rows)
+    u[0], i[0] = m - 1, n - 1  # what the dimensions are taken from
+    r = rng.integers(-32, 33, rows) / 16
+    return (
+        {"u": u, "i": i, "r": r},
+        int(rng.integers(1, 7)),
+        int(rng.integers(1, 9)),
+        int(rng.integers(1, 4)),
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_float32(seed: int) -> None:
+    table, k, batch, epochs = drawn(seed)
+    design = ps.compile(kernel(batch, epochs), "small", table, dims={"k": k})
+    found = design.run(table)
+    u, i, r = table["u"], table["i"], table["r"].astype(np.float32)
+    P, Q = (design.start[name].astype(np.float32) for name in "PQ")
+    for first in [*range(0, len(u), batch)] * epochs:
+        a, b = u[first : first + batch], i[first : first + batch]
+        error = tree(P[a] * Q[b], np.add) - r[first : first + batch]
+        step = (np.float32(-0.125) * error)[:, None]
+        left, right = step * Q[b], step * P[a]
+        np.add.at(P, a, left)
+        np.add.at(Q, b, right)
+    for name, model in (("P", P), ("Q", Q)):
+        assert np.array_equal(found.result[name], model.astype(np.float64)), name
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fixed_point(seed: int) -> None:
+    table, k, batch, epochs = drawn(seed)
+    design = ps.compile(kernel(batch, epochs), "small", table, "fixed:8,8", dims={"k": k})
+    found = design.run(table)
+    assert found.counters["left_range"] == 0
+
+    def mul(a: Any, b: Any) -> Any:
+        whole, rest = np.divmod(a * b, 256)
+        return whole + ((rest > 128) | ((rest == 128) & (whole % 2 == 1)))
+
+    u, i, r = table["u"], table["i"], (table["r"] * 256).astype(np.int64)
+    P, Q = (np.rint(design.start[name] * 256).astype(np.int64) for name in "PQ")
+    for first in [*range(0, len(u), batch)] * epochs:
+        a, b = u[first : first + batch], i[first : first + batch]
+        error = tree(mul(P[a], Q[b]), np.add) - r[first : first + batch]
+        step = mul(-32, error)[:, None]
+        left, right = mul(step, Q[b]), mul(step, P[a])
+        np.add.at(P, a, left)
+        np.add.at(Q, b, right)
+    for name, model in (("P", P), ("Q", Q)):
+        assert np.array_equal(found.result[name] * 256, model), name
+
+
+def test_the_same_rows_whatever_the_plan() -> None:
+    table, k, _, _ = drawn(5)
+    of = [
+        ps.compile(kernel(4, 2), "small", table, dims={"k": k}, choices=Choices(lanes, threads))
+        for lanes, threads in itertools.product((1, 2, 8, 32), (1, 4, 64))
+    ]
+    found = [design.run(table).codes for design in of]
+    assert all(np.array_equal(codes["P"], found[0]["P"]) for codes in found)
+
+
+class _Forgets(rows_golden.StoredTable):
+    """A store that does not write back a row that gives way."""
+
+    def _row(self, row: int, change: bool) -> Any:
+        before = self.codes.copy()
+        found = super()._row(row, change)
+        self.codes[:] = before
+        return found
+
+
+def stored(seed: int, monkeypatch: pytest.MonkeyPatch, kind: Any = None) -> None:
+    """The same run with stores of hot rows gives the same rows."""
+    from penstock.models.analytics import rows
+
+    if kind is not None:
+        monkeypatch.setattr(rows, "StoredTable", kind)
+    rng = np.random.default_rng(seed)
+    m, n, count = 40, 30, 90
+    table = {"u": rng.integers(0, m, count), "i": rng.integers(0, n, count)}
+    table["r"] = rng.normal(size=count)
+    design = ps.compile(kernel(3, 2), "small", table, dims={"k": 2, "m": m, "n": n})
+    source = design.workload(design.opened(_given(table))).table
+    tuples, _ = job.walk(design.plan, source.pages)
+    plain = train(design.plan, tuples, design.models(), design.runs())
+    stores = {"P": StoreConfig(8), "Q": StoreConfig(16, banks=2, pinned=(3, 4))}
+    held = train(design.plan, tuples, design.models(), design.runs(), stores)
+    for name, codes in plain.models.items():
+        assert np.array_equal(codes, held.models[name]), name
+
+
+def _given(table: Any) -> Any:
+    from penstock.engines.base import Given
+
+    return Given(table, table)
+
+
+def test_the_same_rows_behind_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(3):
+        stored(seed, monkeypatch)
+    with pytest.raises(AssertionError):
+        stored(0, monkeypatch, _Forgets)
+
+
+def test_a_histogram_does_not_wait_for_its_batch() -> None:
+    """One model is changed and none is read: tuples are counted together, batches as they are."""
+
+    @ps.kernel(batch=2)
+    def count(g: ps.Index["n"], x: ps.Input, many: ps.Model["n"], least: ps.Model["n"]):
+        return many.at[g].add(1), least.at[g].min(x)
+
+    g, x = np.arange(101) % 7, np.arange(101) - 50.0
+    run = ps.compile(count, "small", {"g": g, "x": x}).run({"g": g, "x": x})
+    assert run.counters["batches"] == 51
+    assert run.result["many"].tolist() == np.bincount(g).tolist()
+    assert run.result["least"].tolist() == [min(0, *x[g == k]) for k in range(7)]
+
+
+@pytest.mark.parametrize("lanes, threads, ports", [(3, 1, 1), (2, 1, 2), (2, 4, 8)])
+def test_plans_that_there_are_not(lanes: int, threads: int, ports: int) -> None:
+    table, k, _, _ = drawn(0)
+    with pytest.raises(KernelError, match="E605"):
+        choices = Choices(lanes, threads, ports)
+        ps.compile(kernel(4, 1), "small", table, dims={"k": k}, choices=choices)

@@ -1,0 +1,240 @@
+"""What indices read of tables: integers, categories, arrays of several lengths; and what is wrong with them, by its row, column and value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import penstock as ps
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.host.sources import SourceError
+
+
+@ps.kernel
+def seen(c: ps.Index["n"], x: ps.Input, many: ps.Model["n"], total: ps.Model["n"]):
+    ps.score(total[c])
+    return many.at[c].add(1), total.at[c].add(x)
+
+
+@ps.kernel
+def bag(c: ps.Index["n", 4], many: ps.Model["n"]):
+    return many.at[c].add(1)
+
+
+def counted(kernel: Any, table: Any, **options: Any) -> tuple[Any, Any]:
+    design = ps.compile(kernel, "small", table, **options)
+    return design, design.run(table)
+
+
+def labels(design: Any) -> Any:
+    return design.plan.schema.columns[0].labels
+
+
+@pytest.mark.parametrize(
+    "values, many",
+    [
+        (np.array([3, 0, 3], np.int16), [1, 0, 0, 2]),
+        (np.array([3, 0, 3], np.int64), [1, 0, 0, 2]),
+        (np.array([True, False, True]), [1, 2]),
+        (np.array(["2000-01-02", "2000-01-03", "2000-01-02"], "M8[D]"), [0, 2, 1]),
+        (np.array(["b", "a", "b"]), [1, 2]),
+        (pd.Categorical(["u", "w", "u"], categories=["w", "v", "u"]), [1, 0, 2]),
+        (pa.array(["q", "p", "q"]).dictionary_encode(), [2, 1]),
+    ],
+)
+def test_columns(values: Any, many: list[int]) -> None:
+    if isinstance(values, pd.Categorical):
+        values = pd.Series(values)
+    table = {"c": values, "x": np.arange(3.0)}
+    _, run = counted(seen, table)
+    assert run.result["many"].tolist() == many
+    assert run.rows_used == 3
+
+
+def test_frames_keep_their_categories() -> None:
+    frame = pd.DataFrame({"c": pd.Categorical(["u", "v"], ["w", "v", "u"]), "x": [1.0, 2.0]})
+    design, run = counted(seen, frame)
+    assert labels(design) == ("w", "v", "u") and run.result["total"].tolist() == [0, 2, 1]
+    # a run on another table, and scores, have the design's numbers
+    other = pd.DataFrame({"c": ["v", "v", "w"], "x": [1.0, 1.0, 5.0]})
+    assert design.run(other).result["total"].tolist() == [5, 2, 0]
+    assert run.predict({"c": ["u", "w"], "x": [0, 0]}).values.tolist() == [1, 0]
+
+
+def test_sparse_integers_are_categories_where_that_is_said() -> None:
+    table = {"c": np.array([10**9, -5, 10**9, 7]), "x": np.ones(4)}
+    design, run = counted(seen, table, categories=("c",))
+    assert labels(design) == ("-5", "7", "1000000000") and run.result["many"].tolist() == [1, 1, 2]
+    assert design.run({"c": [7, 7], "x": [1.0, 1.0]}).result["many"].tolist() == [0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1, 2], [3], [], [0, 0, 0]],
+        pa.array([[1, 2], [3], [], [0, 0, 0]]),
+        pd.Series([[1, 2], [3], [], [0, 0, 0]]),
+        np.ma.array(
+            [[1, 2, 9], [3, 9, 9], [9, 9, 9], [0, 0, 0]],
+            mask=np.array([[0, 0, 1], [0, 1, 1], [1, 1, 1], [0, 0, 0]]),
+        ),
+    ],
+)
+def test_arrays_of_several_lengths(rows: Any) -> None:
+    _, run = counted(bag, {"c": rows})
+    assert run.result["many"].tolist() == [3, 1, 1, 1]
+
+
+def test_columns_of_a_bag_count_one_after_the_other() -> None:
+    table = {"a": np.array([1, 0, 2]), "b": np.array([0, 1, 1])}
+    design, run = counted(bag, table, bind={"c": ["a", "b"]})
+    assert run.result["many"].tolist() == [1, 1, 1, 1, 2]
+    texts = {"a": np.array(["x", "y", "x"]), "b": np.array(["p", "x", "x"])}
+    assert counted(bag, texts, bind={"c": ["a", "b"]})[1].result["many"].tolist() == [2, 1, 1, 2]
+    # a shorter table does not change what comes before
+    assert design.run({"a": [0], "b": [1]}).result["many"].tolist() == [1, 0, 0, 0, 1]
+
+
+def test_unseen_categories() -> None:
+    table, new = (
+        {"c": np.array(["b", "a"]), "x": np.ones(2)},
+        {"c": ["a", "zz", "b"], "x": [1.0, 2.0, 3.0]},
+    )
+    design = ps.compile(seen, "small", table)
+    with pytest.raises(
+        SourceError, match="row 2, column 'c': the category 'zz' is not among the 2"
+    ) as caught:
+        design.run(new)
+    assert caught.value.code == "E849"
+    design = ps.compile(seen, "small", table, on_unseen="skip")
+    run = design.run(new)
+    assert run.result["total"].tolist() == [1, 3] and run.counters["unseen_rows"] == 1
+    assert run.rows_skipped == 1
+    design = ps.compile(seen, "small", table, on_unseen="last", dims={"n": 3})
+    run = design.run(new)
+    assert run.result["total"].tolist() == [1, 3, 2] and run.counters["unseen_last"] == 1
+    assert run.predict({"c": ["a", "new"], "x": [0, 0]}).values.tolist() == [1, 2]
+
+
+@ps.kernel(batch=2)
+def shifted(c: ps.Index["n", 3], i: ps.Index["m"], x: ps.Input, E: ps.Model["n"], b: ps.Model[5]):
+    return E.at[c].add(x), b.at[i - 2].add(ps.sum(E[c]))
+
+
+def drawn(seed: int) -> tuple[dict[str, Any], list[tuple[str, str, Any] | None]]:
+    """A table and what is wrong with each of its rows: the code, the column, the value; the first that counts."""
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(1, 30))
+    c = [rng.integers(0, 6, rng.integers(0, 4)).tolist() for _ in range(rows)]
+    i = np.ma.array(rng.integers(2, 7, rows), mask=False)
+    wrong: list[Any] = [None] * rows
+    for row in rng.permutation(rows)[: rng.integers(0, 4)].tolist():
+        kind = rng.integers(0, 5)
+        if kind == 0:
+            value = int(rng.choice([-1, 6, 2**40, -(2**40)]))
+            c[row] = [0, value]
+            wrong[row] = ("VALUE_INDEX", "c", value)
+        elif kind == 1:
+            c[row] = None
+            wrong[row] = ("TUPLE_NULL", "c", None)
+        elif kind == 2:
+            i[row] = np.ma.masked
+            wrong[row] = ("TUPLE_NULL", "i", None)
+        elif kind == 3:
+            i[row] = int(rng.choice([-3, 8, 10**6]))
+            wrong[row] = ("VALUE_INDEX", "i", int(i.data[row]))
+        else:
+            i[row] = int(rng.choice([0, 1, 7]))  # there, but i - 2 is no row of b
+            wrong[row] = ("VALUE_INDEX", "", int(i.data[row]) - 2)
+    return {"c": c, "i": i, "x": rng.integers(-4, 5, rows) / 4}, wrong
+
+
+def compare(seed: int) -> None:
+    table, wrong = drawn(seed)
+    rng = np.random.default_rng(seed + 10**6)
+    policies = {
+        "on_null": str(rng.choice(["error", "skip"])),
+        "on_index": str(rng.choice(["error", "skip"])),
+    }
+    skipped = {
+        "TUPLE_NULL": policies["on_null"] == "skip",
+        "VALUE_INDEX": policies["on_index"] == "skip",
+    }
+    text = {"n": 6, "m": 8}
+    design = ps.compile(shifted, "small", table, "fixed:16,8", dims=text, **policies)
+    run = design.run(table)
+    first = next((k for k, w in enumerate(wrong) if w is not None and not skipped[w[0]]), None)
+    if first is not None:
+        code, column, value = wrong[first]
+        [error] = run.errors
+        assert (error.code.name, error.column, run.result if run.ok else None) == (
+            code,
+            column,
+            None,
+        ), seed
+        failure = run.workload.failure(error)
+        assert f"row {first + 1}" in failure.text and (
+            value is None or f" {value} " in f" {error.detail} ".replace(",", " ")
+        ), seed
+        return
+    kept = [k for k, w in enumerate(wrong) if w is None]
+    E, b = np.zeros(6), np.zeros(5)
+    for at in range(0, len(kept), 2):
+        pair = kept[at : at + 2]
+        sums = [E[table["c"][k]].sum() for k in pair]
+        for k, total in zip(pair, sums, strict=True):
+            np.add.at(E, np.array(table["c"][k], int), table["x"][k])
+            b[table["i"].data[k] - 2] += total
+    assert np.array_equal(run.result["E"], E) and np.array_equal(run.result["b"], b), seed
+    assert run.counters["rows_skipped"] == len(wrong) - len(kept)
+    assert run.counters["index_rows"] == sum(w is not None and w[0] == "VALUE_INDEX" for w in wrong)
+    assert design.order(table).tolist() == kept
+
+
+def test_bad_input() -> None:
+    for seed in range(40):
+        compare(seed)
+
+
+@pytest.mark.long
+def test_bad_input_many() -> None:
+    for seed in range(1000, 3000):
+        compare(seed)
+
+
+def test_a_row_that_values_choose() -> None:
+    @ps.kernel
+    def chosen(x: ps.Input["d"], i: ps.Index[9], E: ps.Model["d"]):
+        return E.at[ps.argmax(x) + i].add(1)
+
+    table = {"x": np.eye(3), "i": [0, 0, 4]}
+    run = ps.compile(chosen, "small", table).run(table)
+    [error] = run.errors
+    assert error.code.name == "VALUE_INDEX" and "rows 0 to 2, not 6" in str(
+        run.workload.failure(error).text
+    )
+    assert "row 3" in run.workload.failure(error).text
+
+
+@pytest.mark.parametrize(
+    "columns, code, said",
+    [
+        ({"c": np.ones(2), "x": np.ones(2)}, "E613", "its type float8 is no integer"),
+        ({"d": np.arange(2), "x": np.ones(2)}, "E617", "the index c has no column"),
+        ({"c": [[1, 2], [3, 4]], "x": np.ones(2)}, "E614", "is one number, and its columns have 2"),
+    ],
+)
+def test_columns_that_are_no_index(columns: Any, code: str, said: str) -> None:
+    with pytest.raises(KernelError, match=said) as caught:
+        ps.compile(seen, "small", columns)
+    assert caught.value.diagnostic.code == code
+
+
+def test_random_rows_have_indices() -> None:
+    design = ps.compile(seen, "small", dims={"n": 5})
+    run = design.run("random:rows=200,seed=2")
+    assert run.result["many"].sum() == 200 and (run.result["many"] > 0).all()
