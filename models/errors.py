@@ -133,8 +133,8 @@ class HardwareError:
     block: int = 0
     line: int = 0
     item: int = 0
-    column: str = field(default="", compare=False)
-    detail: str = field(default="", compare=False)
+    column: str = field(default="", compare=False, kw_only=True)
+    detail: str = field(default="", compare=False, kw_only=True)
 
     @property
     def meaning(self) -> str:

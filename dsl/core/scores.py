@@ -36,7 +36,7 @@ class ScoreKernel(AnyKernel):
                 np.asarray(models[name], np.float64).reshape(v.shape) if v.kind == "model" else 0.0
             )
             value = metas.get(name, v.value) if v.kind == "meta" else None
-            dims = v.shape
+            dims: tuple[int | str, ...] = v.shape
             if v.kind == "index":  # what it counts, and how far each of its columns does
                 init, dims = v.init, v.dims
             variables[name] = replace(v, init=init, value=value, dims=dims, span=place)

@@ -98,7 +98,7 @@ def random_columns(
             )
         values: Any
         if column.name in (counts or {}):
-            shape = (rows, column.length) if column.is_array else (rows,)
+            shape = (rows, column.length or 0) if column.is_array else (rows,)
             values = rng.integers(0, (counts or {})[column.name], shape)
             columns[column.name] = values.astype(DTYPES[column.storage.element or column.type])
             continue

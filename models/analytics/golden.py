@@ -271,24 +271,17 @@ def train(
     """Train as the hardware does.
 
     Parameters: `epochs_of_tuples`: for each port its tuples of one epoch, (n, beats × lanes) codes in row order, behind them the places of
-    indices; `models`: start values as
-    codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs` order; `stores`: of hot rows, by model.
-    The same tuples come in every epoch.
+    indices; `models`: start values as codes by name, (rows, cols); `runs`: codes of the plan's metas and constants in `plan.runs`
+    order; `stores`: of hot rows, by model. The same tuples come in every epoch.
 
     Raises NoRowOf for a row that a model does not have.
     """
     index = {plan.buffers[n].name: n for n in plan.models}
-    machine = Machine(
-        plan,
-        runs,
-        {
-            index[name]: np.asarray(codes, dtype=np.int64).reshape(
-                plan.buffers[index[name]].rows, -1
-            )
-            for name, codes in models.items()
-        },
-        stores,
-    )
+    start = {
+        index[name]: np.asarray(codes, np.int64).reshape(plan.buffers[index[name]].rows, -1)
+        for name, codes in models.items()
+    }
+    machine = Machine(plan, runs, start, stores)
     by_region: dict[str, list[Op]] = {
         region: [op for op in plan.ops if op.region == region]
         for region in ("group", "batch", "epoch")
@@ -305,7 +298,6 @@ def train(
             if len(batch.tuples) == 0:
                 continue
             trained = True
-            machine.take(batch.tuples)
             try:
                 _update(machine, plan, by_region, batch)
             except NoRow as missing:
@@ -327,6 +319,7 @@ def train(
 def _update(
     machine: Machine, plan: AnalyticsPlan, by_region: dict[str, list[Op]], batch: Batch
 ) -> None:
+    machine.take(batch.tuples)
     for op in by_region["group"]:
         if op.merge is not None:
             machine.merge(op, batch)

@@ -104,7 +104,7 @@ class _Judge:
         found = [np.zeros((len(self.delivered), 0), np.int64)]
         at = self.plan.layout.beats * self.plan.lanes
         for index in self.plan.indices:
-            of_index = []
+            of_index: list[NDArray[np.int64]] = []
             for attribute, offset, counts in index.columns:
                 column = self.plan.schema.columns[attribute]
                 last = self.plan.on_unseen == "last"
@@ -163,7 +163,9 @@ class _Judge:
         block, line = self.port.where[self.wrong].tolist()
         place = int(wrong[self.wrong].argmax())
         told_of = told((self.wrong, place))
-        self.port.error = HardwareError(code, block, line, item + place + 1, name, told_of)
+        self.port.error = HardwareError(
+            code, block, line, item + place + 1, column=name, detail=told_of
+        )
 
     def _rows(self) -> None:
         """Look at the rows that integers alone name."""

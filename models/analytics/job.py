@@ -97,7 +97,7 @@ def golden(
         trained = train(plan, tuples, dict(models), runs)
     except NoRowOf as missing:  # a row that values name
         block, line = found[missing.port].where[missing.number].tolist()
-        return HardwareError(IndexCode.VALUE_INDEX, block, line, 0, "", str(missing))
+        return HardwareError(IndexCode.VALUE_INDEX, block, line, detail=str(missing))
     trained.inputs = replace(counts, lost=lost(plan.walk, pages, tuples))
     return trained
 

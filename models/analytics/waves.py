@@ -99,6 +99,10 @@ def _of_batches(keys: Sequence[np.ndarray], ends: Sequence[int]) -> list[set[int
 def _as_one(parts: Sequence[Batch]) -> Batch:
     if len(parts) == 1:
         return parts[0]
-    names = ("tuples", "group", "thread", "source")
-    joined = [np.concatenate([getattr(batch, name) for batch in parts]) for name in names]
-    return Batch(*joined, count=len(parts))
+    return Batch(
+        np.concatenate([batch.tuples for batch in parts]),
+        np.concatenate([batch.group for batch in parts]),
+        np.concatenate([batch.thread for batch in parts]),
+        np.concatenate([batch.source for batch in parts]),
+        len(parts),
+    )

@@ -353,9 +353,9 @@ def _choices(given: Given, fmt: Format) -> Any:
     if choices is None:
         numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
         choices = Choices(**numbers)
-    policies = ("on_null", "on_overflow", "on_nan", "on_index", "on_unseen")
-    policies += ("visibility", "prefer", "fill")
-    said = {n: given.option(n) for n in policies if given.option(n) is not None}
+    policies = ("on_null", "on_overflow", "on_nan", "on_index", "on_unseen", "visibility")
+    wanted = (*policies, "prefer", "fill")
+    said = {n: given.option(n) for n in wanted if given.option(n) is not None}
     choices = replace(choices, **said)
     input_policy(choices.on_overflow, choices.on_nan, has_nan=fmt.is_float, format=fmt.name)
     return choices

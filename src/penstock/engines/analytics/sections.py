@@ -236,6 +236,6 @@ def _index(schema: Schema, bound: BoundIndex) -> str:
         text = f"0 to {counts - 1:,}"
         if column.labels is not None:
             shown = ", ".join(column.labels[:6]) + (", …" if len(column.labels) > 6 else "")
-            text = f"{plural(len(column.labels), 'category', 'categories')}: {shown}"
+            text = f"{len(column.labels):,} categories: {shown}"
         told.append(f"column {column.name} ({text})")
     return "; ".join(told)
