@@ -1,0 +1,69 @@
+"""Commands on kernels with rows: what runs, what is refused, what is said of rows that are left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbench.command_line import reported, told
+
+KERNEL = """kernel groups(g: index[n], x: input, many: model[n])
+  many[g] += x
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("k.psk").write_text(KERNEL)
+    Path("words.csv").write_text("g,x\nab,1\ncd,2\nab,3\n")
+    Path("numbers.csv").write_text("g,x\n0,1\n5,2\n0,3\n,4\n")
+
+
+def test_check_says_what_runs() -> None:
+    said = told("check k.psk --data words.csv")
+    assert "warning[W496]" in said and "k.psk: the kernel groups is fine" in said
+    assert "column g (2 categories: ab, cd)" in said and "n=2" in said
+    assert "warning[W496]" in told("check k.psk")
+    said = told("check k.psk --data numbers.csv --dim n=3", 1)
+    assert (
+        "error[E848]: VALUE_INDEX: an index names a row that there is not: 5 is not one of 0 to 2"
+        in said
+    )
+    assert "numbers.csv, row 2, column g" in said
+    said = told("check k.psk --data numbers.csv", 1)
+    assert "error[E814]: TUPLE_NULL" in said and "numbers.csv, row 4, column g" in said
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model k.psk --data words.csv",
+        "model k.psk --rows 100 --dim n=4",
+        "simulate k.psk --data words.csv",
+        "simulate k.psk --data words.csv --backend model",
+        "compile k.psk --data words.csv --out d",
+        "export k.psk --data words.csv --ip groups --out d",
+        "build k.psk --data words.csv --board ulx3s-85f --out d",
+    ],
+)
+def test_what_there_is_no_hardware_for(line: str) -> None:
+    said = told(line, 1)
+    assert said.count("error[E496]") == 1 and "cycles" not in said and "LUT" not in said
+    assert not Path("d").exists()
+
+
+def test_golden_results() -> None:
+    line = "simulate k.psk --backend golden --data"
+    report = reported(f"{line} words.csv")
+    assert report["result"] == {"many": [4, 2]} and report["errors"] == []
+    assert not {"cycles", "resources", "seconds", "memory"} & set(report)
+    assert "clock_mhz" not in report["design"]["config"]
+    report = reported(f"{line} numbers.csv --dim n=3 --on-index skip --on-null skip")
+    assert report["result"] == {"many": [4, 0, 0]}
+    assert report["counters"]["index_rows"] == 1 and report["table"]["skipped"] == 2
+    said = told(f"{line} numbers.csv --dim n=3 --on-index skip --on-null skip")
+    assert "1 row: an index names no row" in said and "MHz" not in said
+    report = reported(f"{line} numbers.csv --categories g --on-null skip")
+    assert report["result"] == {"many": [4, 2]}
