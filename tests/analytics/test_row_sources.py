@@ -238,3 +238,29 @@ def test_random_rows_have_indices() -> None:
     design = ps.compile(seen, "small", dims={"n": 5})
     run = design.run("random:rows=200,seed=2")
     assert run.result["many"].sum() == 200 and (run.result["many"] > 0).all()
+
+
+def test_a_servers_table(postgres: str) -> None:
+    """Whole numbers and arrays are read as they are stored, dates too; texts and enums are categories where the source names them."""
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS indexed; DROP TYPE IF EXISTS size")
+        connection.execute("CREATE TYPE size AS ENUM ('small', 'large')")
+        connection.execute(
+            "CREATE TABLE indexed (i int8, c int4[], d date, t text, e size, x float4)"
+        )
+        for row in (
+            "3, '{1,2}', '2000-01-03', 'b', 'large', 1",
+            "0, '{}', '2000-01-01', 'a', 'small', 2",
+            "3, '{2}', '2000-01-03', 'b', 'large', 4",
+        ):
+            connection.execute(f"INSERT INTO indexed VALUES ({row})")
+        connection.execute("VACUUM (FREEZE) indexed")
+        connection.execute("CHECKPOINT")
+    source = f"{postgres}{'&' if '?' in postgres else '?'}table=indexed"
+    for column, many in (("i", [1, 0, 0, 2]), ("d", [1, 0, 2]), ("t", [1, 2]), ("e", [1, 2])):
+        asked = f"{source}&features={column}" if column in "te" else source
+        _, run = counted(seen, asked, bind={"c": column})
+        assert run.result["many"].tolist() == many, column
+    assert counted(bag, source, bind={"c": "c"})[1].result["many"].tolist() == [0, 1, 2]

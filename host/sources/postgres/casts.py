@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from ....models.heap.schema import NUMERIC
 from ..errors import table_error
+from ..features import Features
 from .catalog import Attribute
 
-__all__ = ["CATEGORIES", "Feature", "always", "feature"]
+__all__ = ["CATEGORIES", "Feature", "always", "asked", "feature"]
 
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"
 #: type -> (type here, expression, in words): cast wherever they stand
@@ -55,6 +56,13 @@ class Feature:
     becomes: str
     expression: str = "{}"
     how: str = ""
+
+
+def asked(a: Attribute, features: Features) -> Feature | None:
+    """Return what is done with a column: an index takes arrays of integers as they are. Raises SourceError as `feature`."""
+    if a.name in features.indices and a.type in ("int2[]", "int4[]", "int8[]"):
+        return Feature(a.type)
+    return feature(a) if features.asked(a.name) else always(a)
 
 
 def always(a: Attribute) -> Feature | None:

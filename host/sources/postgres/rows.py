@@ -53,18 +53,17 @@ def read_rows(
     behind = (Column(a.name, a.type or "text", dropped=True) for a in left_out)
     schema = Schema(name, (*made, *behind), page_size if like is not None else max(page_size, 8192))
     natts = len(made)
-    if like is not None and _fits(like, made):
+    used = lambda c: c.is_numeric or c.name in features.indices
+    if like is not None and _fits([c for c in like.columns if used(c)], made):
         known = {c.name: c for c in made}
-        values = {c.name: values[c.name] for c in like.columns if c.is_numeric}
+        values = {c.name: values[c.name] for c in like.columns if used(c)}
         nulls = {n: nulls[n] for n in values}
         columns_there = tuple(
-            c
-            if not c.is_numeric or c.length is not None
-            else replace(known[c.name], missing=c.missing)
+            c if not used(c) or c.length is not None else replace(known[c.name], missing=c.missing)
             for c in like.columns
         )
         schema = Schema(name, columns_there, like.page_size)
-        natts = max(i for i, c in enumerate(like.columns) if c.is_numeric) + 1
+        natts = max(i for i, c in enumerate(like.columns) if used(c)) + 1
     most = PAGE_SIZES[-1] if like is None else schema.page_size
     try:
         return *in_pages(schema, values, most, nulls=nulls, natts=natts), tuple(casts)
@@ -76,8 +75,8 @@ def read_rows(
         ) from error
 
 
-def _fits(like: Schema, made: Sequence[Column]) -> bool:
-    wanted = {(c.name, c.type) for c in like.columns if c.is_numeric}
+def _fits(used: Sequence[Column], made: Sequence[Column]) -> bool:
+    wanted = {(c.name, c.type) for c in used}
     return bool(wanted) and wanted <= {(c.name, c.type) for c in made}
 
 

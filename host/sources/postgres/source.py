@@ -14,7 +14,7 @@ from ..provenance import UNREADABLE, Provenance
 from ..table import Table
 from . import locks
 from .address import Address, parse, public
-from .casts import CATEGORIES, Feature, always, feature
+from .casts import CATEGORIES, Feature, asked
 from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
 from .direct import NotDirect, read_pages
 from .locks import Altered, Locks
@@ -300,7 +300,7 @@ class _Reading:
                 "GRANT SELECT on it, or use other columns",
             )
         self.features.check(self.address.name, (a.name for a in there))
-        found = [(a, feature(a) if self.features.asked(a.name) else always(a)) for a in there]
+        found = [(a, asked(a, self.features)) for a in there]
         return [(a, todo) for a, todo in found if todo is not None]
 
     def _rows(
