@@ -90,7 +90,6 @@ CASES: dict[str, tuple[Any, dict[str, int], Choices]] = {
 QUICK = {
     ("svm", "float32"),
     ("ridge", "fixed:8,16"),
-    ("mlp", "bfloat16"),
     ("lrmf", "fixed:8,16"),
 }
 

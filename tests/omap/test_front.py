@@ -196,10 +196,8 @@ _LOADS = {
 
 #: those that are run always
 _FEW = {
-    ("narrow", "hot"),
     ("narrow", "three keys"),
     ("two beats", "mixed"),
-    ("wide", "three keys"),
     ("wide", "full"),
 }
 

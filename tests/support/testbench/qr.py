@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.cache import generator, kept
-from penstock.hdl.modules import ModuleLibrary, Submodules
+from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.engine import FitEngine
 from penstock.hdl.qr.table_engine import TableFitEngine
 from penstock.hdl.shell.shell import Shell
@@ -32,7 +32,6 @@ from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec
 from penstock.sim.native import build as build_native
 from penstock.sim.native.machine import NativeMachine
-from penstock.sim.python import PythonMachine
 from testbench.memories import filled
 
 __all__ = [
@@ -42,8 +41,6 @@ __all__ = [
     "build",
     "fit_pages",
     "ports",
-    "python_machine",
-    "run_jobs",
     "simulate",
 ]
 
@@ -90,11 +87,6 @@ def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
     return build_native(filled(text, held), ports=ports(plan), register_map=registers, **options)
 
 
-def python_machine(plan: FitPlan, memory: FixedLatency) -> PythonMachine:
-    """Return a plan's engine in Amaranth's simulator."""
-    return PythonMachine(FitEngine(plan, Submodules()), ports(plan), memory)  # type: ignore[arg-type]
-
-
 def _unpacked(
     plan: FitPlan, jobs: Sequence[Job], placed: Placed, memory: NDArray[np.uint8], ended: Ended
 ) -> Simulated:
@@ -107,15 +99,6 @@ def _unpacked(
             fit = unpack_result(data, job.window.columns, plan)
             results.append(HardwareError(fit, number) if isinstance(fit, HardwareCode) else fit)
     return Simulated(**vars(ended), results=results, memory=memory)
-
-
-def run_jobs(machine: PythonMachine, plan: FitPlan, jobs: Sequence[Job]) -> Simulated:
-    """Run jobs on a machine that stays open, from address 0 on."""
-    placed = place_jobs(jobs, plan, base=0)
-    machine.reserve(0, 1 << 20)
-    machine.write(0, placed.memory)
-    ended = machine.run({"ring": 0, "jobs": len(jobs)}, limit=1_000_000)
-    return _unpacked(plan, jobs, placed, machine.read(0, len(placed.memory)), ended)
 
 
 def simulate(
