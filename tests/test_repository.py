@@ -346,6 +346,16 @@ def test_elaborate_is_short() -> None:
     assert long == []
 
 
+def test_hardware_is_made_in_one_order() -> None:
+    """No statement goes through a set, whose order is another one in each process."""
+    sets = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)
+    for path in (ROOT / "hdl").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.For):
+                made = getattr(node.iter, "op", node.iter)
+                assert not isinstance(made, (*sets, ast.Set, ast.SetComp)), (path, node.lineno)
+
+
 def test_scripts_can_be_run() -> None:
     for name in (
         "scripts/demo",

@@ -276,7 +276,7 @@ class Fetch(wiring.Component):
             "empty": d.flags[0] & (d.span == 0),
         }
         control = Control(m, phases, conditions)
-        for name in phases.keys() & asks.keys():
+        for name in filter(asks.__contains__, phases):
             with m.If(control.now[name]):
                 some = self.records != 0 if name == "CHANGES" else 1
                 m.d.comb += _asked(own, some, *asks[name])
