@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
-from amaranth.lib.wiring import In, Out
 
 from ...models.crypto.ascon import IV, ROTATIONS, SEPARATION
+from .aead import aead_members
 
 __all__ = ["Sponge", "initial_state", "permuted"]
 
@@ -56,38 +56,12 @@ class Sponge(wiring.Component):
 
     Golden: `models.crypto.ascon`; cycles: its `Pace`, counted from the cycle of `start`.
 
-    Members
-    -------
-    start, key, nonce : In
-        Begin a message, while `idle`; `key` and `nonce` must stay.
-    valid, block : In
-        The next block, plaintext or ciphertext.
-    taken : Out(1)
-        It is absorbed in this cycle, and `result` is its ciphertext or plaintext.
-    tag_valid, tag : Out
-    tag_taken : In(1)
-        In the cycle in which the tag is taken the message ends; the next one may start in the next
-        cycle.
-    idle : Out(1)
+    Members: `aead_members`.
     """
 
     def __init__(self, *, blocks, rounds, opening):
         self.blocks, self.rounds, self.opening = blocks, rounds, opening
-        super().__init__(
-            {
-                "start": In(1),
-                "key": In(128),
-                "nonce": In(128),
-                "valid": In(1),
-                "block": In(128),
-                "taken": Out(1),
-                "result": Out(128),
-                "tag_valid": Out(1),
-                "tag": Out(128),
-                "tag_taken": In(1),
-                "idle": Out(1),
-            }
-        )
+        super().__init__(aead_members(key=128, nonce=128))
 
     def elaborate(self, platform):
         m = Module()

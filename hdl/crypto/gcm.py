@@ -5,9 +5,10 @@ from operator import xor
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 from amaranth.lib import enum, memory, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from ...models.crypto.gcm import DIGIT, MOST_BYTES, MOST_DATA, ROUNDS, SHIFTED, box
+from .aead import aead_members
 
 __all__ = ["Gcm"]
 
@@ -96,39 +97,20 @@ class Gcm(wiring.Component):
 
     Members
     -------
-    start, opening, key, nonce : In
-        Begin a message, while `idle`; all stay until the tag is there. First bytes lowest.
-    data_blocks, size : In
-        Blocks of associated data, all whole, and bytes of the text. They stay, too.
-    valid, block : In
-        The next block: of associated data, then of the text.
-    taken : Out(1)
-        It is absorbed in this cycle, and `result` is a text's ciphertext or plaintext, zeros behind its
-        last byte.
-    tag_valid, tag : Out
-    tag_taken : In(1)
-        In the cycle in which the tag is taken the message ends; the next one may start in the next
-        cycle.
-    idle : Out(1)
+    Those of `aead_members`; the blocks are of associated data, then of the text. `result` is zero behind
+    the text's last byte.
+    opening, data_blocks, size : In
+        Whether the message is opened; blocks of associated data, all whole, and bytes of the text. They
+        stay as the key does.
     """
 
     def __init__(self):
         super().__init__(
             {
-                "start": In(1),
+                **aead_members(key=256, nonce=96),
                 "opening": In(1),
-                "key": In(256),
-                "nonce": In(96),
                 "data_blocks": In(range(MOST_DATA + 1)),
                 "size": In(range(MOST_BYTES + 1)),
-                "valid": In(1),
-                "block": In(128),
-                "taken": Out(1),
-                "result": Out(128),
-                "tag_valid": Out(1),
-                "tag": Out(128),
-                "tag_taken": In(1),
-                "idle": Out(1),
             }
         )
 
@@ -221,7 +203,7 @@ class Gcm(wiring.Component):
         m.d.comb += [
             ends.eq(closes & free & ~closing),
             self.tag.eq(_polynomial(total) ^ mask),
-            self.tag_valid.eq(closing & free & masked),
+            self.tag_valid.eq(closes & closing & free & masked),
         ]
         with m.If(self.taken | ends):
             m.d.sync += [

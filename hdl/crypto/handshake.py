@@ -15,7 +15,7 @@ from .x25519 import X25519
 
 __all__ = ["Handshake"]
 
-_WORD = data.StructLayout({"act": Act, "operand": Operand, "shared": 1, "ends": 1})
+_WORD = data.StructLayout({"act": Act, "operand": Operand, "shared": 1, "anew": 1, "ends": 1})
 _BITS = 8 * SIZE
 #: the chaining keys that both patterns begin with: names of at most 32 bytes
 _CHAINS = [
@@ -33,11 +33,11 @@ class Handshake(wiring.Component):
 
     Members
     -------
-    start : In(1), shared : In(1)
-        Begin, while `idle`; all inputs stay until `ended`. `shared`: pattern NKpsk2.
+    start : In(1), shared, anew : In(1)
+        Begin, while `idle`; all inputs stay until `ended`. `shared`: pattern NKpsk2; `anew`: the static
+        scalar is another one than at the start before, or that one did not end.
     hash : In(256)
-        SHA-256 of what came before the message: the pattern's name, the prologue and the static key
-        (`noise.Symmetric.hash`).
+        SHA-256 of the pattern's name and the prologue (`noise.Symmetric.hash`).
     scalar, ephemeral, secret : In(256)
         The static scalar, one that is fresh, and the pre-shared key. No ephemeral scalar may come twice.
     first : In(384)
@@ -58,6 +58,7 @@ class Handshake(wiring.Component):
             {
                 "start": In(1),
                 "shared": In(1),
+                "anew": In(1),
                 "hash": In(_BITS),
                 "scalar": In(_BITS),
                 "ephemeral": In(_BITS),
@@ -83,11 +84,11 @@ class Handshake(wiring.Component):
         running, begun, begins, done = Signal(), Signal(), Signal(), Signal()
         held = {
             name: Signal(_BITS, name=name, reset_less=True)
-            for name in ("hashed", "chain", "key", "own", "product", "third")
+            for name in ("hashed", "chain", "key", "own", "product", "third", "static")
         }
         sealed = Signal(8 * (self.payload_bytes + TAG), reset_less=True)
         refused = Signal(2)
-        skipped = step.shared & ~self.shared
+        skipped = (step.shared & ~self.shared) | (step.anew & ~self.anew)
         m.d.comb += [
             port.addr.eq(at),
             self.idle.eq(~running),
@@ -128,6 +129,7 @@ class Handshake(wiring.Component):
         texts = {
             Operand.OTHER: other,
             Operand.OWN: held["own"],
+            Operand.STATIC: held["static"],
             Operand.PRODUCT: held["product"],
             Operand.SECRET: self.secret,
             Operand.THIRD: held["third"],
@@ -177,15 +179,19 @@ class Handshake(wiring.Component):
     def _multiply(self, m, step, begins, held, refused):
         """The products, and the end of each."""
         m.submodules.product = core = X25519()
-        own = step.operand == Operand.OWN
+        own, static = step.operand == Operand.OWN, step.operand == Operand.STATIC
+        of_static = static | (step.operand == Operand.OTHER)
+        base = int.from_bytes(BASE, "little")
         m.d.comb += [
             core.start.eq(begins & (step.act == Act.MULTIPLY)),
-            core.scalar.eq(Mux(step.operand == Operand.OTHER, self.scalar, self.ephemeral)),
-            core.point.eq(Mux(own, int.from_bytes(BASE, "little"), self.first[:_BITS])),
+            core.scalar.eq(Mux(of_static, self.scalar, self.ephemeral)),
+            core.point.eq(Mux(own | static, base, self.first[:_BITS])),
         ]
         with m.If(core.ended):
             with m.If(own):
                 m.d.sync += held["own"].eq(core.result)
+            with m.Elif(static):
+                m.d.sync += held["static"].eq(core.result)
             with m.Else():
                 m.d.sync += held["product"].eq(core.result)
             # a point of small order makes both products zero: behind the tag's refusal it is said again

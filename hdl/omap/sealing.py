@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..crypto.ascon import Sponge
 from ..stream.queue import Queue
 
-__all__ = ["Opener", "Sealer"]
+__all__ = ["Opener", "Rows", "Sealer"]
 
 
 def _nonces(m, nonce, chunk):
@@ -15,7 +15,7 @@ def _nonces(m, nonce, chunk):
     return Cat(nonce[:96], chunk, nonce[96 + len(chunk) :])
 
 
-class _Rows:
+class Rows:
     """Where blocks of a text lie in RAM: `lanes` blocks of an item beside one another in a row, the
     items, of `parts` blocks each, one behind another. The last row of an item may have lanes that
     hold nothing."""
@@ -72,7 +72,7 @@ class Opener(wiring.Component):
 
     def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, parts=None, lanes=1, ahead=0):
         self.ahead = ahead
-        self.rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
+        self.rows = Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
         self.slots, self.rounds = slots, rounds
         self.lanes = bus_bytes // 16
@@ -195,7 +195,7 @@ class Sealer(wiring.Component):
 
     def __init__(self, *, bus_bytes, chunks, blocks, rounds, parts=None, lanes=1, early=False):
         self.early = early
-        self.rows = rows = _Rows(chunks * blocks, parts or chunks * blocks, lanes)
+        self.rows = rows = Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
         self.rounds = rounds
         self.lanes = bus_bytes // 16

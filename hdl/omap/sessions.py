@@ -10,56 +10,6 @@ __all__ = ["SessionTable"]
 _COUNT = 64
 
 
-class _Numbers(wiring.Component):
-    """A number a slot: read in the next cycle, counted up when it is used, 0 again with a new session.
-
-    Members
-    -------
-    clear : In(1), clear_slot : In
-        Only while `free`.
-    look, use : In(1), slots of each : In
-        `number` in the next cycle is that of the slot that is looked up. A use counts from the next
-        cycle on.
-    number : Out(64), free : Out(1)
-    """
-
-    def __init__(self, slots):
-        self.slots = slots
-        names = ("clear", "look", "use")
-        super().__init__(
-            {
-                "clear": In(1),
-                "use": In(1),
-                **{f"{name}_slot": In(range(slots)) for name in names},
-                "number": Out(_COUNT),
-                "free": Out(1),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.counts = counts = memory.Memory(shape=_COUNT, depth=self.slots, init=[])
-        write = counts.write_port()
-        look = counts.read_port(transparent_for=(write,))
-        old = counts.read_port(transparent_for=(write,))
-        # a use that is under way ends, whatever is reset
-        used, slot = Signal(reset_less=True), Signal(range(self.slots), reset_less=True)
-        m.d.sync += [used.eq(self.use), slot.eq(self.use_slot)]
-        m.d.comb += [
-            look.addr.eq(self.look_slot),
-            look.en.eq(1),
-            old.addr.eq(self.use_slot),
-            old.en.eq(1),
-            self.number.eq(look.data),
-            self.free.eq(~used),
-            write.en.eq(used | self.clear),
-            write.addr.eq(self.clear_slot),
-        ]
-        with m.If(used):
-            m.d.comb += [write.addr.eq(slot), write.data.eq(old.data + 1)]
-        return m
-
-
 class SessionTable(wiring.Component):
     """Sessions by slot, in block RAM. They and their numbers stay over resets; at power-up there are
     none.
@@ -72,75 +22,74 @@ class SessionTable(wiring.Component):
     Members
     -------
     put : In(1), put_slot, put_role, put_receive, put_send : In, put_taken : Out(1)
-        A session takes the slot in the cycle in which `put_taken` is high: one in which no number of
-        the cycle before is counted up. Its numbers begin at 0.
+        A session takes the slot in the cycle in which `put_taken` is high: one in which no request is
+        used. Its numbers begin at 0.
     look_slot : In
-        What `live`, `role`, `receive` and `received` are of in the next cycle: whether the slot has a
-        session, its role and its key of requests, and the number of the next one.
-    used : In(1), used_slot : In
-        That request was opened: from the next cycle on the number is another one.
-    seal : In(1), seal_slot : In
-        `send` and `sent` in the next cycle are the key and the number of this answer. No other answer
-        gets the number. The key is zero where there never was a session.
+        `receive` in the next cycle is the key of requests of this slot.
+    judge_slot : In
+        What `live`, `role` and `received` are of in the next cycle: whether the slot has a session,
+        its role, and the number of its next request.
+    used : In(1)
+        That request is taken: from the next cycle on the number is another one. In a cycle behind one
+        with this slot as `judge_slot`.
+    seal_slot : In
+        `send` in the next cycle is the key of answers of this slot.
     """
 
     def __init__(self, *, slots=64):
         self.slots = slots
         super().__init__(
             {
-                **{f"{name}_slot": In(range(slots)) for name in ("put", "look", "used", "seal")},
-                **{name: In(1) for name in ("put", "used", "seal")},
+                **{f"{name}_slot": In(range(slots)) for name in ("put", "look", "judge", "seal")},
+                **{name: In(1) for name in ("put", "used")},
                 "put_role": In(2),
                 "put_receive": In(256),
                 "put_send": In(256),
                 "put_taken": Out(1),
+                "receive": Out(256),
                 "live": Out(1),
                 "role": Out(2),
-                "receive": Out(256),
                 "received": Out(_COUNT),
                 "send": Out(256),
-                "sent": Out(_COUNT),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.received = received = _Numbers(self.slots)
-        m.submodules.sent = sent = _Numbers(self.slots)
-        asked = data.StructLayout({"live": 1, "role": 2, "key": 256})
-        m.submodules.asked = requests = memory.Memory(shape=asked, depth=self.slots, init=[])
-        m.submodules.told = answers = memory.Memory(shape=256, depth=self.slots, init=[])
-        request, answer = requests.write_port(), answers.write_port()
-        look = requests.read_port(transparent_for=(request,))
-        seal = answers.read_port(transparent_for=(answer,))
+        m.d.comb += self.put_taken.eq(self.put & ~self.used)
+        judged = Signal.like(self.judge_slot, reset_less=True)
+        m.d.sync += judged.eq(self.judge_slot)
+        known = self._column(m, "known", data.StructLayout({"live": 1, "role": 2}), self.judge_slot)
+        number = self._column(m, "number", _COUNT, self.judge_slot)
+        for name, slot in (("receive", self.look_slot), ("send", self.seal_slot)):
+            write, read = self._column(m, name, 256, slot)
+            m.d.comb += write.data.eq(getattr(self, f"put_{name}"))
+            m.d.comb += getattr(self, name).eq(read.data)
         m.d.comb += [
-            self.put_taken.eq(self.put & received.free & sent.free),
-            request.addr.eq(self.put_slot),
-            request.data.live.eq(1),
-            request.data.role.eq(self.put_role),
-            request.data.key.eq(self.put_receive),
-            answer.addr.eq(self.put_slot),
-            answer.data.eq(self.put_send),
-            *(port.en.eq(self.put_taken) for port in (request, answer)),
-            look.addr.eq(self.look_slot),
-            seal.addr.eq(self.seal_slot),
-            *(port.en.eq(1) for port in (look, seal)),
-            self.live.eq(look.data.live),
-            self.role.eq(look.data.role),
-            self.receive.eq(look.data.key),
-            self.received.eq(received.number),
-            self.send.eq(seal.data),
-            self.sent.eq(sent.number),
-            received.look_slot.eq(self.look_slot),
-            received.use.eq(self.used),
-            received.use_slot.eq(self.used_slot),
-            sent.look_slot.eq(self.seal_slot),
-            sent.use.eq(self.seal),
-            sent.use_slot.eq(self.seal_slot),
+            known[0].data.live.eq(1),
+            known[0].data.role.eq(self.put_role),
+            self.live.eq(known[1].data.live),
+            self.role.eq(known[1].data.role),
+            self.received.eq(number[1].data),
         ]
-        for numbers in (received, sent):
+        with m.If(self.used):
             m.d.comb += [
-                numbers.clear.eq(self.put_taken),
-                numbers.clear_slot.eq(self.put_slot),
+                number[0].en.eq(1),
+                number[0].addr.eq(judged),
+                number[0].data.eq(number[1].data + 1),
             ]
         return m
+
+    def _column(self, m, name, shape, slot):
+        """A memory that a new session writes, with zeros where nothing else is said, and its read port
+        at this slot."""
+        m.submodules[name] = column = memory.Memory(shape=shape, depth=self.slots, init=[])
+        write = column.write_port()
+        read = column.read_port(transparent_for=(write,))
+        m.d.comb += [
+            write.addr.eq(self.put_slot),
+            write.en.eq(self.put_taken),
+            read.addr.eq(slot),
+            read.en.eq(1),
+        ]
+        return write, read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from functools import cache
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "encrypt",
     "open_",
     "seal",
+    "times",
 ]
 
 #: bytes of a tag
@@ -135,13 +137,25 @@ def open_(key: bytes, nonce: bytes, sealed: bytes, data: bytes = b"") -> bytes |
     return _stream(key, nonce, ciphertext) if fits else None
 
 
-def cycles(data_blocks: int, size: int) -> int:
-    """Return the cycles of the core, from a start until the tag is there, where each block is there
-    in time. An encryption takes its rounds and a cycle, a product one and a cycle for each digit."""
+def times(start: int, there: Sequence[int], data_blocks: int = 0) -> tuple[list[int], int]:
+    """Return when the core takes the blocks of a text, and the cycle from which on the tag is there.
+
+    Parameters: `start`: the core's start; `there`: the cycle from which on each block is there;
+    `data_blocks`: of associated data, there at once.
+
+    An encryption takes its rounds and a cycle, a product one and a cycle for each digit.
+    """
     encryption, product = ROUNDS + 1, 128 // DIGIT + 1
     # the hash key; then associated data beside the first pad, or beside the mask
-    ready, free = 2 * encryption, encryption + 1 + data_blocks * product
-    for _ in range(-(-size // 16)):
-        taken = max(ready, free)
-        ready, free = taken + encryption, taken + product
-    return max(ready, free + product)
+    ready, free = start + 2 * encryption, start + encryption + 1 + data_blocks * product
+    taken = []
+    for cycle in there:
+        taken.append(max(ready, free, cycle))
+        ready, free = taken[-1] + encryption, taken[-1] + product
+    return taken, max(ready, free + product)
+
+
+def cycles(data_blocks: int, size: int) -> int:
+    """Return the cycles of the core, from a start until the tag is there, where each block is there
+    in time."""
+    return times(0, [0] * -(-size // 16), data_blocks)[1]

@@ -29,10 +29,12 @@ class Act(IntEnum):
 
 class Operand(IntEnum):
     """OTHER, OWN: the ephemeral keys; PRODUCT: the latest one; SECRET: the pre-shared key; THIRD: what
-    SHARED leaves for the hash; TAG: of the first message; SEALED: the answer's payload; NOTHING.
+    SHARED leaves for the hash; TAG: of the first message; SEALED: the answer's payload; NOTHING; STATIC:
+    the static public key.
 
     Of MULTIPLY: OTHER is the static scalar times the other key, OWN the ephemeral one times the base
-    point, PRODUCT the ephemeral one times the other key."""
+    point, PRODUCT the ephemeral one times the other key, STATIC the static scalar times the base
+    point."""
 
     OTHER = 0
     OWN = 1
@@ -42,17 +44,22 @@ class Operand(IntEnum):
     TAG = 5
     SEALED = 6
     NOTHING = 7
+    STATIC = 8
 
 
 class Step(NamedTuple):
-    """`shared`: taken only with a pre-shared key."""
+    """`shared`: taken only with a pre-shared key; `anew`: only where the static scalar is another one
+    than at the last handshake."""
 
     act: Act
     operand: Operand = Operand.NOTHING
     shared: bool = False
+    anew: bool = False
 
 
 PROGRAM = (
+    Step(Act.MULTIPLY, Operand.STATIC, anew=True),
+    Step(Act.HASH, Operand.STATIC),
     Step(Act.HASH, Operand.OTHER),
     Step(Act.KEYS, Operand.OTHER, True),
     Step(Act.MULTIPLY, Operand.OTHER),
@@ -90,8 +97,9 @@ def _unit(step: Step, payload: int) -> int:
     }[step.act]
 
 
-def cycles(shared: bool, payload: int) -> int:
+def cycles(shared: bool, payload: int, anew: bool = False) -> int:
     """Return the cycles of a handshake, from its start until the answer is there: a cycle for each step
-    and those of its unit; a cycle alone for one that is not taken."""
-    taken = sum(_unit(step, payload) for step in PROGRAM if shared or not step.shared)
-    return 1 + taken + len(PROGRAM)
+    and those of its unit; a cycle alone for one that is not taken. `anew`: with another static scalar
+    than the last one."""
+    taken = [s for s in PROGRAM if (shared or not s.shared) and (anew or not s.anew)]
+    return 1 + sum(_unit(step, payload) for step in taken) + len(PROGRAM)

@@ -107,7 +107,7 @@ def dumped(
     the registers'."""
     lanes, stride = config.bus_bytes // BLOCK, piece_bytes(config)
     reader = Reader(hbm, config.bus_bytes)
-    drain = Drain(host, config, stride // config.host_bus_bytes)
+    drain = Drain(host, config.host_bus_bytes, stride // config.host_bus_bytes)
     seal = Seal(1, PIECE // BLOCK, config.sealing_pace)
     free, idle = 1, 0
     for piece in range(config.hbm_bytes // PIECE):

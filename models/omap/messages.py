@@ -40,12 +40,14 @@ class Operation(IntEnum):
 
 class Status(IntEnum):
     """How a request was answered. FOUND: the key was there, and the value is the one before the
-    request; MISSING: it was not (a PUT has inserted it); FULL: a PUT of a new key had no room."""
+    request; MISSING: it was not (a PUT has inserted it); FULL: a PUT of a new key had no room; REFUSED:
+    the session's role may not ask for it."""
 
     FOUND = 0
     MISSING = 1
     FULL = 2
     UNKNOWN = 3
+    REFUSED = 4
 
 
 class Request(NamedTuple):

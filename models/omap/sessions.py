@@ -1,37 +1,47 @@
 """Sessions that end in the device: handshakes in slots, and what each role may ask.
 
 A frame that opens a session has a slot, a role and a handshake's first message; the answer's payload is
-a `Welcome`. Requests and answers of a session are AES-256-GCM under its two keys, numbered from 0 in
-each direction. A wrong frame is refused by name and changes nothing but the number of answers.
+a `Welcome`. Requests of a session are numbered from 0, and sealed with AES-256-GCM under one of its
+keys; the answer to each is sealed under the other one with the request's number. The host says which
+number a request has, so that several may be opened at once: a wrong word does not open.
+
+A session's number moves on when its request's tag has been found right, in the order of requests, and
+never otherwise. So a forged message moves no number, and a replayed one is not answered: no number is
+taken twice, and no (key, number) seals two answers. A wrong frame is refused by name and changes
+nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
 from ..crypto import gcm
-from ..crypto.noise import Keys, Refusal, Responder, nonce_bytes
-from .vault import KeySchedule, Role
+from ..crypto.handshake import cycles as handshake_cycles
+from ..crypto.noise import LAST_NONCE, Keys, Refusal, Responder, nonce_bytes
+from .vault import KeySchedule, Role, draw_cycles
 
 __all__ = [
     "ALLOWED",
     "MOST_SLOTS",
     "ROLES",
+    "WELCOME_BYTES",
     "Answer",
     "Asked",
     "Denied",
     "Request",
     "Sessions",
     "Welcome",
+    "opening_cycles",
     "prologue",
 ]
 
 MOST_SLOTS = 1024
 _VERSION = b"penstock map 2"
 _WELCOME = Struct("<16sQQB")
+WELCOME_BYTES = _WELCOME.size
 #: by the byte that a frame has
 ROLES = (Role.READER, Role.WRITER, Role.KEEPER)
 
@@ -58,14 +68,16 @@ ALLOWED = {role: frozenset(few) for role, few in _MAY.items()}
 
 class Denied(IntEnum):
     """Why a frame is refused, beside a handshake's `noise.Refusal`. SLOT: the table has no such slot;
-    ROLE: there is no such role; SESSION: the slot has no session; TAG: it is not the session's next
-    request; OPERATION: the role may not ask for it."""
+    ROLE: there is no such role; SESSION: the slot has no session; TAG: it does not open under the
+    session's key and its number; NUMBER: it is not the session's next request; OPERATION: the role may
+    not ask for it, which the session's client alone learns."""
 
     SLOT = 16
     ROLE = 17
     SESSION = 18
     TAG = 19
-    OPERATION = 20
+    NUMBER = 20
+    OPERATION = 21
 
 
 class Welcome(NamedTuple):
@@ -135,7 +147,15 @@ class _Session:
     role: Role
     keys: Keys
     received: int = 0
-    sent: int = 0
+    unanswered: set[int] = field(default_factory=set)
+
+
+def opening_cycles(role: Role, *, first: bool = False) -> int:
+    """Return the cycles in which `hdl.omap.door` answers a first message, from its start until the answer
+    is ready: a scalar, and a handshake. `first`: it is the first one since power-up, and makes the
+    static public key."""
+    shared = role is not Role.READER
+    return 2 + draw_cycles() + handshake_cycles(shared, WELCOME_BYTES, first)
 
 
 class Sessions:
@@ -168,37 +188,53 @@ class Sessions:
     ) -> bytes | Denied | Refusal:
         """Return the answer to a first message, whose session takes the slot; a refused one leaves the
         slot as it was."""
+        made = self.shake(slot, role, first, welcome)
+        if isinstance(made, Keys):
+            self.take(slot, role, made)
+            return made.message
+        return made
+
+    def shake(
+        self, slot: int, role: int, first: bytes, welcome: Welcome
+    ) -> Keys | Denied | Refusal:
+        """Return what a handshake leaves. Nothing but the next ephemeral scalar changes."""
         if not 0 <= slot < self.slots:
             return Denied.SLOT
         if not 0 <= role < len(ROLES):
             return Denied.ROLE
         responder = self._responders[ROLES[role]]
-        made = responder.answer(first, self._keys.ephemeral(), welcome.pack())
-        if isinstance(made, Refusal):
-            return made
-        self._table[slot] = _Session(ROLES[role], made)
-        return made.message
+        return responder.answer(first, self._keys.ephemeral(), welcome.pack())
 
-    def request(self, slot: int, sealed: bytes) -> Request | Denied:
-        """Return what a session's next request asks for. A request that was opened is used, whether
-        its role may ask for it or not."""
+    def take(self, slot: int, role: int, keys: Keys) -> None:
+        """Let a session take its slot."""
+        self._table[slot] = _Session(ROLES[role], keys)
+
+    def request(
+        self, slot: int, number: int, sealed: bytes
+    ) -> tuple[Request | None, Denied | None]:
+        """Return what a session's request asks for, None where it is none, and why it is refused, None
+        where it is not. `number`: that the host says it has. A request that is the session's next one
+        is used, whether its role may ask for it or not."""
         session = self._table.get(slot)
         if session is None:
-            return Denied.SESSION
+            return None, Denied.SESSION
         text = None
-        if len(sealed) == 8 + self._value_bytes + 1 + gcm.TAG:
-            text = gcm.open_(session.keys.receive, nonce_bytes(session.received), sealed)
+        if len(sealed) == 8 + self._value_bytes + 1 + gcm.TAG and number < LAST_NONCE:
+            text = gcm.open_(session.keys.receive, nonce_bytes(number), sealed)
         if text is None:
-            return Denied.TAG
+            return None, Denied.TAG
+        if number != session.received:
+            return None, Denied.NUMBER
         session.received += 1
+        session.unanswered.add(number)
         request = Request.unpack(text)
-        return request if request.operation in ALLOWED[session.role] else Denied.OPERATION
+        return request, None if request.operation in ALLOWED[session.role] else Denied.OPERATION
 
-    def answer(self, slot: int, answer: Answer) -> bytes | None:
-        """Return the session's next answer; None where the slot has no session. No number is used
-        twice."""
+    def answer(self, slot: int, number: int, answer: Answer) -> bytes | None:
+        """Return the answer to the session's request of this number; None where the session has none
+        without an answer."""
         session = self._table.get(slot)
-        if session is None:
+        if session is None or number not in session.unanswered:
             return None
-        session.sent += 1
-        return gcm.seal(session.keys.send, nonce_bytes(session.sent - 1), answer.pack())
+        session.unanswered.remove(number)
+        return gcm.seal(session.keys.send, nonce_bytes(number), answer.pack())

@@ -105,8 +105,8 @@ class Seal:
 class Drain:
     """Whole texts that leave one after another; a text's command is given while it is sealed."""
 
-    def __init__(self, memory: Memory, config: OmapConfig, beats: int) -> None:
-        self._writer, self._beats = Writer(memory, config.host_bus_bytes), beats
+    def __init__(self, memory: Memory, bus_bytes: int, beats: int) -> None:
+        self._writer, self._beats = Writer(memory, bus_bytes), beats
         self._ended = -1
 
     def write(self, coming: int, whole: int, address: int) -> tuple[int, int]:
@@ -152,7 +152,7 @@ class Answers:
 
     def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
         self._config, self._address = config, address
-        self._drain = Drain(memory, config, config.message_beats)
+        self._drain = Drain(memory, config.host_bus_bytes, config.message_beats)
         self._cores = [
             Seal(1, config.message_blocks, config.sealing_pace) for _ in range(config.responders)
         ]
@@ -180,7 +180,7 @@ class Pages:
         self.commands: list[int] = []
         self.conflicts = 0
         self._reads = Reader(memory, config.host_bus_bytes, config.pages_in_flight)
-        self._drain = Drain(memory, config, config.page_beats)
+        self._drain = Drain(memory, config.host_bus_bytes, config.page_beats)
         self._shape = (config.chunks, config.chunk_blocks, config.sealing_pace)
         self._ahead = BackSchedule.of(config).ahead
         self._cores = [Seal(*self._shape) for _ in range(config.sealers)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple
 
 from ..crypto.sha256 import SIZE, expand, extract, hmac_cycles
@@ -86,12 +87,12 @@ class KeySchedule:
         self._drawn += 1
         return self._fresh("ephemer", self._drawn - 1)
 
-    @property
+    @cached_property
     def static(self) -> bytes:
         """The device's secret scalar."""
         return self._of_root("static")
 
-    @property
+    @cached_property
     def public(self) -> bytes:
         """The device's public key."""
         return public_key(self.static)

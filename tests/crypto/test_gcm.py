@@ -105,6 +105,10 @@ def test_the_core_is_golden_in_the_cycles_of_the_model(pace):
                 assert cycles == gcm.cycles(data_blocks, size)
             ctx.set(core.tag_taken, 1)
             await ctx.tick()
+            # it is not there once more, though it may still be taken
+            assert ctx.get(core.idle) and not ctx.get(core.tag_valid)
+            ctx.set(core.tag_taken, draw.randrange(2))
+            await ctx.tick()
             ctx.set(core.tag_taken, 0)
 
     simulate(core, bench)

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.host.omap.handshake import HandshakeRefused, Initiator, Session
 from penstock.models.crypto import gcm
-from penstock.models.crypto.noise import FIRST_BYTES, Refusal
+from penstock.models.crypto.noise import FIRST_BYTES, LAST_NONCE, Refusal
 from penstock.models.omap.sessions import (
     ALLOWED,
     ROLES,
@@ -49,13 +49,13 @@ def _opened(device: Sessions, keys: KeySchedule, slot: int, role: Role) -> Sessi
 def test_each_role_may_ask_for_its_operations(role):
     device, keys = _device()
     session = _opened(device, keys, 63, role)
-    for operation in range(8):
+    for number, operation in enumerate(range(8)):
         asked = Request(1 << 63, b"12345678", operation)
-        found = device.request(63, session.seal(asked.pack()))
-        assert found == (asked if operation in ALLOWED[role] else Denied.OPERATION)
+        found = device.request(63, number, session.seal(asked.pack()))
+        assert found == (asked, None if operation in ALLOWED[role] else Denied.OPERATION)
         answer = Answer(asked.key, b"87654321", 200, 1 << 40)
-        sealed = device.answer(63, answer)
-        assert sealed is not None
+        sealed = device.answer(63, number, answer)
+        assert sealed is not None and device.answer(63, number, answer) is None
         told = session.open(sealed)
         assert told is not None and Answer.unpack(told) == answer
     assert Asked.PUT not in ALLOWED[Role.READER] and Asked.GET not in ALLOWED[Role.KEEPER]
@@ -78,8 +78,11 @@ def test_frames_that_open_nothing_are_refused_by_name():
     ):
         assert device.open(slot, role, message, _WELCOME) is why
     asked = Request(1, bytes(8), Asked.GET)
-    assert device.request(3, old.seal(asked.pack())) == asked  # the session is as it was
-    assert device.request(4, bytes(33)) is Denied.SESSION and device.answer(4, _answer(1)) is None
+    assert device.request(3, 0, old.seal(asked.pack())) == (asked, None)  # the session is as it was
+    assert device.request(4, 0, bytes(33)) == (None, Denied.SESSION)
+    assert device.answer(4, 0, _answer(1)) is None and device.answer(3, 1, _answer(1)) is None
+    for number in (1, LAST_NONCE, LAST_NONCE - 1):
+        assert device.request(3, number, bytes(33)) == (None, Denied.TAG)
 
 
 def _answer(serial: int) -> Answer:
@@ -102,7 +105,10 @@ def test_another_power_up_answers_with_other_keys_under_the_same_public_key():
     session = _opened(Sessions(one, _DIGEST, 8), one, 0, Role.WRITER)
     again = Sessions(two, _DIGEST, 8)
     _opened(again, two, 0, Role.WRITER)
-    assert again.request(0, session.seal(Request(1, bytes(8), Asked.GET).pack())) is Denied.TAG
+    assert again.request(0, 0, session.seal(Request(1, bytes(8), Asked.GET).pack())) == (
+        None,
+        Denied.TAG,
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -120,33 +126,38 @@ def test_a_host_can_stop_sessions_and_nothing_else(seed, monkeypatch):
     monkeypatch.setattr(gcm, "seal", sealed_once)
     device, keys = _device(seed)
     clients: dict[int, tuple[Session, list[bytes], int]] = {}
-    seen: list[bytes] = [bytes(33)]
-    accepted = refused = 0
+    seen: list[tuple[int, bytes]] = [(0, bytes(33))]
+    counts = dict.fromkeys(("accepted", *Denied), 0)
     for number in range(250):
         slot = draw.randrange(4)
         if slot not in clients or draw.random() < 0.03:
             clients[slot] = (_opened(device, keys, slot, Role.WRITER), [], 0)
         session, made, at = clients[slot]
         if draw.random() < 0.6 or not made:
-            made.append(session.seal(Request(number, bytes(8), draw.choice((1, 2, 3))).pack()))
-            seen.append(made[-1])
-        honest = at < len(made) and draw.random() < 0.6
-        frame = made[at] if honest else draw.choice(seen)
-        if not honest and draw.random() < 0.5:
+            seen.append((len(made), session.seal(Request(number, bytes(8), 2).pack())))
+            made.append(seen[-1][1])
+        said, frame = draw.choice([*seen[-8:], *enumerate(made)])
+        if at < len(made) and draw.random() < 0.5:
+            said, frame = at, made[at]
+        elif draw.random() < 0.3:
             bit = draw.randrange(8 * len(frame))
             frame = (
                 frame[: bit // 8] + bytes([frame[bit // 8] ^ 1 << bit % 8]) + frame[bit // 8 + 1 :]
             )
-        found = device.request(slot, frame)
-        if at < len(made) and frame == made[at]:
-            assert isinstance(found, Request)
+        elif draw.random() < 0.3:
+            said = draw.choice((at, at + 1, max(at - 1, 0), LAST_NONCE, (1 << 64) - 2))
+        asked, denied = device.request(slot, said, frame)
+        if said == at < len(made) and frame == made[at]:
+            assert asked is not None and denied is None
             clients[slot] = (session, made, at + 1)
-            accepted += 1
+            counts["accepted"] += 1
         else:
-            assert found is Denied.TAG
-            refused += 1
-        device.answer(slot, _answer(number))
-    assert accepted > 50 and refused > 50
+            own = said < len(made) and frame == made[said]
+            assert denied is (Denied.NUMBER if own else Denied.TAG)
+            counts[denied] += 1
+        told = device.answer(slot, said, _answer(number))
+        assert (told is None) == (asked is None)
+    assert min(counts[name] for name in ("accepted", Denied.TAG, Denied.NUMBER)) > 15, counts
 
 
 def test_slots_are_checked():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from penstock.hdl.crypto.handshake import Handshake
-from penstock.hdl.omap.sessions import SessionTable
-from penstock.hdl.omap.vault import KeySchedule
+from penstock.hdl.omap.door import Door
+from penstock.hdl.omap.opening_frames import OpeningFrames
+from penstock.hdl.omap.session_answers import SessionAnswers
+from penstock.hdl.omap.session_requests import SessionRequests
+
+from .omap import SMALL
 
 PROOFS = []
 COMPONENTS = {
-    "hdl.crypto.Handshake": lambda: Handshake(payload=16),
-    "hdl.omap.KeySchedule": KeySchedule,
-    "hdl.omap.SessionTable": lambda: SessionTable(slots=64),
+    "hdl.omap.Door": lambda: Door(digest=bytes(32), slots=64),
+    "hdl.omap.OpeningFrames": lambda: OpeningFrames(SMALL),
+    "hdl.omap.SessionAnswers": lambda: SessionAnswers(SMALL, slots=64),
+    "hdl.omap.SessionRequests": lambda: SessionRequests(SMALL, slots=64),
 }

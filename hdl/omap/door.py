@@ -1,0 +1,173 @@
+"""Where sessions begin: keys, one handshake at a time, and the table of sessions. Specification:
+`models.omap.sessions`, `models.omap.vault`."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.crypto.noise import FIRST_BYTES, Symmetric, second_bytes
+from ...models.omap.sessions import ROLES, WELCOME_BYTES, Denied, prologue
+from ...models.omap.vault import Role
+from ..crypto.handshake import Handshake
+from .sessions import SessionTable
+from .vault import KeySchedule
+
+__all__ = ["TABLE_PORTS", "Door"]
+
+#: ports of the table that requests and answers use
+TABLE_PORTS = (
+    *("look_slot", "receive", "judge_slot", "live", "role", "received", "used"),
+    *("seal_slot", "send"),
+)
+
+
+class Door(wiring.Component):
+    """Derives all keys at power-up, answers first messages, and holds the sessions that follow. Nothing in
+    it may be reset but by the power: a run may end while a handshake is under way.
+
+    A handshake takes `models.omap.sessions.opening_cycles`, whatever the message is; operations go on
+    meanwhile.
+
+    Parameters
+    ----------
+    digest
+        32 bytes that name the map's configuration.
+    slots
+        Of the table.
+
+    Members
+    -------
+    root, entropy : In(256), generation : In(64)
+        Of the vault, from power-up on.
+    there : Out(1), page, pairs, hash : Out(128)
+        Keys are derived; those of the map.
+    start : In(1), slot : In(16), asked : In(8), first : In(384), serial : In(64)
+        Begin, while `idle`: slot and role that a frame names, the first message, and the serial of the
+        map's last operation.
+    idle, ready : Out(1)
+        `ready`: an answer is there.
+    commit : In(1)
+        While `ready`, and no request is under way: the session takes its slot.
+    told_slot : Out(16), refusal : Out(8), message : Out(8 * 81)
+        Until the next start: the slot, a `Denied`, a `noise.Refusal` or 0, and the answer.
+    look_slot, … : of the table (`sessions.SessionTable`)
+    """
+
+    def __init__(self, *, digest, slots):
+        self.digest, self.slots = digest, slots
+        self.table = SessionTable(slots=slots)
+        ports = self.table.signature.members
+        super().__init__(
+            {
+                "root": In(256),
+                "entropy": In(256),
+                "generation": In(64),
+                "there": Out(1),
+                **{name: Out(128) for name in ("page", "pairs", "hash")},
+                "start": In(1),
+                "slot": In(16),
+                "asked": In(8),
+                "first": In(8 * FIRST_BYTES),
+                "serial": In(64),
+                "idle": Out(1),
+                "ready": Out(1),
+                "commit": In(1),
+                "told_slot": Out(16),
+                "refusal": Out(8),
+                "message": Out(8 * second_bytes(WELCOME_BYTES)),
+                **{name: ports[name] for name in TABLE_PORTS},
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.table = table = self.table
+        m.submodules.keys = keys = KeySchedule()
+        m.submodules.handshake = core = Handshake(payload=WELCOME_BYTES)
+        digest = Const(int.from_bytes(self.digest, "little"), 256)
+        m.d.comb += [
+            keys.start.eq(1),
+            keys.root.eq(self.root),
+            keys.entropy.eq(self.entropy),
+            keys.digest.eq(digest),
+            keys.generation.eq(self.generation),
+            self.there.eq(keys.there),
+            *(getattr(self, name).eq(getattr(keys, name)) for name in ("page", "pairs", "hash")),
+        ]
+        self._lend(m)
+        slot, asked, refusal = Signal(16), Signal(8), Signal(8)
+        serial, first = Signal(64), Signal.like(self.first)
+        m.d.comb += core.first.eq(first)
+        self._shake(m, core, keys, asked, serial)
+        m.d.comb += [
+            table.put_slot.eq(slot),
+            table.put_role.eq(asked),
+            table.put_receive.eq(core.receive),
+            table.put_send.eq(core.send),
+            self.told_slot.eq(slot),
+            self.refusal.eq(refusal),
+            self.message.eq(Mux(refusal == 0, core.message, 0)),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.idle.eq(1)
+                with m.If(self.start):
+                    m.d.sync += [slot.eq(self.slot), asked.eq(self.asked), serial.eq(self.serial)]
+                    m.d.sync += [first.eq(self.first), refusal.eq(0)]
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                with m.If(slot >= self.slots):
+                    m.d.sync += refusal.eq(Denied.SLOT)
+                    m.next = "READY"
+                with m.Elif(asked >= len(ROLES)):
+                    m.d.sync += refusal.eq(Denied.ROLE)
+                    m.next = "READY"
+                with m.Elif(keys.there & keys.idle):
+                    m.d.comb += keys.draw.eq(1)
+                    m.next = "DRAW"
+            with m.State("DRAW"), m.If(keys.ended):
+                m.d.comb += core.start.eq(1)
+                m.next = "SHAKE"
+            with m.State("SHAKE"), m.If(core.ended):
+                m.d.sync += refusal.eq(core.refusal)
+                m.next = "READY"
+            with m.State("READY"):
+                m.d.comb += [
+                    self.ready.eq(1),
+                    table.put.eq(self.commit & (refusal == 0)),
+                ]
+                with m.If(self.commit & (table.put_taken | (refusal != 0))):
+                    m.next = "IDLE"
+        return m
+
+    def _lend(self, m):
+        """The table's ports of requests and answers."""
+        for name in TABLE_PORTS:
+            ours, theirs = getattr(self, name), getattr(self.table, name)
+            reads = self.table.signature.members[name].flow is Out
+            m.d.comb += ours.eq(theirs) if reads else theirs.eq(ours)
+
+    def _shake(self, m, core, keys, asked, serial):
+        """What a handshake is given."""
+        shared = [role is not Role.READER for role in ROLES]
+        hashes = [
+            Symmetric(with_key, prologue(self.digest, role)).hash
+            for role, with_key in zip(ROLES, shared, strict=True)
+        ]
+        secrets = {Role.WRITER: keys.writer, Role.KEEPER: keys.keeper}
+        known = Signal()
+        with m.If(core.ended):
+            m.d.sync += known.eq(1)
+        of_role = lambda values: Array(values)[asked[:2]]
+        m.d.comb += [
+            core.shared.eq(of_role([*(Const(value, 1) for value in shared), Const(0, 1)])),
+            core.anew.eq(~known),
+            core.hash.eq(
+                of_role([*(Const(int.from_bytes(h, "little"), 256) for h in hashes), Const(0, 256)])
+            ),
+            core.scalar.eq(keys.static),
+            core.ephemeral.eq(keys.ephemeral),
+            core.secret.eq(of_role([secrets.get(role, Const(0, 256)) for role in (*ROLES, None)])),
+            # no snapshot yet, and nobody has confirmed the map
+            core.payload.eq(Cat(keys.incarnation, serial, Const(0, 64 + 8))),
+        ]

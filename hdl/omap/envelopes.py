@@ -1,0 +1,272 @@
+"""Requests and answers of sessions between frames in bus words and plaintext in block RAM: AES-256-GCM,
+each text under its session's key. Frames: `models.omap.boundary`."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.omap.boundary import Frames
+from ...models.omap.config import BLOCK, KEY_BYTES
+from ...models.omap.messages import Status
+from ...models.omap.sessions import Denied
+from ..crypto.gcm import Gcm
+from ..stream.queue import Queue
+from .sealing import Rows
+
+__all__ = ["FrameOpener", "FrameSealer", "asked_layout", "opened_layout", "ruled_layout"]
+
+
+def asked_layout():
+    """A request that comes: the key of its slot, and what its header says."""
+    return data.StructLayout({"key": 256, "slot": 16, "number": 64})
+
+
+def opened_layout():
+    """A request that was opened. `fits`: its tag does."""
+    return data.StructLayout(
+        {"slot": 16, "number": 64, "fits": 1, "key": 8 * KEY_BYTES, "operation": 8}
+    )
+
+
+def ruled_layout():
+    """What is known of an answer before it is there. `denied`: a `models.omap.sessions.Denied`, or 0."""
+    return data.StructLayout({"slot": 16, "number": 64, "denied": 8})
+
+
+def _nonce(number):
+    """The nonce of a session's message of this number (Noise, 12.4)."""
+    return Cat(Const(0, 32), *(number.word_select(7 - k, 8) for k in range(8)))
+
+
+class FrameOpener(wiring.Component):
+    """Opens one request after another into RAM: a row has `lanes` blocks. Text number k goes to slot k
+    modulo `slots`; no more than `slots` are given and not consumed.
+
+    Timing: `models.omap.session_stages.SessionRequests`.
+
+    Members
+    -------
+    i : In(stream of requests that come)
+    i_data : In(stream of bus words)
+        Of frames, the first word before its request on `i`.
+    o : Out(stream of requests that were opened)
+    slot, row : In, data : Out
+        Read port: data in the next cycle.
+    """
+
+    def __init__(self, config, *, slots):
+        self.frames, self.slots = Frames.of(config), slots
+        self.rows = Rows(
+            self.frames.request_blocks, self.frames.request_blocks, config.merge_blocks
+        )
+        super().__init__(
+            {
+                "i": In(stream.Signature(asked_layout())),
+                "i_data": In(stream.Signature(8 * config.host_bus_bytes)),
+                "o": Out(stream.Signature(opened_layout())),
+                "slot": In(range(max(slots, 2))),
+                "row": In(range(max(self.rows.count, 2))),
+                "data": Out(128 * config.merge_blocks),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        frames, rows = self.frames, self.rows
+        lanes = frames.bus_bytes // BLOCK
+        m.submodules.texts = texts = Queue(asked_layout(), self.slots)
+        m.submodules.words = words = Queue(8 * frames.bus_bytes, self.slots * frames.beats)
+        m.submodules.opened = opened = Queue(opened_layout(), self.slots)
+        m.submodules.core = core = Gcm()
+        wiring.connect(m, wiring.flipped(self.i), texts.i)
+        wiring.connect(m, wiring.flipped(self.i_data), words.i)
+        wiring.connect(m, opened.o, wiring.flipped(self.o))
+        lane, consume, final = Signal(range(max(lanes, 2))), Signal(), Signal()
+        m.d.comb += [
+            core.start.eq(core.idle & texts.o.valid),
+            core.opening.eq(1),
+            core.key.eq(texts.o.p.key),
+            core.nonce.eq(_nonce(texts.o.p.number)),
+            core.size.eq(frames.request_bytes),
+            core.valid.eq(words.o.valid),
+            core.block.eq(Array(words.o.payload.word_select(k, 128) for k in range(lanes))[lane]),
+            core.tag_taken.eq(words.o.valid),
+            final.eq(core.tag_valid & words.o.valid),
+            # the start is the header's turn
+            consume.eq(core.start | core.taken | final),
+            words.o.ready.eq(consume & ((lane == lanes - 1) | final)),
+            texts.o.ready.eq(final),
+        ]
+        with m.If(consume):
+            m.d.sync += lane.eq(Mux((lane == lanes - 1) | final, 0, lane + 1))
+        self._keep(m, rows, core, final)
+        self._tell(m, core, texts.o.p, final, opened.i)
+        return m
+
+    def _keep(self, m, rows, core, final):
+        m.submodules.storage = storage = memory.Memory(
+            shape=128 * rows.lanes, depth=max(self.slots, 2) * rows.room, init=[]
+        )
+        read, write = storage.read_port(), storage.write_port(granularity=128)
+        row, into, _ = rows.walk(m, "put", core.taken)
+        slot = Signal.like(self.slot)
+        with m.If(final):
+            m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
+        m.d.comb += [
+            read.addr.eq(Cat(self.row, self.slot)),
+            self.data.eq(read.data),
+            write.en.eq(core.taken << into),
+            write.data.eq(core.result.replicate(rows.lanes)),
+            write.addr.eq(Cat(row, slot)),
+        ]
+
+    def _tell(self, m, core, text, final, o):
+        """The key is in the first block, the operation in the last one."""
+        place = KEY_BYTES + self.frames.value_bytes
+        assert place // BLOCK == self.frames.request_blocks - 1 > 0
+        first, key, operation = Signal(init=1), Signal(8 * KEY_BYTES), Signal(8)
+        with m.If(core.taken):
+            m.d.sync += [first.eq(0), operation.eq(core.result[8 * (place % BLOCK) :][:8])]
+            with m.If(first):
+                m.d.sync += key.eq(core.result[: 8 * KEY_BYTES])
+        with m.If(final):
+            m.d.sync += first.eq(1)
+        m.d.comb += [
+            o.valid.eq(final),
+            o.p.slot.eq(text.slot),
+            o.p.number.eq(text.number),
+            # the last number is reserved
+            o.p.fits.eq((core.tag == core.block) & ~text.number.all()),
+            o.p.key.eq(key),
+            o.p.operation.eq(operation),
+        ]
+
+
+class FrameSealer(wiring.Component):
+    """Seals answers from RAM into frames. RAM has two slots, as has the queue of words: text number k
+    lies in slot k modulo 2. A text is given before its blocks, and each is sealed as soon as it is
+    there. What answers no request of a session is a header alone.
+
+    Timing: `models.omap.session_stages.SessionAnswers`.
+
+    Members
+    -------
+    put, slot, row, data : In
+        Write port of RAM: key, value and status.
+    i : In(stream of answers that come, with their key and serial)
+    ended : Out(1)
+        A text is sealed: one more may be given, of two.
+    o : Out(stream of bus words)
+    coming, whole, taken
+        As of `sealing.Sealer`.
+    """
+
+    def __init__(self, config):
+        self.frames = Frames.of(config)
+        self.written = config.message_blocks
+        shape = {**ruled_layout().members, "key": 256, "serial": 64}
+        self.shape = data.StructLayout(shape)
+        super().__init__(
+            {
+                "put": In(1),
+                "slot": In(1),
+                "row": In(range(self.written)),
+                "data": In(128),
+                "i": In(stream.Signature(self.shape)),
+                "ended": Out(1),
+                "o": Out(stream.Signature(8 * config.host_bus_bytes)),
+                "coming": Out(1),
+                "whole": Out(1),
+                "taken": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        frames = self.frames
+        m.submodules.texts = texts = Queue(self.shape, 2)
+        m.submodules.words = words = Queue(8 * frames.bus_bytes, 2 * frames.beats)
+        m.submodules.core = core = Gcm()
+        wiring.connect(m, wiring.flipped(self.i), texts.i)
+        wiring.connect(m, words.o, wiring.flipped(self.o))
+        text, slot, final = texts.o.p, Signal(), Signal()
+        block, there = self._block(m, core, text, slot, final)
+        full, done = Signal(2), Signal(2)
+        hidden = (text.denied != 0) & (text.denied != Denied.OPERATION)
+        m.d.comb += [
+            core.start.eq(core.idle & texts.o.valid & (full != 2)),
+            core.key.eq(text.key),
+            core.nonce.eq(_nonce(text.number)),
+            core.size.eq(frames.answer_bytes),
+            core.valid.eq(there),
+            core.block.eq(block),
+            core.tag_taken.eq(1),
+            final.eq(core.tag_valid),
+            texts.o.ready.eq(final),
+            self.ended.eq(final),
+            self.whole.eq(done != 0),
+            self.coming.eq(full != 0),
+        ]
+        m.d.sync += [
+            slot.eq(slot ^ final),
+            full.eq(full + core.start - self.taken),
+            done.eq(done + final - self.taken),
+        ]
+        header = Cat(text.slot, Mux(hidden, text.denied, 0), Const(0, 40), text.number)
+        sealed = Mux(hidden, 0, Mux(final, core.tag, core.result))
+        out = Mux(core.start, header, sealed)
+        self._pack(m, words, core.start | core.taken | final, out, final)
+        return m
+
+    def _block(self, m, core, text, slot, final):
+        """The next block of the text in `slot`, and whether it is there: what was put, and the serial."""
+        written, blocks = self.written, self.frames.answer_blocks
+        rows = Rows(blocks, blocks, 1)
+        m.submodules.storage = storage = memory.Memory(shape=128, depth=2 * rows.room, init=[])
+        write = storage.write_port()
+        read = storage.read_port(transparent_for=(write,))
+        row, _, following = rows.walk(m, "at", core.taken)
+        counts = [Signal(range(written + 1), name=f"rows{k}") for k in range(2)]
+        for k, count in enumerate(counts):
+            with m.If(final & (slot == k)):
+                m.d.sync += count.eq(0)
+            with m.If(self.put & (self.slot == k)):
+                m.d.sync += count.eq(self.row + 1)
+        here = Array(counts)[slot]
+        shift = Const(0, (row.shape().width - len(self.row)))
+        m.d.comb += [
+            write.en.eq(self.put),
+            write.addr.eq(Cat(self.row, shift, self.slot)),
+            write.data.eq(self.data),
+            read.addr.eq(Cat(following, slot ^ final)),
+        ]
+        at = (KEY_BYTES + self.frames.value_bytes) % BLOCK  # of the status
+        tail = Cat(Const(0, 8 * (at + 1)), text.serial)
+        pieces = {written - 1: tail[:128], written: tail[128:]}
+        block = Signal(128)
+        m.d.comb += block.eq(Mux(row < written, read.data, 0) | self._piece(row, pieces))
+        with m.If((row == written - 1) & (text.denied != 0)):
+            m.d.comb += block[8 * at : 8 * at + 8].eq(Status.REFUSED.value)
+        # one behind those that are put is there with the last of them
+        return block, (row < here) | (here == written)
+
+    @staticmethod
+    def _piece(row, pieces):
+        value = Const(0, 128)
+        for k, piece in pieces.items():
+            value = value | Mux(row == k, piece, 0)
+        return value
+
+    def _pack(self, m, words, emit, block, final):
+        """Blocks into bus words."""
+        lanes = self.frames.bus_bytes // BLOCK
+        lane = Signal(range(max(lanes, 2)))
+        held, word = Signal(128 * max(lanes - 1, 1)), Signal(128 * lanes)
+        with m.Switch(lane):
+            for k in range(lanes):
+                with m.Case(k):
+                    m.d.comb += word.eq(Cat(held[: 128 * k], block))
+        last = (lane == lanes - 1) | final
+        m.d.comb += [words.i.payload.eq(word), words.i.valid.eq(emit & last)]
+        with m.If(emit):
+            m.d.sync += [lane.eq(Mux(last, 0, lane + 1)), held.eq(word)]

@@ -1,0 +1,197 @@
+"""Requests of sessions: fetched when they have arrived, opened by cipher cores that take turns, and
+judged in their order. Specification: `models.omap.boundary`."""
+
+from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.omap.boundary import Frames
+from ...models.omap.config import BLOCK
+from ...models.omap.sessions import ALLOWED, ROLES, Denied
+from ..memory import AXI4, BurstReader
+from .envelopes import FrameOpener, opened_layout, ruled_layout
+from .layout import head_layout
+
+__all__ = ["SessionRequests"]
+
+
+class SessionRequests(wiring.Component):
+    """Fetches `count` frames, as many as the window has room for at once. A request is handed on when its
+    tag, its number and its role have been looked at; one that is refused is handed on as an operation
+    that changes nothing. No frame stops anything.
+
+    Parameters
+    ----------
+    slots
+        Of the table of sessions.
+
+    Members
+    -------
+    start, active : In(1)
+    address, interval, count : In
+        Of the run.
+    retired : In(33)
+        How many requests of the run have been answered: their texts are no longer read.
+    head : Out(stream of {operation, key})
+    ruled : Out(stream of what is known of answers)
+        With each head; always taken.
+    slot, row : In, data : Out
+        Read port of the texts in the window, a row of a merge; data in the next cycle.
+    look_slot, receive, judge_slot, live, role, received, used
+        Of the table (`sessions.SessionTable`).
+    bus_error : Out(1), bus : Out(AXI4(write=False))
+    """
+
+    def __init__(self, config, *, slots):
+        self.config, self.slots, self.frames = config, slots, Frames.of(config)
+        super().__init__(
+            {
+                "start": In(1),
+                "active": In(1),
+                "address": In(40),
+                "interval": In(32),
+                "count": In(32),
+                "retired": In(33),
+                "head": Out(stream.Signature(head_layout())),
+                "ruled": Out(stream.Signature(ruled_layout())),
+                "slot": In(range(config.window)),
+                "row": In(range(max(config.slot_rows, 2))),
+                "data": Out(128 * config.merge_blocks),
+                "look_slot": Out(range(slots)),
+                "receive": In(256),
+                "judge_slot": Out(range(slots)),
+                "live": In(1),
+                "role": In(2),
+                "received": In(64),
+                "used": Out(1),
+                "bus_error": Out(1),
+                "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        m.submodules.reader = reader = BurstReader(
+            bus_bytes=config.host_bus_bytes, commands=config.window
+        )
+        wiring.connect(m, reader.bus, wiring.flipped(self.bus))
+        m.d.comb += [reader.o.ready.eq(1), self.bus_error.eq(reader.error)]
+        self._ask(m, reader.i)
+        self._judge(m, self._open(m, reader.o))
+        return m
+
+    def _ask(self, m, commands):
+        """Ask for a frame when it has arrived."""
+        asked, clock, due = Signal(33), Signal(64), Signal(64)
+        address, ready = Signal(40), Signal()
+        with m.If(self.start):
+            m.d.sync += [asked.eq(0), clock.eq(0), due.eq(0), address.eq(self.address)]
+        with m.Else():
+            m.d.sync += clock.eq(clock + 1)
+        with m.If(ready & commands.ready):
+            m.d.sync += [
+                asked.eq(asked + 1),
+                due.eq(due + self.interval),
+                address.eq(address + self.frames.size),
+            ]
+        m.d.comb += [
+            ready.eq(
+                self.active
+                & (asked != self.count)
+                & (clock >= due)
+                & (asked - self.retired < self.config.window)
+            ),
+            commands.valid.eq(ready),
+            commands.p.address.eq(address),
+            commands.p.beats.eq(self.frames.beats),
+        ]
+
+    def _open(self, m, words):
+        """Frames to the cores in turn, each with the key of its slot a cycle behind its first word.
+        Returns the cores."""
+        config, frames = self.config, self.frames
+        cores = config.request_openers
+        bits = (cores - 1).bit_length()
+        needed = -(-(2 + frames.request_blocks) * BLOCK // frames.bus_bytes)
+        word, core = Signal(range(frames.beats + 1)), Signal(range(max(cores, 2)))
+        with m.If(words.valid):
+            m.d.sync += word.eq(Mux(words.p.last, 0, word + 1))
+            with m.If(words.p.last):
+                m.d.sync += core.eq(_next(core, cores))
+        looked, to = Signal(), Signal.like(core)
+        slot, number = Signal(16), Signal(64)
+        said = words.p.data
+        m.d.comb += self.look_slot.eq(said[:16])
+        m.d.sync += [looked.eq(words.valid & (word == 0)), to.eq(core)]
+        m.d.sync += [slot.eq(said[:16]), number.eq(said[64:128])]
+        openers = [FrameOpener(config, slots=config.window // cores) for _ in range(cores)]
+        for k, opener in enumerate(openers):
+            m.submodules[f"opener{k}"] = opener
+            m.d.comb += [
+                opener.i.valid.eq(looked & (to == k)),
+                opener.i.p.key.eq(self.receive),
+                opener.i.p.slot.eq(slot),
+                opener.i.p.number.eq(number),
+                opener.i_data.valid.eq(words.valid & (core == k) & (word < needed)),
+                opener.i_data.payload.eq(said),
+                opener.slot.eq(self.slot >> bits),
+                opener.row.eq(self.row),
+            ]
+        read = Signal(range(max(cores, 2)))
+        m.d.sync += read.eq(self.slot[:bits])
+        m.d.comb += self.data.eq(Array(opener.data for opener in openers)[read])
+        return openers
+
+    def _judge(self, m, openers):
+        """What becomes of each request, in their order: the table is asked, then the request is taken
+        or refused, then it is offered."""
+        cores = len(openers)
+        turn = Signal(range(max(cores, 2)))
+        head, valid = Signal(opened_layout()), Signal()
+        m.d.comb += [
+            head.eq(Array(opener.o.payload.as_value() for opener in openers)[turn]),
+            valid.eq(Array(opener.o.valid for opener in openers)[turn]),
+            self.judge_slot.eq(head.slot),
+        ]
+        denied, judging = Signal(8), Signal()
+        masks = [sum(1 << operation for operation in ALLOWED[role]) for role in ROLES]
+        mask = Array(Const(mask, 8) for mask in [*masks, 0])[self.role]
+        allowed = mask.bit_select(head.operation[:3], 1) & ~head.operation[3:].any()
+        with m.If(~self.live | (head.slot >= self.slots)):
+            m.d.comb += denied.eq(Denied.SESSION)
+        with m.Elif(~head.fits):
+            m.d.comb += denied.eq(Denied.TAG)
+        with m.Elif(head.number != self.received):
+            m.d.comb += denied.eq(Denied.NUMBER)
+        with m.Elif(~allowed):
+            m.d.comb += denied.eq(Denied.OPERATION)
+        own = (denied == 0) | (denied == Denied.OPERATION)
+        m.d.comb += [
+            self.used.eq(judging & own),
+            self.ruled.valid.eq(self.head.valid & self.head.ready),
+            *(opener.o.ready.eq(judging & (turn == k)) for k, opener in enumerate(openers)),
+        ]
+        with m.FSM():
+            with m.State("LOOK"), m.If(valid):
+                m.next = "JUDGE"
+            with m.State("JUDGE"):
+                m.d.comb += judging.eq(1)
+                m.d.sync += [
+                    turn.eq(_next(turn, cores)),
+                    self.head.p.key.eq(Mux(own, head.key, 0)),
+                    self.head.p.operation.eq(Mux(denied == 0, head.operation, 0)),
+                    self.ruled.p.slot.eq(head.slot),
+                    self.ruled.p.number.eq(head.number),
+                    self.ruled.p.denied.eq(denied),
+                ]
+                m.next = "OFFER"
+            with m.State("OFFER"):
+                m.d.comb += self.head.valid.eq(1)
+                with m.If(self.head.ready):
+                    m.next = "LOOK"
+
+
+def _next(turn, cores):
+    """The core behind this one."""
+    return Mux(turn == cores - 1, 0, turn + 1)

@@ -1,0 +1,98 @@
+"""The stages of sessions in time: frames that are read, opened and judged, and answers that are sealed and
+written. As in `stages`, nothing that is secret enters, nor whether a frame is refused.
+"""
+
+from __future__ import annotations
+
+from ..crypto.gcm import times
+from ..memory import Memory, Reader
+from .boundary import Frames
+from .config import BLOCK, OmapConfig
+from .stages import Drain
+
+__all__ = ["SessionAnswers", "SessionRequests", "collected", "fetched"]
+
+
+def fetched(frames: Frames, memory: Memory, address: int) -> int:
+    """Return the cycles that a run takes for fetching a frame that opens a session, before its first
+    operation."""
+    reader = Reader(memory, frames.bus_bytes)
+    reader.command(1, address, frames.opening_beats)
+    return max(reader.accept(0) for _ in range(frames.opening_beats)) + 1
+
+
+def collected(frames: Frames, memory: Memory, address: int, cycle: int) -> int:
+    """Return when a run ends that writes an answer to a handshake. `cycle`: in which all operations have
+    ended, and the answer is ready."""
+    drain = Drain(memory, frames.bus_bytes, frames.welcome_beats)
+    return drain.write(cycle + 1, 0, address)[1]
+
+
+class SessionRequests:
+    """Frames that are read one after another, opened by cores in turn, and judged in their order."""
+
+    def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
+        self._frames, self._address = Frames.of(config), address
+        self._reader = Reader(memory, config.host_bus_bytes, config.window)
+        self._ends = [-1] * config.request_openers  # of their tags
+
+    def open(self, number: int, valid: int, begun: int) -> tuple[int, int, int]:
+        """Return when a request is asked for, there, and judged: it is offered in the next cycle.
+        `begun`: when the request before it was taken by the front."""
+        frames = self._frames
+        asked = self._reader.command(valid, self._address + number * frames.size, frames.beats)
+        words = [self._reader.accept(0) + 1 for _ in range(frames.beats)]
+        there = [words[k * BLOCK // frames.bus_bytes] for k in range(2 + frames.request_blocks)]
+        core = number % len(self._ends)
+        # a key is looked up behind the first word
+        start = max(there[0] + 1, self._ends[core] + 1)
+        _, tag = times(start, there[1:-1])
+        self._ends[core] = end = max(tag, there[-1])
+        return asked, there[-1], max(end, begun) + 2
+
+
+class _Sealing:
+    """A core's times: a text begins when it is given, its predecessor is done, and the one before that
+    has left."""
+
+    def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.left: list[int] = []
+
+    def give(self, cycle: int, there: int) -> int:
+        """Return the cycle of the tag. `cycle`: in which a place was taken; `there`: from which on the
+        first block can be read, the others one a cycle behind it."""
+        start = cycle + 2
+        if self.ends:
+            start = max(start, self.ends[-1] + 1)
+        if len(self.left) > 1:
+            start = max(start, self.left[-2] + 1)
+        self.starts.append(start)
+        _, tag = times(start, [there + k for k in range(self._blocks)])
+        self.ends.append(tag)
+        return tag
+
+
+class SessionAnswers:
+    """Answers that are sealed by cores in turn, and leave one after another."""
+
+    def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
+        self._frames, self._address = Frames.of(config), address
+        self._drain = Drain(memory, config.host_bus_bytes, self._frames.beats)
+        self._cores = [_Sealing(self._frames.answer_blocks) for _ in range(config.responders)]
+
+    def room(self, number: int) -> int:
+        """The cycle from which on this answer may be written to its core."""
+        ends = self._cores[number % len(self._cores)].ends
+        return ends[-2] + 1 if len(ends) > 1 else 0
+
+    def give(self, number: int, ready: int, there: int) -> tuple[int, int]:
+        """Return the cycles of the last word, and of its answer."""
+        core = self._cores[number % len(self._cores)]
+        end = core.give(ready, there)
+        at = self._address + number * self._frames.size
+        last, idle = self._drain.write(core.starts[-1] + 1, end + 1, at)
+        core.left.append(last)
+        return last, idle
