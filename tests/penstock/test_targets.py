@@ -264,18 +264,9 @@ print(design.target.name, design.target.price, design.resources.lut, design.targ
 """
 
 
-# building a simulation takes longest: by default one engine has its own
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    ("engine", "backends"),
-    [
-        ("analytics", ("golden", "model", "rtl")),
-        *((engine, ("golden", "model")) for engine in ENGINES if engine != "analytics"),
-        *(
-            pytest.param(engine, ("model", "rtl"), marks=pytest.mark.long)
-            for engine in ENGINES
-            if engine != "analytics"
-        ),
-    ],
+    "backends", [("golden", "model"), pytest.param(("model", "rtl"), marks=pytest.mark.long)]
 )
 def test_a_design_carries_its_target(
     engine: str, backends: tuple[str, ...], tmp_path: Path
@@ -363,19 +354,23 @@ def test_one_name_with_two_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "cache"))
     made: dict[str, Any] = {"dims": {"d": 2}, "format": "fixed:8,8"}
     one = ps.target("small")
-    for change in ({"clock": replace(one.clock, mhz=7)}, {"lut": 20_000}, {"price": "3 EUR/h"}):
-        rows = [
-            ps.explore(EXAMPLES / "linear.psk", part, rows=9, jobs=1, **made).to_pylist()[0]
-            for part in (one, replace(one, **change), one)
+    changes = {"clock": replace(one.clock, mhz=7)}, {"lut": 20_000}, {"price": "3 EUR/h"}
+    first, *others, last = (
+        ps.explore(EXAMPLES / "linear.psk", part, rows=9, jobs=1, **made).to_pylist()[0]
+        for part in (one, *(replace(one, **change) for change in changes), one)
+    )
+    assert first == last
+    for row in others:
+        assert row["key"] != first["key"]
+        figures = [
+            tuple(r[n] for n in ("engine_seconds", "lut_share", "cost")) for r in (row, first)
         ]
-        assert rows[0] == rows[2] and rows[0]["key"] != rows[1]["key"], change
-        figures = [(row["engine_seconds"], row["lut_share"], row["cost"]) for row in rows]
-        assert figures[0] != figures[1], change
+        assert figures[0] != figures[1], row
     with pytest.raises(KernelError, match="small stands twice"):
         ps.explore(EXAMPLES / "linear.psk", [one, replace(one, lut=9)], rows=9, **made)
     # what the record decides of the hardware is in the name of what is kept
     compiled, _ = ENGINES["analytics"]
-    changes = {"bus_bytes": 16, "bytes_per_cycle": 16}, {"lean": True}, {"latency": 31}
-    pairs = [(compiled(one), compiled(replace(one, **change))) for change in changes]
+    more = {"bus_bytes": 16, "bytes_per_cycle": 16}, {"lean": True}, {"latency": 31}
+    pairs = [(compiled(one), compiled(replace(one, **change))) for change in more]
     assert [a.digest == b.digest for a, b in pairs] == [False, False, True]
     assert [a.verilog == b.verilog for a, b in pairs] == [False, False, True]

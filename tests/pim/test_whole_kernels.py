@@ -52,7 +52,7 @@ def test_kernels_are_as_float64_has_them(tmp_path):
     for (k, v), line, reading in KEPT:
         options = {"format": "float16", "heads": 1, "batch": 1}
         held(Written(SHAPES, {"k": k, "v": v}, (line,), reading, "{r}", options))
-    held_all(200, tmp_path)
+    held_all(100, tmp_path)
 
 
 @pytest.mark.long
