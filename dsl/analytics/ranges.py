@@ -12,6 +12,7 @@ from ...models.numerics.formats import Fixed, Float, Format, float32
 from ...models.numerics.policy import InputPolicy
 from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
+from .integers import MEANINGS
 
 __all__ = ["check_counts", "most_counted", "out_of_range", "too_many"]
 
@@ -53,8 +54,11 @@ def out_of_range(graph: Graph, fmt: Format, policy: InputPolicy = _GOES_ON) -> l
 
     `policy`: what numbers do that do not fit. Raises KernelError (E445) for one that is an error.
     """
+    whole = _of_integers(graph)
     numbers = [
-        ("constant", node.attrs["value"], node.span) for node in graph.nodes if node.op == "const"
+        ("constant", node.attrs["value"], node.span)
+        for index, node in enumerate(graph.nodes)
+        if node.op == "const" and index not in whole
     ]
     numbers += [
         (f"meta {v.name}", v.value, v.span) for v in graph.of_kind("meta") if v.value is not None
@@ -67,6 +71,14 @@ def out_of_range(graph: Graph, fmt: Format, policy: InputPolicy = _GOES_ON) -> l
         for what, value, span in numbers
     )
     return [diagnostic for diagnostic in found if diagnostic is not None]
+
+
+def _of_integers(graph: Graph) -> set[int]:
+    """Return the constants that integers alone are made of, which are exact in every format."""
+    values, integers = set[int](), set[int]()
+    for node in graph.nodes:
+        (integers if node.op in MEANINGS else values).update(node.inputs)
+    return integers - values
 
 
 def _finding(

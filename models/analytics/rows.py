@@ -11,7 +11,7 @@ from ..numerics.convert import from_pg, unfit
 from ..numerics.formats import Codes
 from ..numerics.policy import Unfit
 from ..rows.config import StoreConfig
-from ..rows.golden import Changes, StoredTable, Table, taken
+from ..rows.golden import Changes, NoRow, StoredTable, Table, taken
 from ..rows.integers import ABSENT, ARITHMETIC, COMPARISONS, hashed, numbers, present
 from .config import AnalyticsPlan, Op
 
@@ -84,19 +84,23 @@ def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
             known.add(op.dest)
 
 
-def _asked(machine: Machine, buffer: int) -> np.ndarray:
-    """Return integers as rows that are asked for (tuples, places): −1 for what is left out, −2 for what is below 0; 1 tuple for all of them."""
+def _asked(machine: Machine, buffer: int, rows: int) -> np.ndarray:
+    """Return integers as rows that are asked for (tuples, places): −1 for what is left out; 1 tuple for all of them. Raises NoRow."""
     integers = machine.values[buffer]
-    asked = np.where(integers < 0, -2, integers)
-    asked = np.where(integers == ABSENT, -1, asked)
     tuples = len(integers) if integers.ndim == 3 else 1
-    return asked.reshape(tuples, asked.shape[-2] * asked.shape[-1])
+    asked = integers.reshape(tuples, integers.shape[-2] * integers.shape[-1])
+    wrong = (asked != ABSENT) & ((asked < 0) | (asked >= rows))
+    if wrong.any():
+        at, place = np.argwhere(wrong)[0].tolist()
+        raise NoRow(int(asked[at, place]), rows, at)
+    return np.where(asked == ABSENT, -1, asked)
 
 
 def read(machine: Machine, op: Op) -> Codes:
     """Return the rows of the first operand that the second names. Raises NoRow."""
     table, index = (operand.buffer for operand in op.operands)
-    asked, changed = _asked(machine, index), machine.changed.tables.get(table)
+    asked = _asked(machine, index, op.detail[0])
+    changed = machine.changed.tables.get(table)
     if changed is None:
         found = taken(machine.values[table].reshape(op.detail[0], -1), asked)
     else:
@@ -146,7 +150,8 @@ class Changed:
 
     def add(self, machine: Machine, op: Op, tuples: int) -> None:
         """Note a change for each of some tuples."""
-        asked, table = _asked(machine, op.operands[0].buffer), self.tables[op.dest]
+        asked = _asked(machine, op.operands[0].buffer, op.detail[0])
+        table = self.tables[op.dest]
         values = np.broadcast_to(machine.operand(op, 1)[..., 0], (tuples, *op.extents[:2]))
         rows = np.broadcast_to(asked, (tuples, asked.shape[1]))
         codes = values.reshape(tuples, rows.shape[1], table.codes.shape[1])

@@ -234,6 +234,17 @@ def test_columns_that_are_no_index(columns: Any, code: str, said: str) -> None:
     assert caught.value.diagnostic.code == code
 
 
+def test_whole_numbers_are_exact_in_every_format() -> None:
+    @ps.kernel
+    def spread(i: ps.Index["n"], E: ps.Model[1000]):
+        return E.at[(i * 7919 + 400) % 1000].add(1)
+
+    table = {"i": np.arange(50)}
+    run = ps.compile(spread, "small", table, "fixed:4,4").run(table)
+    found = np.bincount((np.arange(50) * 7919 + 400) % 1000, minlength=1000)
+    assert np.array_equal(run.result["E"], found)
+
+
 def test_random_rows_have_indices() -> None:
     design = ps.compile(seen, "small", dims={"n": 5})
     run = design.run("random:rows=200,seed=2")
