@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from .design import AnalyticsDesign
 
-__all__ = ["AnalyticsEngine"]
+__all__ = ["AnalyticsEngine", "front"]
 
 #: the largest dimension that the search for a size that fits tries
 _LARGEST = 1 << 14
@@ -156,7 +156,7 @@ class AnalyticsEngine(Engine):
             graph = kernel.outline(dims)  # sizes may stay unknown
             kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
             return ()
-        graph, schema, binding = _front(kernel, given)
+        graph, schema, binding = front(kernel, given)
         # the plan's are the same and more
         kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
         if given.source is None:
@@ -176,7 +176,7 @@ class AnalyticsEngine(Engine):
         if design is not None or not isinstance(table, Table):
             return super().unreadable(kernel, given, design)
         assert isinstance(kernel, Kernel)
-        graph, schema, binding = _front(kernel, given)
+        graph, schema, binding = front(kernel, given)
         if by_rows(graph):  # what its indices are is in the plan
             plan = self.compile(kernel, target_named(self.default_target), given)
             return super().unreadable(kernel, given, plan)
@@ -215,7 +215,7 @@ class AnalyticsEngine(Engine):
         table = getattr(outcome.workload, "table", None)
         if not isinstance(table, Table):
             return (), ()
-        graph, _, binding = _front(kernel, replace(given, data=table))
+        graph, _, binding = front(kernel, replace(given, data=table))
         values = arrays(table, binding)
         shaped = {n: v.reshape(len(v), *graph.variables[n].shape) for n, v in values.items()}
         return peers(graph, shaped, epochs)
@@ -304,7 +304,7 @@ def _names(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
     return found
 
 
-def _front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Binding]:
+def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Binding]:
     """Return the kernel's graph for given data, the table's schema, and how its columns are bound.
 
     Without a table, or for random numbers, the table is one of the kernel's own shapes.
@@ -335,11 +335,11 @@ def _front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, B
 def _bound(
     kernel: Kernel | ScoreKernel, part: Target, given: Given
 ) -> tuple[Graph, Schema, Binding]:
-    """Return `_front` with pages that suit the part, where Penstock packs them."""
+    """Return `front` with pages that suit the part, where Penstock packs them."""
     from penstock.assumed import paged
     from penstock.tables import packed_here
 
-    graph, schema, binding = _front(kernel, given)
+    graph, schema, binding = front(kernel, given)
     if packed_here(given.data, given.source):
         schema = paged(schema, part)
     return graph, schema, binding

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.dsl.analytics.kernel import Kernel
     from penstock.dsl.analytics.lookups import Lookups
     from penstock.host.sources import Table
+    from penstock.models.analytics.config import AnalyticsPlan, Op
 
 __all__ = ["COMMANDS", "profiled"]
 
@@ -44,6 +44,8 @@ def _profile(state: State, **values: Any) -> int:
     from penstock.dsl.analytics.kernel import Kernel
     from penstock.errors import Conflict
     from penstock.host.sources import Table
+    from penstock.models.errors import RunError
+    from penstock.tables import table_failure
 
     job = Job.begin(state, "profile").opened()
     kernel, table = job.kernel, job.given.data
@@ -51,7 +53,10 @@ def _profile(state: State, **values: Any) -> int:
         hint = "give a kernel with rows and --data SRC, such as FILE.csv"
         raise Conflict("a profile is that of a kernel's rows on a table", hint)
     bindings, dims = job.given.option("bindings", {}), job.given.option("dims", {})
-    found, sizes = profiled(kernel, table, bindings, dims)
+    try:
+        found, sizes = profiled(kernel, table, bindings, dims)
+    except RunError as problem:
+        return state.stop(table_failure(state.asked.data, table, problem.error))
     if not found:
         raise Conflict(
             f"{kernel.name} reads and changes no rows by an index",
@@ -80,92 +85,62 @@ def profiled(
 
     What an index counts is as `dims` says; else 1 + its largest value.
 
-    Raises Conflict for columns that are no indices, and for a row that there is not.
+    Raises KernelError for columns that are no indices, and rows that values choose (E497), RunError for a row that there is not.
     """
-    from penstock.dsl.analytics.lookups import lookups
-    from penstock.errors import Conflict
+    from penstock.dsl.analytics.lookups import check_by_integers
+    from penstock.engines.base import Given
+    from penstock.models.analytics.golden import rows_asked
+    from penstock.models.analytics.indices import walk_port
+    from penstock.models.errors import RunError
+    from penstock.targets import target_named
 
-    sizes, columns = dict(dims or {}), table.columns()
-    kernel.check_dims(sizes)
-    indices = {}
-    for parameter in kernel.of_kind("index"):
-        names = (bindings or {}).get(parameter.name, (parameter.name,))
-        values, width = _integers(parameter.name, names, columns)
-        given = dict(
-            zip(parameter.dims, (int(values.max(initial=0)) + 1, values.shape[1]), strict=False)
-        )
-        for name, size in given.items():
-            if isinstance(name, str) and name not in (dims or {}):
-                sizes[name] = max(sizes.get(name, 1), size)
-        indices[parameter.name] = values, width
-    graph = kernel.trace({**dict.fromkeys(kernel.dim_names, 1), **sizes})
-    shaped = {
-        name: (_shaped(name, values, graph.variables[name].shape), width)
-        for name, (values, width) in indices.items()
+    from .engine import AnalyticsEngine, front
+
+    said = {
+        d for kind in ("input", "output", "index") for p in kernel.of_kind(kind) for d in p.dims
     }
-    try:
-        found = lookups(graph, shaped)
-    except IndexError as problem:
-        raise Conflict(str(problem), "give a larger --dim, or leave it out") from None
-    return found, {name: graph.variables[name].shape[0] for name in found}
+    free = (
+        name for name in kernel.dim_names if name not in said
+    )  # how wide rows are does not matter
+    options = {"bindings": bindings or {}, "dims": {**dict.fromkeys(free, 1), **(dims or {})}}
+    given, engine = Given(table, table, options=options), AnalyticsEngine()
+    check_by_integers(front(kernel, given)[0])
+    plan = engine.compile(kernel, target_named(engine.default_target), given).plan
+    if not plan.by_rows:
+        return {}, {}
+    port = walk_port(plan, table.pages)
+    if port.error is not None:
+        raise RunError(port.error)
+    return _of_models(plan, rows_asked(plan, port.tuples), len(port.tuples))
 
 
-def _integers(
-    name: str, columns: Sequence[str], found: Mapping[str, Any]
-) -> tuple[np.ndarray, int]:
-    """Return an index's integers, [tuples, places], and the bytes of its columns. Several columns count one after the other."""
+def _of_models(
+    plan: AnalyticsPlan, asked: Sequence[tuple[Op, np.ndarray]], tuples: int
+) -> tuple[dict[str, Lookups], dict[str, int]]:
+    """Return the lookups of each model, all that a batch reads before what it changes, and the models' rows."""
     import numpy as np
 
-    from penstock.dsl.analytics.integers import ABSENT
-    from penstock.errors import Conflict
+    from penstock.dsl.analytics.lookups import in_order
 
-    pieces, width, offset = [], 4, 0
-    for column in columns:
-        if column not in found:
-            hint = f"write --bind {name}=COLUMN; there are {', '.join(found)}"
-            raise Conflict(f"the index {name} takes the column {column}, which there is not", hint)
-        values = found[column]
-        if isinstance(values, list) or getattr(values, "dtype", None) is np.dtype(object):
-            values = _padded(values)
-        values = np.ma.asarray(values)
-        if values.dtype.kind not in "iub" or (np.ma.is_masked(values) and values.ndim == 1):
-            what = "has a NULL" if values.dtype.kind in "iub" else f"holds {values.dtype}"
-            hint = "an index is a column of whole numbers"
-            raise Conflict(f"the column {column} {what}, and {name} is an index", hint)
-        width = max(width, values.dtype.itemsize)
-        filled = np.ma.filled(values.astype(np.int64), ABSENT)
-        filled[filled != ABSENT] += offset
-        pieces.append(filled.reshape(len(filled), -1))
-        offset = 1 + max(offset - 1, int(pieces[-1].max(initial=0)))
-    return np.concatenate(pieces, axis=1), 8 if width == 8 else 4
-
-
-def _shaped(name: str, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return an index's integers in its shape; places that its columns do not have are left out."""
-    import numpy as np
-
-    from penstock.dsl.analytics.integers import ABSENT
-    from penstock.errors import Conflict
-
-    places = math.prod(shape)
-    if values.shape[1] > places:
-        what = f"a bag of {places}" if shape else "one number"
-        message = f"the index {name} is {what}, and its columns have {values.shape[1]}"
-        raise Conflict(message, 'declare a bag that holds them, as in `ps.Index["n", 8]`')
-    more = np.full((len(values), places - values.shape[1]), ABSENT)
-    return np.concatenate([values, more], axis=1).reshape(len(values), *shape)
-
-
-def _padded(rows: Sequence[Any]) -> np.ma.MaskedArray:
-    """Return arrays of several lengths as one; what is missing is masked."""
-    import numpy as np
-
-    longest = max((len(row) for row in rows if row is not None), default=0)
-    data = np.ma.masked_all((len(rows), longest), np.int64)
-    for n, row in enumerate(rows):
-        if row is not None and len(row):
-            data[n, : len(row)] = row
-    return data
+    found, sizes = {}, {}
+    tables = dict.fromkeys(op.dest if op.changes_rows else op.operands[0].buffer for op, _ in asked)
+    for table in tables:
+        name, parts = plan.buffers[table].name, []
+        for changes in (False, True):
+            rows = [
+                of_op
+                for op, of_op in asked
+                if op.changes_rows == changes
+                and (op.dest if changes else op.operands[0].buffer) == table
+            ]
+            parts.append(np.concatenate([np.zeros((tuples, 0), np.int64), *rows], axis=1))
+        found[name] = in_order(parts, plan.merge_count or max(tuples, 1))
+        sizes[name] = next(
+            op.detail[0]
+            for op, _ in asked
+            if (op.dest if op.changes_rows else op.operands[0].buffer) == table
+        )
+    return found, sizes
 
 
 def _parts(name: str, rows: int, asked: Lookups) -> list[Part]:
