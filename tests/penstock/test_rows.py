@@ -65,5 +65,8 @@ def test_golden_results() -> None:
     assert report["counters"]["index_rows"] == 1 and report["table"]["skipped"] == 2
     said = told(f"{line} numbers.csv --dim n=3 --on-index skip --on-null skip")
     assert "1 row: an index names no row" in said and "MHz" not in said
+    told(f"{line} words.csv --report r.html")
+    page = Path("r.html").read_text()
+    assert "golden results alone" in page and "LUT" not in page and "MHz" not in page
     report = reported(f"{line} numbers.csv --categories g --on-null skip")
     assert report["result"] == {"many": [4, 2]}

@@ -207,7 +207,7 @@ def _capacity(part: Capacity) -> dict[str, int]:
 
 def _resources(outcome: Outcome) -> Iterable[Chart]:
     design = outcome.design
-    if design is None:
+    if design is None or design.refused is not None:
         return
     placed, have, need = None, _capacity(design.target), design.resources
     if outcome.placed is not None:
