@@ -79,7 +79,7 @@ def check(
 CASES: dict[str, tuple[Any, dict[str, int], Choices]] = {
     "linear": (lambda seed: table(150, 5, seed), {}, Choices(lanes=2, threads=1)),
     "logistic": (lambda seed: table(203, 10, seed), {}, Choices(lanes=4, threads=4)),
-    "svm": (lambda seed: table(120, 7, seed, signed=True), {}, Choices(lanes=7, threads=2)),
+    "svm": (lambda seed: table(120, 7, seed, signed=True), {}, Choices(lanes=3, threads=2)),
     "ridge": (lambda seed: table(130, 6, seed), {}, Choices(lanes=3, threads=2, walkers=2)),
     "mlp": (lambda seed: table(101, 6, seed), {"h": 5}, Choices(lanes=4, threads=2)),
     "lrmf": (ratings, {"k": 3}, Choices(lanes=4, threads=1)),

@@ -83,7 +83,7 @@ def test_fixed(case: Case) -> None:
 
 
 @seed(2)
-@settings(RUN, max_examples=30)
+@settings(RUN, max_examples=15)
 @given(cases(FLOATS, scored=True))
 def test_floats(case: Case) -> None:
     judged(case)
@@ -122,7 +122,7 @@ def hardware(number: int, count: int, backend: str) -> None:
 
     @seed(number)
     @settings(RUN, max_examples=count)
-    @given(cases(formats, rows=40, largest=3, depth=2, scored=True))
+    @given(cases(formats, rows=12, largest=3, depth=2, scored=True))
     def found(case: Case) -> None:
         design, table = judged(case)
         equal(design, table, backend, MEMORIES[case.seed % len(MEMORIES)])

@@ -54,7 +54,7 @@ def test_hardware_is_golden_and_model(name: str) -> None:
         f"{n % 7 - 2 * (n % 5) + 0.5},{'' if n % 9 == 4 else n % 7},{n % 5}\n" for n in range(700)
     )
     Path("holes.csv").write_text("y,a,b\n" + lines)
-    options = "--data holes.csv --on-null skip --refits 3 --new 30 --gone 25 --target kcu105"
+    options = "--data holes.csv --on-null skip --refits 3 --new 30 --gone 25 --target small"
     report = reported(f"simulate {name}.psk {options} -q")
     assert (
         report["bit_exact"] is True
