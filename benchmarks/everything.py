@@ -25,6 +25,7 @@ MODULES = (
     "fit_ratios",
     "index",
     "pim_accuracy",
+    "pim_golden",
     "omap",
     "omap_obliviousness",
 )

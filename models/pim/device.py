@@ -7,6 +7,7 @@ they hold different tokens of the same slice of dim_head.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,10 @@ class Device:
         """Return the banks of a set."""
         each = self.count // self.config.sets
         return np.arange(number * each, (number + 1) * each)
+
+    def play_all(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
+        """Run rounds of a set one after another; return what is read from each."""
+        return [self.play(number, step) for step in steps]
 
     def play(self, number: int, step: Step) -> Bytes:
         """Run a round of a set; return what is read from it: (transfers, 32)."""

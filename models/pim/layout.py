@@ -384,10 +384,13 @@ class Layout:
         steps = self.steps(given)
         return program(self.config, steps), steps
 
-    def play(self, made: Program, steps: list[list[Step]]) -> tuple[Bytes, int]:
-        """Return the bytes that the device sends to memory, in order, and what saturates."""
-        device = Device(self.config)
-        outs = [[device.play(number, step) for step in own] for number, own in enumerate(steps)]
+    def play(
+        self, made: Program, steps: list[list[Step]], device: Device | None = None
+    ) -> tuple[Bytes, int]:
+        """Return the bytes that the device sends to memory, in order, and what saturates. `device`: one that
+        has played nothing yet."""
+        device = Device(self.config) if device is None else device
+        outs = [device.play_all(number, own) for number, own in enumerate(steps)]
         taken = [outs[a][b][c] for a, b, c in made.order]
         return np.array(taken, dtype=np.uint8).reshape(-1, 32), device.saturated
 

@@ -386,6 +386,8 @@ def _build(
         publish((folder / "model.so").read_bytes(), target)
 
 
+#: for code whose results are the same on all machines
+PLAIN = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra")
 #: for code of which only one machine has the results
 NATIVE = (
     "-std=c++20",
@@ -398,28 +400,31 @@ NATIVE = (
 )
 
 
-def build_plain(name: str, source: Path, *headers: Path) -> Path:
+def build_plain(name: str, source: Path, *headers: Path, flags: Sequence[str] = PLAIN) -> Path:
     """Compile one C++ file that includes headers beside it; return the shared library, from the cache if it is there.
 
     Raises BuildError where g++ is missing or fails.
     """
-    flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
-    texts = [path.read_text() for path in (source, *headers)]
-    return _shared(name, flags, _digest(_versions(), *flags, *texts), source)
+    about = [_versions(), *flags, *(path.read_text() for path in (source, *headers))]
+    return _shared(name, flags, _digest(*about, *_processors(flags)), source)
 
 
 def build_text(name: str, text: str, flags: Sequence[str]) -> Path:
     """Compile a C++ text with these flags of g++; as `build_plain`."""
-    about = [_versions(), _processor(), *flags, text]
+    about = [_versions(), *_processors(flags), *flags, text]
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         source = Path(folder) / f"{name}.cpp"
         source.write_text(text)
         return _shared(name, flags, _digest(*about), source)
 
 
+def _processors(flags: Sequence[str]) -> list[str]:
+    """What g++ makes of -march=native here, if it is asked to: a cache may be shared by several machines."""
+    return [_processor()] if "-march=native" in flags else []
+
+
 @lru_cache(maxsize=1)
 def _processor() -> str:
-    """What g++ makes of -march=native here: a cache may be shared by several machines."""
     require("g++")
     command = ["g++", "-march=native", "-Q", "--help=target"]
     return subprocess.run(command, capture_output=True, text=True).stdout

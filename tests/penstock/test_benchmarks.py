@@ -29,7 +29,7 @@ def run(script: str, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "script", ["reproduce", "formats", "verilog_time", "fit_cpu", "postgres_read", "omap"]
+    "script", ["reproduce", "pim_golden", "formats", "verilog_time", "fit_cpu", "postgres_read", "omap"]
 )
 def test_runs(script: str) -> None:
     assert "| --- |" in run(f"{script}.py", "--quick")

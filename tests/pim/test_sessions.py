@@ -166,7 +166,7 @@ def test_plans_on_staggered_sets(schedule, banks):
 def test_the_example(monkeypatch, capsys):
     monkeypatch.syspath_prepend(Path(RETNET).parent)
     assert importlib.import_module("serving").main()
-    assert "1 request>" in capsys.readouterr().out
+    assert ": 1 request, " in capsys.readouterr().out
 
 
 # -- layers
@@ -375,7 +375,7 @@ def test_what_is_said():
         said, error = session.errors, np.abs(y - in_float64(data))
         assert session.step({}) == {}
         assert session.requests == (request,) and session.free == 1
-        assert repr(session) == "<Session of retnet: 1 request>"
+        assert repr(session) == "<Session of retnet: 1 request, golden in C++>"
     assert said["largest"] == pytest.approx(error.max(), rel=1e-6)
     assert said["rms"] == pytest.approx(np.sqrt((error**2).mean()), rel=1e-6)
     token, head, column = np.unravel_index(error.argmax(), error.shape)

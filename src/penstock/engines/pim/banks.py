@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from penstock.models.errors import RunError
 from penstock.models.memory import Memory
 from penstock.models.pim.config import COLUMNS, PimConfig
-from penstock.models.pim.device import Device, Step
+from penstock.models.pim.device import Step
 from penstock.models.pim.program import Program, cycles_of, program
 from penstock.sim.machine import PAGE, Metered, round_up
+
+from .golden import golden_device, language_of
 
 __all__ = ["Banks", "Golden", "Hardware", "Modelled", "Order", "Room"]
 
@@ -27,7 +29,10 @@ _MOST = 64
 
 
 class Banks(Protocol):
-    """The banks of a device, which keep what they hold. `cycles`: since they are there, None where nothing counts them."""
+    """The banks of a device, which keep what they hold. `cycles`: since they are there, None where nothing counts them;
+    `computes`: what carries out their rounds, for reports."""
+
+    computes: str
 
     @property
     def cycles(self) -> int | None: ...
@@ -47,7 +52,8 @@ class Golden:
     cycles: int | None = None
 
     def __init__(self, config: PimConfig) -> None:
-        self.device = Device(config)
+        self.device = golden_device(config)
+        self.computes = f"golden in {language_of(self.device)}"
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -57,8 +63,7 @@ class Golden:
         order: Order = []
         outs: list[Bytes] = [np.zeros((0, 32), dtype=np.uint8)]
         for number, own in enumerate(steps):
-            for at, step in enumerate(own):
-                out = self.device.play(number, step)
+            for at, out in enumerate(self.device.play_all(number, own)):
                 order += [(number, at, index) for index in range(len(out))]
                 outs.append(out)
         return order, np.concatenate(outs)
@@ -119,6 +124,7 @@ class Modelled:
     def __init__(self, room: Room, memory: Memory) -> None:
         self.room, self.memory = room, memory
         self.golden = Golden(room.config)
+        self.computes = self.golden.computes
         self.cycles: int | None = 0
         self._counters: Counter[str] = Counter(commands=0, stalled=0)
 
@@ -141,7 +147,7 @@ class Hardware:
     """The banks of a machine."""
 
     def __init__(self, room: Room, machine: Metered) -> None:
-        self.room, self.machine = room, machine
+        self.room, self.machine, self.computes = room, machine, "hardware"
         machine.reserve(0, room.results_at)
         machine.reserve(room.results_at, room.bytes - room.results_at)
 

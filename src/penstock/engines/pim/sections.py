@@ -89,6 +89,8 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
     if run is not None and not run.errors:
         saturated = run.counters.get("saturated", 0)
         yield from _errors(outcome.details, saturated > 0)
+        if language := outcome.details.get("golden"):
+            yield Row("golden", language)
         yield Row("saturated", f"{saturated:,}")
         yield from clipped(run.counters.get("saturated_inputs", 0))
         if sums := run.counters.get("saturated_sums", 0):

@@ -88,7 +88,8 @@ class PimSession(Closing):
         return self._layers[0].fit - len(self._requests)
 
     def __repr__(self) -> str:
-        return f"<Session of {self.stack.name}: {plural(len(self._requests), 'request')}>"
+        seated = plural(len(self._requests), "request")
+        return f"<Session of {self.stack.name}: {seated}, {self._banks.computes}>"
 
     # -- requests
 

@@ -24,6 +24,7 @@ from penstock.sim.machine import PAGE, Metered, round_up
 
 from .data import Inputs, bits_of, policy_of, seed_of, tokens_of
 from .errors import Beside, clipped
+from .golden import golden_device, language_of
 
 if TYPE_CHECKING:
     from penstock.failures import Failure
@@ -59,6 +60,7 @@ class Stepping(Workload):
         self.design, self.inputs, self.tokens = design, inputs, inputs.tokens
         self.name, self.assumed, self.rows = name, assumed, inputs.tokens
         self.saturates = saturates
+        self._golden = ""  # what computed golden results
         self.layout: Layout = design.layout(inputs.tokens, seed, first)
 
     @classmethod
@@ -114,7 +116,9 @@ class Stepping(Workload):
 
     def golden(self) -> Result:
         made, steps = self._run
-        out, saturated = self.layout.play(made, steps)
+        device = golden_device(self.design.device)
+        self._golden = language_of(device)
+        out, saturated = self.layout.play(made, steps, device)
         result = self._codes(out)
         return replace(result, counters={"saturated": saturated, **result.counters})
 
@@ -172,7 +176,8 @@ class Stepping(Workload):
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
         y = float32.decode(codes["y"])
         beside = Beside(self.layout, self._operands[0], y.reshape(*y.shape[:2], -1))
-        return {"float64": beside.to_json(), "collapsed": beside.collapsed()}
+        told = {"float64": beside.to_json(), "collapsed": beside.collapsed()}
+        return {**told, "golden": self._golden} if self._golden else told
 
     def failure(self, error: HardwareError) -> Failure:
         from penstock.failures import hardware_failure
