@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from penstock.api import compile
 from penstock.dsl.analytics.plan import Choices
@@ -18,19 +17,13 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 
 
-@pytest.mark.parametrize(
-    ("target", "choices"),
-    [
-        pytest.param("small", Choices(lanes=2, threads=2), marks=pytest.mark.long),
-        ("u55c", Choices(lanes=2, threads=4, ports=2, walkers=1)),
-    ],
-)
-def test_engine(target: str, choices: Choices, tmp_path: Path) -> None:
+def test_engine(tmp_path: Path) -> None:
+    choices = Choices(lanes=2, threads=4, ports=2, walkers=1)
     x = np.random.default_rng(2).normal(size=(60, 5)).astype(np.float32)
     data = Table.from_columns(
         {"id": np.arange(60, dtype=np.int32), "y": x[:, 0], "x": x}, page_size=1024
     )
-    design = compile(EXAMPLES / "linear.py", target, data, "fixed:8,8", epochs=2, choices=choices)
+    design = compile(EXAMPLES / "linear.py", "u55c", data, "fixed:8,8", epochs=2, choices=choices)
     golden = design.run(data, "golden")
     assert golden.codes is not None
     plan = design.plan

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import penstock as ps
 from penstock.boards.catalogue import boards
-from penstock.boards.tools import run_tool
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.resources import resources_of
 from penstock.outcome import differences
-from penstock.sim.netlist.cells import LINT
 from testbench.command_line import told
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -48,28 +45,6 @@ def test_one_unit_fits_on_the_large_board(format, lut, ff):
 def test_four_units_do_not_fit_on_the_large_board():
     part = boards()["ulx3s-85f"]
     assert resources_of(PimConfig(groups=2, rows=4), part).fits(part) == "lut"
-
-
-#: Yosys's own cells, before they are mapped to a device's: registers with their enables and resets, memories, arithmetic
-_CELLS = (
-    "proc; flatten; opt; wreduce; memory -nomap; opt_clean -purge; write_verilog -noattr cells.v"
-)
-
-
-@pytest.mark.long
-def test_a_netlist_in_yosys_cells(tmp_path):
-    """The smallest device of MX8, all lanes and results of which are used: what Yosys makes of its Verilog gives the
-    same bits in the same cycles."""
-    design = ps.compile(RETNET, dims={"k": 64, "v": 32}, target="ulx3s-85f", heads=1)
-    (tmp_path / "design.v").write_text(design.verilog)
-    run_tool("yosys", ["-q", "-p", f"read_verilog design.v; {_CELLS}"], tmp_path)
-    netlist = replace(design, given_verilog=LINT + (tmp_path / "cells.v").read_text())
-    golden, cells = (
-        one.run("random:seed=1", backend=backend, tokens=2)
-        for one, backend in ((design, "golden"), (netlist, "rtl"))
-    )
-    assert differences(golden, cells) == []
-    assert cells.cycles == design.run("random:seed=1", "model", tokens=2).cycles
 
 
 @pytest.mark.long
