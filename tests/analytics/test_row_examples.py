@@ -81,8 +81,8 @@ def test_factorisation_machine() -> None:
 
 def test_skip_gram() -> None:
     rng = np.random.default_rng(4)
-    table = {"w": rng.integers(0, 20, 300), "near": rng.integers(0, 20, 300)}
-    table["far"] = rng.integers(0, 20, (300, 4))
+    table = {"w": rng.integers(0, 20, 80), "near": rng.integers(0, 20, 80)}
+    table["far"] = rng.integers(0, 20, (80, 4))
     table["w"][0] = 19
     run = trained("skip_gram", table, dims={"k": 5})
     near_float64("skip_gram", run, table, 1e-5, n=20, k=5)

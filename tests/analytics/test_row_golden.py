@@ -15,6 +15,7 @@ from penstock.models.analytics import job
 from penstock.models.analytics.golden import train
 from penstock.models.rows import golden as rows_golden
 from penstock.models.rows.config import StoreConfig
+from testbench.kernels.arithmetic import Integers
 
 
 def kernel(batch: int, epochs: int) -> Any:
@@ -100,6 +101,29 @@ def test_fixed_point(seed: int) -> None:
         np.add.at(Q, b, right)
     for name, model in (("P", P), ("Q", Q)):
         assert np.array_equal(found.result[name] * 256, model), name
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6, 9])
+def test_one_tree_over_the_next_power_of_two(size: int) -> None:
+    """Also where the format has no 1 to leave a number as it is, and where a sum is −0."""
+
+    @ps.kernel
+    def folded(x: ps.Input["d"], i: ps.Index[2], b: ps.Model[2], s: ps.Model[2]):
+        return b.at[i].set(ps.prod(x)), s.at[i].set(ps.sum(x))
+
+    x = np.random.default_rng(size).integers(64, 127, (1, size))
+    rules = Integers(1, 7, lambda name, code: code)
+    for lanes in (1, 2, 16):
+        choices = Choices(lanes, 1)
+        table = {"x": (x / 128).astype(np.float32), "i": [1]}
+        run = ps.compile(folded, "small", table, "fixed:1,7", choices=choices).run(table)
+        for model, op in (("b", "mul"), ("s", "add")):
+            expected = rules.full(op, x[0].tolist())
+            assert run.result[model][1] * 128 == expected, (lanes, model)
+        table["x"] = np.full((1, size), -0.0, np.float32)
+        run = ps.compile(folded, "small", table, choices=choices).run(table)
+        negative = size & (size - 1) == 0  # else a missing leaf is +0
+        assert np.signbit(run.result["s"][1]) == negative, lanes
 
 
 def test_the_same_rows_whatever_the_plan() -> None:

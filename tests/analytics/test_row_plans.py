@@ -11,14 +11,14 @@ from testbench.kernels.judge import RUN, judged
 
 
 @seed(1)
-@settings(RUN, max_examples=140)
+@settings(RUN, max_examples=60)
 @given(row_cases(FIXED, rows=10, largest=5, depth=2))
 def test_fixed(case: RowCase) -> None:
     judged(case)
 
 
 @seed(2)
-@settings(RUN, max_examples=60)
+@settings(RUN, max_examples=24)
 @given(row_cases(FLOATS, rows=10, largest=5, depth=2))
 def test_floats(case: RowCase) -> None:
     judged(case)

@@ -62,5 +62,5 @@ def compare(kernel: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 @pytest.mark.parametrize("kernel", [mixed, moved])
 def test_together(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    joined = [compare(kernel, seed, monkeypatch) for seed in range(30)]
-    assert sum(joined) > 10
+    joined = [compare(kernel, seed, monkeypatch) for seed in range(12)]
+    assert sum(joined) > 3
