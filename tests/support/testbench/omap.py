@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.cache import generator, kept
 from penstock.hdl.omap.engine import MapEngine
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
@@ -21,7 +22,7 @@ from penstock.models.omap.messages import (
     Status,
     open_response,
 )
-from penstock.models.omap.shell import PORTS, key_registers, port_bytes
+from penstock.models.omap.shell import PORTS, key_registers, port_bytes, register_map
 from penstock.models.omap.snapshot import PIECE, piece_bytes
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
@@ -105,13 +106,16 @@ class Mirror:
 
 def compile_map(config: OmapConfig) -> Library:
     """The hardware of a map, for simulation."""
-    engine = MapEngine(config)
+    registers = register_map(0)
     ports = [
         PortSpec(f"m{k}_axi", size, True, True, space)
         for k, (size, space) in enumerate(zip(port_bytes(config), PORTS.values(), strict=True))
     ]
-    verilog = filled(to_verilog(Shell(engine, engine.register_map)), memories(config))
-    return build(verilog, ports=ports, register_map=engine.register_map)
+    text = kept(
+        f"{config!r} {generator('penstock.engines.omap')}",
+        lambda: to_verilog(Shell(MapEngine(config), registers)),
+    )
+    return build(filled(text, memories(config)), ports=ports, register_map=registers)
 
 
 def hbm_ports(timing: FixedLatency) -> dict[str, FixedLatency]:
