@@ -196,9 +196,9 @@ def test_handshakes_of_hardware_are_golden_and_model_under_a_hostile_host(librar
             else:
                 slot, role, _ = Header.unpack(opening)
                 at = fetched(_FRAMES, _HOST, rig.places["opening"])
-                ready = at
+                ready = at + 2
                 if slot < 64 and role < len(ROLES):
-                    ready = at - 1 + opening_cycles(ROLES[role], first=not shaken)
+                    ready = at + opening_cycles(ROLES[role], first=not shaken)
                     shaken.append(ready)
                 meant_cycles = collected(_FRAMES, _HOST, rig.places["welcome"], ready)
                 assert ended.cycles == meant_cycles
