@@ -6,7 +6,8 @@ extension (IEEE 1364-2005, 5.4), and no tool has a width to complain about.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from .rtlil import Bits, Cell, Chunk
 
@@ -75,7 +76,14 @@ def value(bits: Bits, refer: Refer) -> str:
             parts.append(refer(chunk))
     if len(parts) == 1:
         return parts[0]
-    return f"{{{', '.join(reversed(parts))}}}"
+    return f"{{{', '.join(_runs_of(parts[::-1]))}}}"
+
+
+def _runs_of(parts: list[str]) -> Iterator[str]:
+    """Yield parts; what stands there three times or more is repeated."""
+    for text, run in groupby(parts):
+        count = len(list(run))
+        yield from [f"{{{count}{{{text}}}}}"] if count > 2 else [text] * count
 
 
 def part(bits: Bits, low: int, width: int) -> Bits:
@@ -136,9 +144,9 @@ def operation(cell: Cell, refer: Refer) -> str:
     amount = value(b, refer) if b else "1'd0"
     if kind == "$shl":
         return f"{extended(a, a_signed, width, refer)} << {amount}"
-    if kind == "$shr" or (kind == "$shift" and not a_signed):
+    if kind in ("$shr", "$shift"):  # what moves in is 0, also behind a sign
         return f"{extended(a, a_signed, max(width, _width(a)), refer)} >> {amount}"
-    if kind in ("$sshr", "$shift"):
+    if kind == "$sshr":
         return f"$signed({extended(a, True, max(width, _width(a)), refer)}) >>> {amount}"
     raise KeyError(kind)
 

@@ -18,6 +18,7 @@ from .expressions import UNARY, bare, constant, lengthened, matches, operation, 
 from .names import Names, plain
 from .narrow import narrow, values
 from .rtlil import Assignment, Bits, Cell, Chunk, Module, Process, Switch, Wire, parse
+from .share import name_results, share
 
 __all__ = ["Text", "written"]
 
@@ -101,7 +102,9 @@ class _Writer:
         self.body: list[str] = []
         self.blocks: dict[str, list[str]] = {}
         self.registers: set[str] = set()
+        share(module, self._is_output)
         narrow(module, self._is_output)
+        name_results(module, self._is_output)
         self.processes = {self._target(p): p for p in module.processes if p.body}
         for wire in module.wires.values():
             if wire.port:
@@ -266,7 +269,7 @@ class _Writer:
         cell = net.driver
         if net.cut or not isinstance(cell, Cell) or cell.kind not in _INSIDE:
             return False
-        if net.uses > 1 and not (net.uses <= 8 and self._short(cell)):
+        if net.uses > (1 if not self._short(cell) else 99 if cell.kind == "$not" else 8):
             return False
         text = operation(cell, self._refer)
         if (len(text) > _LONGEST and net.uses > 1) or len(text) > 2 * _LONGEST:
