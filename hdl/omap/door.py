@@ -167,7 +167,9 @@ class Door(wiring.Component):
             ),
             core.scalar.eq(keys.static),
             core.ephemeral.eq(keys.ephemeral),
-            core.secret.eq(of_role([secrets.get(role, Const(0, 256)) for role in (*ROLES, None)])),
+            core.secret.eq(
+                of_role([*(secrets.get(role, Const(0, 256)) for role in ROLES), Const(0, 256)])
+            ),
             # no snapshot yet, and nobody has confirmed the map
             core.payload.eq(Cat(keys.incarnation, serial, Const(0, 64 + 8))),
         ]
