@@ -209,7 +209,7 @@ class Machine:
     def _scan(self) -> None:
         """Find the next NORMAL line pointer from `now` on and issue the read of its tuple's header."""
         while True:
-            cycle = self.now = max(self.now, self.slow) if not self.queue else self.now
+            cycle = self.now
             if self.line == self.count:
                 self.pending, self.now = ("end", ErrorCode.OK), cycle + 1
                 return

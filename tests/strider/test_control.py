@@ -101,6 +101,7 @@ def test_flush_and_programs():
 def test_sequencer(seed):
     """Three pages, two epochs, as credits allow; then runs that are stopped, with no command after one that was offered before."""
     rng = np.random.default_rng(seed)
+    takes, frees = ((0.6, 0.2), (0.3, 0.7))[seed % 2]
     dut = PageSequencer(bus_bytes=8, page_size=1024, credits=2, address_width=24)
     taken = []
 
@@ -120,12 +121,14 @@ def test_sequencer(seed):
             stopped, offered = None, False
             for _ in range(150):
                 cycle += 1
-                ready, free = rng.random() < 0.6, rng.random() < 0.2 and credits < 2
+                ready, free = rng.random() < takes, rng.random() < frees and credits < 2
                 ctx.set(dut.o.ready, ready)
                 ctx.set(dut.free, free)
-                if stop is not None and len(taken) >= stop and not ctx.get(dut.stop):
+                due = stop is not None and len(taken) >= stop and rng.random() < (1 if offered else 0.1)
+                if due and not ctx.get(dut.stop):
                     ctx.set(dut.stop, 1)
                     stopped = len(taken) + offered
+                assert ctx.get(dut.o.valid) or not offered  # it stays until it is taken
                 offered = bool(ctx.get(dut.o.valid)) and not ready
                 if ctx.get(dut.o.valid):
                     assert credits > 0
