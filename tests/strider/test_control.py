@@ -124,7 +124,11 @@ def test_sequencer(seed):
                 ready, free = rng.random() < takes, rng.random() < frees and credits < 2
                 ctx.set(dut.o.ready, ready)
                 ctx.set(dut.free, free)
-                due = stop is not None and len(taken) >= stop and rng.random() < (1 if offered else 0.1)
+                due = (
+                    stop is not None
+                    and len(taken) >= stop
+                    and rng.random() < (1 if offered else 0.1)
+                )
                 if due and not ctx.get(dut.stop):
                     ctx.set(dut.stop, 1)
                     stopped = len(taken) + offered
