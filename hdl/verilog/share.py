@@ -56,13 +56,22 @@ def share(module: Module, is_output: Callable[[Cell, str], bool]) -> None:
 
 def name_results(module: Module, is_output: Callable[[Cell, str], bool]) -> None:
     """What is computed for a wire with a name is computed in that wire."""
-    computed = {
-        bits[0].wire
-        for cell in module.cells
-        for port, bits in cell.ports.items()
-        if (cell.kind in _PURE and is_output(cell, port)) or cell.kind.startswith("\\")
-        if len(bits) == 1 and _whole(module, bits[0])
-    }
+    targets = {chunk.wire for connected in module.connections for chunk in connected.target}
+    for process in module.processes:
+        targets |= {
+            c.wire for item in process.body if isinstance(item, Assignment) for c in item.target
+        }
+    for cell in module.cells:
+        for port, bits in cell.ports.items():
+            targets |= {chunk.wire for chunk in bits if is_output(cell, port)}
+    computed = set()
+    for cell in module.cells:
+        for port, bits in cell.ports.items():
+            if len(bits) == 1 and _whole(module, bits[0]):
+                # what an instance has and nothing else drives is its output
+                outside = cell.kind.startswith("\\") and bits[0].wire not in targets
+                if outside or (cell.kind in _PURE and is_output(cell, port)):
+                    computed.add(bits[0].wire)
     own: dict[str, str] = {}
     kept = []
     for connected in module.connections:

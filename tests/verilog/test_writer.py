@@ -308,3 +308,35 @@ def test_what_an_instance_is_given() -> None:
     m.submodules.cell = Instance("cell", **given, i_a=a, o_b=b)
     [top] = written(rtlil.convert(m, ports=[a, b]))
     assert '#(.WORD("fast"), .REAL(1.5), .NUMBER(3))' in top.text
+
+
+def test_a_decision_that_an_instance_is_given_as_well() -> None:
+    """The wire is not the instance's output, so that the decision drives it."""
+    text = """module \\top
+  wire width 1 input 0 \\a
+  wire width 1 output 1 \\x
+  wire width 1 $1
+  process $2
+    assign $1 [0] 1'0
+    switch \\a [0]
+      case 1'1
+        assign $1 [0] 1'1
+    end
+  end
+  cell \\leaf \\it
+    connect \\i $1 [0]
+  end
+  connect \\x $1 [0]
+end
+"""
+    [top] = written(text)
+    assert "assign x_word" in top.text and "assign x = x_word;" in top.text
+    assert ".i(x_word)" in top.text
+
+
+def test_what_an_instance_gives_has_one_name() -> None:
+    m, a, b, c = Module(), Signal(name="a"), Signal(4, name="b"), Signal(4, name="c")
+    m.submodules.cell = Instance("cell", i_a=a, o_b=(given := Signal(4, name="given")))
+    m.d.comb += [b.eq(given + 0), c.eq((given << 0) ^ (given << 0))]
+    [top] = written(rtlil.convert(m, ports=[a, b, c]))
+    assert "assign b = given;" in top.text and "assign c = given ^ given;" in top.text
