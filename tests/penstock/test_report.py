@@ -467,6 +467,7 @@ def test_any_engine_has_charts() -> None:
         format_name="int",
         digest="0" * 64,
         target=part,
+        refused=None,
         resources=Resources(150, 1, 0, 1),
     )
     model = SimpleNamespace(cycles=20, bound=_Least(15, "port a"), errors=(), counters={})
