@@ -27,7 +27,7 @@ MEMORIES = (
 )
 #: of every engine: a kernel, its table and its target; the first has a test of convergence
 KERNELS: dict[str, tuple[str, str | None, str]] = {
-    "training": ("until.psk", "random:rows=90,seed=2", "small"),
+    "training": ("until.psk", "random:rows=40,seed=2", "small"),
     "keys": ("keys.psk", None, "small"),
     "columns": ("columns.psk", "random:rows=300,seed=2", "kcu105"),
 }
@@ -62,7 +62,7 @@ def test_cycles_are_the_models(kind: str) -> None:
     """One build, every memory, bit for bit and cycle for cycle; fits over columns in Amaranth's simulator on every run."""
     kernel, source, target = KERNELS[kind]
     design = ps.compile(kernel, target, source)
-    data: Any = source or design.refits(40, changes=Changes(1, 3, 10))  # type: ignore[attr-defined]
+    data: Any = source or design.refits(12, changes=Changes(1, 3, 10))  # type: ignore[attr-defined]
     golden = design.run(data)
     taken = set()
     for memory in MEMORIES:

@@ -301,7 +301,7 @@ def test_pages_behind_the_last_row() -> None:
 
 
 def test_a_bad_page_ends_the_run() -> None:
-    features, most, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[0]
+    features, most, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
     table = Table(features, features, most, rows, on_null=on_null)
     engine = table.engine(lanes, bus, walkers, buffers, slots)
     library, pages = build(engine), table.pages.copy()
