@@ -283,6 +283,25 @@ def _column(name: str, values: Any) -> tuple[Column, Any, npt.NDArray[np.bool_] 
     return Column(name, kind, not_null=null is None), array, null
 
 
+def _check_rows(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> None:
+    """Raise SourceError for columns that do not have the same rows, one at least."""
+    for key, array in arrays.items():
+        if array.ndim == 0:
+            raise table_error(
+                f"{key!r} of {name} is a single value, not a column",
+                "every array needs one entry for each row",
+            )
+    lengths = {key: len(array) for key, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+        raise table_error(
+            f"the columns of {name} have different lengths: {listed}",
+            "every column needs one entry for each row",
+        )
+    if not next(iter(lengths.values())):
+        raise table_error(f"{name} has no rows", "training needs at least one row")
+
+
 def pack(
     columns: Mapping[str, Any],
     name: str,
@@ -312,21 +331,7 @@ def pack(
         else np.asarray(values)
         for key, values in columns.items()
     }
-    for key, array in arrays_of.items():
-        if array.ndim == 0:
-            raise table_error(
-                f"{key!r} of {name} is a single value, not a column",
-                "every array needs one entry for each row",
-            )
-    lengths = {key: len(array) for key, array in arrays_of.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{key} has {length}" for key, length in lengths.items())
-        raise table_error(
-            f"the columns of {name} have different lengths: {listed}",
-            "every column needs one entry for each row",
-        )
-    if not next(iter(lengths.values())):
-        raise table_error(f"{name} has no rows", "training needs at least one row")
+    _check_rows(arrays_of, name)
     made = [
         (Column(key, kinds[key]), lists[key], None)
         if key in kinds

@@ -133,9 +133,35 @@ class Drawn:
             self.outs.append(out)
 
 
-def simulated(seed: int, inputs: list[list[int]]) -> list[list[int]]:
+class Needless(Drawn):
+    """Operations that change nothing or are made twice, of values of all signs and widths."""
+
+    def module(self) -> Module:
+        m, zero = Module(), Const(0, 3)
+        for k, a in enumerate(self.ins):
+            b = self.ins[k - 1]
+            values: list[Any] = [
+                a + zero,
+                zero + a,
+                a - zero,
+                zero - a,
+                a | zero,
+                zero ^ a,
+                a & zero,
+            ]
+            values += [a << n for n in (0, 3)] + [a >> n for n in (0, 2, len(a))]
+            values += [Mux(Const(n, 1), a, b) for n in (0, 1)] + [Mux(b.any(), a, a)]
+            values += [(a + b) ^ (a + b), a.as_unsigned() < b.as_unsigned(), a < b]
+            for value in values:
+                self.outs.append(out := Signal(12, name=f"o{len(self.outs)}"))
+                m.d.comb += out.eq(value)
+        m.d.sync += Signal(name="unused").eq(1)
+        return m
+
+
+def simulated(seed: int, inputs: list[list[int]], kind: type[Drawn] = Drawn) -> list[list[int]]:
     """Return the outputs of each step in Amaranth's simulator. Clocked reads count from the step on in which they are known."""
-    drawn, found = Drawn(seed), []
+    drawn, found = kind(seed), []
     module = drawn.module()
 
     async def bench(ctx: Any) -> None:
@@ -171,9 +197,9 @@ def bench_text(drawn: Drawn, inputs: list[list[int]]) -> str:
     return "\n".join(["module bench;", *lines, "    $finish;", "  end", "endmodule", ""])
 
 
-def check(seed: int, folder: Path) -> None:
+def check(seed: int, folder: Path, kind: type[Drawn] = Drawn) -> None:
     rng = random.Random(seed)
-    drawn = Drawn(seed)
+    drawn = kind(seed)
     inputs = [[rng.getrandbits(len(s)) for s in drawn.ins] for _ in range(STEPS)]
     fragment = drawn.module()
     text = rtlil.convert(fragment, name="drawn", ports=[*drawn.ins, *drawn.outs], emit_src=False)
@@ -188,7 +214,7 @@ def check(seed: int, folder: Path) -> None:
         ["vvp", "-N", "out"], cwd=folder, check=True, capture_output=True, text=True
     )
     expected = simulated(
-        seed, [[_as(s, n) for s, n in zip(drawn.ins, row, strict=True)] for row in inputs]
+        seed, [[_as(s, n) for s, n in zip(drawn.ins, row, strict=True)] for row in inputs], kind
     )
     for step, (line, row) in enumerate(zip(said.stdout.splitlines(), expected, strict=True)):
         for signal, bits, number in zip(drawn.outs, line.split(), row, strict=True):
@@ -225,6 +251,11 @@ def test_random_modules(seed: int, tmp_path: Path) -> None:
     check(seed, tmp_path)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_needless_operations(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path, Needless)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(6, 200))
 def test_many_random_modules(seed: int, tmp_path: Path) -> None:
@@ -233,7 +264,12 @@ def test_many_random_modules(seed: int, tmp_path: Path) -> None:
 
 def test_bits_behind_the_end_of_a_signed_value(tmp_path: Path) -> None:
     """Yosys's manual, `$shift`: zeros move in."""
-    m, value, at, out = Module(), Signal(signed(3), name="v"), Signal(3, name="at"), Signal(2, name="out")
+    m, value, at, out = (
+        Module(),
+        Signal(signed(3), name="v"),
+        Signal(3, name="at"),
+        Signal(2, name="out"),
+    )
     m.d.comb += out.eq(value.bit_select(at, 2))
     text = rtlil.convert(m, name="dut", ports=[value, at, out], emit_src=False)
     (tmp_path / "dut.v").write_text("".join(module.text for module in written(text)))

@@ -33,8 +33,6 @@ def _reproduce(
 
     --plots writes each figure as a picture, --report all as one page.
     """
-    from penstock.dsl.core.diagnostics import Span, error
-    from penstock.dsl.core.hints import closest
     from penstock.outcome import Outcome
     from penstock.output import as_json, check_file, check_folder, write_file, write_folder
     from penstock.report.terminal import show
@@ -44,18 +42,7 @@ def _reproduce(
         for name, made in papers.items():
             state.out.print(f"{name:12}needs: {made}" if isinstance(made, str) else name)
         return
-    if paper not in papers:
-        known = f"known are {', '.join(papers)}" if papers else "no engine has one yet"
-        hint = (closest(paper.lower(), papers) or known) + absent()
-        raise error("E905", f"no engine reproduces {paper!r}", Span.whole("PAPER"), hint=hint)
-    if isinstance(papers[paper], str):
-        what = f"{paper} is reproduced by a distribution of its own, which is not installed"
-        raise error("E905", what, Span.whole("PAPER"), hint=papers[paper] + absent())
-    if beside and "cpu" not in signature(papers[paper]).parameters:
-        made = {name: made for name, made in papers.items() if callable(made)}
-        has = [name for name, each in made.items() if "cpu" in signature(each).parameters]
-        hint = f"leave --beside out; {', '.join(has) or 'no paper'} has it"
-        raise error("E905", f"{paper} has no programs beside it", Span.whole("--beside"), hint=hint)
+    _check(papers, paper, beside)
     check_page(report, json)
     for path in (report, json):
         if path not in (None, "-"):
@@ -81,6 +68,25 @@ def _reproduce(
             click.echo(data, nl=False)
         else:
             write_file(json, data)
+
+
+def _check(papers: dict[str, Any], paper: str, beside: str | None) -> None:
+    """Raise KernelError (E905) for a paper that is not there, or has no programs beside it."""
+    from penstock.dsl.core.diagnostics import Span, error
+    from penstock.dsl.core.hints import closest
+
+    if paper not in papers:
+        known = f"known are {', '.join(papers)}" if papers else "no engine has one yet"
+        hint = (closest(paper.lower(), papers) or known) + absent()
+        raise error("E905", f"no engine reproduces {paper!r}", Span.whole("PAPER"), hint=hint)
+    if isinstance(papers[paper], str):
+        what = f"{paper} is reproduced by a distribution of its own, which is not installed"
+        raise error("E905", what, Span.whole("PAPER"), hint=papers[paper] + absent())
+    if beside and "cpu" not in signature(papers[paper]).parameters:
+        made = {name: made for name, made in papers.items() if callable(made)}
+        has = [name for name, each in made.items() if "cpu" in signature(each).parameters]
+        hint = f"leave --beside out; {', '.join(has) or 'no paper'} has it"
+        raise error("E905", f"{paper} has no programs beside it", Span.whole("--beside"), hint=hint)
 
 
 def _papers(state: State) -> dict[str, Any]:
