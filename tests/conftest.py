@@ -54,3 +54,10 @@ def postgres() -> Iterator[str]:
         process.stdin.close()
         process.stdout.read()
         process.stderr.read()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let long tests take their time."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(2 * 3600))

@@ -70,4 +70,5 @@ class Copy:
         kept = {k: value for k, value in os.environ.items() if not k.startswith(dropped)}
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         support = Path(__file__).resolve().parents[1]
-        return kept | {"PATH": path, "PYTHONPATH": str(support), "PENSTOCK_CACHE": str(cache)}
+        told = {"PATH": path, "PYTHONPATH": str(support), "PENSTOCK_CACHE": str(cache)}
+        return kept | told | {"PYTEST_TIMEOUT": "0"}  # its signal is the one that MUTATION_SECONDS takes
