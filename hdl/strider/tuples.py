@@ -116,7 +116,7 @@ class TupleBuffer(wiring.Component):
         used, latest = Signal(range(config.slots + 1)), Signal()
         m.d.sync += [latest.eq(self.taken), used.eq(used + latest - self.take)]
         m.d.comb += self.room.eq(used + latest != config.slots)
-        codes, overs, nans = self._convert(m)
+        codes, overs, nans, whole = self._convert(m)
         tag, before = self.tag, Signal()
         error: object = None
         m.d.sync += before.eq(self.failed)
@@ -151,7 +151,7 @@ class TupleBuffer(wiring.Component):
                     good.skip.eq(0),
                 ]
             tag = good
-        wrong, void = self._judge(m, tag, overs, nans)
+        wrong, void = self._judge(m, tag, overs, nans, whole)
         self._store(m, tag, codes, error | wrong, void)
         m.d.comb += self.skipped.eq(tag.skip)
         return m
@@ -165,8 +165,8 @@ class TupleBuffer(wiring.Component):
         """Whether the window's elements go to the tuple."""
         return ((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (tag.kind == Kind.INSERT)
 
-    def _judge(self, m, tag, overs, nans):
-        """Judge a tuple's values when it is complete; return whether it is an error, and whether it is left out."""
+    def _judge(self, m, tag, overs, nans, whole):
+        """Judge a tuple's values when it is complete; return whether it is an error, and whether it is left out. `whole`: which are integers."""
         config = self.config
         lines = self.line[: page_bits(config) - 2]
         for k in range(config.depth):
@@ -181,14 +181,17 @@ class TupleBuffer(wiring.Component):
             & self.policy.skip
             & Cat(there & nan for there, nan in zip(some, nans, strict=True)).any()
         )
-        for k, (there, over, nan) in reversed(list(enumerate(zip(some, overs, nans, strict=True)))):
-            over = over & ~self.policy.saturate
+        for k, (there, over, nan, integer) in reversed(
+            list(enumerate(zip(some, overs, nans, whole, strict=True)))
+        ):
+            over = over & (~self.policy.saturate | integer)
+            beyond = Mux(integer, PageError.VALUE_INDEX, PageError.VALUE_OVERFLOW)
             nan = nan & ~self.policy.skip & ~self.policy.go
             with m.If(there & (over | nan)):
                 m.d.comb += [
                     wrong.eq(writes),
                     first.eq(k),
-                    code.eq(Mux(nan, PageError.VALUE_NAN, PageError.VALUE_OVERFLOW)),
+                    code.eq(Mux(nan, PageError.VALUE_NAN, beyond)),
                 ]
         # of the tuple's windows before this one
         voided, failed = Signal(), Signal()
@@ -234,7 +237,7 @@ class TupleBuffer(wiring.Component):
             later = Signal(2)
             m.d.sync += later.eq(flags)
             flags = later
-        codes, overs, nans = [], [], []
+        codes, overs, nans, whole = [], [], [], []
         for k in range(max(config.elements(name) for name in order)):
             types = tuple(name for name in order if k < config.elements(name))
             raw, choice = Signal(64), Signal(range(len(types)))
@@ -265,12 +268,40 @@ class TupleBuffer(wiring.Component):
                 later = Signal.like(made)
                 m.d.sync += later.eq(made)
                 made = later
+            made, integer = self._integer(m, k, made, raw, types, choice)
+            whole.append(integer)
             if k == 0 and insertable:
                 made = Mux(inserts, Cat(constant[: config.format.width], flags), made)
             codes.append(made[: config.format.width])
             overs.append(made[-2])
             nans.append(made[-1])
-        return codes, overs, nans
+        return codes, overs, nans, whole
+
+    def _integer(self, m, k, made, raw, types, choice):
+        """Return what converter k gives, but the integer as it is where an integer belongs, and whether that is so."""
+        config = self.config
+        if not config.integers:
+            return made, Const(0)
+        number, here, beyond = Signal(64), Signal(), Signal()
+        m.d.comb += number.eq(raw)
+        for n, name in enumerate(types):
+            bits = 8 * TYPES[name].length
+            with m.If(choice == n):
+                if name == "bool":
+                    m.d.comb += number.eq(raw[:8].any())
+                elif bits < 64:
+                    m.d.comb += number.eq(raw[:bits].as_signed())
+        with m.Switch(_times(self.tag.beat, config.lanes) + self.tag.lane + k):
+            for place, count in config.integers:
+                with m.Case(place):
+                    m.d.comb += [here.eq(1), beyond.eq(number >= count)]
+        width = config.format.width
+        found = Cat(number[:width], Const(0, max(0, width - 64)), beyond, Const(0, 1), here)
+        for n in range(config.depth):
+            later = Signal.like(found, name=f"integer{k}_{n}")
+            m.d.sync += later.eq(found)
+            found = later
+        return Mux(found[-1], found[:-1], made), found[-1]
 
     def _units(self, m, k):
         """The unit of what converter k has begun a cycle before, and the code, at the end of its stages, of what older rows hold there."""

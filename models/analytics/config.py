@@ -289,7 +289,7 @@ class AnalyticsPlan:
         if self.score is None:
             del data["score"]
         if not self.indices:
-            del data["indices"], data["on_index"], data["on_unseen"]
+            del data["indices"], data["on_index"], data["on_unseen"], data["layout"]["integers"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
         if not self.lean:
             del data["on_overflow"], data["on_nan"]

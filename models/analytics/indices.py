@@ -144,7 +144,7 @@ class _Judge:
         else:
             self._say(unseen, plan.on_unseen, IndexCode.VALUE_UNSEEN, name, item, lambda v: "")
         told = lambda place: f"{values[place]} is not one of 0 to {counts - 1}"
-        self._say(beyond, plan.on_index, IndexCode.VALUE_INDEX, name, item, told)
+        self._say(beyond, plan.on_index, PageError.VALUE_INDEX, name, item, told)
         return values
 
     def _say(self, wrong: Any, policy: str, code: Any, name: str, item: int, told: Any) -> None:
@@ -153,7 +153,7 @@ class _Judge:
         if policy == "skip":
             more = int((tuples & ~self.left)[: self.wrong].sum())
             self.left |= tuples
-            self.port.counts.index_rows += more * (code is IndexCode.VALUE_INDEX)
+            self.port.counts.index_rows += more * (code is PageError.VALUE_INDEX)
             self.port.counts.unseen_rows += more * (code is IndexCode.VALUE_UNSEEN)
             return
         found = np.nonzero(tuples & ~self.left)[0]
@@ -175,7 +175,7 @@ class _Judge:
             name, most = plan.buffers[table].name, op.detail[0]
             beyond = (rows != ABSENT) & ((rows < 0) | (rows >= most))
             told = lambda place: f"row {rows[place]} of {name}, which has 0 to {most - 1}"  # noqa: B023
-            self._say(beyond, plan.on_index, IndexCode.VALUE_INDEX, "", -1, told)
+            self._say(beyond, plan.on_index, PageError.VALUE_INDEX, "", -1, told)
 
 
 def padded(values: Any) -> NDArray[np.int64]:

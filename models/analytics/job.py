@@ -13,9 +13,9 @@ from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Memory
 from ..numerics.formats import Codes
-from ..rows.errors import IndexCode
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
+from ..strider.errors import PageError
 from ..strider.judge import RowCounts
 from ..strider.lost import lost
 from ..target import Target
@@ -97,7 +97,7 @@ def golden(
         trained = train(plan, tuples, dict(models), runs)
     except NoRowOf as missing:  # a row that values name
         block, line = found[missing.port].where[missing.number].tolist()
-        return HardwareError(IndexCode.VALUE_INDEX, block, line, detail=str(missing))
+        return HardwareError(PageError.VALUE_INDEX, block, line, detail=str(missing))
     trained.inputs = replace(counts, lost=lost(plan.walk, pages, tuples))
     return trained
 

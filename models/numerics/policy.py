@@ -26,6 +26,7 @@ class Unfit(IntEnum):
     FITS = 0
     OVERFLOW = 1
     NAN = 2
+    INDEX = 3  #: an integer that names nothing
 
 
 @dataclass(frozen=True)

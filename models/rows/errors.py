@@ -10,12 +10,6 @@ __all__ = ["IndexCode"]
 class IndexCode(HardwareCode):
     """What stopped a run on indices."""
 
-    VALUE_INDEX = (
-        48,
-        "an index names a row that there is not",
-        "--on-index skip leaves such rows out and counts them; --dim gives the model more rows",
-        "E848",
-    )
     VALUE_UNSEEN = (
         49,
         "a category is not among those of the design",

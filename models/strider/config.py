@@ -13,6 +13,7 @@ from ..numerics.latency import convert_latency
 from ..numerics.policy import ERRORS, InputPolicy
 from .fixed import FixedProgram
 from .isa import FIXED_TYPES
+from .landing import Integers
 from .layout import Source, TupleLayout
 
 __all__ = ["PortConfig", "WalkConfig"]
@@ -60,7 +61,7 @@ class WalkConfig:
         taken: set[int] = set()
         for source in self.layout.sources:
             column = self.schema.columns[source.column]
-            if not column.is_numeric:
+            if not column.is_numeric and source.position not in dict(self.layout.integers):
                 raise ValueError(f"column {column.name!r} holds no numbers that a kernel can use")
             count = self.array_length(source.column) if column.is_array else 1
             if source.first < 0 or source.count < 1 or source.first + source.count > count:
@@ -96,7 +97,8 @@ class WalkConfig:
         """Whether some value can end the run, or leave its row out."""
         fits = [may_be_unfit(name, self.format) for name in self.types]
         overflow, nan = (any(fit[k] for fit in fits) for k in (0, 1))
-        return (overflow and not self.policy.saturates) or (nan and not self.policy.passes)
+        judged = (overflow and not self.policy.saturates) or (nan and not self.policy.passes)
+        return judged or bool(self.layout.integers)
 
     @cached_property
     def in_order(self) -> tuple[Source, ...]:
@@ -112,9 +114,9 @@ class WalkConfig:
         return None
 
     def element(self, index: int) -> str:
-        """The type of one value of a column: its own, or its array elements'."""
+        """The type of one value of a column: its own, or its array elements'. A date is read as the integer that it is stored as."""
         storage = self.schema.columns[index].storage
-        return storage.element or storage.name
+        return storage.element or ("int4" if storage.name == "date" else storage.name)
 
     def array_length(self, index: int) -> int:
         """How many elements the array column `index` must hold: as the schema says, else as many as the sources reach."""
@@ -169,6 +171,8 @@ class PortConfig:
     program
         The words of the one program that the port is to run: then it is part of the hardware, which has nothing that this program does
         not use, and what arrives as a program is forgotten. Cycles and results are the same.
+    integers
+        As of `TupleLayout`.
     """
 
     page_size: int
@@ -183,6 +187,7 @@ class PortConfig:
     program_depth: int = 64
     program: tuple[int, ...] | None = None
     latency: int = 4
+    integers: Integers = ()
 
     def __post_init__(self) -> None:
         if self.page_size not in PAGE_SIZES:

@@ -74,5 +74,11 @@ class PageError(HardwareCode):
         "in formats that have NaN",
         "E842",
     )
+    VALUE_INDEX = (
+        48,
+        "an index names a row that there is not",
+        "--on-index skip leaves such rows out and counts them; --dim gives the model more rows",
+        "E848",
+    )
     # the Strider itself
     PROGRAM = 66, "the Strider program is not valid"

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ..errors import ErrorCode, HardwareCode, HardwareError
 from ..heap import page as p
 from ..heap.schema import TYPES, type_named
-from ..numerics.convert import from_pg, may_be_unfit, unfit
 from ..numerics.policy import Unfit
+from . import landing
 from .config import WalkConfig
 from .errors import PageError
 from .judge import CODES, RowCounts, count_values, delivery, judge_rows
@@ -303,10 +303,10 @@ class _Values:
                 b"".join(data for _, _, data in pieces), f"<u{TYPES[element].length}"
             )
             places = np.repeat(starts, counts) + np.arange(len(raw))
-            landing = places % self.walk.positions
-            flat[places] = from_pg(element, raw, self.walk.format, landing)
-            if any(may_be_unfit(element, self.walk.format)):
-                fits[places] = unfit(element, raw, self.walk.format, landing)
+            how = element, raw, self.walk.format, places % self.walk.positions
+            flat[places] = landing.codes(*how, self.walk.layout.integers)
+            if landing.may_end([element], self.walk.format, self.walk.layout.integers):
+                fits[places] = landing.fits(*how, self.walk.layout.integers)
         for at, codes, fit in self.constants:
             flat[at : at + len(codes)] = codes
             fits[at : at + len(codes)] = fit

@@ -19,7 +19,11 @@ from .errors import PageError
 __all__ = ["CODES", "RowCounts", "count_values", "delivery", "judge_rows", "verdict"]
 
 #: the errors of values that do not fit
-CODES = {Unfit.OVERFLOW: PageError.VALUE_OVERFLOW, Unfit.NAN: PageError.VALUE_NAN}
+CODES = {
+    Unfit.OVERFLOW: PageError.VALUE_OVERFLOW,
+    Unfit.NAN: PageError.VALUE_NAN,
+    Unfit.INDEX: PageError.VALUE_INDEX,
+}
 
 
 @dataclass
@@ -81,7 +85,7 @@ def judge_rows(
     """
     nan = fits == Unfit.NAN
     left = nan.any(axis=1) if policy.skips else np.zeros(len(fits), np.bool_)
-    wrong = np.zeros(fits.shape, np.bool_)
+    wrong = fits == Unfit.INDEX
     if not policy.saturates:
         wrong |= fits == Unfit.OVERFLOW
     if policy.on_nan == "error":

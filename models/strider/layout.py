@@ -39,7 +39,8 @@ class Field:
 class TupleLayout:
     """The engine's view of one tuple: `beats` beats of `lanes` codes, and which column element fills which position.
 
-    `on_null` is the plan's policy for NULL in a used column: "error" or "skip".
+    `on_null` is the plan's policy for NULL in a used column: "error" or "skip". `integers`: positions whose values are integers, not
+    codes, and how far each counts.
     """
 
     lanes: int
@@ -47,13 +48,15 @@ class TupleLayout:
     fields: tuple[Field, ...]
     sources: tuple[Source, ...]
     on_null: str = "error"
+    integers: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TupleLayout:
         """Return what `asdict` gave, read back."""
         fields = tuple(Field(**field) for field in data["fields"])
         sources = tuple(Source(**source) for source in data["sources"])
-        return cls(data["lanes"], data["beats"], fields, sources, data["on_null"])
+        integers = tuple((int(at), int(count)) for at, count in data.get("integers", ()))
+        return cls(data["lanes"], data["beats"], fields, sources, data["on_null"], integers)
 
     def field(self, name: str) -> Field:
         return next(f for f in self.fields if f.name == name)

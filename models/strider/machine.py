@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ..errors import ErrorCode, HardwareCode
 from ..heap import page as p
 from ..heap.schema import TYPES
-from ..numerics.convert import from_pg, may_be_unfit, unfit
 from ..numerics.policy import InputPolicy, Unfit
+from . import landing
 from .config import PortConfig
 from .errors import PageError
 from .golden import (
@@ -122,7 +122,7 @@ class Machine:
             "saturate" if setup.keep else "error",
             "skip" if setup.test else "pass" if setup.use else "error",
         )
-        self.judges = any(any(may_be_unfit(name, config.format)) for name in config.types)
+        self.judges = landing.may_end(config.types, config.format, config.integers)
 
     # -- the front: line pointers and tuple headers --------------------------------------------------------------------
 
@@ -319,13 +319,13 @@ class Machine:
             return
         size = TYPES[name].length
         raw = np.frombuffer(self.page.bytes(at, count * size), f"<u{size}")
+        places = np.arange(position, position + count)
+        how = name, raw, self.config.format, places, self.config.integers
         if self.judges:
-            places = np.arange(position, position + count)
-            self.body.fits += unfit(name, raw, self.config.format, places).tolist()
+            self.body.fits += landing.fits(*how).tolist()
             self.body.delivered += places.tolist()
         if self.deliver:
-            places = np.arange(position, position + count)
-            values[places] = from_pg(name, raw, self.config.format, places)
+            values[places] = landing.codes(*how)
 
     def _judge_values(self) -> bool:
         """Whether a NaN leaves the tuple out; raises where a value is an error."""

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from ..heap.page import align, pagesize_version
 from ..heap.schema import TYPES, ColumnType
 from ..heap.values import DTYPES
-from ..numerics.convert import from_pg, numbers_of, unfit
+from ..numerics.convert import numbers_of
 from ..numerics.limbs import Limbs
 from ..numerics.policy import Unfit
+from . import landing
 from .config import PortConfig, WalkConfig
 from .isa import BITMAP_GROUP, FIXED_TYPES, Base, Instruction, Op, encode, short_possible
 
@@ -49,7 +50,8 @@ def missing_codes(walk: WalkConfig, index: int) -> Any:
     raw = _missing(walk, index)
     if raw is None:
         return None
-    codes = from_pg(walk.element(index), raw, walk.format, _landing(walk, index, len(raw)))
+    at = _landing(walk, index, len(raw))
+    codes = landing.codes(walk.element(index), raw, walk.format, at, walk.layout.integers)
     return np.asarray(codes, dtype=np.int64)
 
 
@@ -58,7 +60,8 @@ def missing_fits(walk: WalkConfig, index: int) -> NDArray[np.uint8] | None:
     raw = _missing(walk, index)
     if raw is None:
         return None
-    return unfit(walk.element(index), raw, walk.format, _landing(walk, index, len(raw)))
+    at = _landing(walk, index, len(raw))
+    return landing.fits(walk.element(index), raw, walk.format, at, walk.layout.integers)
 
 
 def missing_numbers(walk: WalkConfig, index: int, element: int) -> int | float | None:
@@ -148,7 +151,7 @@ def _dense(walk: WalkConfig) -> list[Instruction]:
                 place = align(place, kind.align) + kind.length
             continue
         if kind.length > 0:
-            code = FIXED_TYPES.index(kind.name)
+            code = FIXED_TYPES.index(walk.element(index))
             base = Base.P if place is None else Base.D
             at = 0 if place is None else align(place, kind.align)
             if at > _LIMIT:
@@ -245,7 +248,7 @@ def _sparse(walk: WalkConfig) -> list[Instruction]:
             else:
                 out += _over(kind, index)
         elif kind.length > 0:
-            code = FIXED_TYPES.index(kind.name)
+            code = FIXED_TYPES.index(walk.element(index))
             for k, source in enumerate(sources):
                 out.append(
                     Instruction(
@@ -301,7 +304,7 @@ def _insertions(walk: WalkConfig, index: int) -> list[Instruction]:
                     offset=value >> 16,
                     attr=index,
                     use=int(fits[element] == Unfit.NAN),
-                    keep=int(fits[element] == Unfit.OVERFLOW and not units),
+                    keep=int(fits[element] in (Unfit.OVERFLOW, Unfit.INDEX) and not units),
                     **_at(walk, source.position + k),
                 )
             )
@@ -366,4 +369,5 @@ def port_config(
         program_depth=max(4, len(program)),
         latency=latency,
         program=tuple(int(word) for word in encode(program)) if lean else None,
+        integers=walk.layout.integers,
     )

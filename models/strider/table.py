@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..errors import HardwareError
 from ..heap import page as p
 from ..heap.schema import TYPES
-from ..numerics.convert import from_pg, may_be_unfit, unfit
+from . import landing
 from .config import WalkConfig
 from .golden import array_header, walk_page
 from .isa import short_possible
@@ -214,12 +214,14 @@ def _judged(
     walk: WalkConfig, flat: NDArray[np.uint8], found: Regular, block: NDArray[np.int64]
 ) -> Regular:
     """Look at the values of regular pages: a page with an error is not regular. `block`: of each tuple."""
-    if not any(any(may_be_unfit(name, walk.format)) for name in walk.types):
+    if not landing.may_end(walk.types, walk.format, walk.layout.integers):
         return found
     found.fits = np.zeros((len(found.data), walk.positions), np.uint8)
     for s, element, raw in _raw(walk, flat, found):
         places = np.arange(s.position, s.position + s.count)
-        found.fits[:, places] = unfit(element, raw, walk.format, places)
+        found.fits[:, places] = landing.fits(
+            element, raw, walk.format, places, walk.layout.integers
+        )
     if not walk.judged:
         return found
     found.left, first = judge_rows(found.fits[:, delivery(walk)], walk.policy)
@@ -245,7 +247,7 @@ def _values(walk: WalkConfig, flat: NDArray[np.uint8], found: Regular) -> NDArra
     out = np.zeros((len(found.data), walk.positions), np.int64)
     for s, element, raw in _raw(walk, flat, found):
         places = np.arange(s.position, s.position + s.count)
-        out[:, places] = from_pg(element, raw, walk.format, places)
+        out[:, places] = landing.codes(element, raw, walk.format, places, walk.layout.integers)
     return out
 
 

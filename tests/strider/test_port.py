@@ -5,11 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
+from penstock.models.heap.schema import Column, Schema
+from penstock.models.heap.writer import write_heap
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.numerics.formats import parse_format
-from penstock.models.strider.config import PortConfig
+from penstock.models.numerics.policy import InputPolicy
+from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.isa import FIXED_TYPES, Instruction
+from penstock.models.strider.layout import Source, TupleLayout
 from penstock.models.strider.program import generate
 from testbench.strider_bench import check_port, run_port
 from testbench.strider_cases import corrupt, random_case, regular_case
@@ -108,6 +112,50 @@ def test_random_tables(config):
 )
 def test_random_tables_long(config):
     sweep(config, range(100, 200), 3)
+
+
+#: positions 1 and 4 are integers
+INTEGERS = port(1024, 4, 3, 2, "fixed:4,8", FIXED_TYPES, integers=((1, 3000), (4, 1 << 12)))
+
+
+def test_integers_stay_integers():
+    """Beside codes of a narrow format: dates, booleans and integers of every length; the first that names nothing ends the run."""
+    ends = set()
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        kinds = rng.choice(["bool", "int2", "int4", "int8", "date"], 2).tolist()
+        names = ["date", "x", kinds[0], "int2", kinds[1]]
+        at = rng.permutation(5)
+        columns = [Column(f"c{n}", "float4" if names[n] == "x" else names[n]) for n in at]
+        values = {f"c{n}": rng.integers(0, 2 if names[n] == "bool" else 3000, 30) for n in range(5)}
+        values["c1"] = rng.uniform(-7, 7, 30)
+        wrong = None
+        if rng.random() < 0.5 and "bool" not in kinds:
+            wrong = int(rng.integers(30))
+            values["c2"][wrong] = rng.choice([-1, 3000, 32767])
+        place = {int(n): k for k, n in enumerate(at)}
+        sources = (
+            Source(place[1], 0, 1, 0),
+            Source(place[2], 0, 1, 1),
+            Source(place[4], 0, 1, 4),
+        )
+        layout = TupleLayout(3, 2, (), sources, integers=INTEGERS.integers)
+        schema = Schema("t", tuple(columns), 1024)
+        policy = InputPolicy("saturate" if rng.random() < 0.5 else "error")
+        walk = WalkConfig(schema, layout, INTEGERS.format, policy=policy)
+        stored = {
+            c.name: [int(v).to_bytes(4, "little", signed=True) for v in values[c.name]]
+            if c.type == "date"
+            else values[c.name]
+            for c in columns
+        }
+        out = check_port(INTEGERS, walk, write_heap(schema, stored), ready=rng.random(97) < 0.7)
+        whole = out.tuples[:, [1, 4]]
+        assert np.array_equal(whole, np.stack([values["c2"], values["c4"]], 1)[: len(whole)])
+        assert len(whole) == (30 if wrong is None else wrong)
+        assert (out.error is None) == (wrong is None)
+        ends.add("" if out.error is None else out.error.code.name)
+    assert ends == {"", "VALUE_INDEX"}
 
 
 def test_ends_of_pages_that_wait():

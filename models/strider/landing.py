@@ -1,0 +1,56 @@
+"""What stored values become where they land: codes of the number format, and at some flat positions integers as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics.convert import from_pg, may_be_unfit, numbers_of, unfit
+from ..numerics.formats import Codes, Format
+from ..numerics.policy import Unfit
+
+__all__ = ["Integers", "codes", "fits", "may_end"]
+
+#: flat positions with integers, and how far those count
+Integers = tuple[tuple[int, int], ...]
+
+
+def _at(places: NDArray[np.int64], integers: Integers) -> list[tuple[NDArray[np.bool_], int]]:
+    return [(places == place, count) for place, count in integers if (places == place).any()]
+
+
+def codes(
+    element: str,
+    raw: NDArray[np.unsignedinteger],
+    format: Format,
+    places: NDArray[np.int64],
+    integers: Integers = (),
+) -> Codes:
+    """Return the codes of stored values that go to these flat positions: `from_pg`; an integer's is its low bits."""
+    found = from_pg(element, raw, format, places)
+    for here, _ in _at(np.broadcast_to(places, found.shape), integers):
+        whole = numbers_of(element, raw[here].astype(np.uint64)).astype(np.int64)
+        found[here] = whole & ((1 << format.width) - 1)
+    return found
+
+
+def fits(
+    element: str,
+    raw: NDArray[np.unsignedinteger],
+    format: Format,
+    places: NDArray[np.int64],
+    integers: Integers = (),
+) -> NDArray[np.uint8]:
+    """Return how they fit: `unfit`; an integer counts from 0."""
+    found = unfit(element, raw, format, places)
+    for here, count in _at(np.broadcast_to(places, found.shape), integers):
+        whole = numbers_of(element, raw[here].astype(np.uint64))
+        found[here] = np.where((whole < 0) | (whole >= count), Unfit.INDEX, Unfit.FITS)
+    return found
+
+
+def may_end(types: Sequence[str], format: Format, integers: Integers = ()) -> bool:
+    """Return whether a value may be judged at all."""
+    return bool(integers) or any(any(may_be_unfit(name, format)) for name in types)
