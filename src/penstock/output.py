@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from penstock.models.errors import Error
@@ -91,7 +91,7 @@ def check_folder(path: str | Path, names: Mapping[str, bytes] | tuple[str, ...])
         raise OutputError(f"{path} is a file", "name a folder that does not exist yet")
     if path.is_dir():
         ours = MANIFEST not in names or _ours(path / MANIFEST)
-        folders = {name.rpartition("/")[0] for name in names if ours}
+        folders = {str(above) for name in names if ours for above in PurePosixPath(name).parents}
         others = sorted(
             name
             for name, plain in _content(path, folders)

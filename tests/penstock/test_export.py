@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,8 +18,9 @@ from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.export.exporter import checked
 from penstock.export.names import check_ip
-from penstock.output import OutputError
+from penstock.output import OutputError, check_folder
 from penstock.sim.native.toolchain import verilator_root
+from testbench.c_driver import program
 from testbench.outside import KERNEL, commands, installed
 
 Commanded = Callable[..., tuple[int, str, str]]
@@ -178,6 +180,18 @@ def test_names() -> None:
         assert check_ip(problem.hint.removeprefix("as in --ip "))
 
 
+def test_an_export_is_replaced(core: Path, tmp_path: Path) -> None:
+    """Also where a folder of it holds folders alone."""
+    built = shutil.ignore_patterns("*.o", "*.vvp")  # by other tests
+    folder = shutil.copytree(core, tmp_path / "adder", ignore=built)
+    checked(folder, "adder", ())
+    names = (*json.loads((folder / "manifest.json").read_text())["files"], "manifest.json")
+    check_folder(folder, names)
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"holds other files \(mine.txt\)"):
+        check_folder(folder, names)
+
+
 def test_a_folder_in_use(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(OutputError, match="holds other files"):
@@ -213,32 +227,84 @@ EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_examples(name: str, tmp_path: Path) -> None:
     file, options = EXAMPLES[name]
     design = compile(ROOT / "examples" / file, **options)
-    check_core(design.export(tmp_path / name, ip=name), name)
+    core = design.export(tmp_path / name, ip=name)
+    check_core(core, name)
+    assert driven(core, name) == f"PASS {name}: through its driver\n"
+
+
+def verilated(folder: Path, top: str, *arguments: str) -> str:
+    """Return what a program says that Verilator builds; its g++ takes 13 s, so that all of these are long."""
+    root = verilator_root()
+    variables = {"VERILATOR_ROOT": str(root), "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include"}
+    given = ["env", *(f"{name}={value}" for name, value in variables.items())]
+    command = [*given, str(root / "bin/verilator"), "--Mdir", "obj", "--top-module", top]
+    made = ran(*command, "--build", *arguments, folder=folder)
+    assert not made.returncode, made.stderr
+    return ran(f"obj/V{top}", folder=folder).stdout
+
+
+def driven(folder: Path, ip: str) -> str:
+    """Return what the recorded run says through the C driver, which `check_core` compiled."""
+    (folder / "main.cpp").write_text(program(folder, ip))
+    flags = ["--cc", "--exe", "-CFLAGS", "-O0 -I../sw", "-f", "filelist.f"]
+    return verilated(folder, ip, *flags, "main.cpp", str(folder / f"{ip}.o"))
+
+
+def flipped(folder: Path) -> None:
+    """Change the last byte that a run is compared with."""
+    data = folder / "tb/vectors/data.hex"
+    text = data.read_text().rstrip()
+    data.write_text(f"{text[:-1]}{int(text[-1], 16) ^ 1:x}\n")
 
 
 @pytest.mark.long
-def test_litex(core: Path, tmp_path: Path) -> None:
-    """Two cores in a design of LiteX, in Icarus."""
-    (tmp_path / "top.py").write_text(
-        "import sys\n"
-        f"sys.path.insert(0, {str(core / 'litex')!r})\n"
-        "from adder import Adder\n"
-        "from litex.gen import LiteXModule\n"
-        "from litex.gen.fhdl import verilog\n"
-        "from migen import ClockDomain\n"
-        "class Top(LiteXModule):\n"
-        "    def __init__(self):\n"
-        "        self.clock_domains.cd_sys = ClockDomain()\n"
-        "        self.one, self.other = Adder(), Adder()\n"
-        "top = Top()\n"
-        "made = verilog.convert(top, ios={top.cd_sys.clk, top.cd_sys.rst}, name='top')\n"
-        "open('top.v', 'w').write(str(made))\n"
-    )
-    made = ran(sys.executable, "top.py", folder=tmp_path)
+@pytest.mark.parametrize("right", [True, False])
+def test_the_driver_runs_a_core(core: Path, tmp_path: Path, right: bool) -> None:
+    folder = shutil.copytree(core, tmp_path / "adder")
+    check_core(folder, "adder")
+    if not right:
+        flipped(folder)
+    expected = "PASS adder: through its driver" if right else "FAIL adder: bytes at 0x1000"
+    assert driven(folder, "adder").startswith(expected)
+
+
+#: clock and reset of a SoC, and an end
+_CLOCK = """`timescale 1ns / 1ps
+module tb;
+  reg clk = 0, rst = 1;
+  always #10 clk = ~clk;
+  initial begin #95 rst = 0; #20_000_000 $display("FAIL: no end"); $finish; end
+  soc soc (.sys_clk(clk), .sys_rst(rst));
+endmodule
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("right", [True, False])
+def test_litex(
+    core: Path, commanded: Commanded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: bool
+) -> None:
+    """A bus master runs two cores of a SoC without a CPU, one after the other.
+
+    In Verilator, as LiteX's own simulations are: Icarus finds no end of a cycle of LiteX's non-blocking assignments.
+    """
+    monkeypatch.chdir(tmp_path)
+    Path("sums.py").write_text(KERNEL.replace("gain=3", "gain=5"))
+    code, _, said = commanded(
+        "export", "sums.py", "--data", "numbers:1,2,3", "--ip", "summer", "--for", "litex", "--out", "summer",
+    )  # fmt: skip
+    assert code == 0, said
+    cores = [shutil.copytree(core, tmp_path / "adder"), tmp_path / "summer"]
+    if not right:
+        flipped(cores[1])
+    script = Path(__file__).parents[1] / "support/testbench/litex_soc.py"
+    paths = ["env", f"PYTHONPATH={script.parents[1]}", sys.executable, str(script)]
+    made = ran(*paths, *map(str, cores), folder=tmp_path)
     assert not made.returncode, made.stderr
-    sources = [str(core / line) for line in (core / "filelist.f").read_text().split()]
-    done = ran("iverilog", "-g2012", "-s", "top", "-o", "x", "top.v", *sources, folder=tmp_path)
-    assert not done.returncode, done.stderr
+    (tmp_path / "tb.v").write_text(_CLOCK)
+    flags = ["--binary", "--timing", "-Wno-fatal", "-CFLAGS", "-O0 -fcoroutines"]
+    said = verilated(tmp_path, "tb", *flags, "tb.v", "soc.v", "-f", "sources.f")
+    assert said.startswith("PASS: " if right else "FAIL: step "), said
 
 
 @pytest.mark.long
