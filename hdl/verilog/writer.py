@@ -44,11 +44,14 @@ _CLOCKED = ("$dff", "$adff")
 
 @dataclass(frozen=True)
 class Text:
-    """A module of Verilog. `name`: as in RTLIL, where `called` is what it is called."""
+    """A module of Verilog. `name`: as in RTLIL, where `called` is what it is called; `signals`, `unnamed`: how many signals and
+    memories it declares, and how many of them have no name in the source."""
 
     name: str
     called: str
     text: str
+    signals: int
+    unnamed: int
 
 
 def written(
@@ -66,7 +69,8 @@ def written(
     chosen = _plain_names(own) if names is None else names(own)
     for module in modules:
         called = chosen[module.name]
-        yield Text(module.name, called, _Writer(module, chosen, place).text(called))
+        writer = _Writer(module, chosen, place)
+        yield Text(module.name, called, writer.text(called), *writer.counts())
 
 
 def _plain_names(modules: Iterable[str]) -> dict[str, str]:
@@ -99,6 +103,7 @@ class _Writer:
         self.inside: dict[str, str] = {}
         self.nets: dict[str, _Net] = {}
         self.declared: list[str] = []
+        self.helpers = 0  # signals of the text that are no wires
         self.body: list[str] = []
         self.blocks: dict[str, list[str]] = {}
         self.registers: set[str] = set()
@@ -225,6 +230,11 @@ class _Writer:
             self.called[wire] = self.names.give(self._wanted(wire))
         return self.called[wire]
 
+    def _helper(self, wanted: str) -> str:
+        """Return the name of a signal that the text has beside the wires."""
+        self.helpers += 1
+        return self.names.give(wanted)
+
     def _wanted(self, wire: str) -> str:
         """Return what a wire without a name is called: after an alias, else after the signal that it is for."""
         net = self.nets[wire]
@@ -317,6 +327,12 @@ class _Writer:
         lines.append("endmodule")
         return "\n".join(lines).replace(" \n", "\n") + "\n"
 
+    def counts(self) -> tuple[int, int]:
+        """Return how many signals and memories the text declares, and how many of them have no name in the source."""
+        wires = [name for name in self.called if self.module.wires[name].width]
+        unnamed = self.helpers + sum(not name.startswith("\\") for name in wires)
+        return len(wires) + len(self.memories) + self.helpers, unnamed
+
     def _source(self, name: str, attributes: Mapping[str, str], end: str = " ") -> str:
         """Return the attributes of what is called `name`, as they stand before it."""
         found = []
@@ -371,7 +387,7 @@ class _Writer:
         text = operation(cell, self._refer)
         have = max(width, sum(chunk.width for chunk in cell.ports["A"]))
         if cell.kind == "$shift" and have > width:
-            wide = self.names.give(f"{target}_shifted")
+            wide = self._helper(f"{target}_shifted")
             self.declared.append(f"wire [{have - 1}:0] {wide};")
             self.body.append(f"assign {wide} = {text};")
             text = f"{wide}[{width - 1}:0]" if width > 1 else f"{wide}[0]"
@@ -595,7 +611,7 @@ class _Writer:
         if "1" in seen and "0" not in seen and enable == "1'd1" and cell.ports["ADDR"]:
             # as every synthesiser knows a memory that shows what is just being written
             width = sum(chunk.width for chunk in cell.ports["ADDR"])
-            place = self.names.give(f"{name}_address")
+            place = self._helper(f"{name}_address")
             self.declared.append(f"reg {f'[{width - 1}:0] ' if width > 1 else ''}{place};")
             block.append(f"{place} <= {index};")
             self.body.append(f"assign {name} = {memory}[{place}];")
