@@ -14,17 +14,27 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from typing import Any
 
-__all__ = ["RESERVED", "Unusable", "absent", "left_out", "load"]
+__all__ = ["RESERVED", "Offer", "Unusable", "absent", "left_out", "load", "offers"]
 
 #: names of the module `penstock` that no plug-in may offer; it enters its own
 RESERVED: set[str] = set()
 _LEFT: dict[str, list[str]] = {}
+_OFFERS: dict[str, list[Offer]] = {}
 _WARNED: set[str] = set()
 _LOADING: list[tuple[str, str]] = []
 
 
 class Unusable(Exception):
     """Why an entry point's offer cannot be used, in the words that the user reads."""
+
+
+class Offer:
+    """One entry point. `kind`: what it is, in words; `place`: its "module:attribute"; `distribution`: name and version; `why`: the
+    reason why it is left out, "" where it is not."""
+
+    def __init__(self, kind: str, point: EntryPoint, why: str) -> None:
+        self.kind, self.name, self.place, self.why = kind, point.name, point.value, why
+        self.distribution = "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> None:
@@ -35,10 +45,12 @@ def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> No
     """
     nested = group in (at for at, _ in _LOADING)
     points, out = _points(group)
+    offers: list[Offer] = []
     for point in sorted(points, key=lambda p: p.name):
         if (group, point.name) in _LOADING:
             continue
         _LOADING.append((group, point.name))
+        why = ""
         try:
             accept(point, point.load())
         except (Exception, SystemExit) as problem:  # whatever a package does when it is imported
@@ -48,8 +60,9 @@ def load(group: str, kind: str, accept: Callable[[EntryPoint, Any], None]) -> No
             out.append(f"the installed {kind} {point.name} is left out: {why}")
         finally:
             _LOADING.pop()
+        offers.append(Offer(kind, point, why))
     if not nested:
-        _LEFT[group] = out
+        _LEFT[group], _OFFERS[group] = out, offers
         for left in [one for one in out if one not in _WARNED]:
             _WARNED.add(left)  # once, also where warnings are errors
             warnings.warn(left, stacklevel=2)
@@ -72,6 +85,11 @@ def _points(group: str) -> tuple[list[EntryPoint], list[str]]:
             out.append(f"the installed distribution {name} is left out: {why}")
         seen.add(name)
     return found, out
+
+
+def offers() -> list[Offer]:
+    """Return what distributions offer, of the groups loaded so far, in a fixed order."""
+    return [offer for _, group in sorted(_OFFERS.items()) for offer in group]
 
 
 def left_out() -> list[str]:

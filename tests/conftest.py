@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.outcome import Outcome
 from testbench.netlists import quicken
+from testbench.reported import checked
 
 # a shell starts what it runs in the background with SIGINT ignored, and all that is started from there inherits it
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -19,6 +21,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # most simulations here are over before a better compilation pays
 os.environ.setdefault("PENSTOCK_OPTIMISE", "-O0")
 quicken()
+
+# every report that a test makes is held against its schema
+Outcome.to_json = checked(Outcome.to_json)  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Memory ports: AXI signatures and the masters that read and write by commands."""
 
 from .arbiter import Arbiter
-from .axi import AXI4, AXI4Lite, Response
+from .axi import AXI4, AXI4Lite, Manager, Response, shared_by
 from .blockram import BlockRam
 from .guard import Guard
 from .reader import BurstReader, Splitter, command_shape
@@ -17,10 +17,12 @@ __all__ = [
     "BurstReader",
     "BurstWriter",
     "Guard",
+    "Manager",
     "Response",
     "SdramController",
     "SdramPins",
     "Splitter",
     "Spram",
     "command_shape",
+    "shared_by",
 ]

@@ -5,13 +5,13 @@ case, so that a flattened port reads `m0_axi_araddr`. AMBA AXI and ACE protocol 
 """
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, Signature
 
-__all__ = ["AXI4", "AXI4Lite", "Response", "flat", "lent_to", "shared_by"]
+__all__ = ["AXI4", "AXI4Lite", "Manager", "Response", "flat", "lent_to", "shared_by"]
 
 
 class Response(IntEnum):
@@ -130,7 +130,14 @@ class AXI4Lite(wiring.Signature):
         )
 
 
-def shared_by(m, port, *managers):
+class Manager(Protocol):
+    """A bus that drives channels of a memory port: `signature` names them with their directions, and it has an attribute for each. `BurstReader.bus`
+    and `BurstWriter.bus` are such; `models.memory.Reader` and `Writer` count their cycles."""
+
+    signature: Signature
+
+
+def shared_by(m: Module, port: Manager, *managers: Manager) -> None:
     """Give each manager its own channels of a memory port, in module `m`: a reader's bus those of reads, a writer's those of writes."""
     for manager in managers:
         for name, member in manager.signature.members.items():

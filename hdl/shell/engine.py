@@ -1,15 +1,42 @@
 """What an engine looks like to the shell."""
 
+from collections.abc import Collection
+from typing import Protocol
+
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
+from ...models.memory import Writer
+from ...models.shell import RegisterMap
 from ..stream.monitor import monitor_shape
 
-__all__ = ["engine_members", "report_shape", "restarted"]
+__all__ = ["EngineHardware", "engine_members", "report_shape", "restarted"]
 
 #: where a run failed: `models.errors.ErrorCode`, page index, line pointer, which value of the line
 report_shape = data.StructLayout({"code": 8, "block": 32, "line": 16, "item": 32})
+
+
+class EngineHardware(Protocol):
+    """What shell and device read of an engine's component, beside the members that `engine_members` names.
+
+    A component that says nothing of the last three has the values below; inheriting is not asked for.
+
+    register_map : RegisterMap
+        The engine's registers, counters, monitors and error codes.
+    settling : int
+        Cycles of reset after which no pipeline holds a valid bit any more: so long is it held in reset after a run that was stopped or failed. 1 where
+        all valid bits are reset.
+    open_writes : int
+        Write bursts of a port whose address may be out while data are missing; `models.memory.Writer` counts with as many for a `BurstWriter`.
+    copiers : Collection[int]
+        Numbers of the ports through which it copies without room for a whole burst; `hdl.memory.Arbiter` takes one such port at most.
+    """
+
+    register_map: RegisterMap
+    settling: int = 1
+    open_writes: int = Writer.AHEAD
+    copiers: Collection[int] = ()
 
 
 def engine_members(register_map, ports):
@@ -42,12 +69,7 @@ def engine_members(register_map, ports):
         The memory ports.
 
     `registers`, `counters` and `monitors` are absent where the map has none.
-
-    An engine whose pipelines have valid bits without reset says in `settling` (1 where it does not) how many cycles of reset empty them: so long is it
-    held in reset after a run that was stopped or failed.
-
-    An engine names in `copiers` (none where it does not) the numbers of the ports through which it
-    copies without room for a whole burst; `hdl.memory.Arbiter` takes one such port at most.
+    Beside them the component has the attributes of `EngineHardware`.
     """
     members = {"start": In(1), "done": Out(1), "error": Out(1), "report": Out(report_shape)}
     if register_map.engine:

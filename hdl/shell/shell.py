@@ -5,10 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out, connect
 
 from ...models.errors import ErrorCode
-from ...models.memory import Writer
 from ..memory.axi import AXI4, AXI4Lite, flat
 from ..memory.guard import Guard
-from .engine import engine_members, report_shape
+from .engine import EngineHardware, engine_members, report_shape
 from .registers import ControlRegisters
 
 __all__ = ["Shell"]
@@ -26,8 +25,7 @@ class Shell(wiring.Component):
     Parameters
     ----------
     engine
-        A component with the members of `engine_members(register_map, ports)`. Its attribute `open_writes`, if it has one, says how many write bursts
-        of a port may lack data, else `models.memory.Writer.AHEAD`.
+        A component with the members of `engine_members(register_map, ports)` and the attributes of `EngineHardware`.
     register_map
         `models.shell.RegisterMap`.
 
@@ -66,7 +64,7 @@ class Shell(wiring.Component):
         m = Module()
         m.submodules.control = self.registers = ControlRegisters(self.register_map)
         self.clear = Signal()  # resets the engine
-        self.settling = getattr(self.engine, "settling", 1)
+        self.settling = getattr(self.engine, "settling", EngineHardware.settling)
         self.cleared = Signal(range(max(self.settling, 2)))
         m.submodules.engine = ResetInserter(self.clear)(self.engine)
         self._join(m, "s_axil", self.registers.axil, self.control.flip())
@@ -103,7 +101,7 @@ class Shell(wiring.Component):
         self.active = []
         for k, port in enumerate(self.ports):
             m.submodules[f"guard{k}"] = guard = Guard(
-                port, writes=getattr(self.engine, "open_writes", Writer.AHEAD)
+                port, writes=getattr(self.engine, "open_writes", EngineHardware.open_writes)
             )
             connect(m, getattr(self.engine, f"m{k}"), guard.master)
             self._join(m, f"m{k}_axi", guard.bus, port)

@@ -12,6 +12,7 @@ from ..memory.axi import AXI4
 from ..memory.blockram import BlockRam
 from ..memory.spram import Spram
 from ..modules import ModuleLibrary
+from ..shell.engine import EngineHardware
 from ..shell.shell import Shell
 
 __all__ = ["Soc"]
@@ -82,7 +83,8 @@ class Soc(wiring.Component):
             self.identity, registers=shell.control, memory=self.port, divisor=self.divisor
         )
         m.submodules.arbiter = arbiter = Arbiter(
-            [*shell.ports, self.port], copiers=getattr(shell.engine, "copiers", ())
+            [*shell.ports, self.port],
+            copiers=getattr(shell.engine, "copiers", EngineHardware.copiers),
         )
         m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.busy.eq(shell.busy)]
         for name, member in shell.control.members.items():

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 
 #: names that are no part of the kernel language, and where they are
 _API = {
-    **{
-        name: ("penstock.api", name)
-        for name in ("Design", "KernelError", "Run", "SourceError", "compile", "load")
-    },
+    **{name: ("penstock.api", name) for name in ("KernelError", "Run", "SourceError")},
+    **{name: ("penstock.design", name) for name in ("Design", "compile", "load")},
     "Error": ("penstock.models.errors", "Error"),
     "Estimator": ("penstock.estimator", "Estimator"),
     "explore": ("penstock.sweeps.explore", "explore"),

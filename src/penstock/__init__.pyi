@@ -1,9 +1,10 @@
-"""Names of `penstock`, for editors and type checkers: written by `scripts/stub`."""
+"""Names of `penstock`, for editors and type checkers: written by `penstock.stub`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-from penstock.api import Design, KernelError, Run, SourceError, compile, load
+from penstock.api import KernelError, Run, SourceError
+from penstock.design import Design, compile, load
 from penstock.devices import open_device as open
 from penstock.dsl.analytics.front import PythonKernel
 from penstock.dsl.analytics.kernel import Kernel
@@ -18,6 +19,7 @@ from penstock.dsl.qr.front import PythonFit
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.pim.models.language import LanguageModel
 from penstock.estimator import Estimator
+from penstock.host.learned_index import LearnedIndex
 from penstock.host.sources import open_table
 from penstock.models.errors import Error
 from penstock.models.target import Target
@@ -36,6 +38,7 @@ __all__ = [
     "KernelError",
     "Key",
     "LanguageModel",
+    "LearnedIndex",
     "MapKernel",
     "Meta",
     "Model",

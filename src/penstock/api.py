@@ -1,4 +1,4 @@
-"""The Python API: compile a kernel for a target and a table, load a design that was saved."""
+"""Compile a kernel for a target and a table, load a design that was saved: designs as engines see them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,7 @@ __all__ = [
 
 
 def load(folder: str | Path) -> Design:
-    """Return the design that `Design.save`, or `penstock build`, wrote.
-
-    Raises FolderError, a ValueError, where the folder holds none, or a file is not as it was saved.
-    """
+    """As `penstock.design.load`; return the design as its engine sees it."""
     return opened(folder)[0]
 
 
@@ -85,20 +82,7 @@ def compile(
     memory: str | Memory | None = None,
     **options: Any,
 ) -> Design:
-    """Compile a kernel (or the file that holds it) for a target and a table; or several, where their engine runs them in one design.
-
-    Parameters: `target`: a name, the path of a TOML file or a `Target`, the engine's default unless given; `table`: a source as the command line
-    takes it, a dict of arrays, a pandas or polars frame, an Arrow table, a `Table`, its `Schema`, or
-    None: then a table of the kernel's own shapes is assumed (all dimensions must be given in `dims`);
-    pages that are packed here suit the target; `format`:
-    the engine's default unless given; `bind`: for some parameters the name of their column, or the names of their columns in
-    order (`bindings`: its earlier name); `memory`: timing such as "latency=20,bytes=8"; `options`: the
-    engine's own, such as `metas`, `init`, `epochs` and `choices` of kernels that learn from a table.
-
-    Raises KernelError for whatever is wrong with kernel or options, SourceError for the table,
-    OptionError for options that the kernel's engine does not have. Numbers that the format cannot
-    hold are among the kernel's warnings.
-    """
+    """As `penstock.design.compile`; return the design as its engine sees it."""
     if isinstance(kernel, Sequence) and not isinstance(kernel, str):
         together = [k if isinstance(k, AnyKernel) else load_kernel(k) for k in kernel]
         if not together:

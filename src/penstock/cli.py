@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich_click import RichGroup
 
 from penstock.models import plugins
 from penstock.state import State
@@ -18,7 +19,11 @@ from penstock.state import State
 __all__ = ["State", "main", "program", "run"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.group(
+    cls=RichGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
 @click.option("--version", is_flag=True, help="Print the versions that a bug report needs.")
 @click.pass_context
 def program(context: click.Context, version: bool) -> None:

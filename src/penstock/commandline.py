@@ -7,21 +7,56 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich_click import RichCommand
 
+from penstock.completion import formats, kernels, targets
 from penstock.discovery import engines
 from penstock.errors import Conflict
 
 from .options import Count, Once, Option, Request
 
-__all__ = ["DATA", "KERNEL", "OUTPUT", "PLAN", "REPORT", "check_page", "parameters", "request"]
+__all__ = [
+    "DATA",
+    "KERNEL",
+    "OUTPUT",
+    "PLAN",
+    "REPORT",
+    "Command",
+    "check_page",
+    "grouped",
+    "parameters",
+    "request",
+]
 
 Parameters = Callable[[], list[click.Parameter]]
 
 
+class Command(RichCommand):
+    """A command whose help shows options in the groups that `grouped` names."""
+
+    def __init__(self, name: str, **given: Any) -> None:
+        super().__init__(name=name, **given)
+
+
+def grouped(title: str) -> Callable[[Parameters], Parameters]:
+    """Decorate a function that makes parameters: help shows them under `title`."""
+
+    def decorated(make: Parameters) -> Parameters:
+        return lambda: [_under(title, parameter) for parameter in make()]
+
+    return decorated
+
+
+def _under(title: str, parameter: click.Parameter) -> click.Parameter:
+    parameter.panel = title  # type: ignore[attr-defined]  # what rich-click reads
+    return parameter
+
+
 def KERNEL() -> list[click.Parameter]:
-    return [click.Argument(("kernel",), metavar="KERNEL")]
+    return [click.Argument(("kernel",), metavar="KERNEL", shell_complete=kernels)]
 
 
+@grouped("Data")
 def DATA() -> list[click.Parameter]:
     return [
         Once(
@@ -34,18 +69,21 @@ def DATA() -> list[click.Parameter]:
     ]
 
 
+@grouped("Target and numbers")
 def PLAN() -> list[click.Parameter]:
     own = "; ".join(engine.formats for engine in engines().values() if engine.formats)
     return [
         Once(
             ("--target",),
             metavar="T",
+            shell_complete=targets,
             help="What to build for: a name that `penstock targets` lists, or a TOML file.  "
             "[default: small, for fits vu9p]",
         ),
         Once(
             ("--format",),
             metavar="F",
+            shell_complete=formats,
             help=f"float32, bfloat16, float16 or fixed:I,F{own and f'; {own}'}.  "
             "[default: float32, for a fit over columns by the range of its values]",
         ),
@@ -64,6 +102,7 @@ def PLAN() -> list[click.Parameter]:
     ]
 
 
+@grouped("Output")
 def OUTPUT() -> list[click.Parameter]:
     return [
         Once(
@@ -80,6 +119,7 @@ def OUTPUT() -> list[click.Parameter]:
     ]
 
 
+@grouped("Output")
 def REPORT() -> list[click.Parameter]:
     return [
         Once(
@@ -91,14 +131,27 @@ def REPORT() -> list[click.Parameter]:
 
 
 def parameters(command: str, *groups: Parameters) -> list[click.Parameter]:
-    """Return the parameters of a command: shared ones, then the options of all engines."""
+    """Return the parameters of a command: shared ones, then the options of all engines, those of the same engines together."""
     shared = [parameter for group in groups for parameter in group()]
     own: dict[str, Option] = {}
+    users: dict[str, list[str]] = {}
     for engine in engines().values():
         for option in engine.options.get(command, ()):
             if own.setdefault(option.name, option).flag != option.flag:
                 raise ValueError(f"two engines have an option {option.name}")
-    return [*shared, *(option.parameter() for option in own.values())]
+            users.setdefault(option.name, []).append(engine.name)
+    return [*shared, *(_under(_title(users[o.name], o), o.parameter()) for o in own.values())]
+
+
+def _title(users: Sequence[str], option: Option) -> str:
+    """Return what help shows an option under that these engines have."""
+    if len(users) == len(engines()) and len(users) > 1:
+        return f"Every engine: {_purpose(option)}"
+    return f"{'Engines' if len(users) > 1 else 'Engine'} {', '.join(users)}: {_purpose(option)}"
+
+
+def _purpose(option: Option) -> str:
+    return "plan" if option.plans else "kernel and run"
 
 
 def request(command: str, values: dict[str, Any]) -> tuple[Request, dict[str, Any]]:

@@ -14,6 +14,7 @@ __all__ = [
     "OptionError",
     "RunWarning",
     "no_option",
+    "no_order",
     "no_sessions",
     "not_both",
     "not_one_of",
@@ -54,6 +55,12 @@ def no_sessions(name: str) -> OptionError:
     """Return the error for a session of a design that keeps nothing between two runs."""
     message = f"runs of {name} leave nothing behind that a session could keep"
     return _error("open", message, "call run; recurrences have sessions")
+
+
+def no_order(name: str) -> OptionError:
+    """Return the error for the order of rows of a design that makes no epochs."""
+    message = f"runs of {name} make no epochs over rows, which would have an order"
+    return _error("order", message, "call it of kernels that learn from a table")
 
 
 def not_both(one: str, other: str) -> OptionError:

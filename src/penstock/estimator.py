@@ -20,9 +20,9 @@ except ImportError as missing:  # pragma: no cover - an environment without it
     ) from missing
 
 import penstock.api as api
+from penstock.design import Design, compile
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.core.load import load_kernel
-from penstock.engines.base import Design
 from penstock.host.sources import Table
 from penstock.run import Run
 from penstock.scoring import HOST, on_host, score_design
@@ -138,7 +138,7 @@ class Estimator(BaseEstimator):
         options: dict[str, Any] = {name: getattr(self, name) for name in _COMPILED}
         if sample_weight is not None:
             options["sample_weight"] = _WEIGHT
-        self.design_: Design = api.compile(
+        self.design_: Design = compile(
             kernel, self.target, table=table, format=self.format, **options
         )
         self.run_: Run = self.design_.run(table, self.backend)

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from penstock.engines.workload import Workload
     from penstock.run import Run
 
-__all__ = ["Outcome", "differences", "not_compared"]
+__all__ = ["SCHEMA", "Outcome", "differences", "not_compared"]
 
+#: of the report's keys: report/outcome.schema.json; another number where one changes its meaning or goes
+SCHEMA = 1
 #: results of more values than this go to a file of their own beside the report
 LARGE = 4096
 
@@ -141,7 +143,7 @@ class Outcome:
     def to_json(self, result_file: str | None = None) -> dict[str, Any]:
         """Return the report. `result_file`: where large results are kept; without it they stand in
         the report."""
-        report: dict[str, Any] = {"command": self.command}
+        report: dict[str, Any] = {"schema": SCHEMA, "command": self.command}
         if self.design is not None:
             report["design"] = self.design.describe()
         if self.rows is not None:

@@ -142,6 +142,7 @@ def test_json_keys(capsys: pytest.CaptureFixture[str]) -> None:
     report = json.loads(out)
     assert "cycles ÷ bound" in err  # the table makes room for the report
     assert set(report) == {
+        "schema",
         "command",
         "design",
         "table",
@@ -171,6 +172,7 @@ def test_json_keys(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_of_mistakes() -> None:
     assert reported("model k.py --rows 5", 1) == {
+        "schema": 1,
         "command": "model",
         "errors": [
             {
@@ -274,7 +276,7 @@ def test_version_targets_help(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert run(line) == 0
         out, err = capsys.readouterr()
-        assert out.startswith("Usage: penstock") and not err
+        assert out.lstrip().startswith("Usage: penstock") and not err
 
 
 @pytest.mark.parametrize("columns", [60, 80])

@@ -121,3 +121,29 @@ def test_a_scripts_kernel_is_pickled_without_its_script(tmp_path: Path) -> None:
     read = f"import pickle; print(pickle.load(open({str(tmp_path / 'kernel')!r}, 'rb')).name)"
     said = subprocess.run([sys.executable, "-c", read], check=True, capture_output=True, text=True)
     assert said.stdout == "line\n"
+
+
+def test_a_design_has_few_names(line: ps.kernel) -> None:
+    """Whatever its engine; what the engine adds is in `compiled`."""
+    kernels = {
+        "analytics": ps.compile(line, "small", dims={"d": 2}),
+        "qr": ps.compile(EXAMPLES / "rank_model.py:slots"),
+        "pim": ps.compile(EXAMPLES / "retnet.psk", dims={"k": 8, "v": 8}),
+        "omap": ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m")),
+    }
+    for engine, design in kernels.items():
+        names = [name for name in {*dir(design), *vars(design)} if not name.startswith("_")]
+        assert len(names) <= 16, sorted(names)
+        assert design.compiled.engine_name == design.describe()["engine"] == engine
+        assert pickle.loads(pickle.dumps(design)) == design and not hasattr(design, "nothing")
+    design = kernels["analytics"]
+    with pytest.warns(DeprecationWarning, match=r"write design\.compiled\.plan"):
+        assert design.plan is design.compiled.plan
+    with pytest.raises(ps.Error, match="make no epochs over rows"):
+        kernels["pim"].order(TABLE)
+
+
+def test_names_of_engines() -> None:
+    from penstock.host.learned_index import LearnedIndex
+
+    assert ps.LearnedIndex is LearnedIndex

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from testbench.outside import KERNEL, commands, installed
+from testbench.reported import check_report
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = [5, 7, 1 << 63, 11, 13, 17]
@@ -49,7 +50,7 @@ def penstock(
         reports = arguments[0] in ("check", "compile", "model", "simulate", "build")
         ended, *said = commanded(*arguments, *(("--json", str(report)) if reports else ()))
         assert ended == code, said
-        return "".join(said), json.loads(report.read_text()) if report.exists() else {}
+        return "".join(said), check_report(json.loads(report.read_text())) if reports else {}
 
     return penstock
 

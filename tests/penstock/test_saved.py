@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock import api
 from penstock.cli import run
 from penstock.discovery import engines
 from penstock.models.memory import FixedLatency
@@ -41,11 +42,11 @@ def designs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ps.D
 
         patch.setitem(engines(), "tally", TallyingEngine())
         made = {
-            "analytics": ps.compile(EXAMPLES / "logistic.psk", dims={"d": 3}, init={"w": 0.5}),
-            "columns": ps.compile(EXAMPLES / "closed_form.psk", dims={"d": 2}),
-            "keys": ps.compile(kernel, "small"),
-            "pim": ps.compile(EXAMPLES / "retnet.psk", dims={"k": 32, "v": 32}),
-            "omap": ps.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m")),
+            "analytics": api.compile(EXAMPLES / "logistic.psk", dims={"d": 3}, init={"w": 0.5}),
+            "columns": api.compile(EXAMPLES / "closed_form.psk", dims={"d": 2}),
+            "keys": api.compile(kernel, "small"),
+            "pim": api.compile(EXAMPLES / "retnet.psk", dims={"k": 32, "v": 32}),
+            "omap": api.compile(ps.ObliviousMap(value=ps.bytes(24), capacity=300, name="m")),
             "tally": TallyDesign(ps.target("small"), FixedLatency(20, 8), "sums", 3),
         }
         yield {name: replace(one, given_verilog=VERILOG.format(name)) for name, one in made.items()}
@@ -171,7 +172,7 @@ def test_1200_changes(designs: dict[str, ps.Design], tmp_path: Path) -> None:
     draw, folder = random.Random(26), tmp_path / "d"
     whole = {name: design.files() for name, design in designs.items()}
     for name, design in designs.items():
-        assert same(ps.load(write(folder, whole[name])), design)
+        assert same(api.load(write(folder, whole[name])), design)
     refused = 0
     for number in range(1200):
         name = draw.choice(sorted(designs))
@@ -180,7 +181,7 @@ def test_1200_changes(designs: dict[str, ps.Design], tmp_path: Path) -> None:
         files = kind(draw, whole[name], *more)
         changed = {f for f in files | whole[name] if files.get(f) != whole[name].get(f)}
         try:
-            again = ps.load(write(folder, files))
+            again = api.load(write(folder, files))
         except FolderError as problem:
             found = problem.diagnostic
             # a folder without a manifest is named itself, and beside another's the rest is wrong
@@ -207,7 +208,7 @@ def test_who_computes_the_digests_anew_sees_no_traceback(
             continue
         manifest = forged(text)
         try:
-            again = ps.load(write(folder, whole[name] | {"manifest.json": manifest}))
+            again = api.load(write(folder, whole[name] | {"manifest.json": manifest}))
         except FolderError as problem:
             assert problem.diagnostic.hint
             refused += 1
@@ -267,7 +268,7 @@ def test_folders_that_hold_no_design(text: bytes | None, said: str, tmp_path: Pa
     write(tmp_path / "d", {} if text is None else {"manifest.json": text})
     said = re.escape(said.replace("{folder}", str(tmp_path / "d")))
     with pytest.raises(FolderError, match=said) as found:
-        ps.load(tmp_path / "d")
+        api.load(tmp_path / "d")
     assert isinstance(found.value, ValueError)
     for url, design in ((f"sim:{tmp_path / 'd'}", None), ("serial:nowhere", tmp_path / "d")):
         with pytest.raises(FolderError, match=said) as refused:
@@ -279,7 +280,7 @@ def test_what_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in ("file", "nowhere", "x" * 5000, "a\0b"):
         with pytest.raises(FolderError, match=r"holds no design|File name too long"):
-            ps.load(tmp_path / place)
+            api.load(tmp_path / place)
 
 
 def test_one_diagnostic_of_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -311,8 +312,8 @@ def test_an_image_that_the_plan_does_not_make(
         ({}, "boot"),
     ):
         with pytest.raises(FolderError, match=said):
-            ps.load(write(tmp_path / "d", sealed(manifest, files | more)))
+            api.load(write(tmp_path / "d", sealed(manifest, files | more)))
     assert same(
-        ps.load(write(tmp_path / "d", sealed(manifest, files | {"boot.bin": boot}))),
+        api.load(write(tmp_path / "d", sealed(manifest, files | {"boot.bin": boot}))),
         designs["analytics"],
     )

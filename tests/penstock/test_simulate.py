@@ -34,6 +34,7 @@ def test_all_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert err == ""
     report = json.loads(Path("r.json").read_text())
     assert set(report) == {
+        "schema",
         "command",
         "design",
         "table",

@@ -51,7 +51,7 @@ def test_memories_of_the_hardware(options: Any) -> None:
     """All with clocked reads."""
     kernel = from_text(SLOT9, "slot9.psk")
     sizes = {"n_max": 5, "bus_bytes": 32, "jobs": 3, "contexts": 3, "gram_lanes": 28, "lanes": 7}
-    design = replace(ps.compile(kernel, "vu9p"), plan=FitPlan(**{**sizes, **options}))
+    design = replace(ps.compile(kernel, "vu9p").compiled, plan=FitPlan(**{**sizes, **options}))
     assert design.plan.built
     counted: Counter[Any] = Counter()
     for copies, memory in design.storages():

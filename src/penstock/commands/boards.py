@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from penstock.boards.catalogue import boards
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, Command, grouped, parameters
+from penstock.completion import boards as complete
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
@@ -382,6 +383,7 @@ LIMIT = 120
 TOOLS_HINT = "pip install 'penstock[boards]' installs the open tool chain"
 
 
+@grouped("Build")
 def _own() -> list[click.Parameter]:
     folder = "Folder for bitstream, netlist and manifest; made whole or not at all."
     board = "What to build for; `penstock boards` lists them."
@@ -393,7 +395,7 @@ def _own() -> list[click.Parameter]:
         "in another way.  [default: 120]"
     )
     return [
-        Once(("--board",), required=True, metavar="B", help=board),
+        Once(("--board",), required=True, metavar="B", shell_complete=complete, help=board),
         Once(("--out",), required=True, metavar="DIR", help=folder),
         Once(("--seeds",), type=Count(1, 64), metavar="N", help=seeds),
         Once(("--clock",), type=float, metavar="MHZ", help=clock),
@@ -403,22 +405,28 @@ def _own() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "build",
         callback=_build,
         params=parameters("build", KERNEL, DATA, PLAN, OUTPUT, REPORT, _own),
         help=_build.__doc__,
     ),
-    click.Command(
+    Command(
         "program",
         callback=_program,
         params=[
             click.Argument(("folder",), metavar="DIR"),
-            Once(("--board",), required=True, metavar="B", help="The board that is connected."),
+            Once(
+                ("--board",),
+                required=True,
+                metavar="B",
+                shell_complete=complete,
+                help="The board that is connected.",
+            ),
         ],
         help=_program.__doc__,
     ),
-    click.Command(
+    Command(
         "boards",
         callback=_boards,
         params=[click.Option(("--json", "as_json"), is_flag=True, help="Print them as JSON.")],

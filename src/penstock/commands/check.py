@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, Command, parameters
 from penstock.state import State
 
 __all__ = ["COMMANDS"]
@@ -37,7 +37,7 @@ def _check(state: State, **values: Any) -> int:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "check",
         callback=_check,
         params=parameters("check", KERNEL, DATA, PLAN, OUTPUT),

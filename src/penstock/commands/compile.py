@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, Command, parameters
 from penstock.options import Once
 from penstock.state import State
 
@@ -46,7 +46,7 @@ def _out() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "compile",
         callback=_compile,
         params=parameters("compile", KERNEL, DATA, PLAN, OUTPUT, _out),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from penstock.commandline import grouped
 from penstock.options import Number, Once
 from penstock.targets import link_named
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["COSTS", "check_costs", "costs"]
 
 
+@grouped("Costs beside the engine")
 def COSTS() -> list[click.Parameter]:
     return [
         Once(

@@ -6,25 +6,40 @@ import json
 
 import click
 
+from penstock.commandline import Command
+from penstock.completion import codes
+from penstock.completion import targets as targets_called
 from penstock.models.target import RESOURCES, Target
 from penstock.report.rows import Column, Grid
 from penstock.state import State
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "known"]
 
 
-@click.pass_obj
-def _explain(state: State, code: str) -> None:
-    """Print the page of a diagnostic, such as E614 or TUPLE_NULL."""
+def _pages() -> dict[str, str]:
+    """Return the page of each of the hardware's error codes."""
     from penstock.discovery import engines
-    from penstock.dsl.core.codes import explain
     from penstock.models.errors import ErrorCode, HardwareCode
 
     enumerations: list[type[HardwareCode]] = [ErrorCode]
     for engine in engines().values():
         enumerations += engine.errors
-    pages = {member.name: member.page for codes in enumerations for member in codes}
-    text = explain(pages.get(code.strip().upper(), code))
+    return {member.name: member.page for codes in enumerations for member in codes}
+
+
+def known() -> set[str]:
+    """Return all codes that have a page."""
+    from penstock.dsl.core.codes import codes as pages
+
+    return {*pages(), *_pages()}
+
+
+@click.pass_obj
+def _explain(state: State, code: str) -> None:
+    """Print the page of a diagnostic, such as E614 or TUPLE_NULL."""
+    from penstock.dsl.core.codes import explain
+
+    text = explain(_pages().get(code.strip().upper(), code))
     if state.out.is_terminal:
         from rich.markdown import Markdown
 
@@ -101,17 +116,19 @@ def targets_grid(width: int) -> Grid:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "explain",
         callback=_explain,
-        params=[click.Argument(("code",), metavar="CODE")],
+        params=[click.Argument(("code",), metavar="CODE", shell_complete=codes)],
         help=_explain.__doc__,
     ),
-    click.Command(
+    Command(
         "targets",
         callback=_targets,
         params=[
-            click.Argument(("name",), metavar="[NAME]", required=False),
+            click.Argument(
+                ("name",), metavar="[NAME]", required=False, shell_complete=targets_called
+            ),
             click.Option(("--json", "as_json"), is_flag=True, help="Print records as JSON."),
         ],
         help=_targets.__doc__,

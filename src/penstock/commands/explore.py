@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, PLAN, parameters
+from penstock.commandline import DATA, KERNEL, PLAN, Command, grouped, parameters
 from penstock.options import Count, Once, Pair
 from penstock.state import State
 
@@ -90,6 +90,7 @@ def _sweep(state: State, pairs: tuple[tuple[str, str], ...]) -> Sweep:
     return made(task, [part or job.engine.default_target for part in targets], formats, dict(pairs))
 
 
+@grouped("Sweep")
 def _own() -> list[click.Parameter]:
     rows = "Assume N rows, as penstock model does."
     dask = "Compute on the workers of a running Dask scheduler, as in tcp://127.0.0.1:8786."
@@ -118,7 +119,7 @@ def _own() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "explore",
         callback=_explore,
         params=parameters("model", KERNEL, DATA, PLAN, _own),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, Command, grouped, parameters
 from penstock.options import Once
 from penstock.state import State
 
@@ -44,6 +44,7 @@ def _export(state: State, **values: Any) -> None:
     state.show(job.engine.sections(state.record))
 
 
+@grouped("Core")
 def _own() -> list[click.Parameter]:
     return [
         Once(
@@ -68,7 +69,7 @@ def _own() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "export",
         callback=_export,
         params=parameters(_AS, KERNEL, DATA, PLAN, OUTPUT, _own),

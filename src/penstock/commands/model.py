@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, Command, grouped, parameters
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.options import Count, Once
 from penstock.state import State
@@ -51,6 +51,7 @@ def _model(state: State, **values: Any) -> int:
     return 0
 
 
+@grouped("Data")
 def _own() -> list[click.Parameter]:
     rows = (
         "Assume N rows, alike, of the kernel's own columns, or of those of --data SRC; "
@@ -63,7 +64,7 @@ def _own() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "model",
         callback=_model,
         params=parameters("model", KERNEL, DATA, PLAN, COSTS, OUTPUT, REPORT, _own),

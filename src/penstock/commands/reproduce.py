@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from penstock.commandline import check_page
+from penstock.commandline import Command, check_page
+from penstock.completion import papers as papers_called
 from penstock.models.plugins import absent, left_out
 from penstock.options import Once
 from penstock.report.rows import Chart, Facts, Grid, Part
@@ -123,11 +124,13 @@ def _data(part: Part) -> dict[str, Any]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "reproduce",
         callback=_reproduce,
         params=[
-            click.Argument(("paper",), required=False, metavar="[PAPER]"),
+            click.Argument(
+                ("paper",), required=False, metavar="[PAPER]", shell_complete=papers_called
+            ),
             Once(
                 ("--beside",),
                 type=click.Choice(["cpu"]),

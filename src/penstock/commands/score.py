@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.commandline import OUTPUT
+from penstock.commandline import OUTPUT, Command
 from penstock.commands.simulate import How, run_hardware, verdict
 from penstock.discovery import engine_named
 from penstock.options import Once
@@ -89,4 +89,4 @@ def _parameters() -> list[click.Parameter]:
     ]
 
 
-COMMANDS = (click.Command("score", callback=_score, params=_parameters(), help=_score.__doc__),)
+COMMANDS = (Command("score", callback=_score, params=_parameters(), help=_score.__doc__),)

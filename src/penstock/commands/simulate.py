@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, parameters
+from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, REPORT, Command, grouped, parameters
 from penstock.commands.costs import COSTS, check_costs, costs
 from penstock.errors import Conflict
 from penstock.options import Once
@@ -201,6 +201,7 @@ def verdict(state: State) -> int:
     return DISAGREE
 
 
+@grouped("Simulation")
 def _own() -> list[click.Parameter]:
     from penstock.run import BACKENDS
 
@@ -221,7 +222,7 @@ def _own() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "simulate",
         callback=_simulate,
         params=parameters("simulate", KERNEL, DATA, PLAN, COSTS, OUTPUT, REPORT, _own),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from penstock.commandline import Command
 from penstock.options import Once
 
 __all__ = ["COMMANDS"]
@@ -47,6 +48,6 @@ def _uninstall(state: object, dsn: str) -> None:
 
 
 for _name, _action in {"install": _install, "upgrade": _upgrade, "uninstall": _uninstall}.items():
-    _sql.add_command(click.Command(_name, callback=_action, params=[_DSN], help=_action.__doc__))
+    _sql.add_command(Command(_name, callback=_action, params=[_DSN], help=_action.__doc__))
 
 COMMANDS = (_sql,)

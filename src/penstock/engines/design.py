@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock import hooks
 from penstock.capacity import check_memory
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.errors import no_option, no_sessions, not_one_of
+from penstock.errors import no_option, no_order, no_sessions, not_one_of
 from penstock.models.mapping import Storage, ram_styles
 from penstock.models.memory import ON_CHIP, Memory
 from penstock.models.numerics.formats import Format
@@ -256,11 +256,7 @@ class Design(hooks.Shown, ABC):
         return ("penstock.v", *self.images(), *self.listings(), "manifest.json")
 
     def save(self, folder: str | Path) -> Path:
-        """Write the design's files into `folder`; return it.
-
-        The folder appears whole or not at all; an earlier design in it is replaced. Raises
-        OutputError where that cannot be done.
-        """
+        """As `penstock.design.Design.save`."""
         from penstock.output import write_folder
 
         return write_folder(folder, self.files())
@@ -274,13 +270,7 @@ class Design(hooks.Shown, ABC):
         data: Any = None,
         **options: Any,
     ) -> Path:
-        """Write the design as a core named `ip` for other projects into `folder`; return it.
-
-        Parameters: `targets`: flows beside `plain`: "fusesoc", "litex", "vivado"; `data`: what the vectors of the bench are
-        made of, as `run` takes it (random without); `options`: the engine's own.
-
-        Raises KernelError for a bad name (E832), too much data (E833) and without PeakRDL (E834); OptionError; OutputError.
-        """
+        """As `penstock.design.Design.export`."""
         return hooks.exported(self, folder, ip=ip, targets=targets, data=data, **options)
 
     def hardware(self) -> tuple[Any, ModuleLibrary]:
@@ -409,36 +399,20 @@ class Design(hooks.Shown, ABC):
         memory: Memory | str | None = None,
         **options: Any,
     ) -> Run:
-        """Run the design on data.
-
-        Parameters: `data`: a source as the command line takes it, a dict of arrays, a pandas or
-        polars frame, an Arrow table or a `Table`, or, for the model alone, rows that
-        `penstock.api.assume` assumes; `backend`: "golden"
-        (results), "model" (cycles), "rtl" (both, simulated), "pysim" (as rtl, in Amaranth's
-        simulator: slow, no tools), "netlist" (both, of what synthesis makes of it: `family=`
-        "ecp5", "ice40" or "gowin", the target's by default) or "board" (both, on a device:
-        `device=` one from `penstock.open`, without it the whole device in simulation); `memory`:
-        timing of the ports, the design's own by default; `options`: of the run (`watchdog`,
-        `limit`, `progress`), of simulations (`waves`, `stall_percent`, `seed`, `optimise`: g++'s
-        level) and the engine's own.
-
-        Raises SourceError for a source that cannot be read or has another schema than the design,
-        KernelError for a memory that the target's ports do not have, OptionError for an unknown
-        backend or option.
-        """
+        """As `penstock.design.Design.run`."""
         from penstock.run import run
 
         return run(self, data, backend, memory=memory, **options)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
-        """Return a session, in which requests come, take steps and leave, and states stay where they are.
-
-        Parameters: `backend`: as `run` takes it; `options`: of the machine (`memory`, `watchdog`, `device`, …) and the engine's own.
-
-        Raises OptionError for designs whose runs leave nothing behind, for an unknown backend or option.
-        """
+        """As `penstock.design.Design.open`; an engine whose runs leave something behind overrides it."""
         del backend, options
         raise no_sessions(self.name)
+
+    def order(self, table: Any) -> np.ndarray:
+        """As `penstock.design.Design.order`; an engine that makes epochs overrides it."""
+        del table
+        raise no_order(self.name)
 
     def __repr__(self) -> str:
         return (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import DATA, KERNEL, OUTPUT
+from penstock.commandline import DATA, KERNEL, OUTPUT, Command
 from penstock.options import Count, Once
 from penstock.report.rows import Column, Facts, Grid, Part
 from penstock.state import State
@@ -194,7 +194,7 @@ def _hottest(kernel: str, found: Mapping[str, Lookups], most: int) -> str:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "profile",
         callback=_profile,
         params=[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from penstock.commandline import KERNEL
+from penstock.commandline import KERNEL, Command
 from penstock.options import Count, Once
 from penstock.state import State
 
@@ -189,7 +189,7 @@ def _serving() -> list[click.Parameter]:
 
 
 COMMANDS = (
-    click.Command(
+    Command(
         "keys",
         callback=_keys,
         params=[
@@ -199,7 +199,7 @@ COMMANDS = (
         ],
         help=_keys.__doc__,
     ),
-    click.Command(
+    Command(
         "serve",
         callback=_serve,
         params=[*KERNEL(), *_serving()],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
@@ -37,6 +37,9 @@ class FitEngine(Engine):
     options = OPTIONS
     arguments = frozenset({"load"})
     errors = (PageError, FitError)
+    names: ClassVar[Mapping[str, str]] = {
+        "LearnedIndex": "penstock.host.learned_index:LearnedIndex"
+    }
 
     @property
     def papers(self) -> Mapping[str, Any]:

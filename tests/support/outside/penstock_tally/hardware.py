@@ -5,7 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 
-from penstock.hdl.memory import AXI4, BurstReader, BurstWriter
+from penstock.hdl.memory import AXI4, BurstReader, BurstWriter, shared_by
 from penstock.hdl.shell import engine_members
 from penstock.models.errors import ErrorCode
 
@@ -23,17 +23,12 @@ class TallyEngine(wiring.Component):
         ports = [AXI4(data_bytes=BUS, write=False), AXI4(data_bytes=BUS, read=False)]
         super().__init__(engine_members(self.register_map, ports))
 
-    def _joined(self, m: Module, bus: Any, side: Any) -> None:
-        for name, member in bus.signature.members.items():
-            inner, outer = getattr(side, name), getattr(bus, name)
-            m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
-
     def elaborate(self, platform: Any) -> Module:
         m, registers = Module(), self.registers
         m.submodules.reader = reader = BurstReader(bus_bytes=BUS)
         m.submodules.writer = writer = BurstWriter(bus_bytes=BUS)
-        self._joined(m, self.m0, reader.bus)
-        self._joined(m, self.m1, writer.bus)
+        shared_by(m, self.m0, reader.bus)
+        shared_by(m, self.m1, writer.bus)
         for part, address, beats, name in (
             (reader, registers.source, registers.words, "read"),
             (writer, registers.target, 1, "write"),

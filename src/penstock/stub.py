@@ -1,10 +1,4 @@
-#!/usr/bin/env python3
-"""Writes `src/penstock/__init__.pyi`, which tells editors and type checkers the names of `penstock`.
-
-    scripts/stub            with the Python of an environment in which this checkout is installed
-
-Its names are those of Penstock's own dialects and engines; other packages' are not in it.
-"""
+"""Names of `penstock` for editors and type checkers: the package's own stub, and one that has other packages' names too."""
 
 from __future__ import annotations
 
@@ -20,10 +14,9 @@ import penstock
 from penstock.discovery import engine_names
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
-from penstock.dsl.dialect import Dialect, Function, own
+from penstock.dsl.dialect import Dialect, Function, dialects, own
 
-FILE = Path(__file__).parents[1] / "src/penstock/__init__.pyi"
-_HEAD = '"""Names of `penstock`, for editors and type checkers: written by `scripts/stub`."""\n\n'
+_HEAD = '"""Names of `penstock`, for editors and type checkers: written by `penstock.stub`."""\n\n'
 #: the longest line
 _WIDTH = 100
 
@@ -104,6 +97,7 @@ def _function(called: Function, imports: _Imports) -> str:
 
 
 def _decorator(dialect: Dialect, imports: _Imports) -> str:
+    assert dialect.python is not None and dialect.options is not None
     made = dialect.python.__name__
     imports.add(dialect.python.__module__, made)
     imports.add("collections.abc", "Callable")
@@ -130,21 +124,22 @@ def _names(dialect: Dialect, imports: _Imports) -> Iterator[tuple[str, str]]:
         yield called.name, _function(called, imports)
 
 
-def stub() -> str:
-    """Return what the file should hold."""
+def stub(outside: bool = False) -> str:
+    """Return the text of `__init__.pyi`; `outside`: with the names of dialects and engines of other packages."""
     imports = _Imports()
-    places = dict(penstock._API)
+    languages = list(dialects().values()) if outside else list(own())
+    places: dict[str, tuple[str, str]] = dict(vars(penstock)["_API"])
     for name, place in engine_names().items():
         module, _, attribute = place.partition(":")
-        if module.startswith("penstock."):
+        if outside or module.startswith("penstock."):
             places[name] = module, attribute
     for name, (module, attribute) in places.items():
         imports.add(module, name if name == attribute else f"{attribute} as {name}")
     found: dict[str, str] = {}
-    for dialect in own():
+    for dialect in languages:
         for name, definition in _names(dialect, imports):
             found.setdefault(name, definition)
-    kernels = [dialect.kernel.__name__ for dialect in own()]
+    kernels = [dialect.kernel.__name__ for dialect in languages]
     public = sorted({*found, *places, *kernels, "__version__"}, key=_order)
     listed = "".join(f"    {json.dumps(name)},\n" for name in public)
     plain = sorted(text for text in found.values() if "\n" not in text)
@@ -158,5 +153,10 @@ def stub() -> str:
     return "\n".join(part if part.endswith("\n") else f"{part}\n" for part in parts)
 
 
+def files() -> dict[str, bytes]:
+    """Return the files of a stub package `penstock-stubs` (PEP 561, partial) with all installed names."""
+    return {"__init__.pyi": stub(outside=True).encode(), "py.typed": b"partial\n"}
+
+
 if __name__ == "__main__":
-    FILE.write_text(stub(), encoding="utf-8")
+    Path(__file__).with_name("__init__.pyi").write_text(stub(), encoding="utf-8")

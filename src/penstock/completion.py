@@ -1,0 +1,85 @@
+"""What a shell offers behind the Tab key; nothing of a kernel's file is carried out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+__all__ = ["boards", "codes", "formats", "kernels", "papers", "targets"]
+
+#: formats that a word may become; `fixed:I,F` and `float:E,F` have more
+_FORMATS = ("float32", "bfloat16", "float16", "fixed:8,8", "fixed:8,24", "fixed:16,16", "mx8")
+
+
+def _beginning(word: str, known: Iterable[str]) -> list[CompletionItem]:
+    return [CompletionItem(one) for one in sorted(known) if one.startswith(word)]
+
+
+def targets(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
+    """Names of targets; files where none begins so."""
+    from penstock.boards.catalogue import targets
+
+    return _beginning(word, targets()) or [CompletionItem(word, type="file")]
+
+
+def boards(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
+    """Names of boards."""
+    from penstock.boards.catalogue import boards
+
+    return _beginning(word, boards())
+
+
+def formats(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
+    """Number formats."""
+    return _beginning(word, _FORMATS)
+
+
+def codes(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
+    """Codes that `penstock explain` knows."""
+    from penstock.commands.explain import known
+
+    return _beginning(word, known())
+
+
+def papers(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
+    """Papers that `penstock reproduce` knows."""
+    from penstock.discovery import papers
+
+    return _beginning(word, papers())
+
+
+def kernels(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
+    """Files; behind `FILE.py:` the kernels in it."""
+    file, colon, name = word.rpartition(":")
+    if not colon:
+        return [CompletionItem(word, type="file")]
+    try:
+        module = ast.parse(Path(file).read_bytes())
+    except (OSError, ValueError, SyntaxError):
+        return []
+    return [CompletionItem(f"{file}:{found}") for found in _names(module) if found.startswith(name)]
+
+
+def _names(module: ast.Module) -> Iterable[str]:
+    """Yield the names that a file gives to kernels: functions under a keyword, and values that a kernel's class makes."""
+    from penstock.discovery import engine_names
+    from penstock.dsl.dialect import dialects
+
+    keywords = set(dialects()) | set(engine_names())
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef):
+            made, found = node.decorator_list, [node.name]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            made, found = [node.value], [t.id for t in node.targets if isinstance(t, ast.Name)]
+        else:
+            continue
+        called = [one.func if isinstance(one, ast.Call) else one for one in made]
+        last = {
+            one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called
+        }
+        if last & keywords:
+            yield from found
