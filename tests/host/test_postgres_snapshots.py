@@ -282,7 +282,7 @@ def check_living(postgres: str, connection: psycopg.Connection, seconds: float) 
 
 
 def test_tables_that_go_on_changing(postgres: str, connection: psycopg.Connection) -> None:
-    check_living(postgres, connection, 3)
+    check_living(postgres, connection, 1)
 
 
 @pytest.mark.long
@@ -516,7 +516,7 @@ def check_histories(
 
 
 def test_histories(postgres: str, connection: psycopg.Connection) -> None:
-    check_histories(postgres, connection, 50, 30)
+    check_histories(postgres, connection, 25, 15)
 
 
 @pytest.mark.long

@@ -29,7 +29,11 @@ def run(script: str, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "script", ["reproduce", "pim_golden", "formats", "verilog_time", "fit_cpu", "postgres_read", "omap"]
+    "script",
+    [
+        *("pim_golden", "formats", "verilog_time", "fit_cpu", "postgres_read"),
+        *(pytest.param(script, marks=pytest.mark.long) for script in ("reproduce", "omap")),
+    ],
 )
 def test_runs(script: str) -> None:
     assert "| --- |" in run(f"{script}.py", "--quick")

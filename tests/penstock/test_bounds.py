@@ -74,7 +74,7 @@ DIMS = {"analytics": {"d": 12}, "columns": {"d": 5}, "pim": {"n": 40, "m": 33}}
 
 
 @pytest.mark.parametrize("engine", POINTS)
-@pytest.mark.parametrize("draws", [3, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("draws", [2, pytest.param(60, marks=pytest.mark.long)])
 def test_of_all_plans_alike_and_below_them(engine: str, draws: int) -> None:
     kernels, parts, formats, asked, sizes = POINTS[engine]
     random, terms = Random(7), set()

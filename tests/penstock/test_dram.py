@@ -56,10 +56,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=pytest.mark.long if kind == "columns" else ()) for kind in KERNELS],
+    [pytest.param(kind, marks=pytest.mark.long if kind != "training" else ()) for kind in KERNELS],
 )
 def test_cycles_are_the_models(kind: str) -> None:
-    """One build, every memory, bit for bit and cycle for cycle; fits over columns in Amaranth's simulator on every run."""
+    """One build, every memory, bit for bit and cycle for cycle; of training on every run."""
     kernel, source, target = KERNELS[kind]
     design = ps.compile(kernel, target, source)
     data: Any = source or design.refits(12, changes=Changes(1, 3, 10))  # type: ignore[attr-defined]

@@ -79,7 +79,9 @@ def stops_where_rules_are_broken(config: PimConfig, library: Library, steps: lis
     "config",
     [
         PimConfig(groups=1, banks=2, rows=4, stochastic=True),
-        PimConfig("float16", groups=1, banks=2, rows=4),
+        pytest.param(
+            PimConfig("float16", groups=1, banks=2, rows=4), marks=pytest.mark.long, id="float16"
+        ),
     ],
     ids=lambda c: c.format,
 )

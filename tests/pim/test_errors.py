@@ -116,7 +116,7 @@ def test_a_state_without_the_number_of_its_token_is_warned_of():
         design.run(data | {"S": np.zeros((1, 4, 40, 33))})
 
 
-@pytest.mark.parametrize("backend", ["golden", "rtl"])
+@pytest.mark.parametrize("backend", ["golden", pytest.param("rtl", marks=pytest.mark.long)])
 def test_sums_beyond_float32(backend):
     """Parts that the units hold, but not their sum: an error with its place, or the end of the range, counted."""
     data = arrays(tokens=2, heads=2, k=70, v=3)

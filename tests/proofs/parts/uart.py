@@ -58,5 +58,6 @@ PROOFS = [
         Defect(_UART, "bits.eq(9),", "bits.eq(8),"),
         covers=60,
         search=100,
+        long="25 s",
     ),
 ]
