@@ -47,7 +47,7 @@ def make(options: Options) -> str:
     return markdown(head, rows)
 
 
-SECTIONS = [Section("names", False, make)]
+SECTIONS = [Section("names", False, make)]  # too slow for the page: benchmarks/history/names.md
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

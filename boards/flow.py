@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import Any
 from ..hdl.apart import without_collisions
 from ..models.resources import Resources
 from ..models.target import Target
+from ..sim.processes import Threads
 from .timing import Timing, timing
-from .tools import Overdue, ToolError, end_tools, run_tool
+from .tools import Overdue, ToolError, run_tool
 
 __all__ = ["FLOWS", "Endless", "Flow", "Placed", "Sources", "Unfit", "place", "synthesise"]
 
@@ -211,15 +211,9 @@ def place(
             problems.append(problem)
         return None
 
-    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+    with Threads(max_workers=max(1, jobs)) as pool:
         waiting = [pool.submit(one, seed) for seed in seeds]
-        try:
-            results = [placed for future in waiting if (placed := future.result()) is not None]
-        except BaseException:
-            for future in waiting:
-                future.cancel()
-            end_tools()
-            raise
+        results = [placed for future in waiting if (placed := future.result()) is not None]
     if not results:
         raise problems[0]
     return results
@@ -275,7 +269,9 @@ def _place(
     if part.family == "ecp5" and luts > CROWDED:
         # where much is to be placed its wires are shorter, and routing comes to an end (docs/howto/boards.md, A fit)
         shared += ["--placer", "static"]
-        if luts <= LARGE:  # the default router takes most connections back again (docs/explanation/pim.md)
+        if (
+            luts <= LARGE
+        ):  # the default router takes most connections back again (docs/explanation/pim.md)
             otherwise = OTHERWISE["ecp5"] if not otherwise else ("--router", "router1")
     try:
         run_tool(

@@ -9,33 +9,27 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ..hdl.environment import tool_variables
 from ..models.errors import Error
+from ..sim.processes import end, kill, start
 
 __all__ = [
     "TOOLS",
     "Overdue",
     "ToolError",
     "ToolMissing",
-    "end_tools",
     "run_group",
     "run_tool",
     "tool_versions",
 ]
-
-#: tools that run now
-_RUNNING: set[subprocess.Popen[str]] = set()
-_LOCK = threading.Lock()
 
 
 class ToolMissing(Error):
@@ -139,7 +133,7 @@ def run_group(
     environment: dict[str, str] | None = None,
 ) -> str:
     """Run a program in a process group of its own, as `run_tool` does. `name`: the tool, in what is raised."""
-    process = subprocess.Popen(
+    process = start(
         command,
         cwd=folder,
         stdout=subprocess.PIPE,
@@ -147,17 +141,14 @@ def run_group(
         text=True,
         errors="replace",
         env=environment,
-        start_new_session=True,
     )
-    with _LOCK:
-        _RUNNING.add(process)
     overdue = threading.Event()
 
-    def end() -> None:
+    def stop() -> None:
         overdue.set()
-        _end(process)
+        kill(process)
 
-    clock = threading.Timer(timeout, end) if timeout is not None else None
+    clock = threading.Timer(timeout, stop) if timeout is not None else None
     lines: list[str] = []
     try:
         if clock is not None:
@@ -171,32 +162,13 @@ def run_group(
     finally:
         if clock is not None:
             clock.cancel()
-        _end(process)  # where we are interrupted it still runs
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-        with _LOCK:
-            _RUNNING.discard(process)
+        end(process)  # where we are interrupted it still runs
     log = "".join(lines)
     if overdue.is_set():
         raise Overdue(name, log, timeout or 0.0)
     if process.returncode:
         raise ToolError(name, log, _reason(log))
     return log
-
-
-def end_tools() -> None:
-    """End all tools that run, in whatever threads they were started."""
-    with _LOCK:
-        running = list(_RUNNING)
-    for process in running:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _reason(log: str) -> str:

@@ -9,9 +9,9 @@ As text:
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, Span, error
@@ -99,6 +99,12 @@ class MapKernel(AnyKernel):
     capacity: int = 1
     keyword = "map"
     title = "oblivious map"
+    #: opens a map, by backend; the engine enters it when it is found
+    opens: ClassVar[Callable[[MapKernel, str], Any]]
+
+    def open(self, backend: str = "golden") -> Any:
+        """Return an empty map in this process, a `penstock.host.omap.ObliviousMap`; `backend`: as it takes it."""
+        return type(self).opens(self, backend)
 
     def check(self, dims: Mapping[str, int] | None = None) -> list[Diagnostic]:
         self.check_dims(dims or {})

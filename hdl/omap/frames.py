@@ -59,8 +59,10 @@ class _Recent(wiring.Component):
         there = [Signal(name=f"there{k}") for k in numbers]
         sames = [Signal(self.depth, name=f"same{side}") for side in range(3)]
         wanted = (*self.wanted, self.frame)
-        for same, frame in zip(sames, wanted, strict=True):
-            m.d.comb += same.eq(Cat(there[k] & (frames[k] == frame) for k in numbers))
+        for side, (same, frame) in enumerate(zip(sames, wanted, strict=True)):
+            hits = [Signal(name=f"hit{side}_{k}") for k in numbers]
+            m.d.comb += [hits[k].eq(there[k] & (frames[k] == frame)) for k in numbers]
+            m.d.comb += same.eq(Cat(hits))
         for side, same in enumerate(sames[:2]):
             bits = len(self.found[side].item)
             m.d.comb += [

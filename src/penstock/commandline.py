@@ -113,6 +113,7 @@ def OUTPUT() -> list[click.Parameter]:
         click.Option(
             ("-v", "--verbose"),
             count=True,
+            metavar="",
             help="Say what takes how long; -vv shows where an internal error came from.",
         ),
         click.Option(("-q", "--quiet"), is_flag=True, help="Print errors only."),

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, render
+from penstock.hooks import Terminated
 from penstock.models.errors import Error, HardwareError
 from penstock.models.plugins import absent
 
@@ -19,6 +20,7 @@ __all__ = [
     "DISAGREE",
     "INTERNAL",
     "INTERRUPTED",
+    "TERMINATED",
     "USER",
     "Failure",
     "failure",
@@ -27,7 +29,7 @@ __all__ = [
 ]
 
 USER, INTERNAL = 1, 2
-DISAGREE, INTERRUPTED = 3, 130
+DISAGREE, INTERRUPTED, TERMINATED = 3, 130, 143
 
 _FULL = "make room, or choose folders on another disk: TMPDIR, where builds are made, and PENSTOCK_CACHE, where they are kept"
 #: what to do about the system's refusals
@@ -113,10 +115,13 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
     if isinstance(problem, KernelError):
         return _of(problem.diagnostic, problem.source)
     if isinstance(problem, (click.Abort, KeyboardInterrupt)):
+        # click makes an Abort of it
+        by_signal = isinstance(problem, Terminated) or isinstance(problem.__cause__, Terminated)
+        ended = "terminated" if by_signal else "interrupted"
         return Failure(
-            "interrupted",
-            ({"code": "INTERRUPTED", "message": "interrupted", "address": ""},),
-            INTERRUPTED,
+            ended,
+            ({"code": ended.upper(), "message": ended, "address": ""},),
+            TERMINATED if by_signal else INTERRUPTED,
         )
     if isinstance(problem, click.ClickException):
         context = getattr(problem, "ctx", None)

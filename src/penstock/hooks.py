@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Shown", "exported", "opened", "optional", "page", "predicted"]
+__all__ = ["Shown", "Terminated", "exported", "opened", "optional", "page", "predicted"]
 
 #: returns a design or a run as an HTML element
 page: Callable[[Any], str] = str
@@ -22,6 +22,10 @@ predicted: Callable[..., Any] = lambda scoring, source, backend, **options: None
 exported: Callable[..., Any] = lambda design, folder, **options: None
 #: returns whether an engine, by its name, runs without data that a user gives
 optional: Callable[[str], bool] = lambda engine: False
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: what is under way ends as after Ctrl-C."""
 
 
 class Shown:

@@ -17,7 +17,6 @@ import pytest
 
 import penstock.boards.build as build_module
 import penstock.boards.flow as flow
-import penstock.boards.tools as tools
 from penstock.boards.build import Slow, build
 from penstock.boards.catalogue import boards
 from penstock.boards.flow import Placed, Sources, Unfit
@@ -25,6 +24,7 @@ from penstock.boards.timing import Timing
 from penstock.boards.tools import Overdue, ToolError, run_group, tool_versions
 from penstock.cli import run
 from penstock.models.resources import Resources
+from penstock.sim.processes import running
 from testbench.command_line import told
 
 LOGISTIC = str(Path(__file__).parents[2] / "examples" / "logistic.py")
@@ -293,7 +293,7 @@ def test_an_interrupt_ends_the_tool(tmp_path: Path) -> None:
             tmp_path,
             progress=interrupt,
         )
-    assert not tools._RUNNING
+    assert not running()
 
 
 def _overdue(slow: int) -> Any:

@@ -147,3 +147,6 @@ def test_names_of_engines() -> None:
     from penstock.host.learned_index import LearnedIndex
 
     assert ps.LearnedIndex is LearnedIndex
+    with ps.ObliviousMap(value=ps.bytes(8), capacity=300, name="m").open(backend="golden") as held:
+        held[5] = b"12345678"
+        assert held[5] == b"12345678" and held.config.value_bytes == 8

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from penstock.dsl.core.diagnostics import Span, error
+from penstock.sim.processes import Threads, run
 
 __all__ = ["check_peakrdl", "register_files"]
 
@@ -36,7 +35,7 @@ def register_files(ip: str, description: bytes) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="penstock-") as name:
         folder = Path(name)
         (folder / f"{ip}.rdl").write_bytes(description)
-        with ThreadPoolExecutor(len(_MADE)) as pool:
+        with Threads(len(_MADE)) as pool:
             list(pool.map(lambda made: _run(folder, ip, *made), _MADE.items()))
         (folder / f"{ip}.rdl").unlink()
         return {
@@ -48,7 +47,7 @@ def register_files(ip: str, description: bytes) -> dict[str, bytes]:
 
 def _run(folder: Path, ip: str, output: str, kind: str) -> None:
     command = [str(_peakrdl()), kind, f"{ip}.rdl", "-o", output.format(ip=ip)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         what = f"peakrdl {kind} failed: {said[-1] if said else f'exit code {done.returncode}'}"

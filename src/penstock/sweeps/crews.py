@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 from penstock.dsl.core.diagnostics import KernelError, Span, error
+from penstock.sim.processes import end, start
 
 from .grid import bad
 from .points import Point, Task, code_of
@@ -164,13 +165,12 @@ class _Process:
         self._connection, there = Pipe()
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         with there:
-            self._process = subprocess.Popen(
+            self._process = start(
                 [sys.executable, *flags, "-c", _MAIN, str(there.fileno())],
                 env=os.environ | _ALONE,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[there.fileno()],
-                process_group=0,
             )
         self._connection.send((sys.path, self._place))
 
@@ -179,8 +179,7 @@ class _Process:
         with self._lock:
             self._last = last
             if self._process is not None:
-                self._process.kill()
-                self._process.wait()
+                end(self._process)
                 self._process = None
 
 

@@ -42,6 +42,15 @@ _ROUND_TRIP = 1.26
 _PORT = 64
 
 
+def _open(kernel: MapKernel, backend: str) -> Any:
+    from penstock.host.omap import ObliviousMap
+
+    return ObliviousMap(kernel.capacity, value_bytes=kernel.value_bytes, backend=backend)
+
+
+MapKernel.opens = staticmethod(_open)
+
+
 class MappingEngine(Engine):
     """Maps whose accesses show nothing."""
 
