@@ -116,7 +116,7 @@ def failure(problem: BaseException, data: str | None = None) -> Failure:
         return _of(problem.diagnostic, problem.source)
     if isinstance(problem, (click.Abort, KeyboardInterrupt)):
         # click makes an Abort of it
-        by_signal = isinstance(problem, Terminated) or isinstance(problem.__cause__, Terminated)
+        by_signal = isinstance(problem, Terminated) or isinstance(problem.__context__, Terminated)
         ended = "terminated" if by_signal else "interrupted"
         return Failure(
             ended,
