@@ -19,6 +19,7 @@ from ...models.resources import Resources
 from ...models.strider.layout import Source, TupleLayout, place
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
+from ..core.bind_index import BoundIndex
 from ..core.graph import Graph
 from ..core.operations import ELEMENTWISE
 from .choices import Choices
@@ -92,6 +93,7 @@ class Maker:
     fmt: Format
     choices: Choices
     memory: Memory
+    indices: Mapping[str, BoundIndex] = field(default_factory=dict)
     _programs: dict[Any, Program] = field(default_factory=dict)
     _schedules: dict[Any, Scheduled] = field(default_factory=dict)
     _layouts: dict[int, TupleLayout] = field(default_factory=dict)
@@ -99,8 +101,9 @@ class Maker:
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, int]]:
-        """Rows and columns of each input and output."""
-        variables = [v for kind in ("input", "output") for v in self.graph.of_kind(kind)]
+        """Rows and columns of each input and output, and of each index that hardware reads."""
+        kinds = ("input", "output", "index") if self.indices else ("input", "output")
+        variables = [v for kind in kinds for v in self.graph.of_kind(kind)]
         return {v.name: ((1, 1, *v.shape)[-2], (1, 1, *v.shape)[-1]) for v in variables}
 
     def make(self, point: Point) -> Candidate:
@@ -162,7 +165,9 @@ class Maker:
         kept = () if self.graph.score else program.models
         buffers, ops, remap = _compact(scheduled.buffers, scheduled, kept)
         slots = self._slots(scheduled, point)
-        buffers = tuple(replace(b, slots=slots) if b.kind == "input" else b for b in buffers)
+        buffers = tuple(
+            replace(b, slots=slots) if b.kind in ("input", "index") else b for b in buffers
+        )
         names = {
             buffers[remap[n]].name: np.asarray(v).tolist()
             for n, v in zip(program.runs, program.run_values, strict=True)
@@ -235,12 +240,21 @@ class Maker:
         if lanes not in self._layouts:
             beats, fields = place(self.shapes, lanes)
             sources = tuple(self._sources(fields))
-            self._layouts[lanes] = TupleLayout(lanes, beats, fields, sources, self.choices.on_null)
+            integers = tuple(
+                (f.position, min(self.indices[f.name].columns[0][2], self.indices[f.name].counts))
+                for f in fields
+                if f.name in self.indices
+            )
+            on_null = self.choices.on_null
+            self._layouts[lanes] = TupleLayout(lanes, beats, fields, sources, on_null, integers)
         return self._layouts[lanes]
 
     def _sources(self, fields: Sequence[Any]) -> Iterable[Source]:
         for item in fields:
             index = 0
+            if item.name in self.indices:
+                yield Source(self.indices[item.name].columns[0][0], 0, 1, item.position)
+                continue
             for part in self.columns[item.name]:
                 column, first, count = part.attribute, part.first, part.count
                 while count:

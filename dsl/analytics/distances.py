@@ -52,7 +52,12 @@ class Distances:
             if op.dest not in models:
                 continue
             for (reader, buffer), (_, last) in times.reads.items():
-                if buffer == op.dest and reader != n and reader in self.behind:
+                if buffer != op.dest or reader == n or reader not in self.behind:
+                    continue
+                if self.program.ops[reader].dest == op.dest and op.changes_rows:
+                    if reader < n:  # what is written first is changed first
+                        yield Distance(n, reader, times.behind(reader, n, buffer) or 0)
+                else:
                     used = last >= 0
                     yield Distance(n, reader, int((last - times.writes[n][0])[used].max()))
 
@@ -84,9 +89,9 @@ class Distances:
             ends = [
                 int(self.times.reads[n, o.buffer][1].max())
                 for o in op.operands
-                if self.program.buffers[o.buffer].kind == "input"
+                if self.program.buffers[o.buffer].kind in ("input", "index")
             ]
-            found[n] = -1 - max(ends, default=0) if op.region == "group" else -1
+            found[n] = -1 - max(ends, default=0)
         return found
 
     def needs(self, number: int) -> set[int]:

@@ -163,6 +163,12 @@ class Lowering:
                     shape, self.graph.variables[name].value, dtype=np.float64
                 )
             elif node.op == "model":
+                if (
+                    self.by_rows
+                    and len(node.shape) == 1
+                    and lower_rows.only_by_rows(self.graph, index)
+                ):
+                    shape = shape[1], 1  # a row is one number
                 number = self.made.buffer(node.attrs["name"], "model", "core", shape)
             elif node.op == "index":
                 number = self.made.buffer(node.attrs["name"], "index", "thread", shape, True)

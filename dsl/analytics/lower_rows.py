@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.analytics.config import Op, Operand
-from ..core.diagnostics import Diagnostic, Span
 from ..core.graph import Graph, Region
 from .emit import Site, View
 from .integers import INTEGERS, MEANINGS
@@ -20,40 +19,14 @@ from .integers import INTEGERS, MEANINGS
 if TYPE_CHECKING:
     from .lower import Lowering
 
-__all__ = ["by_rows", "change", "golden_alone", "lowered", "no_hardware"]
+__all__ = ["by_rows", "change", "lowered", "only_by_rows"]
 
 
 def by_rows(graph: Graph) -> bool:
     """Return whether a kernel has an index, or reads or changes rows."""
-    return _first(graph) is not None
-
-
-def _first(graph: Graph) -> Span | None:
-    spans = [v.span for v in graph.of_kind("index")]
-    spans += [node.span for node in graph.nodes if node.op in (*MEANINGS, "change")]
-    return spans[0] if spans else None
-
-
-def no_hardware(graph: Graph) -> Diagnostic | None:
-    """Return why there are golden results alone of a kernel (E496), None where hardware can be planned for it."""
-    span = _first(graph)
-    if span is None:
-        return None
-    return Diagnostic(
-        "E496",
-        "hardware cannot read or change rows of models by an index yet",
-        span,
-        hint="golden results are there: backend golden, `penstock simulate --backend golden`; "
-        "for hardware give the table a column of zeros and ones for each row",
+    return bool(graph.of_kind("index")) or any(
+        node.op in (*MEANINGS, "change") for node in graph.nodes
     )
-
-
-def golden_alone(graph: Graph) -> list[Diagnostic]:
-    """Return a warning (W496) where golden results are all that there is of a kernel."""
-    span = _first(graph)
-    hint = "`penstock simulate --backend golden` trains it; the other backends, builds and rates refuse it (E496)"
-    what = "this kernel has golden results alone: no hardware reads or changes rows of models yet"
-    return [] if span is None else [Diagnostic("W496", what, span, hint=hint, severity="warning")]
 
 
 def _two(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -132,10 +105,18 @@ def _rows(low: Lowering, site: Site) -> View:
     table, index = node.inputs
     rows = low.graph.nodes[table].shape[0]
     operands = (
-        Operand(low.value(table, site.region).buffer, "i", "c", False),
+        Operand(low.value(table, site.region).buffer, "", "c", False),
         _element(_integer(low, index, site.region), _two(low.graph.nodes[index].shape)),
     )
     return low.emit(site, "rows", operands, low.made.extents(shape, True), shape, detail=(rows,))
+
+
+def only_by_rows(graph: Graph, model: int) -> bool:
+    """Return whether a model is read and changed row by row alone."""
+    users = [node for node in graph.nodes if model in node.inputs]
+    return bool(users) and all(
+        node.op in ("rows", "change") and model not in node.inputs[1:] for node in users
+    )
 
 
 def change(low: Lowering, index: int, model: int) -> None:
@@ -147,11 +128,13 @@ def change(low: Lowering, index: int, model: int) -> None:
     table = low.graph.nodes[base]
     want = _two((*low.graph.nodes[at].shape, *table.shape[1:]))
     operands = (
+        Operand(model, "", "c", False),
         _element(_integer(low, at, "group"), _two(low.graph.nodes[at].shape)),
-        low.operand(value, "group", want, ("i", "c"), False),
+        low.operand(value, "group", want, ("i", "c"), True),
     )
-    site = Site(index, node, "group")
+    # a batch of one tuple is changed as new models are written
+    site = Site(index, node, "batch" if low.graph.merge_count == 1 else "group")
     fn, detail = f"at {node.attrs['change']}", (table.shape[0],)
-    low.made.append(site, fn, operands, (*want, 1), model, vector=False, detail=detail)
+    low.made.append(site, fn, operands, low.made.extents(want, True), model, detail=detail)
     op: Op = low.made.ops[-1]
-    low.made.ops[-1] = replace(op, home="thread")
+    low.made.ops[-1] = replace(op, home="core")

@@ -107,9 +107,9 @@ class Placement:
             del self.times[key, unit][number]
 
     def _start(self, uses: Sequence[Use], units: Sequence[int], low: int) -> int | None:
-        key, _, beats = uses[0]
+        key, late, beats = uses[0]
         if key[3] != "group":
-            return self.tables[key][units[0]].next_free(low, beats)
+            return self.tables[key][units[0]].next_free(low + late, beats) - late
         interval = self.interval
         free = (1 << interval) - 1
         for (key, late, beats), unit in zip(uses, units, strict=True):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ...models.analytics.config import AnalyticsPlan
+from ...models.analytics.config import AnalyticsPlan, depth
 from ...models.energy import CARD, energy
 from ...models.heap.schema import Schema
 from ...models.memory.timing import FixedLatency, Memory
@@ -21,15 +21,16 @@ from ...models.resources import FILL
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
 from ..core.bind_index import BoundIndex
-from ..core.diagnostics import Span, error
+from ..core.diagnostics import KernelError, Span, error
 from ..core.graph import Graph
 from .candidates import Candidate, Maker, Point
 from .choices import Choices
 from .lower import lower
 from .lower_rows import by_rows
+from .on_chip import why_golden_alone
 from .schedule import schedule
 from .times import facts
-from .unscheduled import unscheduled
+from .unscheduled import bound_indices, unscheduled
 
 __all__ = ["Choices", "Measure", "plan"]
 
@@ -70,8 +71,24 @@ def plan(
     """
     memory = memory or FixedLatency(target.latency, target.bytes_per_cycle)
     maker = Maker(graph, columns, schema, target, fmt, choices or Choices(), memory)
-    if by_rows(graph):
-        return unscheduled(maker, indices or {})
+    if not by_rows(graph):
+        return _planned(maker, measure)
+    bound = indices or {}
+    reason = why_golden_alone(graph, maker, bound)
+    if not reason:
+        one = replace(maker.choices, threads=1, ports=1)
+        try:
+            found = _planned(replace(maker, indices=bound, choices=one), measure)
+            return replace(found, indices=bound_indices(graph, bound))
+        except KernelError as unfit:
+            reason = unfit.diagnostic.message
+    found = unscheduled(maker, bound)
+    return replace(found, notes={**found.notes, "golden_alone": reason})
+
+
+def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:
+    """Return the planner's best. Raises KernelError (E601, E605)."""
+    graph, fmt = maker.graph, maker.fmt
     planner = _Planner(maker, measure)
     chosen = planner.run().plan
     # the way from model to model with a unit for every operation, on these lanes
@@ -85,7 +102,7 @@ def plan(
         "machine": planner.facts,
     }
     if maker.choices.prefer == "energy":
-        power = target.power or CARD
+        power = maker.target.power or CARD
         said = f"{power.idle_w:g} W idle, {power.max_w:g} W at most ({power.source})"
         bounds["power"] = f"least energy at {said}"
     return replace(chosen, notes={**chosen.notes, **bounds})
@@ -171,6 +188,11 @@ class _Planner:
     def _lanes(self) -> tuple[list[int], list[int]]:
         """The lanes that are tried, and those in between, each the fewest for its beats of the longest rows."""
         maker, target = self.maker, self.maker.target
+        if by_rows(maker.graph):  # sums are one tree, whatever the lanes
+            widths = [1 << depth(op.columns) for op in maker.program(1, 1).ops if op.lane_reduce]
+            whole = list(_powers(min([64, *widths])))
+            powers = [n for n in whole if maker.choices.lanes in (None, n)]
+            return powers, powers
         if maker.choices.lanes:
             return [maker.choices.lanes], [maker.choices.lanes]
         cols = {cols for _, cols in maker.shapes.values()} | {

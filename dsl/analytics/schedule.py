@@ -117,7 +117,8 @@ class _Scheduler:
         return [self._class(op)] + ([self._merge_class(op)] if op.merge is not None else [])
 
     def _class(self, op: Op) -> Key:
-        return op.fn, self._width(op) > 1, op.home, "group" if op.region == "group" else "once"
+        where = "group" if op.region == "group" else "once"
+        return op.unit_fn, self._width(op) > 1, op.home, where
 
     def _merge_class(self, op: Op) -> Key:
         return f"merge-{op.merge}", self._width(op) > 1, "core", "group"
@@ -164,8 +165,8 @@ class _Scheduler:
 
     def _uses(self, number: int) -> list[Use]:
         op = self.program.ops[number]
-        late = FETCH + latency(op.fn, self.fmt)
-        return [(key, n * late, op.beats) for n, key in enumerate(self.classes(op))]
+        late, first = FETCH + latency(op.unit_fn, self.fmt), op.fetch - FETCH
+        return [(key, first + n * late, op.beats) for n, key in enumerate(self.classes(op))]
 
     def _order(self) -> list[int]:
         """Return operations in an order in which they can be placed: regions one after the other, new models last."""
@@ -234,12 +235,10 @@ class _Scheduler:
         """Return the buffers with slots for all groups whose values they hold at once, and from when on a group's inputs are read no more."""
         ops, buffers, release = self.program.ops, list(self.buffers), 1
         for (reader, buffer), (_, last) in self.reads.items():
-            if ops[reader].region != "group":
-                continue
             held, end = buffers[buffer], starts[reader] + int(last.max())
-            if held.kind == "input":
+            if held.kind in ("input", "index"):
                 release = max(release, end + 1)
-            elif held.kind == "temp":
+            elif held.kind == "temp" and ops[reader].region == "group":
                 source = self.writer[buffer]
                 begin = starts[source] + int(self.writes[source][0].min())
                 slots = max(held.slots, (end - begin) // interval + 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...models.analytics.config import FETCH
 from ...models.analytics.timing import (
     REDUCE_FN,
     merge_latency,
@@ -117,7 +118,7 @@ def _products(graph: Graph) -> dict[str, int]:
     found: Counter[str] = Counter()
     for op in lower(graph, 1, serial_limit=1).ops:
         if op.region == "group" and op.home == "thread":
-            found[op.fn] += op.beats
+            found[op.unit_fn] += op.beats
     return dict(found)
 
 
@@ -133,6 +134,8 @@ def _least_way(program: Program, fmt: Format, threads: int, model: int) -> int:
         for op in ops
     ]
     writer = {op.dest: n for n, op in enumerate(ops)}
+    if model not in writer:  # it stays as it is
+        return 1
     last, longest = writer[model], 1
     ahead = {last: 0}
     for n in reversed(range(len(ops))):
@@ -141,7 +144,7 @@ def _least_way(program: Program, fmt: Format, threads: int, model: int) -> int:
         for buffer in {operand.buffer for operand in ops[n].operands}:
             step = ahead[n] + delays[n] + 1
             if buffer == model and ops[n].region != "epoch":
-                longest = max(longest, step)
+                longest = max(longest, step - (ops[n].fetch - FETCH))  # a row is read later
             source, held = writer.get(buffer, n), program.buffers[buffer]
             if source < n and held.kind != "model":
                 step += (ops[n].beats - 1) * (held.rows * held.cols == 1)

@@ -8,10 +8,11 @@ from dataclasses import replace
 from ...models.analytics.config import AnalyticsPlan, Index, Schedule
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Span, error
+from ..core.graph import Graph
 from .candidates import Maker, Point
 from .schedule import Scheduled
 
-__all__ = ["unscheduled"]
+__all__ = ["bound_indices", "unscheduled"]
 
 #: lanes where nothing is said: no result depends on them
 _LANES = 8
@@ -26,8 +27,12 @@ def unscheduled(maker: Maker, indices: Mapping[str, BoundIndex]) -> AnalyticsPla
     program = maker.program(lanes, 1)
     scheduled = Scheduled(tuple(program.buffers), (), tuple(program.ops), _NONE)
     plan = maker.assemble(program, scheduled, Point(lanes, threads, ports, 1, 1))
-    variables = graph.of_kind("index")
-    found = tuple(
+    return replace(plan, indices=bound_indices(graph, indices))
+
+
+def bound_indices(graph: Graph, indices: Mapping[str, BoundIndex]) -> tuple[Index, ...]:
+    """Return what a plan is told of each index."""
+    return tuple(
         Index(
             v.name,
             indices[v.name].counts,
@@ -35,9 +40,8 @@ def unscheduled(maker: Maker, indices: Mapping[str, BoundIndex]) -> AnalyticsPla
             bool(v.shape),
             indices[v.name].columns,
         )
-        for v in variables
+        for v in graph.of_kind("index")
     )
-    return replace(plan, indices=found)
 
 
 def _check(maker: Maker, lanes: int, threads: int, ports: int) -> None:

@@ -14,6 +14,7 @@ from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
 from .parameters import ParameterAccess
+from .rows import RowAccess
 from .store import Store, pick
 from .thread import Thread, ThreadPorts
 
@@ -94,6 +95,7 @@ class Core(wiring.Component):
         }
         self._pulses()
         self.loops = [Loops(m, op, plan, self.go(op), op.name) for op in plan.ops]
+        self.rows = RowAccess(m, plan, self.loops, self.stores)
         control = self._control("core")
         datapath = Datapath(m, self.library, plan, "core", control, self._source)
         datapath.write_back(self.stores)
@@ -160,7 +162,7 @@ class Core(wiring.Component):
 
     def _leave(self, op: Op) -> int:
         """Return the cycles from an address to the unit's result."""
-        return FETCH + latency(op.fn, self.plan.format)
+        return op.fetch + latency(op.unit_fn, self.plan.format)
 
     def _control(self, home: str) -> Control:
         plan, delay = self.plan, self.delay
@@ -169,7 +171,7 @@ class Core(wiring.Component):
             if op.home != home:
                 continue
             loops = self.loops[n]
-            control.select[n] = delay(loops.active, 1)
+            control.select[n] = delay(loops.active, op.fetch - 1)
             reduction = Datapath.reduction(op)
             if reduction is not None:
                 self._steer(control, reduction, n)
@@ -177,6 +179,11 @@ class Core(wiring.Component):
                 enable = delay(
                     loops.complete, result_delay(op, plan.format, plan.lanes, plan.threads)
                 )
+                if op.changes_rows:
+                    cycles = result_delay(op, plan.format, plan.lanes, plan.threads)
+                    address = delay(self.rows.address(n), cycles - 1)
+                    control.write[n] = Write(enable, address, None)
+                    continue
                 place = Destination(self.m, op, plan, enable, f"{op.name}_result")
                 if op.dest == plan.score:
                     self.score_write = enable
@@ -201,6 +208,16 @@ class Core(wiring.Component):
 
     def _source(self, n: int, k: int) -> Value:
         """Return an operand that lies in the core, in the cycle after its address."""
+        op = self.plan.ops[n]
+        operand = op.operands[k]
+        if op.touches_rows and k == 0:
+            return self.stores[operand.buffer].read(self.rows.address(n))
+        if op.changes_rows:
+            exported = self.rows.exported.get((n, k))
+            return self.rows.late(n, self._read(n, k) if exported is None else exported)
+        return self._read(n, k)
+
+    def _read(self, n: int, k: int) -> Value:
         operand = self.plan.ops[n].operands[k]
         loops, store = self.loops[n], self.stores[operand.buffer]
         data = store.read(loops.addresses[k])
@@ -232,6 +249,10 @@ class Core(wiring.Component):
                 write = control.write[n]
                 shared[f"write{n}"], shared[f"write_address{n}"] = write.enable, write.address
                 shared[f"write_lane{n}"] = write.lane if write.lane is not None else Const(0)
+        for n, k in ports.exports:
+            shared[f"address{n}_{k}"] = self.loops[n].addresses[k]
+            lane = self.loops[n].lanes[k]
+            shared[f"lane{n}_{k}"] = delay(lane, 1) if lane is not None else Const(0)
         for r, reduction in enumerate(ports.reductions):
             shared[f"valid{r}"], shared[f"last{r}"] = (
                 control.valid[reduction],
@@ -243,7 +264,10 @@ class Core(wiring.Component):
         for name, value in shared.items():
             wires[name] = Signal(widths[name], name=f"thread_{name}")
             m.d.comb += wires[name].eq(value)
-        return [self._thread(t, wires, widths, ports) for t in range(plan.threads)]
+        threads = [self._thread(t, wires, widths, ports) for t in range(plan.threads)]
+        for n, k in ports.exports:
+            m.d.comb += self.rows.exported[n, k].eq(threads[0][f"export{n}_{k}"])
+        return threads
 
     def _thread(
         self, t: int, wires: dict[str, Signal], widths: dict[str, int], ports: ThreadPorts

@@ -132,9 +132,10 @@ class Datapath:
     ) -> list[Value]:
         m, width = self.m, self.width
         registers = []
-        for operand in range(ARITY[fn]):
-            register = Signal(lanes * width, name=f"unit{number}_operand{operand}")
+        for place in range(ARITY[fn]):
+            register = Signal(lanes * width, name=f"unit{number}_operand{place}")
             for n in users:
+                operand = self.plan.ops[n].to_unit[place]
                 value = source(n, operand)
                 if self.plan.ops[n].operands[operand].element or len(value) == width:
                     value = Cat(value[:width] for _ in range(lanes))

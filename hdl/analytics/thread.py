@@ -23,6 +23,13 @@ class ThreadPorts:
         )
         self.merging = sorted({plan.ops[n].unit for n in self.ops if plan.ops[n].merge is not None})
         self.inputs = plan.inputs()
+        #: operands (operation, number) that the core has of its only thread: integers that name rows, values that change them
+        self.exports = [
+            (n, k)
+            for n, op in enumerate(plan.ops)
+            for k in range(len(op.operands))
+            if op.touches_rows and k in (1, 2) and self.is_local(n, k)
+        ]
         self.store_depth = {n: b.beats(plan.lanes) * b.slots for n, b in enumerate(plan.buffers)}
 
     def is_local(self, n: int, k: int) -> bool:
@@ -57,6 +64,10 @@ class ThreadPorts:
                 ports[f"write{n}"] = 1
                 ports[f"write_address{n}"] = max(1, (self.store_depth[op.dest] - 1).bit_length())
                 ports[f"write_lane{n}"] = max(1, (plan.lanes - 1).bit_length())
+        for n, k in self.exports:
+            depth = self.store_depth[plan.ops[n].operands[k].buffer]
+            ports[f"address{n}_{k}"] = max(1, (depth - 1).bit_length())
+            ports[f"lane{n}_{k}"] = max(1, (plan.lanes - 1).bit_length())
         for r, _ in enumerate(self.reductions):
             ports[f"valid{r}"], ports[f"last{r}"], ports[f"keep{r}"] = 1, 1, plan.lanes
         for number in self.inputs:
@@ -70,7 +81,8 @@ class Thread(wiring.Component):
     """A thread of `plan`.
 
     Members: the inputs of `ThreadPorts.members` (bits that choose an operand's lane, select and steer arrive in the cycle of their use) and
-    `merge{unit}`, the lanes that leave each unit whose results are merged; `score`, in the cycle in which it is written, where the plan scores.
+    `merge{unit}`, the lanes that leave each unit whose results are merged; `export{operation}_{number}`, an operand that the core asks for, a cycle
+    after its address; `score`, in the cycle in which it is written, where the plan scores.
     """
 
     def __init__(self, plan: AnalyticsPlan, library: Parts):
@@ -80,6 +92,8 @@ class Thread(wiring.Component):
         members.update(
             {f"merge{u}": Out(plan.units[u].lanes * plan.format.width) for u in self.ports.merging}
         )
+        for n, k in self.ports.exports:
+            members[f"export{n}_{k}"] = Out(self.ports.operand_width(n, k))
         if plan.score is not None:
             members["score"] = Out(plan.format.width)
         super().__init__(members)
@@ -119,6 +133,8 @@ class Thread(wiring.Component):
                 else data
             )
 
+        for n, k in ports.exports:
+            m.d.comb += getattr(self, f"export{n}_{k}").eq(source(n, k))
         datapath = Datapath(m, self.library, plan, "thread", control, source)
         datapath.write_back(stores)
         for u in ports.merging:

@@ -21,6 +21,7 @@ from typing import Any
 from ..heap.schema import Schema
 from ..numerics.formats import Format, parse_format
 from ..numerics.policy import InputPolicy
+from ..rows.golden import CHANGES
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.isa import encode
 from ..strider.layout import TupleLayout
@@ -97,7 +98,7 @@ class Op:
     added up. `line` is the kernel's source line, for profiles.
 
     With rows of models, "rows" reads rows of its first operand that its second names, "at add" and its like change rows of `dest`: operands
-    are the integers and the values. `detail` is what else an operation is told: seed and bytes of a hash.
+    are the table, which is `dest`, the integers and the values. `detail` is what else an operation is told: seed and bytes of a hash, rows of a table.
     """
 
     name: str
@@ -125,6 +126,25 @@ class Op:
     @property
     def touches_rows(self) -> bool:
         return self.fn == "rows" or self.changes_rows
+
+    @property
+    def unit_fn(self) -> str:
+        """What the operation's unit computes."""
+        if self.changes_rows:
+            return CHANGES[self.fn.removeprefix("at ")] or "pass"
+        return "pass" if self.fn == "rows" else self.fn
+
+    @property
+    def to_unit(self) -> tuple[int, ...]:
+        """Which operands go to the unit: the integers that name rows do not."""
+        if self.changes_rows:
+            return (2,) if self.unit_fn == "pass" else (0, 2)
+        return (0,) if self.fn == "rows" else tuple(range(len(self.operands)))
+
+    @property
+    def fetch(self) -> int:
+        """Cycles from the first operand's address to the unit's input: which row it is, is read first."""
+        return FETCH + self.touches_rows
 
     @property
     def beats(self) -> int:
@@ -235,7 +255,7 @@ class AnalyticsPlan:
 
     @cached_property
     def by_rows(self) -> bool:
-        """Whether rows of models are read or changed by an index: such plans have no units and no schedule yet, golden results alone."""
+        """Whether rows of models are read or changed by an index. Such plans may have no units and no schedule: golden results alone."""
         return bool(self.indices) or any(op.touches_rows for op in self.ops)
 
     @cached_property
@@ -276,7 +296,7 @@ class AnalyticsPlan:
 
     def inputs(self) -> list[int]:
         """Buffer indices of the tuple's fields, in layout order."""
-        by_name = {b.name: n for n, b in enumerate(self.buffers) if b.kind == "input"}
+        by_name = {b.name: n for n, b in enumerate(self.buffers) if b.kind in ("input", "index")}
         return [by_name[f.name] for f in self.layout.fields if f.name in by_name]
 
     def to_json(self) -> dict[str, Any]:

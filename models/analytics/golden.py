@@ -327,12 +327,14 @@ def _update(
             machine.run(op, len(batch.tuples))
     written: dict[int, Codes] = {}
     for op in by_region["batch"]:
-        if op.dest in plan.models:  # new models take effect together, after the batch
+        if (
+            op.dest in plan.models and not op.changes_rows
+        ):  # new models take effect together, after the batch
             old = machine.values[op.dest]
             machine.run(op)
             written[op.dest], machine.values[op.dest] = machine.values[op.dest], old
         else:
-            machine.run(op)
+            machine.run(op, len(batch.tuples) if op.changes_rows else 1)
     machine.values.update(written)
     machine.values.update(machine.changed.done())
 

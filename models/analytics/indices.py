@@ -6,7 +6,7 @@ the design does not know, an integer that counts too far. Then each row that int
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -51,8 +51,27 @@ def walk_port(
     where = seen[seen[:, 2] != 0, :2]
     port = Port(walked.codes, where, seen, walked.total, walked.error)
     if plan.by_rows:
+        if port.error is not None and plan.layout.integers:
+            port.error = _told(plan, port.error, pages, first, stride)
         _Judge(plan, port, pages, first, stride).run()
     return port
+
+
+def _told(
+    plan: AnalyticsPlan, error: HardwareError, pages: NDArray[np.uint8], first: int, stride: int
+) -> HardwareError:
+    """Return the Striders' error, with column and value where it is about an index."""
+    at = {place for place, _ in plan.layout.integers}
+    sources = tuple(s for s in plan.layout.sources if s.position not in at)
+    bare = replace(plan, layout=replace(plan.layout, sources=sources, integers=()))
+    found = walk_port(bare, pages, first, stride).error
+    if found is None or (found.code, found.block, found.line) != (
+        error.code,
+        error.block,
+        error.line,
+    ):
+        return error
+    return replace(error, column=found.column, detail=found.detail)
 
 
 class _Judge:
@@ -171,8 +190,7 @@ class _Judge:
         """Look at the rows that integers alone name."""
         plan = self.plan
         for op, rows in rows_asked(plan, self.port.tuples):
-            table = op.dest if op.changes_rows else op.operands[0].buffer
-            name, most = plan.buffers[table].name, op.detail[0]
+            name, most = plan.buffers[op.operands[0].buffer].name, op.detail[0]
             beyond = (rows != ABSENT) & ((rows < 0) | (rows >= most))
             told = lambda place: f"row {rows[place]} of {name}, which has 0 to {most - 1}"  # noqa: B023
             self._say(beyond, plan.on_index, PageError.VALUE_INDEX, "", -1, told)

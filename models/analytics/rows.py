@@ -74,7 +74,7 @@ def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
     known = {n for n, b in enumerate(plan.buffers) if b.kind == "index"}
     known |= {n for n in plan.runs if plan.buffers[n].integer}
     for op in plan.ops:
-        places = [op.operands[0 if op.changes_rows else 1].buffer] if op.touches_rows else []
+        places = [op.operands[1].buffer] if op.touches_rows else []
         if places and places[0] in known:
             rows = machine.values[places[0]]
             rows = rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
@@ -130,7 +130,7 @@ class Changed:
         self.whole = {
             operand.buffer
             for op in plan.ops
-            for operand in (op.operands[1:] if op.fn == "rows" else op.operands)
+            for operand in op.operands[op.touches_rows :]
             if operand.buffer in self.tables
         }
 
@@ -150,11 +150,14 @@ class Changed:
 
     def add(self, machine: Machine, op: Op, tuples: int) -> None:
         """Note a change for each of some tuples."""
-        asked = _asked(machine, op.operands[0].buffer, op.detail[0])
+        asked = _asked(machine, op.operands[1].buffer, op.detail[0])
         table = self.tables[op.dest]
-        values = np.broadcast_to(machine.operand(op, 1)[..., 0], (tuples, *op.extents[:2]))
         rows = np.broadcast_to(asked, (tuples, asked.shape[1]))
-        codes = values.reshape(tuples, rows.shape[1], table.codes.shape[1])
+        shape = tuples, rows.shape[1], table.codes.shape[1]
+        codes = machine.operand(op, 2)[..., 0]
+        if shape[2] == 1:  # a number for each place
+            codes = codes.reshape(*codes.shape[:-2], -1, 1)
+        codes = np.broadcast_to(codes, shape)
         self.waiting.setdefault(op.dest, []).append(Changes(op.fn[3:], rows, codes))
 
     def done(self) -> dict[int, Codes]:

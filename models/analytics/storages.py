@@ -82,8 +82,8 @@ def arithmetic(plan: AnalyticsPlan) -> Iterator[Arithmetic]:
             continue
         users = [op for op in plan.ops if op.unit == number]
         reached = [
-            max(_covered(plan, op.operands[k], unit.lanes) for op in users)
-            for k in range(len(users[0].operands))
+            max(_covered(plan, op.operands[op.to_unit[k]], unit.lanes) for op in users)
+            for k in range(len(users[0].to_unit))
         ]
         yield Arithmetic(unit.home, unit.fn, copies * unit.lanes, copies * min(reached))
         longest: dict[tuple[str, bool], int] = {}

@@ -29,7 +29,7 @@ def merge_latency(merge: str, fmt: Format, threads: int) -> int:
 
 def result_delay(op: Op, fmt: Format, lanes: int, threads: int) -> int:
     """Return the cycles from the address of the beat that completes a result to the write of that result."""
-    delay = FETCH + latency(op.fn, fmt)
+    delay = op.fetch + latency(op.unit_fn, fmt)
     if op.reduce is not None:
         combine = latency(REDUCE_FN[op.reduce], fmt)
         delay += (depth(lanes) if op.lane_reduce else 0) * combine + depth(op.extents[2]) * combine
@@ -58,6 +58,9 @@ def read_times(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return for each beat of the operand's buffer the first (int64 maximum: never) and last (-1: never) cycle of reading."""
     buffer = buffers[operand.buffer]
+    if op.touches_rows and operand is op.operands[0]:  # any row, when it is known which
+        beats = buffer.beats(lanes)
+        return np.full(beats, op.fetch - FETCH), np.full(beats, op.fetch - FETCH + op.beats - 1)
     index = dict(zip("icj", steps(op), strict=True))
     zero = np.zeros(op.beats, dtype=np.int64)
     row, col = index.get(operand.row, zero), index.get(operand.col, zero)
@@ -75,6 +78,9 @@ def write_times(
     if op.reduce is not None:
         done = j == op.extents[2] - 1
         i, c, when = i[done], c[done], when[done]
+    if op.changes_rows:
+        beats = buffer.beats(lanes)
+        return np.full(beats, when.min()), np.full(beats, when.max())
     if op.lane_reduce:
         beat = i // lanes
     elif not op.vector:

@@ -32,10 +32,12 @@ def together(
     batches = [batch for batch in found if len(batch.tuples)]
     touching = [op for op in plan.ops if op.touches_rows]
     changed = {op.dest for op in touching if op.changes_rows}
-    whole = {o.buffer for op in plan.ops for o in op.operands[op.fn == "rows" :]} & changed
+    whole = {o.buffer for op in plan.ops for o in op.operands[op.touches_rows :]} & changed
     rows = asked(np.concatenate([b.tuples for b in batches])) if batches else []
     fixed = len(rows) == len(touching) and not whole and plan.until is None
-    if not fixed or any(op.merge or op.region != "group" for op in plan.ops):
+    if not fixed or any(
+        op.merge or (op.region != "group" and not op.changes_rows) for op in plan.ops
+    ):
         yield from batches
         return
     levels = np.array(_levels(plan, batches, rows), np.int64)
@@ -64,7 +66,7 @@ def _levels(
     tables = {n: k for k, n in enumerate(plan.models)}
     keys: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for op, of_op in rows:
-        table = op.dest if op.changes_rows else op.operands[0].buffer
+        table = op.operands[0].buffer
         there = np.where(of_op < 0, -1, of_op * len(tables) + tables[table])
         keys[op.changes_rows].append(there)
     ends = np.cumsum([len(b.tuples) for b in batches]).tolist()

@@ -396,7 +396,7 @@ def walk_page(
     block
         The block number for the error report.
     places
-        Takes the line pointer of each visible row of a page without an error, and whether the row is delivered.
+        Takes the line pointer of each visible row, and whether the row is delivered.
 
     Returns
     -------
@@ -425,6 +425,7 @@ def walk_page(
         line, skipped = found[row]
         error = HardwareError(CODES[Unfit(fits[row, position])], block, line, position + 1)
         codes, fits, left = codes[:row], fits[:row], left[:row]
+        given = {line for line, _ in found[:row]}
     given -= {found[row][0] for row in np.flatnonzero(left)}
     if places is not None:
         places += [(line, line in given) for line in rows.visible]

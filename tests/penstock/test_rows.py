@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.discovery import engine_named
+from penstock.dsl.core.load import from_text
+from penstock.engines.base import Given
+from penstock.sweeps.points import Task
 from testbench.command_line import reported, told
 
 KERNEL = """kernel groups(g: index[n], x: input, many: model[n])
@@ -17,15 +22,20 @@ KERNEL = """kernel groups(g: index[n], x: input, many: model[n])
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("k.psk").write_text(KERNEL)
+    bag = KERNEL.replace("index[n]", "index[n, 2]")
+    Path("bags.psk").write_text(bag)
     Path("words.csv").write_text("g,x\nab,1\ncd,2\nab,3\n")
     Path("numbers.csv").write_text("g,x\n0,1\n5,2\n0,3\n,4\n")
 
 
 def test_check_says_what_runs() -> None:
     said = told("check k.psk --data words.csv")
-    assert "warning[W496]" in said and "k.psk: the kernel groups is fine" in said
+    assert "W496" not in said and "k.psk: the kernel groups is fine" in said
     assert "column g (2 categories: ab, cd)" in said and "n=2" in said
-    assert "warning[W496]" in told("check k.psk")
+    assert "warning[W496]" in told("check bags.psk")
+    assert "W496" not in told("check k.psk") + told(
+        "check k.psk --data numbers.csv --dim n=6 --on-null skip"
+    )
     said = told("check k.psk --data numbers.csv --dim n=3", 1)
     assert (
         "error[E848]: VALUE_INDEX: an index names a row that there is not: 5 is not one of 0 to 2"
@@ -39,13 +49,13 @@ def test_check_says_what_runs() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "model k.psk --data words.csv",
-        "model k.psk --rows 100 --dim n=4",
-        "simulate k.psk --data words.csv",
-        "simulate k.psk --data words.csv --backend model",
-        "compile k.psk --data words.csv --out d",
-        "export k.psk --data words.csv --ip groups --out d",
-        "build k.psk --data words.csv --board ulx3s-85f --out d",
+        "model bags.psk --data words.csv",
+        "model bags.psk --rows 100 --dim n=4",
+        "simulate bags.psk --data words.csv",
+        "simulate bags.psk --data words.csv --backend model",
+        "compile bags.psk --data words.csv --out d",
+        "export bags.psk --data words.csv --ip groups --out d",
+        "build bags.psk --data words.csv --board ulx3s-85f --out d",
     ],
 )
 def test_what_there_is_no_hardware_for(line: str) -> None:
@@ -56,17 +66,28 @@ def test_what_there_is_no_hardware_for(line: str) -> None:
 
 def test_golden_results() -> None:
     line = "simulate k.psk --backend golden --data"
-    report = reported(f"{line} words.csv")
+    report = reported(f"{line} words.csv --on-unseen skip")
     assert report["result"] == {"many": [4, 2]} and report["errors"] == []
     assert not {"cycles", "resources", "seconds", "memory"} & set(report)
     assert "clock_mhz" not in report["design"]["config"]
+    whole = reported(f"{line} numbers.csv --dim n=6 --on-null skip")
+    assert "resources" in whole and whole["result"] == {"many": [4, 0, 0, 0, 0, 2]}
     report = reported(f"{line} numbers.csv --dim n=3 --on-index skip --on-null skip")
     assert report["result"] == {"many": [4, 0, 0]}
     assert report["counters"]["index_rows"] == 1 and report["table"]["skipped"] == 2
     said = told(f"{line} numbers.csv --dim n=3 --on-index skip --on-null skip")
     assert "1 row: an index names no row" in said and "MHz" not in said
-    told(f"{line} words.csv --report r.html")
+    told(f"{line} words.csv --on-unseen skip --report r.html")
     page = Path("r.html").read_text()
     assert "golden results alone" in page and "LUT" not in page and "MHz" not in page
     report = reported(f"{line} numbers.csv --categories g --on-null skip")
     assert report["result"] == {"many": [4, 2]}
+
+
+def test_a_sweep_counts_what_the_table_has() -> None:
+    """Sizes that only the table says are known before the first point."""
+    kernel, engine = from_text(KERNEL), engine_named("analytics")
+    given = engine.reads(kernel, Given(None, "words.csv"))
+    given = replace(given, data=engine.open("words.csv", given))
+    assert engine.sizes(kernel, given) == {"n": 2}
+    assert Task(kernel, "analytics", given).digest()

@@ -91,6 +91,14 @@ class Engine(ABC):
         """Return what was given with what this kernel asks of its source, for `open`."""
         return given
 
+    def sizes(self, kernel: AnyKernel, given: Given) -> Mapping[str, int]:
+        """Return the sizes of a kernel's dimensions with the table that is given. Raises KernelError."""
+        from penstock.dsl.core.bind import bind
+
+        table, names = given.data, given.option("bindings")
+        unusable = getattr(table, "unusable", None)
+        return bind(kernel, table.schema, names, given.option("dims", {}), unusable).dims
+
     @abstractmethod
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
         """Return the design of a kernel. Raises KernelError, SourceError."""

@@ -20,7 +20,6 @@ import numpy as np
 from penstock.accounts import Moved, account, machine_of
 from penstock.cache import digest_of
 from penstock.discovery import engine_named
-from penstock.dsl.core.bind import bind
 from penstock.dsl.core.builder import GraphBuilder
 from penstock.dsl.core.kernel import AnyKernel
 from penstock.engines.base import Design, Given, Workload
@@ -148,8 +147,7 @@ class Task:
         kernel, given = copy.copy(self.kernel), self.given
         dims, table = given.option("dims", {}), given.data
         if hasattr(table, "schema"):
-            names, unusable = given.option("bindings"), getattr(table, "unusable", None)
-            dims = bind(kernel, table.schema, names, dims, unusable).dims
+            dims = engine_named(self.engine).sizes(kernel, given)
         if hasattr(kernel, "trace"):
             graph = kernel.trace(dims)
         elif hasattr(kernel, "body"):

@@ -69,6 +69,10 @@ class AnalyticsEngine(Engine):
         names = index_columns(kernel, given.option("bindings"))
         return replace(given, options={**given.options, "indices": names}) if names else given
 
+    def sizes(self, kernel: AnyKernel, given: Given) -> Mapping[str, int]:
+        assert isinstance(kernel, Kernel | ScoreKernel)
+        return front(kernel, given)[2].dims
+
     def open(self, source: Any, given: Given) -> Any:
         from penstock.tables import open_source
 
@@ -76,7 +80,7 @@ class AnalyticsEngine(Engine):
         return open_source(source, pages=given.option("pages"), **asked)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
-        from penstock.dsl.analytics.lower_rows import golden_alone, no_hardware
+        from penstock.dsl.analytics.on_chip import golden_alone, no_hardware
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
         from penstock.dsl.analytics.ranges import check_counts, out_of_range
@@ -106,8 +110,9 @@ class AnalyticsEngine(Engine):
             measure=exact,
             indices=binding.indices,
         )
+        reason = planned.notes.get("golden_alone", "")
         if not graph.score:
-            kernel.warnings = [*kernel.warnings, *golden_alone(graph)]
+            kernel.warnings = [*kernel.warnings, *golden_alone(graph, reason)]
         models = {v.name: v for v in graph.of_kind("model")}
         return AnalyticsDesign(
             part,
@@ -118,7 +123,7 @@ class AnalyticsEngine(Engine):
             dict(planned.notes["run_values"]),
             tuple(v.name for v in graph.of_kind("output")),
             _score(graph, schema, binding),
-            refused=no_hardware(graph),
+            refused=no_hardware(graph, reason),
         )
 
     def load(self, manifest: Mapping[str, Any], verilog: str | None) -> AnalyticsDesign:
@@ -144,7 +149,7 @@ class AnalyticsEngine(Engine):
         )
 
     def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
-        from penstock.dsl.analytics.lower_rows import golden_alone
+        from penstock.dsl.analytics.on_chip import golden_alone
 
         from .sections import binding_grid
 

@@ -123,23 +123,18 @@ def _of_models(
     from penstock.dsl.analytics.lookups import in_order
 
     found, sizes = {}, {}
-    tables = dict.fromkeys(op.dest if op.changes_rows else op.operands[0].buffer for op, _ in asked)
+    tables = dict.fromkeys(op.operands[0].buffer for op, _ in asked)
     for table in tables:
         name, parts = plan.buffers[table].name, []
         for changes in (False, True):
             rows = [
                 of_op
                 for op, of_op in asked
-                if op.changes_rows == changes
-                and (op.dest if changes else op.operands[0].buffer) == table
+                if op.changes_rows == changes and op.operands[0].buffer == table
             ]
             parts.append(np.concatenate([np.zeros((tuples, 0), np.int64), *rows], axis=1))
         found[name] = in_order(parts, plan.merge_count or max(tuples, 1))
-        sizes[name] = next(
-            op.detail[0]
-            for op, _ in asked
-            if (op.dest if op.changes_rows else op.operands[0].buffer) == table
-        )
+        sizes[name] = next(op.detail[0] for op, _ in asked if op.operands[0].buffer == table)
     return found, sizes
 
 

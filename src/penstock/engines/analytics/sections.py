@@ -45,7 +45,7 @@ def summary(outcome: Outcome) -> Iterable[Part]:
     """Return the report on a compiled, predicted or simulated design."""
     design = _design(outcome)
     plan, target = design.plan, design.target
-    if plan.by_rows:
+    if design.refused is not None:
         yield from _golden_alone(outcome)
         return
     yield Facts.of(
@@ -76,7 +76,7 @@ def _golden_alone(outcome: Outcome) -> Iterable[Part]:
     yield Facts.of(
         ("kernel", f"{plan.kernel} ({outcome.kernel})" if outcome.kernel else plan.kernel),
         ("format", plan.format_name),
-        ("hardware", "none yet: golden results alone (penstock explain E496)"),
+        ("hardware", "golden results alone (penstock explain E496)"),
     )
     if outcome.rows is not None:
         yield Facts(tuple(_run_rows(outcome)))

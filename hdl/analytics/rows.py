@@ -1,0 +1,62 @@
+"""Rows of models that lie in the core, as integers of a tuple name them."""
+
+from collections.abc import Mapping, Sequence
+
+from amaranth.hdl import Const, Module, Signal, Value
+
+from ...models.analytics.config import AnalyticsPlan
+from ..index import index
+from .control import Loops
+from .store import Store
+from .thread import ThreadPorts
+
+__all__ = ["RowAccess"]
+
+
+class RowAccess:
+    """Where operations on rows find them, and what they change them by, of a plan with one thread.
+
+    The integer is there a cycle after its address; so is the row's address, and the row itself a cycle later.
+
+    Members: `exported[operation, number]`: operands that lie in the thread, in the cycle after their address.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        plan: AnalyticsPlan,
+        loops: Sequence[Loops],
+        stores: Mapping[int, Store],
+    ):
+        self.m, self.plan, self.loops, self.stores = m, plan, loops, stores
+        ports = ThreadPorts(plan)
+        self.exported = {
+            (n, k): Signal(ports.operand_width(n, k), name=f"{plan.ops[n].name}_export{k}")
+            for n, k in ports.exports
+        }
+        self._addresses: dict[int, Signal] = {}
+
+    def address(self, n: int) -> Signal:
+        """Return the address of operation n's beats in its table, a cycle after the integer's."""
+        if n not in self._addresses:
+            op = self.plan.ops[n]
+            table = self.plan.buffers[op.operands[0].buffer]
+            beats = table.row_beats(self.plan.lanes)
+            beat, late = (index(beats, name=f"{op.name}_{name}") for name in ("beat", "late_beat"))
+            found = index(table.beats(self.plan.lanes), name=f"{op.name}_row")
+            row = self.exported[n, 1]
+            # shifts and sums: a product would take a multiplier block
+            parts = [row << bit for bit in range(beats.bit_length()) if beats >> bit & 1]
+            self.m.d.comb += [
+                beat.eq(self.loops[n].addresses[0]),
+                found.eq(sum(parts, Const(0)) + late),
+            ]
+            self.m.d.sync += late.eq(beat)
+            self._addresses[n] = found
+        return self._addresses[n]
+
+    def late(self, n: int, value: Value) -> Signal:
+        """Return what operation n changes its row by, in the cycle in which the row is there."""
+        late = Signal(len(value), name=f"{self.plan.ops[n].name}_by")
+        self.m.d.sync += late.eq(value)
+        return late
