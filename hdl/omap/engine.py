@@ -76,7 +76,8 @@ class MapEngine(wiring.Component):
         shared_by(m, self.m4, self.back.bus0)
         shared_by(m, self.m5, self.back.bus1)
         self._requests(m, keys["session"])
-        self._join(m, keys["page"], keys["session"])
+        self._answers(m, keys["session"])
+        self._join(m, keys["page"], (dump.writes, dump.busy))
         shared_by(m, self.m1, self.requests.bus, self.answers.bus)
         self._end(m)
         return m
@@ -151,19 +152,27 @@ class MapEngine(wiring.Component):
             (requests.refused, MapError.REQUEST_TAG),
         ]
 
-    def _join(self, m, page_key, session_key):
+    def _answers(self, m, key):
+        m.submodules.answers = self.answers = answers = Answers(self.config)
+        m.d.comb += [
+            answers.start.eq(self.begin),
+            answers.number.eq(self.number),
+            answers.base.eq(self.registers.responses),
+            answers.key.eq(key),
+        ]
+
+    def _join(self, m, page_key, *guests):
         """Pages to the back and from it. An operation begins there when its pages are open, and where
-        it writes is room."""
+        it writes is room. `guests`: of the port that writes pages (`lent_to`)."""
         config, registers = self.config, self.registers
-        front, back = self.front, self.back
+        front, back, answers = self.front, self.back, self.answers
         m.submodules.opening = self.opening = opening = PageOpening(config)
         m.submodules.closing = self.closing = closing = PageClosing(config)
-        m.submodules.answers = self.answers = answers = Answers(config)
         wiring.connect(m, front.o, back.i)
         wiring.connect(m, front.o_pages, opening.i)
         wiring.connect(m, front.o_counters, opening.i_counter)
         shared_by(m, self.m0, opening.bus)
-        lent_to(m, self.m0, closing.bus, (self.dump.writes, self.dump.busy))
+        lent_to(m, self.m0, closing.bus, *guests)
         slot = Signal(range(config.window))
         m.d.comb += [
             back.go.eq(opening.open & closing.room & answers.room),
@@ -175,10 +184,6 @@ class MapEngine(wiring.Component):
             opening.released.eq(closing.released),
             closing.merging.eq(back.merging),
             closing.closing.eq(back.closing),
-            answers.start.eq(self.begin),
-            answers.number.eq(self.number),
-            answers.base.eq(registers.responses),
-            answers.key.eq(session_key),
             answers.put.eq(back.answer),
             answers.block.eq(back.answer_block),
             answers.data.eq(back.answer_data),

@@ -16,6 +16,7 @@ from .back import BackSchedule
 from .config import BLOCK, KEY_BYTES, OmapConfig
 from .front_schedule import LEAST, FrontSchedule
 from .golden import Step
+from .session_stages import SessionAnswers, SessionRequests
 from .snapshot import PIECE, piece_bytes
 from .stages import Answers, Drain, Pages, PairTimes, Requests, Seal, sealed
 
@@ -135,13 +136,19 @@ class _Run:
     """All stages of a run; `operation` carries one through them."""
 
     def __init__(
-        self, config: OmapConfig, memory: Memory, messages: Memory, places: _Places
+        self,
+        config: OmapConfig,
+        memory: Memory,
+        messages: Memory,
+        places: _Places,
+        sessions: bool,
     ) -> None:
         self._front, self._back = FrontSchedule.of(config), BackSchedule.of(config)
         self._window, self._pairs = config.window, PairTimes(config)
-        self._requests = Requests(config, messages, places.requests)
+        asks, tells = (SessionRequests, SessionAnswers) if sessions else (Requests, Answers)
+        self._requests = asks(config, messages, places.requests)
         self._pages = Pages(config, memory, places.pages)
-        self._answers = Answers(config, messages, places.responses)
+        self._answers = tells(config, messages, places.responses)
         self._begin = -self._front.interval
         self._fetch_free = self._merge_free = 0
         self._retired: list[int] = []
@@ -151,7 +158,7 @@ class _Run:
         """Carry an operation that comes in this cycle through all stages."""
         front, back = self._front, self._back
         free = self._retired[number - self._window] + 1 if number >= self._window else 0
-        asked, there, plain = self._requests.open(number, max(arrival, free))
+        asked, there, plain = self._requests.open(number, max(arrival, free), self._begin)
         pairs = self._pairs.ready(operation.pair_blocks)
         begin = self._begin = max(plain + 1, pairs, self._begin + front.interval)
         self._pairs.take(begin)
@@ -197,15 +204,17 @@ def run(
     responses_at: int = 0,
     interval: int = 0,
     messages: Memory | None = None,
+    sessions: bool = False,
 ) -> Schedule:
     """Return the times of a run with the host's memory of this timing; `messages`: that of the memory
-    in which requests and responses lie, if it is another one.
+    in which requests and responses lie, if it is another one; `sessions`: they are frames of sessions
+    (`hdl.omap.session_engine`).
 
     HBM has no timing here: it only has to keep the configuration's deadline. Addresses and
     `interval` are the registers'.
     """
     places = _Places(pages_at, requests_at, responses_at)
-    stages = _Run(config, memory, memory if messages is None else messages, places)
+    stages = _Run(config, memory, memory if messages is None else messages, places, sessions)
     for number, operation in enumerate(operations):
         stages.operation(number, operation, number * interval + 1)
     return stages.told

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from enum import IntFlag
+
 from ..shell import Counter, EngineRegister, RegisterMap
 from .config import OmapConfig
 from .errors import MapError
 from .messages import Keys
 
-__all__ = ["PORTS", "key_registers", "port_bytes", "register_map"]
+__all__ = [
+    "PORTS",
+    "Handshake",
+    "key_registers",
+    "port_bytes",
+    "register_map",
+    "session_registers",
+]
 
 #: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
 PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames0": 1, "frames1": 1}
@@ -64,5 +73,35 @@ def register_map(design: int) -> RegisterMap:
         Counter(
             "scanned", "bus words of HBM that were cleared, or read for a snapshot", step_bits=2
         ),
+    ]
+    return RegisterMap(registers, counters, design=design, errors=(MapError,))
+
+
+class Handshake(IntFlag):
+    """What a run does beside its operations. TAKE: it fetches a frame that opens a session first; COLLECT:
+    it writes the answer at last."""
+
+    TAKE = 1
+    COLLECT = 2
+
+
+def session_registers(design: int) -> RegisterMap:
+    """Return the registers of a map behind its boundary (`hdl.omap.session_engine`)."""
+    registers = [
+        EngineRegister("requests", 40, "the first request's frame, aligned to the bus"),
+        EngineRegister("responses", 40, "where answers go, aligned to the bus"),
+        EngineRegister("opening", 40, "a frame that opens a session, aligned to the bus"),
+        EngineRegister("welcome", 40, "where its answer goes, aligned to the bus"),
+        EngineRegister("handshake", 2, "1: the frame is fetched; 2: the answer is written"),
+        EngineRegister("pages", 40, "the first page, aligned to the bus"),
+        EngineRegister("count", 32, "how many requests"),
+        EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
+    ]
+    counters = [
+        Counter("operations", "requests that were answered"),
+        Counter("pages", "pages that were opened"),
+        Counter("conflicts", "cycles in which a page waited for its last write", progress=False),
+        Counter("scanned", "bus words of HBM that were cleared", step_bits=2),
+        Counter("waits", "cycles at the end of a run in which a handshake was under way"),
     ]
     return RegisterMap(registers, counters, design=design, errors=(MapError,))

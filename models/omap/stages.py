@@ -133,8 +133,9 @@ class Requests:
         self._reader = Reader(memory, config.host_bus_bytes, config.window)
         self._ends = [-1] * config.request_openers  # of their tags
 
-    def open(self, number: int, valid: int) -> tuple[int, int, int]:
-        """Return when a request is asked for, there, and open."""
+    def open(self, number: int, valid: int, begun: int) -> tuple[int, int, int]:
+        """Return when a request is asked for, there, and open. `begun`: when the one before it was taken
+        by the front."""
         config = self._config
         at = self._address + number * config.message_bytes
         asked = self._reader.command(valid, at, config.message_beats)

@@ -1,0 +1,197 @@
+"""The oblivious map behind its boundary, as an engine: its ports are `models.omap.shell.PORTS`."""
+
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from ...models.errors import ErrorCode
+from ...models.omap.config import OmapConfig
+from ...models.omap.errors import MapError
+from ...models.omap.shell import Handshake, port_bytes, session_registers
+from ..memory import AXI4
+from ..memory.axi import lent_to, shared_by
+from ..shell import engine_members
+from .back import Back
+from .clear import Clear
+from .closing import ticket_layout
+from .door import TABLE_PORTS, Door
+from .engine import MapEngine
+from .front import Front
+from .opening_frames import OpeningFrames
+from .pairs import PairGenerators
+from .session_answers import SessionAnswers
+from .session_requests import SessionRequests
+
+__all__ = ["SessionEngine"]
+
+
+class SessionEngine(MapEngine):
+    """Answers `count` frames of sessions, in their order, and handshakes beside them.
+
+    As `MapEngine`, but that the host's registers have no key, no place in HBM and no epoch. HBM is
+    cleared behind the first start. Timing: `models.omap.cycles.run` with `sessions`.
+
+    Parameters
+    ----------
+    digest
+        32 bytes that name the map's configuration.
+    root, entropy
+        Of the vault, 256 bits each: there from power-up on.
+    """
+
+    def __init__(
+        self, config: OmapConfig, design: int = 0, *, digest: bytes, root, entropy, slots: int = 64
+    ):
+        self.config, self.register_map = config, session_registers(design)
+        self.door, self.slots = Door(digest=digest, slots=slots), slots
+        self.root, self.entropy = root, entropy
+        ports = [AXI4(data_bytes=size) for size in port_bytes(config)]
+        wiring.Component.__init__(self, engine_members(self.register_map, ports))
+
+    def elaborate(self, platform):
+        m = Module()
+        config, door = self.config, self.door
+        self.failures = []
+        self.active, self.stopped = Signal(), Signal(reset_less=True)
+        self.number, self.retired = Signal(64, reset_less=True), Signal(33)
+        self.begin = Signal()  # cycle 0 of the operations
+        # no reset reaches keys, sessions and handshakes
+        m.domains.steady = ClockDomain("steady", local=True, reset_less=True)
+        m.d.comb += ClockSignal("steady").eq(ClockSignal("sync"))
+        m.submodules.door = DomainRenamer("steady")(door)
+        m.submodules.pairs = pairs = PairGenerators(config)
+        m.submodules.front = self.front = Front(config)
+        m.submodules.back = self.back = Back(config, ticket_layout(config))
+        wiring.connect(m, pairs.o, self.front.i_pairs)
+        m.d.comb += [
+            door.root.eq(self.root),
+            door.entropy.eq(self.entropy),
+            door.serial.eq(self.number),
+            pairs.start.eq(self.begin),
+            pairs.number.eq(self.number),
+            pairs.key.eq(door.pairs),
+            self.front.clear.eq(self.begin),
+            self.front.key.eq(door.hash),
+        ]
+        self._messages(m)
+        buckets, records = self._prepare(m)
+        lent_to(m, self.m2, self.front.bucket_bus, (buckets.bus, buckets.busy))
+        lent_to(m, self.m3, self.front.record_bus, (records.bus, records.busy))
+        shared_by(m, self.m4, self.back.bus0)
+        shared_by(m, self.m5, self.back.bus1)
+        self._join(m, door.page)
+        self._end(m, buckets, records)
+        lent_to(m, self.m1, self.requests.bus, (self.opening_frames.reads, self.fetching))
+        lent_to(m, self.m1, self.answers.bus, (self.opening_frames.writes, self.ended))
+        return m
+
+    def _messages(self, m):
+        """Requests, answers and handshakes around the door."""
+        config, registers, door = self.config, self.registers, self.door
+        m.submodules.requests = requests = self.requests = SessionRequests(config, slots=self.slots)
+        m.submodules.answers = answers = self.answers = SessionAnswers(config, slots=self.slots)
+        m.submodules.opening_frames = frames = self.opening_frames = OpeningFrames(config)
+        wiring.connect(m, requests.head, self.front.i)
+        wiring.connect(m, requests.ruled, answers.ruled)
+        m.d.comb += [
+            requests.start.eq(self.begin),
+            requests.active.eq(self.active),
+            requests.address.eq(registers.requests),
+            requests.interval.eq(registers.interval),
+            requests.count.eq(registers.count),
+            requests.retired.eq(self.retired),
+            answers.start.eq(self.begin),
+            answers.serial.eq(self.number),
+            answers.base.eq(registers.responses),
+            frames.address.eq(registers.opening),
+            frames.to.eq(registers.welcome),
+        ]
+        for name in ("start", "slot", "asked", "first", "commit"):
+            m.d.comb += getattr(door, name).eq(getattr(frames, name))
+        for name in ("idle", "ready", "told_slot", "refusal", "message"):
+            m.d.comb += getattr(frames, name).eq(getattr(door, name))
+        for name in TABLE_PORTS:
+            unit = answers if name in ("seal_slot", "send") else requests
+            ours, theirs = getattr(unit, name), getattr(door, name)
+            reads = unit.signature.members[name].flow is In
+            m.d.comb += ours.eq(theirs) if reads else theirs.eq(ours)
+        self.failures += [
+            (requests.bus_error | frames.read_error, ErrorCode.BUS_READ),
+            (frames.write_error, ErrorCode.BUS_WRITE),
+        ]
+
+    def _prepare(self, m):
+        """What comes before the first operation of a run: keys and cleared HBM, once, and a frame that
+        opens a session. Returns the writers of HBM, by port."""
+        config, door, frames = self.config, self.door, self.opening_frames
+        cleared = Signal(reset_less=True)
+        waiting, go = Signal(), Signal()
+        self.fetching = Signal()
+        take = (self.registers.handshake & Handshake.TAKE) != 0
+        clears = [Clear(bus_bytes=config.bus_bytes, at=at, size=size) for at, size in config.zeros]
+        for k, clear in enumerate(clears):
+            m.submodules[f"clear{k}"] = clear
+            m.d.comb += clear.start.eq(self.start & ~cleared)
+            self.failures.append((clear.error, ErrorCode.BUS_WRITE))
+        busy = Cat(clear.busy for clear in clears).any()
+        m.d.comb += [
+            go.eq(Mux(self.start, cleared, waiting & ~busy & door.there)),
+            frames.take.eq(go & take),
+            self.begin.eq((go & ~take) | frames.taken),
+        ]
+        with m.If(self.start & ~cleared):
+            m.d.sync += waiting.eq(1)
+        with m.If(go):
+            m.d.sync += [waiting.eq(0), cleared.eq(1), self.fetching.eq(take)]
+        with m.If(frames.taken):
+            m.d.sync += self.fetching.eq(0)
+        return clears
+
+    def _end(self, m, buckets, records):
+        refused = Signal()  # an earlier run left the map's memory half changed
+        with m.If(self.begin):
+            m.d.sync += [
+                self.active.eq(1),
+                refused.eq(self.stopped),
+                self.stopped.eq(1),
+                self.retired.eq(0),
+            ]
+        front, back, frames = self.front, self.back, self.opening_frames
+        failures = [
+            (self.active & refused, MapError.STOPPED),
+            *self.failures,
+            (front.bus_error | back.bus_error, ErrorCode.BUS_READ),
+        ]
+        collect = (self.registers.handshake & Handshake.COLLECT) != 0
+        self.ended = Signal()
+        m.d.comb += [
+            self.counters.operations.eq(back.sealed),
+            self.counters.pages.eq(self.opening.sent),
+            self.counters.conflicts.eq(self.opening.waits),
+            self.counters.scanned.eq(buckets.moved + records.moved),
+            self.counters.waits.eq(collect & self.ended & ~self.door.idle),
+            self.ended.eq(
+                self.active
+                & (self.answers.answered == self.registers.count)
+                & self.answers.idle
+                & self.opening.empty
+                & front.idle
+                & back.idle
+                & ~refused
+            ),
+            frames.collect.eq(self.ended & collect),
+            self.done.eq(self.ended & (~collect | frames.told) & ~self.error),
+        ]
+        with m.If(front.error):
+            m.d.comb += [self.error.eq(1), self.report.code.eq(front.code)]
+        with m.If(back.error):
+            m.d.comb += [self.error.eq(1), self.report.code.eq(back.code)]
+        for condition, code in reversed(failures):
+            with m.If(condition):
+                m.d.comb += [self.error.eq(1), self.report.code.eq(code.value)]
+        with m.If(self.done):
+            m.d.sync += [
+                self.active.eq(0),
+                self.stopped.eq(0),
+                self.number.eq(self.number + self.registers.count),
+            ]
