@@ -146,5 +146,5 @@ def test_a_handshake_takes_the_models_cycles(library):
     for turn, role in enumerate((*ROLES, Role.READER)):
         device.run([], Client(device.golden, turn, role).opening, True)
         at = fetched(frames, _HOST, places["opening"])
-        ready = at - 1 + opening_cycles(role, first=turn == 0)
+        ready = at + opening_cycles(role, first=turn == 0)
         assert device.cycles == collected(frames, _HOST, places["welcome"], ready)
