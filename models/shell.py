@@ -6,7 +6,7 @@ All registers are 32 bits wide at 4-byte offsets; a 64-bit value takes two, the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import IntFlag
 from typing import Any
@@ -26,6 +26,7 @@ __all__ = [
     "Register",
     "RegisterMap",
     "Status",
+    "VaultValue",
 ]
 
 IDENTITY = 0x504E5354  #: "PNST": what `identity` reads
@@ -108,6 +109,16 @@ class Monitor:
     level_bits: int = 0
 
 
+@dataclass(frozen=True)
+class VaultValue:
+    """A value that the engine has from the vault, which the host's bus does not reach: fuses, a noise
+    source, or in simulation the process that runs the device. `bits`: 32 or more, whole words of 32."""
+
+    name: str
+    bits: int
+    doc: str = ""
+
+
 #: The common block, at the same place in every engine.
 CONTROL: tuple[Register, ...] = (
     Register("identity", 0x00, 32, "ro", "0x504E5354, 'PNST'"),
@@ -160,6 +171,8 @@ class RegisterMap:
         Enumerations of the engine's own error codes; those of `ErrorCode` every engine has.
     cycle_bits
         Bits in which `cycles` is counted, 1 to 64; the others read as 0.
+    vault
+        What the engine has of the vault: no registers, but pins of the top.
     """
 
     engine: tuple[EngineRegister, ...] = ()
@@ -168,6 +181,7 @@ class RegisterMap:
     design: int = 0
     cycle_bits: int = 64
     errors: tuple[ErrorEntry, ...] = ()
+    vault: tuple[VaultValue, ...] = ()
     registers: tuple[Register, ...] = field(init=False)
 
     def __init__(
@@ -179,6 +193,7 @@ class RegisterMap:
         *,
         cycle_bits: int = 64,
         errors: Iterable[type[HardwareCode] | ErrorEntry] = (),
+        vault: Iterable[VaultValue] = (),
     ) -> None:
         set_ = object.__setattr__
         set_(self, "engine", tuple(engine))
@@ -187,6 +202,7 @@ class RegisterMap:
         set_(self, "design", design)
         set_(self, "cycle_bits", cycle_bits)
         set_(self, "errors", self._entries(errors))
+        set_(self, "vault", tuple(vault))
         set_(self, "registers", self._place())
 
     def _place(self) -> tuple[Register, ...]:
@@ -194,6 +210,11 @@ class RegisterMap:
             raise ValueError(f"design must be 32 bits, not {self.design:#x}")
         if not 1 <= self.cycle_bits <= 64:
             raise ValueError(f"cycle_bits must be 1 to 64, not {self.cycle_bits!r}")
+        for value in self.vault:
+            if value.bits < 32 or value.bits % 32:
+                raise ValueError(
+                    f"vault {value.name!r}: bits must be whole words of 32, not {value.bits!r}"
+                )
         registers = list(CONTROL)
         offset = COUNTERS_BASE
         for counter in self.counters:
@@ -260,6 +281,20 @@ class RegisterMap:
                 raise ValueError(f"error code {entry.code} is used twice")
         return tuple(entries)
 
+    def vault_words(self, values: Mapping[str, int]) -> list[int]:
+        """Return the vault's values as words of 32 bits, in their order, the lowest word first. Raises
+        ValueError where they are not those that the engine has."""
+        names = {value.name for value in self.vault}
+        if different := sorted(names ^ values.keys()):
+            raise ValueError(f"the values of the vault are not {', '.join(different)}")
+        words: list[int] = []
+        for value in self.vault:
+            number = values[value.name]
+            if not 0 <= number < 1 << value.bits:
+                raise ValueError(f"the vault's {value.name} has {value.bits} bits")
+            words += [number >> at & 0xFFFFFFFF for at in range(0, value.bits, 32)]
+        return words
+
     def error(self, code: int) -> NamedCode:
         """Return the error that the register `error_code` stands for. Raises ValueError for a code
         that the engine does not have."""
@@ -270,7 +305,8 @@ class RegisterMap:
 
     def to_json(self) -> dict[str, Any]:
         """The map as plain data, for the manifest."""
-        return {
+        vault = {"vault": [asdict(v) for v in self.vault]} if self.vault else {}
+        return vault | {
             "design": self.design,
             "cycle_bits": self.cycle_bits,
             "engine": [asdict(e) for e in self.engine],

@@ -70,7 +70,8 @@ class PythonMachine(Closing):
 
     Parameters: `engine`: not elaborated yet, its modules submodules (`hdl.modules.Submodules`);
     `ports`: of its top; `memory`: timing of all ports, or by a port's name ("m0", …); `waves`: a
-    file for the waves of the latest run, as VCD, which then begins with a reset.
+    file for the waves of the latest run, as VCD, which then begins with a reset; `vault`: its values by
+    name, of an engine that has some (`models.shell.VaultValue`).
     """
 
     capacity = None
@@ -82,8 +83,11 @@ class PythonMachine(Closing):
         memory: Memory | Mapping[str, Memory] | None = None,
         *,
         waves: str | Path | None = None,
+        vault: Mapping[str, int] | None = None,
     ) -> None:
         self.register_map: RegisterMap = engine.register_map
+        self.register_map.vault_words(vault or {})
+        self._vault = vault or {}
         self._shell = Shell(engine, self.register_map)
         self._memory, self._waves = Windows(), waves
         timings = (
@@ -183,6 +187,8 @@ class PythonMachine(Closing):
 
     async def _bench(self, ctx: Any) -> None:
         self._cycle = 0
+        for name, value in ({**self._vault, "valid": 1} if self._vault else {}).items():
+            ctx.set(getattr(self._shell, f"vault_{name}"), value)
         while True:
             await self._carry_out(ctx)
             self._running = False

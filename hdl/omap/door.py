@@ -37,8 +37,8 @@ class Door(wiring.Component):
 
     Members
     -------
-    root, entropy : In(256), generation : In(64)
-        Of the vault, from power-up on.
+    valid : In(1), root, entropy : In(256), generation : In(64)
+        Of the vault: `valid` stays once it is high, and the others are constant from then on.
     there : Out(1), page, pairs, hash : Out(128)
         Keys are derived; those of the map.
     start : In(1), slot : In(16), asked : In(8), first : In(384), serial : In(64)
@@ -59,6 +59,7 @@ class Door(wiring.Component):
         ports = self.table.signature.members
         super().__init__(
             {
+                "valid": In(1),
                 "root": In(256),
                 "entropy": In(256),
                 "generation": In(64),
@@ -86,7 +87,7 @@ class Door(wiring.Component):
         m.submodules.handshake = core = Handshake(payload=WELCOME_BYTES)
         digest = Const(int.from_bytes(self.digest, "little"), 256)
         m.d.comb += [
-            keys.start.eq(1),
+            keys.start.eq(self.valid),
             keys.root.eq(self.root),
             keys.entropy.eq(self.entropy),
             keys.digest.eq(digest),

@@ -35,16 +35,13 @@ class SessionEngine(MapEngine):
     ----------
     digest
         32 bytes that name the map's configuration.
-    root, entropy
-        Of the vault, 256 bits each: there from power-up on.
+    slots
+        Of the table of sessions.
     """
 
-    def __init__(
-        self, config: OmapConfig, design: int = 0, *, digest: bytes, root, entropy, slots: int = 64
-    ):
+    def __init__(self, config: OmapConfig, design: int = 0, *, digest: bytes, slots: int = 64):
         self.config, self.register_map = config, session_registers(design)
         self.door, self.slots = Door(digest=digest, slots=slots), slots
-        self.root, self.entropy = root, entropy
         ports = [AXI4(data_bytes=size) for size in port_bytes(config)]
         wiring.Component.__init__(self, engine_members(self.register_map, ports))
 
@@ -64,8 +61,7 @@ class SessionEngine(MapEngine):
         m.submodules.back = self.back = Back(config, ticket_layout(config))
         wiring.connect(m, pairs.o, self.front.i_pairs)
         m.d.comb += [
-            door.root.eq(self.root),
-            door.entropy.eq(self.entropy),
+            *(getattr(door, name).eq(self.vault[name]) for name in ("valid", "root", "entropy")),
             door.serial.eq(self.number),
             pairs.start.eq(self.begin),
             pairs.number.eq(self.number),

@@ -65,10 +65,13 @@ def engine_members(register_map, ports):
         How much each event counter grows in this cycle; from cycle 1 to the end of the run.
     monitors : Out(struct)
         Streams for the watchdog report; assign them with `hdl.stream.observe`.
+    vault : In(struct)
+        `valid`, which stays once it is high, and the vault's values, constant from then on: no reset
+        and no register of the host's changes them.
     m0, m1, … : Out(AXI4)
         The memory ports.
 
-    `registers`, `counters` and `monitors` are absent where the map has none.
+    `registers`, `counters`, `monitors` and `vault` are absent where the map has none.
     Beside them the component has the attributes of `EngineHardware`.
     """
     members = {"start": In(1), "done": Out(1), "error": Out(1), "report": Out(report_shape)}
@@ -82,6 +85,9 @@ def engine_members(register_map, ports):
         members["monitors"] = Out(
             data.StructLayout({w.name: monitor_shape(w.level_bits) for w in register_map.monitors})
         )
+    if register_map.vault:
+        values = {value.name: value.bits for value in register_map.vault}
+        members["vault"] = In(data.StructLayout({"valid": 1} | values))
     return members | {f"m{k}": Out(port) for k, port in enumerate(ports)}
 
 

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out, connect
+from amaranth.lib.wiring import In, Out, connect
 
 from ...models.errors import ErrorCode
 from ..memory.axi import AXI4, AXI4Lite, flat
@@ -34,6 +34,9 @@ class Shell(wiring.Component):
     s_axil_* : In(AXI4Lite)
     m0_axi_*, m1_axi_*, … : Out(AXI4)
     irq : Out(1)
+    vault_valid : In(1), vault_* : In
+        What the engine has of the vault (`models.shell.VaultValue`), of a map that has some: tied to
+        what keeps it, never to the host's bus.
     """
 
     def __init__(self, engine, register_map):
@@ -57,7 +60,10 @@ class Shell(wiring.Component):
         members = flat("s_axil", self.control.flip())
         for k, port in enumerate(self.ports):
             members |= flat(f"m{k}_axi", port)
-        super().__init__(members | {"irq": Out(1)})
+        vault = {f"vault_{value.name}": In(value.bits) for value in register_map.vault}
+        if vault:
+            vault |= {"vault_valid": In(1)}
+        super().__init__(members | vault | {"irq": Out(1)})
         self.busy = Signal()  # a run is under way; not a port: for who builds around the shell
 
     def elaborate(self, platform):
@@ -86,6 +92,9 @@ class Shell(wiring.Component):
         ]
         if self.register_map.engine:
             m.d.comb += self.engine.registers.eq(self.registers.registers)
+        if self.register_map.vault:
+            for name in ("valid", *(value.name for value in self.register_map.vault)):
+                m.d.comb += self.engine.vault[name].eq(getattr(self, f"vault_{name}"))
 
         # `stop` is high in the last three states: a register, because the guards' streams begin with it
         with m.FSM(name="run") as run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntFlag
 
-from ..shell import Counter, EngineRegister, RegisterMap
+from ..shell import Counter, EngineRegister, RegisterMap, VaultValue
 from .config import OmapConfig
 from .errors import MapError
 from .messages import Keys
@@ -21,6 +21,10 @@ __all__ = [
 #: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
 PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames0": 1, "frames1": 1}
 
+_VAULT = (
+    VaultValue("root", 256, "constant for a device"),
+    VaultValue("entropy", 256, "fresh at each power-up: no two are the same"),
+)
 _KEYS = {
     "page": "pages of the host",
     "session": "requests and responses",
@@ -104,4 +108,4 @@ def session_registers(design: int) -> RegisterMap:
         Counter("scanned", "bus words of HBM that were cleared", step_bits=2),
         Counter("waits", "cycles at the end of a run in which a handshake was under way"),
     ]
-    return RegisterMap(registers, counters, design=design, errors=(MapError,))
+    return RegisterMap(registers, counters, design=design, errors=(MapError,), vault=_VAULT)

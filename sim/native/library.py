@@ -81,6 +81,9 @@ class Library:
         for name, (result, arguments) in _API.items():
             function = getattr(library, f"penstock_{name}")
             function.restype, function.argtypes = result, arguments
+        if self.register_map.vault:  # others' libraries have no such function
+            library.penstock_vault.restype = None
+            library.penstock_vault.argtypes = [_PTR, ctypes.POINTER(_U32)]
         return library
 
 
@@ -133,7 +136,14 @@ def build(
 
         source, ports, register_map = to_verilog(design), design_ports(design), design.register_map
     return Library(
-        build_library(source, ports, trace=trace, random=random, optimise=optimise or level()),
+        build_library(
+            source,
+            ports,
+            trace=trace,
+            random=random,
+            optimise=optimise or level(),
+            vault=register_map.vault,
+        ),
         tuple(ports),
         register_map,
         trace,

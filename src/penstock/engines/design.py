@@ -375,10 +375,17 @@ class Design(hooks.Shown, ABC):
         return simulated_device(source, self.registers)
 
     def machine(
-        self, backend: str, needed: int, memory: Memory | None = None, **options: Any
+        self,
+        backend: str,
+        needed: int,
+        memory: Memory | None = None,
+        *,
+        vault: Mapping[str, int] | None = None,
+        **options: Any,
     ) -> Machine:
         """Return a machine of a backend of `penstock.run.MACHINES`; `needed`: bytes of memory that
-        its runs take; `options`: the machine's own.
+        its runs take; `vault`: its values, of a design that has some (`models.shell.VaultValue`);
+        `options`: the machine's own.
 
         Raises OptionError for a backend that has no machine, and for options that it does not take.
         """
@@ -389,6 +396,8 @@ class Design(hooks.Shown, ABC):
             raise not_one_of("backend", backend, MACHINES)
         check_options(backend, options)
         timings = self.memories(self.memory if memory is None else memory)
+        if vault is not None:
+            options["vault"] = vault
         return MACHINES[backend](self, needed, timings, **options)
 
     def run(

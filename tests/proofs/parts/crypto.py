@@ -8,5 +8,5 @@ from .omap import SMALL
 
 PROOFS = []
 COMPONENTS = {
-    "hdl.omap.SessionEngine": lambda: SessionEngine(SMALL, digest=bytes(32), root=1, entropy=2),
+    "hdl.omap.SessionEngine": lambda: SessionEngine(SMALL, digest=bytes(32)),
 }

@@ -38,7 +38,16 @@ from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec, build
 from penstock.sim.native.machine import NativeMachine
 
-__all__ = ["DIGEST", "SLOTS", "Golden", "PresetDoor", "Rig", "compile_boundary", "vault"]
+__all__ = [
+    "DIGEST",
+    "SLOTS",
+    "Golden",
+    "PresetDoor",
+    "Rig",
+    "compile_boundary",
+    "vault",
+    "vault_values",
+]
 
 DIGEST, SLOTS = bytes(range(32)), 64
 _PLACES = 16
@@ -62,6 +71,12 @@ def vault(seed: int) -> tuple[bytes, bytes]:
     """Root and entropy."""
     draw = random.Random(seed)
     return draw.randbytes(32), draw.randbytes(32)
+
+
+def vault_values(seed: int) -> dict[str, int]:
+    """The same as a machine takes it."""
+    texts = zip(("root", "entropy"), vault(seed), strict=True)
+    return {name: int.from_bytes(text, "little") for name, text in texts}
 
 
 class PresetDoor(Door):
@@ -109,6 +124,7 @@ class _Engine(wiring.Component):
         take = registers.handshake[0]
         root, entropy = (int.from_bytes(text, "little") for text in vault(self.seed))
         m.d.comb += [
+            door.valid.eq(1),
             door.root.eq(root),
             door.entropy.eq(entropy),
             begin.eq((self.start & ~take) | opening.taken),
@@ -293,13 +309,19 @@ class Rig:
     """The hardware with a host's memory."""
 
     def __init__(
-        self, config: OmapConfig, library: Library, memories: Any, at: int = 0, hbm: int = 0
+        self,
+        config: OmapConfig,
+        library: Library,
+        memories: Any,
+        at: int = 0,
+        hbm: int = 0,
+        vault: dict[str, int] | None = None,
     ) -> None:
         """`at`: where frames lie, behind pages; `hbm`: bytes of HBM."""
         self.config, self.frames = config, Frames.of(config)
         if not isinstance(memories, dict):
             memories = {"m0": memories}
-        self.machine = NativeMachine(library, memories)
+        self.machine = NativeMachine(library, memories, vault=vault)
         self.machine.reserve(0, at + (1 << 20), space=0)
         if hbm:
             self.machine.reserve(0, hbm, space=1)
