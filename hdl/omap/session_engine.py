@@ -76,7 +76,7 @@ class SessionEngine(MapEngine):
         shared_by(m, self.m4, self.back.bus0)
         shared_by(m, self.m5, self.back.bus1)
         self._join(m, door.page)
-        self._end(m, buckets, records)
+        self._end_runs(m, buckets, records)
         lent_to(m, self.m1, self.requests.bus, (self.opening_frames.reads, self.fetching))
         lent_to(m, self.m1, self.answers.bus, (self.opening_frames.writes, self.ended))
         return m
@@ -143,7 +143,7 @@ class SessionEngine(MapEngine):
             m.d.sync += self.fetching.eq(0)
         return clears
 
-    def _end(self, m, buckets, records):
+    def _end_runs(self, m, buckets, records):
         refused = Signal()  # an earlier run left the map's memory half changed
         with m.If(self.begin):
             m.d.sync += [

@@ -12,19 +12,32 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...models.crypto.noise import Refusal
 from ...models.errors import Error
+from ...models.omap import sessions
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import error_of
 from ...models.omap.messages import Operation, Request, Response, Status
+from ...models.omap.sessions import prologue
 from ...sim.machine import Closing
 from .backends import MapStopped
-from .frames import GREETING, Frames, Kind, Refused, greeting_bytes, read_greeting
-from .keyfiles import name_of, read_client
+from .frames import (
+    GREETING,
+    WELCOME,
+    Code,
+    Hello,
+    Messages,
+    Refused,
+    Welcome,
+    greeting_bytes,
+    read_greeting,
+)
+from .handshake import HandshakeRefused, Initiator, Session
+from .keyfiles import KeyFileError, read_map, read_role
 from .mapping import ObliviousMap, make_request
-from .numbers import Numbers
-from .session import MessageChanged, Session
+from .session import MessageChanged
 
-__all__ = ["AsyncMap", "ConnectionLost", "RemoteMap", "SessionMoved", "connect"]
+__all__ = ["AsyncMap", "ConnectionLost", "NotAllowed", "RemoteMap", "SessionMoved", "connect"]
 
 _Result = TypeVar("_Result")
 
@@ -35,8 +48,12 @@ class ConnectionLost(Error, ConnectionError):
 
 
 class SessionMoved(Error):
-    """The device is at another place of the session than this client: it was used by another one, or
-    is another device."""
+    """The session is over: the device has been powered up again, or another client has taken its slot.
+    Whether operations without an answer were carried out is not known."""
+
+
+class NotAllowed(Error):
+    """The session's role may not ask for an operation. The device did not carry it out."""
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
@@ -66,29 +83,36 @@ class AsyncMap:
     under way together.
 
     ```
-    async with await AsyncMap.connect(host, port, "keys/client.json", tls=context) as box:
+    async with await AsyncMap.connect(host, port, "keys/map.json", role="keys/writer.json") as box:
         await box.put(7, b"12345678")
         one, two = await asyncio.gather(box.get(7), box.get(8))
     ```
 
-    A session has one client at a time. Its numbers are never used twice: each is written down beside the
-    client's keys before its request is sent (`host.omap.numbers`). A client that goes on with a session
-    first sends what an earlier one may have left without an answer.
+    Its session ends in the device: nobody between the two reads or changes a message. Each client has a
+    session of its own, with fresh keys, and many may be connected at a time.
     """
 
-    def __init__(self, host: str, port: int, keys: str | Path, timeout: float) -> None:
+    def __init__(
+        self, host: str, port: int, keys: str | Path, role: str | Path | None, timeout: float
+    ) -> None:
         self._place, self._timeout = (host, port), timeout
-        self._key, self._digest = read_client(keys)
-        self._numbers = Numbers(keys, name_of(self._key))
+        self._keys, self._role_file = keys, role
+        self._known = read_map(keys)
+        self.role, self._secret = read_role(role, self._known)
         self._tls: ssl.SSLContext | None = None
         self._name: str | None = None
-        self._waiting: dict[int, asyncio.Future[Response]] = {}
+        #: requests without an answer, their messages, and what waits for them
         self._asked: dict[int, Request] = {}
+        self._unanswered: dict[int, bytes] = {}
+        self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._closing: list[asyncio.StreamWriter] = []
         self._reading: asyncio.Task[None] | None = None
         self._session: Session | None = None
-        self._lost = "it is closed"
+        self._token, self._lost = b"", "it is closed"
+        self.config: OmapConfig
+        #: of the map's latest operation that this client knows of
+        self.serial = 0
 
     @classmethod
     async def connect(
@@ -97,38 +121,26 @@ class AsyncMap:
         port: int,
         keys: str | Path,
         *,
+        role: str | Path | None = None,
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
         timeout: float = 60.0,
     ) -> AsyncMap:
-        """Connect to a server.
+        """Connect to a server, and open a session with its device.
 
-        Parameters: `keys`: the client's file of keys, which has its file of numbers beside it; `tls`:
-        of the outer channel; `server_name`: that its certificate has, `host` unless given; `timeout`:
-        seconds for connecting and for each answer.
+        Parameters: `keys`: the map's public file, `map.json`; `role`: the file of a role's key,
+        `writer.json`, without which the client is a reader; `tls`: of the outer channel; `server_name`:
+        that its certificate has, `host` unless given; `timeout`: seconds for connecting and for each
+        answer.
 
         Raises ConnectionLost where there is no server of the map that the keys were made for, MapStopped
-        where its map has stopped, SessionMoved where the device waits for a number that this session
-        cannot have, `keyfiles.KeyFileError` where the files cannot be used or another client has them.
+        where its map has stopped, `keyfiles.KeyFileError` where the files cannot be used or are
+        another device's.
         """
-        made = cls(host, port, keys, timeout)
+        made = cls(host, port, keys, role, timeout)
         made._tls, made._name = tls, server_name
-        try:
-            await made._open()
-        except BaseException:
-            made._numbers.close()
-            raise
+        await made._open()
         return made
-
-    @property
-    def config(self) -> OmapConfig:
-        assert self._session is not None
-        return self._session.config
-
-    @property
-    def number(self) -> int:
-        """The number of the next request."""
-        return self._numbers.next
 
     # operations
 
@@ -156,22 +168,23 @@ class AsyncMap:
         """Carry out operations (kind, key, value of a PUT or None) in order; return the responses.
 
         Raises TypeError and ValueError for keys and values that the map does not take, before any of
-        them is sent, MapStopped, ConnectionLost, MessageChanged, `frames.Refused`, and
-        `keyfiles.KeyFileError` where numbers cannot be written down: then none is sent.
+        them is sent, MapStopped, NotAllowed, ConnectionLost, SessionMoved, MessageChanged and
+        `frames.Refused`.
         """
         return await self.run([make_request(self.config, *each) for each in operations])
 
     async def run(self, requests: Sequence[Request]) -> list[Response]:
         """As `batch`, of requests."""
-        if self._writer is None:
+        if self._writer is None or self._session is None:
             raise self._gone()
-        assert self._session is not None
-        first = self._session.number
-        sealed = self._session.seal(requests)
-        frames = [self._frames.request(number, text) for number, text in enumerate(sealed, first)]
-        self._numbers.note(frames)
-        self._asked |= dict(enumerate(requests, first))
-        return await self._answers(self._sent(dict(enumerate(frames, first))))
+        frames: dict[int, bytes] = {}
+        for request in requests:
+            number, asked = self._session.sent, (request.key, request.value, request.operation)
+            sealed = self._session.seal(sessions.Request(*asked).pack())
+            frames[number] = self._messages.request(number, sealed)
+            self._asked[number] = request
+        self._unanswered |= frames
+        return await self._answers(self._sent(frames))
 
     def _sent(self, frames: dict[int, bytes]) -> list[asyncio.Future[Response]]:
         """Send frames; return what will have their answers."""
@@ -207,7 +220,6 @@ class AsyncMap:
     async def _open(self) -> None:
         host, port = self._place
         name = None if self._tls is None else self._name or host
-        self._numbers.check()
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(self._timeout):
@@ -215,10 +227,14 @@ class AsyncMap:
                     host, port, ssl=self._tls, server_hostname=name
                 )
                 size = greeting_bytes(await reader.readexactly(GREETING.size))
-                said = read_greeting(await reader.readexactly(size), self._digest)
-            if said.stopped is not None:
-                raise MapStopped(said.stopped)
-            self._agree(said.config, said.next)
+                self.config = read_greeting(await reader.readexactly(size), self._known.digest)
+                self._messages = Messages(self.config)
+                # what has no answer yet is asked for in the session that it was sealed for
+                if self._unanswered:
+                    writer.write(Hello(True, 0, self._token).pack())
+                    self._went_on(Welcome.unpack(await reader.readexactly(WELCOME.size)))
+                else:
+                    await self._shake(reader, writer)
         except BaseException as problem:
             if writer is not None:
                 await _closed(writer)
@@ -227,42 +243,62 @@ class AsyncMap:
             raise
         self._writer = writer
         self._reading = asyncio.create_task(self._read(reader))
-        for number, frame in list(self._numbers.waiting.items()):
-            if number not in self._asked:  # an earlier client's: nobody waits for its answer
-                if number < said.next:
-                    del self._numbers.waiting[number]
-                else:
-                    writer.write(frame)
 
-    def _agree(self, config: OmapConfig, expected: int) -> None:
-        """Check that the device is where this client believes it to be: what the server says of it
-        changes no number."""
-        number = self._numbers.next
-        if self._session is None:
-            self._session = Session(config, self._key, number)
-            self._frames = Frames(config, self._session.admission)
-        least = min(self._numbers.waiting, default=number)
-        if not least <= expected <= number:
+    def _went_on(self, said: Welcome) -> None:
+        """Check that the server still has this client's session."""
+        if said.code:
+            self._asked, self._unanswered = {}, {}
             raise SessionMoved(
-                f"the device waits for request {expected}, this client has sent {number}: a session "
-                "has one client, and no number is used twice"
+                "the server no longer has this client's session: whether operations without an answer "
+                "were carried out is not known; reconnect opens a new one"
             )
+
+    async def _shake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Open a session with the device. Raises KeyFileError, MapStopped, ValueError."""
+        agreed = prologue(self._known.digest, self.role)
+        try:
+            initiator = Initiator(self._known.public, agreed, self._secret)
+        except ValueError:
+            raise KeyFileError(f"{self._keys} has no device's public key") from None
+        writer.write(Hello.of(self.role, initiator.message).pack())
+        said = Welcome.unpack(await reader.readexactly(WELCOME.size))
+        if said.code == Code.STOPPED:
+            raise MapStopped(error_of(said.value))
+        if said.code in (Refusal.TAG, Refusal.POINT):
+            raise KeyFileError(f"{self._keys} is another device's: {Refusal.TAG.meaning}")
+        if said.code:
+            raise ValueError(f"it refused the handshake, {said.code}")
+        try:
+            payload, session = initiator.finish(said.message)
+        except HandshakeRefused:
+            file = self._keys if self._role_file is None else self._role_file
+            raise KeyFileError(
+                f"the device's answer does not open: {file} is not this device's, or the answer was "
+                "changed"
+            ) from None
+        welcome = sessions.Welcome.unpack(payload)
+        self._session, self._token, self.serial = session, said.token, welcome.serial
 
     async def reconnect(self) -> list[tuple[Request, Response]]:
         """Connect again; return the requests that had no answer, with their responses: they are sent
-        once more as they were, and are carried out once. Raises as `connect`."""
+        once more as they were, and are carried out once. Without any, the session is a new one. Raises as
+        `connect`, SessionMoved where the server no longer has the session, and MessageChanged: then
+        the next call opens a new one."""
         await self._end("it was closed")
         await self._open()
-        missed = dict(sorted(self._asked.items()))
-        frames = {number: self._numbers.waiting[number] for number in missed}
-        responses = await self._answers(self._sent(frames)) if frames else []
+        missed, frames = dict(sorted(self._asked.items())), dict(sorted(self._unanswered.items()))
+        try:
+            responses = await self._answers(self._sent(frames)) if frames else []
+        except MessageChanged:
+            self._asked, self._unanswered = {}, {}  # there will be no other answer
+            raise
         return list(zip(missed.values(), responses, strict=True))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         reason = "it closed the connection"
         try:
             while True:
-                self._take(await reader.readexactly(self._frames.answer_bytes))
+                self._take(await reader.readexactly(self._messages.answer_bytes))
         except asyncio.IncompleteReadError:
             pass
         except (OSError, ValueError) as problem:
@@ -271,29 +307,55 @@ class AsyncMap:
             self._drop(reason)
 
     def _take(self, frame: bytes) -> None:
-        assert self._session is not None
-        answer = self._frames.read_answer(frame)
-        if answer.kind in (Kind.SIZE, Kind.CHANGED):
-            # the message could not be read: it is the first one without an answer
-            number = min(self._waiting, default=answer.number)
-            for other in [k for k in self._waiting if k >= number]:
-                # the device never gets them, and the session does not go on
-                self._settle(other, Refused(answer.kind, number, answer.value))
-            raise ConnectionError("the server refused a message")
+        answer = self._messages.read_answer(frame)
         number = answer.number
-        if answer.kind == Kind.NUMBER:
-            return self._settle(number, Refused(answer.kind, number, answer.value))
-        if answer.kind == Kind.STOPPED:
+        if number != min(self._unanswered, default=None):
+            raise ValueError(
+                f"it answered request {number}, which is not the next one to be answered"
+            )
+        if answer.code == Code.STOPPED:
+            self._forget(number)
             return self._settle(number, MapStopped(error_of(answer.value)))
-        if number not in self._numbers.waiting:
-            raise ValueError(f"it answered request {number}, which waits for no answer")
+        if answer.code:
+            # the device never took it, and takes none of those behind it
+            for other in list(self._unanswered):
+                self._forget(other)
+                self._settle(other, Refused(answer.code, number))
+            raise ValueError("it refused a request")
         try:
-            response = self._session.open(number, answer.sealed, self._asked.get(number))
+            response = self._opened(number, answer.sealed)
         except MessageChanged as problem:
-            return self._settle(number, problem)
-        del self._numbers.waiting[number]
-        self._asked.pop(number, None)
+            self._settle(number, problem)
+            raise ValueError("it changed an answer") from None
+        request = self._asked[number]
+        self._forget(number)
+        if response.status == Status.REFUSED:
+            name, role = Operation(request.operation).name, self.role.value
+            return self._settle(number, NotAllowed(f"a {role}'s session may not ask for {name}"))
         self._settle(number, response)
+
+    def _forget(self, number: int) -> None:
+        self._unanswered.pop(number, None)
+        self._asked.pop(number, None)
+
+    def _opened(self, number: int, sealed: bytes) -> Response:
+        """Return the device's answer. Raises MessageChanged where it is none, to another key, or of an
+        earlier operation."""
+        assert self._session is not None
+        text = self._session.open(sealed)
+        answer = None if text is None else sessions.Answer.unpack(text)
+        if (
+            answer is None
+            or answer.key != self._asked[number].key
+            or answer.serial <= self.serial
+            or answer.status not in set(Status)
+        ):
+            raise MessageChanged(
+                f"the response to request {number} does not open: it was changed on its way, or "
+                "answers another request"
+            )
+        self.serial = answer.serial
+        return Response(Status(answer.status), answer.key, answer.value)
 
     def _settle(self, number: int, end: Response | Exception) -> None:
         future = self._waiting.pop(number, None)
@@ -329,9 +391,8 @@ class AsyncMap:
             await _closed(self._closing.pop())
 
     async def close(self) -> None:
-        """End the connection, and let another client have the session."""
+        """End the connection."""
         await self._end("it is closed")
-        self._numbers.close()
 
     async def __aenter__(self) -> AsyncMap:
         return self
@@ -352,7 +413,7 @@ class _Blocking(Closing):
         except BaseException:
             self._end()
             raise
-        self.config, self.first = self.client.config, self.client.number
+        self.config, self.first = self.client.config, self.client.serial
 
     def wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -380,9 +441,9 @@ class RemoteMap(ObliviousMap):
         self._remote = backend
 
     @property
-    def number(self) -> int:
-        """The number of the session's next request."""
-        return self._remote.client.number
+    def serial(self) -> int:
+        """Of the map's latest operation that this client knows of."""
+        return self._remote.client.serial
 
     def reconnect(self) -> list[tuple[Request, Response]]:
         """As `AsyncMap.reconnect`. Raises ValueError once the map is closed."""
@@ -397,10 +458,12 @@ def connect(
     port: int,
     keys: str | Path,
     *,
+    role: str | Path | None = None,
     tls: ssl.SSLContext | None = None,
     server_name: str | None = None,
     timeout: float = 60.0,
 ) -> RemoteMap:
     """Return the map behind a server, with the calls of a dictionary. Parameters and errors are those of
     `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
-    return RemoteMap(_Blocking(host, port, keys, tls=tls, server_name=server_name, timeout=timeout))
+    options = {"role": role, "tls": tls, "server_name": server_name, "timeout": timeout}
+    return RemoteMap(_Blocking(host, port, keys, **options))

@@ -1,90 +1,134 @@
 """What client and server send each other, inside TLS.
 
 A connection begins with the server's greeting: its length in 4 bytes, then JSON with the protocol's
-`version`, the map's `config`, and `next`, the number of the request that the device waits for; where
-the map has stopped, `stopped` is the error's code. Then
-requests go one way and answers the other, all of one size, numbers with the lowest byte first:
+`version` and the map's `config`, which the client compares with the digest in its `map.json`. Then all
+messages of a direction have one size, numbers with the lowest byte first:
 
-    request   length (4)  number (8)  sealed request   code (16)
-    answer    kind (4)    number (8)  sealed response, or what a refusal says
+    hello     kind (1)  role (1)  the handshake's first message, or the token of a session (48)
+    welcome   code (1)  token (16)  value (8)  the handshake's second message (81)
+    request   number (8)  sealed request
+    answer    code (1)  number (8)  sealed answer, or zeros and what a refusal says of it (8)
 
-`length` is that of all that follows it. `code` is HMAC-SHA256, cut to 16 bytes, of number and sealed
-request under the admission key, which the server has: by it the server tells the client's messages
-from others', and the device, which a wrong message would stop, gets none of them.
+The first hello opens a session. One of kind RESUME goes on with a session of the server's, whose
+connection broke: `token` is known to its client alone, and keeps others from its answers. A code of 0 is
+none of refusal; others are the device's (`models.omap.sessions.Denied`, `models.crypto.noise.Refusal`) or
+the server's (`Code`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import struct
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ...models.errors import Error, HardwareError
-from ...models.omap.config import OmapConfig, digest_of
-from ...models.omap.errors import error_of
+from ...models.crypto.gcm import TAG
+from ...models.crypto.noise import FIRST_BYTES, second_bytes
+from ...models.errors import Error
+from ...models.omap.boundary import Frames
+from ...models.omap.config import OmapConfig
+from ...models.omap.sessions import ROLES, WELCOME_BYTES, Denied, digest_of_map
+from ...models.omap.vault import Role
 
 __all__ = [
     "GREETING",
-    "VERSION",
+    "HELLO",
+    "TOKEN",
+    "WELCOME",
     "Answer",
-    "Frames",
-    "Greeting",
-    "Kind",
+    "Code",
+    "Hello",
+    "Messages",
     "Refused",
+    "Welcome",
     "greeting",
     "greeting_bytes",
     "read_greeting",
 ]
 
-VERSION = 1
+VERSION = 2
 #: a greeting's length
 GREETING = struct.Struct("<I")
 #: most bytes of a greeting
 _MOST = 1 << 16
-_REQUEST, _ANSWER = struct.Struct("<IQ"), struct.Struct("<IQ")
-_CODE = 16
+TOKEN = 16
+HELLO = struct.Struct(f"<BB{FIRST_BYTES}s")
+WELCOME = struct.Struct(f"<B{TOKEN}sQ{second_bytes(WELCOME_BYTES)}s")
+_REQUEST, _ANSWER = struct.Struct("<Q"), struct.Struct("<BQ")
+_OPEN, _RESUME = 0, 1
 
 
-class Kind(IntEnum):
-    """What an answer is: a sealed response, or why there is none."""
+class Code(IntEnum):
+    """The server's own refusals. ORDER: a request is not the session's next one; TOKEN: there is no such
+    session, another one has taken its slot; STOPPED: the map has stopped, for the error that is told."""
 
-    RESPONSE = 0
-    SIZE = 1
-    CHANGED = 2
-    NUMBER = 3
-    STOPPED = 4
+    ORDER = 64
+    TOKEN = 65
+    STOPPED = 66
 
 
 _TEXTS = {
-    Kind.SIZE: ("the server takes messages of {value} bytes", "the client has another map"),
-    Kind.CHANGED: (
-        "a message was changed, or sealed with another key",
-        "the client needs the device's session key",
-    ),
-    Kind.NUMBER: (
-        "the message has been used before, or is not the next one: the server waits for number {value}",
-        "a number is used once; a session has one client",
-    ),
+    int(Code.ORDER): "it is not the session's next request, and was not asked before",
+    int(Denied.TAG): "it was changed on its way",
+    int(Denied.NUMBER): "it has been used before, or is not the session's next request",
+    int(Denied.SESSION): "the device has no such session",
 }
 
 
 class Refused(Error):
-    """The server did not hand a message to the device. The map still answers. `kind`: why; `hint`:
-    what to do."""
+    """A request was not carried out: the device or the server does not take it for the session's next
+    one. The map still answers. `refusal`: a `Denied` or a `Code`."""
 
-    def __init__(self, kind: Kind, number: int, value: int) -> None:
-        what, hint = _TEXTS[kind]
-        super().__init__(f"request {number}: {what.format(value=value)}; {hint}", hint)
-        self.kind, self.number = kind, number
+    def __init__(self, code: int, number: int) -> None:
+        hint = "reconnect: a new session begins with request 0"
+        super().__init__(f"request {number}: {_TEXTS.get(code, f'refusal {code}')}; {hint}", hint)
+        self.refusal, self.number = code, number
+
+
+class Hello(NamedTuple):
+    """What a connection begins with. `role`: as in a frame that opens a session."""
+
+    resumes: bool
+    role: int
+    first: bytes
+
+    def pack(self) -> bytes:
+        return HELLO.pack(_RESUME if self.resumes else _OPEN, self.role, self.first)
+
+    @classmethod
+    def of(cls, role: Role, first: bytes) -> Hello:
+        """Return what opens a session."""
+        return cls(False, ROLES.index(role), first)
+
+    @classmethod
+    def unpack(cls, text: bytes) -> Hello:
+        """Return what a hello says. Raises ValueError for a kind that there is not."""
+        kind, role, first = HELLO.unpack(text)
+        if kind not in (_OPEN, _RESUME):
+            raise ValueError(f"there is no hello of kind {kind}")
+        return cls(kind == _RESUME, role, first)
+
+
+class Welcome(NamedTuple):
+    """`value`: of the error, where the map has stopped; of a session that goes on, its next request."""
+
+    code: int
+    token: bytes
+    value: int
+    message: bytes
+
+    def pack(self) -> bytes:
+        return WELCOME.pack(*self)
+
+    @classmethod
+    def unpack(cls, text: bytes) -> Welcome:
+        return cls(*WELCOME.unpack(text))
 
 
 class Answer(NamedTuple):
-    """`value`: with a refusal, what it says of it."""
+    """`value`: what a refusal says."""
 
-    kind: Kind
+    code: int
     number: int
     sealed: bytes
 
@@ -93,80 +137,54 @@ class Answer(NamedTuple):
         return int.from_bytes(self.sealed[:8], "little")
 
 
-class Greeting(NamedTuple):
-    """What a server says first. `next`: the number that the device waits for; `stopped`: why the map
-    answers no more."""
+class Messages:
+    """Requests and answers of one map."""
 
-    config: OmapConfig
-    next: int
-    stopped: HardwareError | None
-
-
-class Frames:
-    """Messages of one map. `key`: of admission."""
-
-    def __init__(self, config: OmapConfig, key: bytes) -> None:
-        self.message_bytes, self._key = config.message_bytes, key
-        #: bytes of a request behind its length, and of an answer
-        self.request_bytes = 8 + self.message_bytes + _CODE
-        self.answer_bytes = _ANSWER.size + self.message_bytes
-
-    def _code(self, text: bytes) -> bytes:
-        return hmac.digest(self._key, text, hashlib.sha256)[:_CODE]
+    def __init__(self, config: OmapConfig) -> None:
+        self.frames = Frames.of(config)
+        self.sealed_bytes = self.frames.request_bytes + TAG
+        self.request_bytes = _REQUEST.size + self.sealed_bytes
+        self.answer_bytes = _ANSWER.size + self.frames.answer_bytes + TAG
 
     def request(self, number: int, sealed: bytes) -> bytes:
-        """Return a request's frame."""
-        text = _REQUEST.pack(self.request_bytes, number) + sealed
-        return text + self._code(text[4:])
+        return _REQUEST.pack(number) + sealed
 
-    def read_request(self, text: bytes) -> tuple[int, bytes] | None:
-        """Return number and sealed request of a frame without its length; None where it is not the
-        client's."""
-        if not hmac.compare_digest(self._code(text[:-_CODE]), text[-_CODE:]):
-            return None
-        return int.from_bytes(text[:8], "little"), text[8:-_CODE]
+    def read_request(self, text: bytes) -> tuple[int, bytes]:
+        """Return number and sealed request."""
+        return int.from_bytes(text[: _REQUEST.size], "little"), text[_REQUEST.size :]
 
     def answer(self, number: int, sealed: bytes) -> bytes:
-        """Return the frame of a sealed response."""
-        return _ANSWER.pack(Kind.RESPONSE, number) + sealed
+        return _ANSWER.pack(0, number) + sealed
 
-    def refusal(self, kind: Kind, number: int, value: int = 0) -> bytes:
-        """Return the frame of a refusal."""
-        said = value.to_bytes(8, "little")
-        return _ANSWER.pack(kind, number) + said + bytes(self.message_bytes - len(said))
+    def refusal(self, code: int, number: int, value: int = 0) -> bytes:
+        text = _ANSWER.pack(code, number) + value.to_bytes(8, "little")
+        return text.ljust(self.answer_bytes, b"\0")
 
     def read_answer(self, text: bytes) -> Answer:
-        """Return what an answer's frame says. Raises ValueError for a kind that there is not."""
-        kind, number = _ANSWER.unpack_from(text)
-        return Answer(Kind(kind), number, text[_ANSWER.size :])
+        code, number = _ANSWER.unpack_from(text)
+        return Answer(code, number, text[_ANSWER.size :])
 
 
-def greeting(config: OmapConfig, expected: int, stopped: HardwareError | None = None) -> bytes:
+def greeting(config: OmapConfig) -> bytes:
     """Return a server's greeting."""
-    said = {"version": VERSION, "config": config.to_json(), "next": expected}
-    if stopped is not None:
-        said["stopped"] = int(stopped.code)
-    text = json.dumps(said).encode()
+    text = json.dumps({"version": VERSION, "config": config.to_json()}).encode()
     return GREETING.pack(len(text)) + text
 
 
-def read_greeting(text: bytes, digest: str) -> Greeting:
-    """Return what a greeting says. Raises ValueError for one that is none, of another version, or of a
-    map that does not have this digest."""
+def read_greeting(text: bytes, digest: bytes) -> OmapConfig:
+    """Return the map that a server says it has. Raises ValueError for a greeting that is none, of another
+    version, or of a map that does not have this digest."""
     try:
         said: Any = json.loads(text)
         if said["version"] != VERSION:
             raise ValueError(f"the server speaks version {said['version']}, this client {VERSION}")
-        if digest_of(said["config"]) != digest:
-            raise ValueError("its map is not the one that the client's keys were made for")
-        stopped = said.get("stopped")
-        return Greeting(
-            OmapConfig.from_json(said["config"]),
-            int(said["next"]),
-            None if stopped is None else error_of(int(stopped)),
-        )
+        config = OmapConfig.from_json(said["config"])
+        found = digest_of_map(config)
     except (KeyError, TypeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError):
         raise ValueError("what answers there is no server of an oblivious map") from None
+    if found != digest:
+        raise ValueError("its map is not the one that the client's keys were made for")
+    return config
 
 
 def greeting_bytes(head: bytes) -> int:

@@ -1,90 +1,110 @@
-"""A server that hands a client's sealed messages to a device, and has no key that opens them."""
+"""A server that hands clients' frames to a device, and has no key that opens them."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 import ssl
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ...models.crypto.noise import second_bytes
 from ...models.errors import HardwareError
-from .backends import Carrier, MapStopped
-from .frames import Frames, Kind, greeting
+from ...models.omap.boundary import Header
+from ...models.omap.sessions import WELCOME_BYTES, Denied
+from .backends import MapStopped
+from .devices import DeviceCarrier
+from .frames import HELLO, TOKEN, Code, Hello, Messages, Welcome, greeting
 
 __all__ = ["MapServer"]
 
 #: seconds that a client has to take a refusal and hang up, and a server's last answers
 _LINGER = 1.0
+_SLOTS = 64
+
+
+@dataclass(eq=False)
+class _Session:
+    """A session of the device's, and the connection that it has at the moment. `asked`: when its latest
+    new request came, 0 before the first; `answers`: the latest, with digests of their requests."""
+
+    slot: int
+    writer: asyncio.StreamWriter
+    token: bytes = field(default_factory=lambda: secrets.token_bytes(TOKEN))
+    next: int = 0
+    asked: int = 0
+    answers: OrderedDict[int, tuple[bytes, bytes]] = field(default_factory=OrderedDict)
 
 
 class _Waiting(NamedTuple):
+    session: _Session
     number: int
     sealed: bytes
     writer: asyncio.StreamWriter
 
 
+class _Opening(NamedTuple):
+    hello: Hello
+    writer: asyncio.StreamWriter
+    opened: asyncio.Future[_Session | None]
+
+
 class MapServer:
-    """Serves one device to the client of its session.
+    """Serves one device to many clients, each with a session of its own.
 
     Parameters
     ----------
     carrier
-        Takes sealed requests to the device. It is called in a thread of its own, one call at a time.
-    admission
-        The key by which messages are the client's (`host.omap.session.admission_key`).
-    first
-        The number of the request that the device waits for.
+        Takes frames to the device. It is called in a thread of its own, one call at a time.
     batch
         Most requests of one call of the carrier.
     kept
-        How many of the latest sealed responses are kept: a client whose connection broke sends its
-        unanswered messages again, the same bytes, and gets the answers that it has missed.
+        How many of a session's latest answers are kept: a client whose connection broke goes on with its
+        session, sends its unanswered requests again, the same bytes, and gets the answers it has missed.
     patience
-        Seconds after which a connection that does not take its answers is ended. None of its messages
-        is read meanwhile, so that answers for it do not pile up.
+        Seconds after which a connection that does not take its answers, or says nothing at first, is
+        ended. None of its messages is read meanwhile, so that answers for it do not pile up.
     connections
-        Most connections at a time. One more ends the one whose latest new request is oldest, those
-        that never brought one first: whoever only has messages that were sent before cannot displace
-        the client.
+        Most connections at a time.
 
     ```
-    async with MapServer(carrier, key) as server:
+    async with MapServer(carrier) as server:
         await server.listen("127.0.0.1", 0, context)
         print(server.port)
         await server.serve()
     ```
 
-    A message of another size, changed, or used before is refused, the connection of the first two is
-    closed, and the map still answers. Once the device has stopped, every request is answered with its
-    error.
+    A new session takes a slot of the device's, if need be that of the session whose latest new request
+    is oldest, those that never brought one first. In the same order connections end where there are more
+    than may be. A request that is changed, or used before, is refused, and the map still answers. Once
+    the device has stopped, every request is answered with its error.
     """
 
     def __init__(
         self,
-        carrier: Carrier,
-        admission: bytes,
+        carrier: DeviceCarrier,
         *,
-        first: int = 0,
         batch: int = 64,
         kept: int = 4096,
         patience: float = 60.0,
         connections: int = 256,
+        slots: int = _SLOTS,
     ) -> None:
         self._carrier, self._batch, self._kept = carrier, batch, kept
         self._patience, self._most = patience, connections
-        self._frames = Frames(carrier.config, admission)
-        self.next = first
-        self._answers: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(4 * batch)
+        self._messages = Messages(carrier.config)
+        self._slots: list[_Session | None] = [None] * slots
+        self._queue: asyncio.Queue[_Waiting | _Opening] = asyncio.Queue(4 * batch)
         self._stopped: HardwareError | None = None
         self._server: asyncio.Server | None = None
         self._worker: asyncio.Task[None] | None = None
-        #: the latest new request of each connection, 0 before the first
-        self._writers: dict[asyncio.StreamWriter, int] = {}
+        self._writers: dict[asyncio.StreamWriter, _Session | None] = {}
         self._connections: set[asyncio.Task[None]] = set()
-        self.calls = 0
+        self.calls = self._clock = 0
 
     @property
     def port(self) -> int:
@@ -119,7 +139,9 @@ class MapServer:
             await asyncio.wait(self._connections, timeout=_LINGER)
         for writer in list(self._writers):
             writer.transport.abort()
-        await asyncio.gather(*self._connections)
+        for task in self._connections:  # those that wait for the device
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
         self._server = self._worker = None
 
     async def __aenter__(self) -> MapServer:
@@ -135,11 +157,14 @@ class MapServer:
         assert task is not None
         self._connections.add(task)
         self._make_room()
-        self._writers[writer] = 0
+        self._writers[writer] = None
         try:
-            writer.write(greeting(self._carrier.config, self.next, self._stopped))
+            writer.write(greeting(self._carrier.config))
             await self._drain(writer)
-            await self._read(reader, writer)
+            session = await self._hello(reader, writer)
+            if session is not None:
+                await self._read(reader, writer, session)
+            await self._linger(reader, writer)
         except TimeoutError:
             writer.transport.abort()  # what it does not take would keep it open
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
@@ -155,7 +180,8 @@ class MapServer:
 
     def _make_room(self) -> None:
         while len(self._writers) >= self._most:
-            oldest = min(self._writers, key=self._writers.__getitem__)
+            asked = lambda pair: 0 if pair[1] is None else pair[1].asked
+            oldest, _ = min(self._writers.items(), key=asked)
             del self._writers[oldest]
             oldest.transport.abort()
 
@@ -164,28 +190,56 @@ class MapServer:
         async with asyncio.timeout(self._patience):
             await writer.drain()
 
-    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        size = self._frames.request_bytes
-        while True:
-            await self._drain(writer)
-            length = int.from_bytes(await reader.readexactly(4), "little")
-            if length != size:
-                return await self._refuse(reader, writer, Kind.SIZE, 4 + size)
-            read = self._frames.read_request(await reader.readexactly(size))
-            if read is None:
-                return await self._refuse(reader, writer, Kind.CHANGED)
-            # a full queue makes the client wait
-            await self._queue.put(_Waiting(*read, writer))
+    async def _hello(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> _Session | None:
+        """Return the session of a connection, None where it gets none."""
+        async with asyncio.timeout(self._patience):
+            text = await reader.readexactly(HELLO.size)
+        try:
+            hello = Hello.unpack(text)
+        except ValueError:
+            self._refuse_hello(writer, Denied.ROLE)
+            return None
+        if hello.resumes:
+            return self._resumed(hello.first[:TOKEN], writer)
+        opening = _Opening(hello, writer, asyncio.get_running_loop().create_future())
+        await self._queue.put(opening)
+        return await opening.opened
 
-    async def _refuse(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        kind: Kind,
-        value: int = 0,
+    def _refuse_hello(self, writer: asyncio.StreamWriter, code: int, value: int = 0) -> None:
+        none = bytes(second_bytes(WELCOME_BYTES))
+        self._send(writer, Welcome(code, bytes(TOKEN), value, none).pack())
+
+    def _resumed(self, token: bytes, writer: asyncio.StreamWriter) -> _Session | None:
+        for session in self._slots:
+            if session is not None and secrets.compare_digest(session.token, token):
+                if session.writer is not writer:
+                    session.writer.transport.abort()
+                session.writer = self._take(writer, session)
+                none = bytes(second_bytes(WELCOME_BYTES))
+                self._send(writer, Welcome(0, token, session.next, none).pack())
+                return session
+        self._refuse_hello(writer, Code.TOKEN)
+        return None
+
+    def _take(self, writer: asyncio.StreamWriter, session: _Session) -> asyncio.StreamWriter:
+        if writer in self._writers:
+            self._writers[writer] = session
+        return writer
+
+    async def _read(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, session: _Session
     ) -> None:
-        """Say that a connection ends, and why."""
-        writer.write(self._frames.refusal(kind, 0, value))
+        size = self._messages.request_bytes
+        while session.writer is writer:
+            await self._drain(writer)
+            read = self._messages.read_request(await reader.readexactly(size))
+            # a full queue makes the client wait
+            await self._queue.put(_Waiting(session, *read, writer))
+
+    async def _linger(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let the other side read what was said last."""
         await self._drain(writer)
         # what the client has sent meanwhile is read: a line that is closed before loses the refusal
         with suppress(TimeoutError):
@@ -202,51 +256,103 @@ class MapServer:
             while len(waiting) < self._batch and not self._queue.empty():
                 waiting.append(self._queue.get_nowait())
             fresh: list[_Waiting] = []
-            for message in waiting:
-                if message.number != self.next + len(fresh) and self._stopped is None:
-                    # whether it was used before is known when the ones before it are answered
+            for one in waiting:
+                if isinstance(one, _Opening):
                     await self._carry(fresh)
                     fresh = []
-                    if message.number != self.next and self._stopped is None:
-                        self._again(message)
-                        continue
-                fresh.append(message)
+                    await self._open(one)
+                    continue
+                if self._is_next(one, fresh) or self._stopped is not None:
+                    fresh.append(one)
+                    continue
+                # whether it was used before is known when the ones before it are answered
+                await self._carry(fresh)
+                fresh = [one] if self._is_next(one, []) else []
+                if not fresh:
+                    self._again(one)
             await self._carry(fresh)
 
-    async def _carry(self, fresh: list[_Waiting]) -> None:
-        if fresh and self._stopped is None:
+    @staticmethod
+    def _is_next(one: _Waiting, fresh: Sequence[_Waiting]) -> bool:
+        before = sum(other.session is one.session for other in fresh)
+        return one.number == one.session.next + before
+
+    async def _ask(self, frames: list[bytes], opening: bytes = b"") -> list[bytes] | None:
+        """Return the device's answers, None where it has stopped."""
+        if self._stopped is None:
             try:
-                sealed = [message.sealed for message in fresh]
-                answers = await asyncio.to_thread(self._carrier.carry, sealed)
+                answers = await asyncio.to_thread(self._carrier.carry, frames, opening)
                 self.calls += 1
+                return answers
             except MapStopped as problem:
                 self._stopped = problem.error
+        return None
+
+    async def _open(self, asked: _Opening) -> None:
+        """Open a session, which takes a slot, and tell its client."""
+        session, writer = None, asked.writer
+        if not writer.is_closing():
+            ages = [-1 if held is None else held.asked for held in self._slots]
+            slot = ages.index(min(ages))
+            shape = self._messages.frames
+            header = Header(slot, asked.hello.role, 0).pack()
+            opening = (header + asked.hello.first).ljust(
+                shape.opening_beats * shape.bus_bytes, b"\0"
+            )
+            answers = await self._ask([], opening)
+            if answers is None:
+                assert self._stopped is not None
+                self._refuse_hello(writer, Code.STOPPED, int(self._stopped.code))
+            elif code := Header.unpack(answers[0]).code:
+                self._refuse_hello(writer, code)
             else:
-                self.next += len(fresh)
-                for message, answer in zip(fresh, answers, strict=True):
-                    self._keep(message, answer)
-                    if message.writer in self._writers:
-                        self._writers[message.writer] = message.number + 1
-                    self._send(message.writer, self._frames.answer(message.number, answer))
-                return
-        for message in fresh:
+                session = self._opened(slot, writer, shape.welcome(answers[0]))
+        if not asked.opened.done():
+            asked.opened.set_result(session)
+
+    def _opened(self, slot: int, writer: asyncio.StreamWriter, message: bytes) -> _Session:
+        old = self._slots[slot]
+        if old is not None:
+            old.writer.transport.abort()
+        session = _Session(slot, writer)
+        self._slots[slot] = session
+        self._take(writer, session)
+        self._send(writer, Welcome(0, session.token, 0, message).pack())
+        return session
+
+    async def _carry(self, fresh: list[_Waiting]) -> None:
+        shape = self._messages.frames
+        # a session that another one has displaced has no more requests
+        fresh = [one for one in fresh if self._slots[one.session.slot] is one.session]
+        if not fresh:
+            return
+        frames = [shape.request(one.session.slot, one.number, one.sealed) for one in fresh]
+        answers = await self._ask(frames)
+        if answers is None:
             assert self._stopped is not None
             code = int(self._stopped.code)
-            self._send(message.writer, self._frames.refusal(Kind.STOPPED, message.number, code))
+            for one in fresh:
+                self._send(one.writer, self._messages.refusal(Code.STOPPED, one.number, code))
+            return
+        for one, answer in zip(fresh, answers, strict=True):
+            if code := Header.unpack(answer).code:
+                self._send(one.writer, self._messages.refusal(code, one.number))
+                continue
+            session, self._clock = one.session, self._clock + 1
+            session.next, session.asked = one.number + 1, self._clock
+            sealed = shape.sealed(answer, shape.answer_bytes)
+            session.answers[one.number] = hashlib.sha256(one.sealed).digest(), sealed
+            while len(session.answers) > self._kept:
+                session.answers.popitem(last=False)
+            self._send(one.writer, self._messages.answer(one.number, sealed))
 
-    def _keep(self, message: _Waiting, answer: bytes) -> None:
-        self._answers[message.number] = hashlib.sha256(message.sealed).digest(), answer
-        while len(self._answers) > self._kept:
-            self._answers.popitem(last=False)
-
-    def _again(self, message: _Waiting) -> None:
-        """Answer a message that is not the next one: with the answer that it had, if it is the same."""
-        digest, answer = self._answers.get(message.number, (b"", b""))
-        if digest == hashlib.sha256(message.sealed).digest():
-            self._send(message.writer, self._frames.answer(message.number, answer))
+    def _again(self, one: _Waiting) -> None:
+        """Answer a request that is not the next one: with the answer that it had, if it is the same."""
+        digest, answer = one.session.answers.get(one.number, (b"", b""))
+        if digest == hashlib.sha256(one.sealed).digest():
+            self._send(one.writer, self._messages.answer(one.number, answer))
         else:
-            refusal = self._frames.refusal(Kind.NUMBER, message.number, self.next)
-            self._send(message.writer, refusal)
+            self._send(one.writer, self._messages.refusal(Code.ORDER, one.number))
 
     def _send(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
         # the writer's own task waits until it is taken, before it reads on

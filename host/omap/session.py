@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Sequence
 
 from ...models.errors import Error
@@ -11,19 +9,12 @@ from ...models.omap.config import OmapConfig
 from ...models.omap.messages import Request, Response, open_response
 from ...models.omap.traffic import seal_requests
 
-__all__ = ["MessageChanged", "Session", "admission_key"]
+__all__ = ["MessageChanged", "Session"]
 
 
 class MessageChanged(Error):
     """A response is not the device's answer to its request: it was changed on its way, or belongs to
     another request. The request may have been carried out."""
-
-
-def admission_key(session_key: int) -> bytes:
-    """Return the key with which a server tells the client's messages from others'. It follows from the
-    session key, which does not follow from it."""
-    key = session_key.to_bytes(16, "little")
-    return hmac.digest(key, b"penstock map: admission to the device", hashlib.sha256)
 
 
 class Session:
@@ -35,11 +26,6 @@ class Session:
 
     def __init__(self, config: OmapConfig, key: int, first: int = 0) -> None:
         self.config, self.number, self._key = config, first, key
-
-    @property
-    def admission(self) -> bytes:
-        """The key that the server has."""
-        return admission_key(self._key)
 
     def seal(self, requests: Sequence[Request], *, loading: bool = False) -> list[bytes]:
         """Return sealed requests, numbered from `number` on, which moves behind them. `loading`: they

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from ..crypto import gcm
 from ..crypto.handshake import cycles as handshake_cycles
 from ..crypto.noise import LAST_NONCE, Keys, Refusal, Responder, nonce_bytes
+from .config import OmapConfig, digest_of
 from .vault import KeySchedule, Role, draw_cycles
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Request",
     "Sessions",
     "Welcome",
+    "digest_of_map",
     "opening_cycles",
     "prologue",
 ]
@@ -135,6 +137,11 @@ class Answer(NamedTuple):
         """Return what bytes say."""
         key, serial = (int.from_bytes(part, "little") for part in (text[:8], text[-8:]))
         return cls(key, text[8:-9], text[-9], serial)
+
+
+def digest_of_map(config: OmapConfig) -> bytes:
+    """Return the 32 bytes that name a map's configuration and this protocol."""
+    return bytes.fromhex(digest_of([config.to_json(), _VERSION.decode()]))
 
 
 def prologue(digest: bytes, role: Role) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
+import json
 import random
 import re
 import socket
@@ -14,7 +15,6 @@ import sys
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,31 +23,28 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-import penstock as ps
 from penstock.cli import run
 from penstock.host.omap import MapStopped, MessageChanged
-from penstock.host.omap.backends import ModelCarrier
-from penstock.host.omap.client import AsyncMap, ConnectionLost, SessionMoved, connect
-from penstock.host.omap.frames import Frames, Kind, Refused, greeting, read_greeting
-from penstock.host.omap.keyfiles import (
-    KeyFileError,
-    name_of,
-    read_admission,
-    read_client,
-    read_device,
-    write_keys,
+from penstock.host.omap.client import (
+    AsyncMap,
+    ConnectionLost,
+    NotAllowed,
+    SessionMoved,
+    connect,
 )
-from penstock.host.omap.numbers import Numbers
+from penstock.host.omap.devices import GoldenDevice
+from penstock.host.omap.frames import WELCOME, Code, Hello, Messages, Welcome, greeting
+from penstock.host.omap.handshake import Initiator
+from penstock.host.omap.keyfiles import read_device, read_map, write_keys
 from penstock.host.omap.process import DeviceLost, DeviceProcess
 from penstock.host.omap.server import MapServer
-from penstock.host.omap.session import Session, admission_key
-from penstock.models.errors import ErrorCode, HardwareError
-from penstock.models.omap.config import digest_of
+from penstock.models.errors import ErrorCode
+from penstock.models.omap.boundary import Header
 from penstock.models.omap.errors import MapError, error_of
-from penstock.models.omap.golden import Item
-from penstock.models.omap.load import load_requests
-from penstock.models.omap.messages import Keys, Operation, Request
-from testbench.omap import KEYS, config
+from penstock.models.omap.messages import Operation
+from penstock.models.omap.sessions import Answer, Denied, Request, prologue
+from penstock.models.omap.vault import KeySchedule, Role
+from testbench.omap import config
 
 _SHAPE = config()
 _PUT, _GET = Operation.PUT, Operation.GET
@@ -100,19 +97,21 @@ def client_tls(certificate):
 class _Host:
     """A carrier that keeps what it sees, and may change answers or make requests wait."""
 
-    def __init__(self):
-        self.inner, self.config = ModelCarrier(_SHAPE, KEYS), _SHAPE
+    def __init__(self, root):
+        self.inner, self.config = GoldenDevice(_SHAPE, root), _SHAPE
         self.seen, self.change = [], None
         self.taken = 0  # requests that have come so far
         self.open = threading.Event()
         self.open.set()
 
-    def carry(self, sealed):
-        self.taken += len(sealed)
+    def carry(self, frames, opening=b""):
+        self.taken += len(frames)
         self.open.wait(60)
-        answers = self.inner.carry(sealed)
-        self.seen += [*sealed, *answers]
-        return answers if self.change is None else [self.change(answer) for answer in answers]
+        answers = self.inner.carry(frames, opening)
+        self.seen += [*frames, *answers]
+        if self.change is None or opening:
+            return answers
+        return [self.change(answer) for answer in answers]
 
     def close(self):
         pass
@@ -120,7 +119,7 @@ class _Host:
 
 @contextmanager
 def _served(context=None, **options):
-    """A server in a thread; yields it with its `host` and the client's file of `keys`."""
+    """A server in a thread; yields it with its `host` and the clients' files, `keys` and `role`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -128,27 +127,36 @@ def _served(context=None, **options):
     def wait(work):
         return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
-    async def begin():
-        server = MapServer(_Host(), admission_key(KEYS.session), **options)
+    async def begin(root):
+        server = MapServer(_Host(root), **options)
         await server.listen("127.0.0.1", 0, context)
         return server
 
-    server = wait(begin())
-    server.host = server._carrier
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            server.keys = write_keys(folder, KEYS, _SHAPE)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_keys(folder, _SHAPE)
+        root = read_device(files[0], _SHAPE)
+        server = wait(begin(root))
+        server.root = root
+        server.host, server.keys, server.role = server._carrier, files[1], files[2]
+        server.keeper = files[3]
+        try:
             yield server
-    finally:
+        finally:
+            _end(server, loop, thread, wait)
+
+
+def _end(server, loop, thread, wait):
+    try:
         server.host.open.set()
         wait(server.close())
+    finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
 
 
 def _connect(server, **options):
-    return connect("127.0.0.1", server.port, server.keys, **options)
+    return connect("127.0.0.1", server.port, server.keys, **{"role": server.role, **options})
 
 
 @pytest.fixture
@@ -179,7 +187,9 @@ def test_a_map_behind_tls_is_a_dict(server_tls, client_tls):
 
 def test_requests_are_under_way_together(server):
     async def talk():
-        async with await AsyncMap.connect("127.0.0.1", server.port, server.keys) as box:
+        async with await AsyncMap.connect(
+            "127.0.0.1", server.port, server.keys, role=server.role
+        ) as box:
             server.host.open.clear()
             puts = [asyncio.create_task(box.put(k, bytes([k]) * 8)) for k in range(30)]
             gets = [asyncio.create_task(box.get(k)) for k in range(40)]
@@ -189,57 +199,80 @@ def test_requests_are_under_way_together(server):
             server.host.open.set()
             await asyncio.gather(*puts)
             assert await box.delete(3) == b"\3" * 8 and await box.delete(3) is None
-            assert box.number == 72
+            assert box.serial == 72
             return await asyncio.gather(*gets)
 
     found = asyncio.run(talk())
     assert found == [bytes([k]) * 8 for k in range(30)] + [None] * 10
-    assert server.calls <= 5  # 72 operations
+    assert server.calls <= 6  # a handshake and 72 operations
 
 
-def _talk(server, *frames):
-    """Send frames as they are; return what the server answers to each, None where it hangs up."""
-    with socket.create_connection(("127.0.0.1", server.port), 30) as line:
-        file = line.makefile("rb")
-        size = int.from_bytes(file.read(4), "little")
-        read_greeting(file.read(size), digest_of(_SHAPE.to_json()))
-        shape = Frames(_SHAPE, admission_key(KEYS.session))
+class _Line:
+    """A client that sends what it likes."""
+
+    def __init__(self, server, role=Role.WRITER):
+        self.shape = Messages(_SHAPE)
+        self.line = socket.create_connection(("127.0.0.1", server.port), 30)
+        self.file = self.line.makefile("rb")
+        self.file.read(int.from_bytes(self.file.read(4), "little"))
+        known = read_map(server.keys)
+        keys = KeySchedule(server.root, bytes(32), known.digest)
+        secret = keys.role_key(role)
+        self.initiator = Initiator(known.public, prologue(known.digest, role), secret)
+        self.role = role
+
+    def open(self):
+        self.line.sendall(Hello.of(self.role, self.initiator.message).pack())
+        said = Welcome.unpack(self.file.read(WELCOME.size))
+        _, self.session = self.initiator.finish(said.message)
+        self.token = said.token
+        return self
+
+    def sealed(self, *request):
+        return self.session.seal(Request(*request).pack())
+
+    def talk(self, *frames):
+        """Send frames; return what the server answers to each, None where it hangs up."""
         answers = []
         for frame in frames:
             with suppress(ConnectionError):
-                line.sendall(frame)
-            text = file.read(shape.answer_bytes)
-            answers.append(shape.read_answer(text) if text else None)
+                self.line.sendall(frame)
+            text = self.file.read(self.shape.answer_bytes)
+            answers.append(self.shape.read_answer(text) if text else None)
         return answers
+
+    def close(self):
+        self.file.close()
+        self.line.close()
 
 
 def test_wrong_messages_are_refused_and_the_map_answers(server):
-    frames, session = Frames(_SHAPE, admission_key(KEYS.session)), Session(_SHAPE, KEYS.session)
-    sealed = session.seal([Request(_PUT, 5, b"12345678"), Request(_GET, 5, bytes(8))])
-    first, second = (frames.request(number, text) for number, text in enumerate(sealed))
     for wrong in (
-        b"\0\0\0\0",
-        (frames.request_bytes + 1).to_bytes(4, "little") + first[4:] + b"x",
-        b"GET / HTTP/1.1\r\n\r\n",
+        b"\7" + bytes(49),
+        b"GET / HTTP/1.1\r\nHost: a-long-name-of-a-host.example\r\n\r\n",
     ):
-        [answer] = _talk(server, wrong)
-        assert answer.kind is Kind.SIZE and answer.value == len(first)
+        line = _Line(server)
+        line.line.sendall(wrong)
+        assert line.file.read(1) not in (b"", b"\0")
+        line.close()
+    line = _Line(server).open()
+    first, second = line.sealed(5, b"12345678", _PUT), line.sealed(5, bytes(8), _GET)
+    one, two = line.shape.request(0, first), line.shape.request(1, second)
     draw = random.Random(7)
     for _ in range(20):
-        changed = bytearray(first)
-        changed[draw.randrange(4, len(first))] ^= 1 << draw.randrange(8)
-        [answer] = _talk(server, bytes(changed))
-        assert answer.kind is Kind.CHANGED
-    answer, hung_up = _talk(server, first[:-1] + b"x", first)
-    assert answer.kind is Kind.CHANGED and hung_up is None
+        changed = bytearray(one)
+        changed[draw.randrange(8, len(one))] ^= 1 << draw.randrange(8)
+        [answer] = line.talk(bytes(changed))
+        assert answer.code == Denied.TAG
     # too early, in order, the same once more, and another request with a number that was used
-    other = Session(_SHAPE, KEYS.session).seal([Request(_PUT, 5, b"zzzzzzzz")])[0]
-    answers = _talk(server, second, first, first, frames.request(0, other), second, first)
-    kinds = [answer.kind for answer in answers]
-    assert kinds == [Kind.NUMBER, 0, 0, Kind.NUMBER, 0, 0]
-    assert answers[0].value == 0 and answers[3].value == 1
+    other = line.shape.request(0, first[::-1])
+    answers = line.talk(two, one, one, other, two, one)
+    assert [answer.code for answer in answers] == [Code.ORDER, 0, 0, Code.ORDER, 0, 0]
     assert answers[1].sealed == answers[2].sealed == answers[5].sealed
-    assert len(server.host.seen) == 4  # two requests have reached the device
+    assert Answer.unpack(line.session.open(answers[1].sealed)).serial == 21
+    line.close()
+    with _connect(server) as box:
+        assert box[5] == b"12345678"
 
 
 def test_a_connection_that_takes_no_answers_is_ended():
@@ -247,8 +280,9 @@ def test_a_connection_that_takes_no_answers_is_ended():
     with _served(patience=0.5) as server:
         with _connect(server) as box:
             box[1] = b"12345678"
-        shape, session = Frames(_SHAPE, admission_key(KEYS.session)), Session(_SHAPE, KEYS.session)
-        frame = shape.request(0, session.seal([Request(_PUT, 1, b"12345678")])[0])
+        opened = _Line(server).open()
+        shape, frame = opened.shape, opened.shape.request(0, opened.sealed(1, b"12345678", _PUT))
+        opened.talk(frame)
         # buffers of the system that fill soon
         server._server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         waiting, send = [0], server._send
@@ -258,7 +292,7 @@ def test_a_connection_that_takes_no_answers_is_ended():
             waiting.append(writer.transport.get_write_buffer_size())
 
         server._send = watched
-        with socket.create_connection(("127.0.0.1", server.port), 60) as line:
+        with opened.line as line:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             sent = 0
             with suppress(ConnectionError):
@@ -273,9 +307,10 @@ def test_a_connection_that_takes_no_answers_is_ended():
 
 def test_a_server_ends_in_spite_of_one_who_does_not_read():
     with _served() as server:
-        server._frames.refusal = lambda *_: bytes(64 << 20)
-        line = socket.create_connection(("127.0.0.1", server.port), 60)
-        line.sendall(bytes(4))
+        opened = _Line(server).open()
+        server._messages.refusal = lambda *_: bytes(64 << 20)
+        line = opened.line
+        line.sendall(opened.shape.request(9, opened.sealed(1, bytes(8), _GET)))
         while not any(w.transport.get_write_buffer_size() for w in list(server._writers)):
             pass
     line.close()
@@ -305,38 +340,69 @@ def test_half_a_message_is_none(server):
         assert 1 not in box
 
 
-def test_another_session_key(server, tmp_path):
-    keys = write_keys(tmp_path, replace(KEYS, session=KEYS.session ^ 1), _SHAPE)[1]
-    with connect("127.0.0.1", server.port, keys) as box:
-        with pytest.raises(Refused, match="changed, or sealed with another key") as caught:
-            box[1]
-        assert caught.value.kind is Kind.CHANGED
-    assert not server.host.seen
-
-
 def test_changed_responses(server):
     with _connect(server) as box:
-        server.host.change = lambda answer: answer[::-1]
+        server.host.change = lambda answer: answer[:16] + answer[:15:-1]
         with pytest.raises(MessageChanged, match="request 0 does not open"):
             box[1] = bytes(8)
         server.host.change = None
-        assert box[1] == bytes(8)
+        with pytest.raises(MessageChanged):  # the host kept what it had changed
+            box.reconnect()
+        assert box.reconnect() == [] and box[1] == bytes(8)
 
 
-def test_a_session_has_one_client_at_a_time(server, tmp_path):
-    with _connect(server) as one:
-        one[1] = b"12345678"
-        with pytest.raises(KeyFileError, match="another client has this session"):
-            _connect(server)
-    with _connect(server) as two:
-        assert two[1] == b"12345678" and two.number == 2
-        with pytest.raises(TypeError, match="filled before"):
-            len(two)
-    # what no file can know: a copy of the keys was used elsewhere, or an old copy is
-    copy = write_keys(tmp_path, KEYS, _SHAPE)[1]
-    with pytest.raises(SessionMoved, match="waits for request 2, this client has sent 0"):
-        connect("127.0.0.1", server.port, copy)
-    assert server.next == 2
+def test_sixteen_clients_at_once(server):
+    """Readers and writers, replayed on a dict in the order of serials."""
+    done = []
+
+    async def client(seed):
+        draw, role = random.Random(seed), server.role if seed % 4 else None
+        async with await AsyncMap.connect("127.0.0.1", server.port, server.keys, role=role) as box:
+            for _ in range(12):
+                kind = draw.choice((_GET, _GET, _PUT, Operation.DELETE)) if role else _GET
+                asked = kind, draw.randrange(12), draw.randbytes(8) if kind == _PUT else None
+                [response] = await box.batch([asked])
+                done.append((box.serial, asked, response))
+
+    async def all_of_them():
+        await asyncio.gather(*map(client, range(16)))
+
+    asyncio.run(all_of_them())
+    assert sorted(serial for serial, *_ in done) == list(range(1, 193))
+    items = {}
+    for _, (kind, key, value), response in sorted(done, key=lambda one: one[0]):
+        assert (response.status == 0) == (key in items)
+        assert response.value == items.get(key, bytes(8))
+        if kind == _PUT:
+            items[key] = value
+        elif kind == Operation.DELETE:
+            items.pop(key, None)
+
+
+def test_each_role_may_do_what_it_may(server):
+    with _connect(server) as writer, _connect(server, role=None) as reader:
+        with _connect(server, role=server.keeper) as keeper:
+            writer[1] = b"12345678"
+            assert reader[1] == b"12345678"
+            with pytest.raises(NotAllowed, match="a reader's session may not ask for PUT"):
+                reader[1] = bytes(8)
+            with pytest.raises(NotAllowed, match="a reader's session may not ask for DELETE"):
+                del reader[1]
+            with pytest.raises(NotAllowed, match="a keeper's session may not ask for GET"):
+                keeper[1]
+            assert reader[1] == writer[1] == b"12345678"
+
+
+def test_more_sessions_than_slots():
+    """A new session takes the slot of the one whose latest request is oldest."""
+    with _served(slots=2) as server, _connect(server) as one, _connect(server) as two:
+        two[1] = b"12345678"
+        one[2] = b"abcdefgh"
+        with _connect(server) as three:
+            assert three[1] == b"12345678" and one[2] == b"abcdefgh"
+            with pytest.raises(ConnectionLost):
+                two[1]
+            two.reconnect()
 
 
 def test_a_device_that_stopped(server):
@@ -401,7 +467,7 @@ def proxy(server):
 
 
 def test_a_broken_connection_loses_nothing(server, proxy):
-    with connect("127.0.0.1", proxy.port, server.keys) as box:
+    with connect("127.0.0.1", proxy.port, server.keys, role=server.role) as box:
         box[1] = b"12345678"
         proxy.cut = True
         with pytest.raises(ConnectionLost, match="closed the connection"):
@@ -422,28 +488,36 @@ def test_a_broken_connection_loses_nothing(server, proxy):
         box.reconnect()
 
 
-def test_what_a_client_leaves_is_carried_out_before_the_next_ones_requests(server, proxy):
-    with connect("127.0.0.1", proxy.port, server.keys) as box:
+def test_a_session_that_is_over_is_not_gone_on_with(server, proxy):
+    with connect("127.0.0.1", proxy.port, server.keys, role=server.role) as box:
         box[1] = b"12345678"
         proxy.cut = True
         with pytest.raises(ConnectionLost):
             box[1] = b"abcdefgh"
-    # killed when its number was on disk, and nothing sent
-    numbers = Numbers(server.keys, name_of(KEYS.session))
-    session = Session(_SHAPE, KEYS.session, numbers.next)
-    sealed = session.seal([Request(_PUT, 2, b"87654321")])
-    numbers.note([Frames(_SHAPE, session.admission).request(2, sealed[0])])
-    numbers._file.close()
-    numbers._lock.close()
-    for number in (3, 5):
-        with _connect(server) as box:
-            assert box.number == number and box.get_many([1, 2]) == [b"abcdefgh", b"87654321"]
+        proxy.cut = False
+        server._slots[:] = [None] * len(server._slots)
+        with pytest.raises(SessionMoved, match="is not known"):
+            box.reconnect()
+        assert box.reconnect() == [] and box[1] == b"abcdefgh"
+
+
+def test_a_session_is_its_clients_alone(server):
+    """Who does not know its token gets none of its answers."""
+    line = _Line(server).open()
+    line.talk(line.shape.request(0, line.sealed(1, bytes(8), _PUT)))
+    for token, code in ((bytes(16), Code.TOKEN), (line.token, 0)):
+        other = _Line(server)
+        other.line.sendall(Hello(True, 0, token).pack())
+        said = Welcome.unpack(other.file.read(WELCOME.size))
+        assert said.code == code and said.value == (code == 0)
+        other.close()
+    line.close()
 
 
 def test_a_byte_that_changes_inside_tls(server_tls, client_tls):
     with _served(server_tls) as server:
         proxy = _Proxy(server.port)
-        with connect("127.0.0.1", proxy.port, server.keys, tls=client_tls) as box:
+        with connect("127.0.0.1", proxy.port, server.keys, role=server.role, tls=client_tls) as box:
             box[1] = b"12345678"
             proxy.flip = True
             with pytest.raises(ConnectionLost):
@@ -475,12 +549,12 @@ def test_servers_that_cannot_be_used(server, server_tls):
         (b"SSH-2.0-OpenSSH_9.2\r\n", "no server of an oblivious map"),
         (b"\5\0\0\0hello", "no server of an oblivious map"),
         (b"\0\200\0\0" + b"[" * 32768, "no server of an oblivious map"),
-        (greeting(_SHAPE, 0).replace(b'"version": 1', b'"version": 2'), "speaks version 2"),
+        (greeting(_SHAPE).replace(b'"version": 2', b'"version": 1'), "speaks version 1"),
         (b"", "closed the connection"),
     ],
 )
 def test_what_is_no_server(tmp_path, said, message):
-    keys = write_keys(tmp_path, KEYS, _SHAPE)[1]
+    keys = write_keys(tmp_path, _SHAPE)[1]
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer():
@@ -512,15 +586,16 @@ _MARKS = [bytes([n, n ^ 0x5A, n ^ 0x33, n ^ 0x99, n ^ 0x0F, n ^ 0xC3, n, 77]) fo
 
 
 def test_no_plaintext_passes(server, proxy):
-    with connect("127.0.0.1", proxy.port, server.keys) as box:
+    with connect("127.0.0.1", proxy.port, server.keys, role=server.role) as box:
         box.update((int.from_bytes(mark, "little"), mark) for mark in _MARKS)
         assert box == {int.from_bytes(mark, "little"): mark for mark in _MARKS}
-    kept = b"".join(text for text, _ in server._answers.values())
+    kept = b"".join(text for _, text in server._slots[0].answers.values())
     seen = bytes(proxy.passed) + b"".join(server.host.seen) + kept + bytes(server.host.inner.pages)
     for mark in _MARKS:
         assert mark[:6] not in seen and mark[6::-1] not in seen
+    shape = server._messages.frames
     sizes = {len(message) for message in server.host.seen}
-    assert sizes == {_SHAPE.message_bytes}
+    assert sizes == {shape.size, shape.welcome_beats * shape.bus_bytes}
 
 
 def _memory(pid):
@@ -558,7 +633,9 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
         try:
             said = process.stdout.readline().decode()
             port = int(re.fullmatch(r"serving on 127\.0\.0\.1:(\d+) \(TLS\)\n", said)[1])
-            with connect("127.0.0.1", port, tmp_path / "keys/client.json", tls=client_tls) as box:
+            files = tmp_path / "keys/map.json"
+            role = tmp_path / "keys/writer.json"
+            with connect("127.0.0.1", port, files, role=role, tls=client_tls) as box:
                 box.update((int.from_bytes(mark, "little"), mark) for mark in _MARKS)
                 assert box.get_many([int.from_bytes(_MARKS[0], "little")]) == [_MARKS[0]]
             server = _memory(process.pid)
@@ -567,83 +644,67 @@ def test_the_servers_process_never_has_plaintext_nor_keys(tmp_path, certificate,
         finally:
             process.terminate()
     # the search finds them in the device, which is the golden model here
-    keys = read_device(tmp_path / "keys" / "device.json", ps.compile(kernel).plan)
-    secrets = [*_MARKS, _digits(keys.session)]
+    root = bytes.fromhex(json.loads((tmp_path / "keys/device.json").read_text())["root"])
+    writer = bytes.fromhex(json.loads(role.read_text())["writer"])
+    static = KeySchedule(root, bytes(32), bytes(32)).static
+    secrets = [*_MARKS, static, writer]
     assert all(any(secret in piece for piece in device) for secret in secrets)
-    secrets += [keys.session.to_bytes(16, "little"), f"{keys.session:032x}".encode()]
-    secrets += [_digits(key) for key in vars(keys).values()]
+    secrets += [root, *(key.hex().encode() for key in (root, static, writer))]
     assert not any(secret in piece for secret in secrets for piece in server)
 
 
-# keys and the device's process
-
-
-def test_files_of_keys(tmp_path):
-    paths = write_keys(tmp_path, KEYS, _SHAPE)
-    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 4
-    assert read_device(paths[0], _SHAPE) == KEYS
-    assert read_client(paths[1]) == (KEYS.session, digest_of(_SHAPE.to_json()))
-    assert read_admission(paths[2]) == Session(_SHAPE, KEYS.session).admission
-    with pytest.raises(FileExistsError):
-        write_keys(tmp_path, KEYS, _SHAPE)
-    with pytest.raises(KeyFileError, match="no key page"):
-        read_device(paths[1], _SHAPE)
-    with pytest.raises(KeyFileError, match="cannot be read: No such file"):
-        read_device(tmp_path / "none.json", _SHAPE)
-    paths[2].write_text("no keys")
-    with pytest.raises(KeyFileError, match="is not a file of keys"):
-        read_admission(paths[2])
-
-
-def test_keys_serve_one_run(tmp_path):
-    """Counters begin at 0 in each run: a second one would use every nonce again."""
-    device = write_keys(tmp_path, KEYS, _SHAPE)[0]
-    session = Session(_SHAPE, KEYS.session)
-    sealed = session.seal([Request(_PUT, 5, b"12345678")])
-    DeviceProcess(_SHAPE, device).close()  # no request, no nonce
-    with DeviceProcess(_SHAPE, device) as one, DeviceProcess(_SHAPE, device) as other:
-        [answer] = one.carry(sealed)
-        session.open(0, answer, None)
-        with pytest.raises(MapStopped):  # before it has answered anything
-            other.carry(sealed)
-    message = rf"{device} has served a map already: its nonces would be used twice"
-    with pytest.raises(DeviceLost, match=message):
-        DeviceProcess(_SHAPE, device)
-    for path in tmp_path.glob("*.*"):
-        path.unlink()
-    write_keys(tmp_path, Keys(1, 2, 3, 4), _SHAPE)  # others may lie in the same folder
-    DeviceProcess(_SHAPE, device).close()
+# the device's process
 
 
 def test_a_device_in_a_process_of_its_own(tmp_path):
-    device, client, *_ = write_keys(tmp_path, KEYS, _SHAPE)
-    session = Session(_SHAPE, KEYS.session)
-    with DeviceProcess(_SHAPE, device) as process:
-        [answer] = process.carry(session.seal([Request(_PUT, 5, b"12345678")]))
-        session.open(0, answer, None)
-        [answer] = process.carry(session.seal([Request(_GET, 5, bytes(8))]))
-        assert session.open(1, answer, None).value == b"12345678"
-        made = load_requests(_SHAPE, [Item(9, b"87654321")])
-        *loaded, _ = process.carry(session.seal(made, loading=True), 1)
-        assert session.open(2, loaded[0], None).key == 9 and process.most_records == _SHAPE.capacity
-        for _ in range(2):
+    device, known, *_ = write_keys(tmp_path, _SHAPE)
+    keys, shape = read_map(known), Messages(_SHAPE).frames
+    incarnations = set()
+    for _ in range(2):
+        with DeviceProcess(_SHAPE, device) as process:
+            initiator = Initiator(keys.public, prologue(keys.digest, Role.READER))
+            opening = shape.opening(3, Role.READER, initiator.message)
+            [welcome] = process.carry([], opening)
+            payload, session = initiator.finish(shape.welcome(welcome))
+            incarnations.add(payload[:16])
+            sealed = session.seal(Request(5, bytes(8), _GET).pack())
+            [answer] = process.carry([shape.request(3, 0, sealed)])
+            found = Answer.unpack(session.open(shape.sealed(answer, shape.answer_bytes)))
+            assert (found.key, found.status, found.serial) == (5, 1, 1)
+            [answer] = process.carry([bytes(shape.size)])  # no message stops it
+            assert Header.unpack(answer).code == Denied.SESSION
+            process._process.kill()
             with pytest.raises(MapStopped):
-                process.carry([bytes(_SHAPE.message_bytes)])
-        process._process.kill()
-        with pytest.raises(MapStopped):
-            process.carry([bytes(_SHAPE.message_bytes)])
-    with pytest.raises(DeviceLost, match=r"client\.json has no key page"):
-        DeviceProcess(_SHAPE, client)
+                process.carry([bytes(shape.size)])
+    assert len(incarnations) == 2  # each is a power-up
+    with pytest.raises(DeviceLost, match=r"map\.json has no key root"):
+        DeviceProcess(_SHAPE, known)
     with pytest.raises(DeviceLost, match=r"device\.json was made for another map"):
         DeviceProcess(config(capacity=20), device)
 
 
-def test_keys_of_different_runs(tmp_path):
-    device, _, server, _ = write_keys(tmp_path, KEYS, _SHAPE)
-    other = write_keys(tmp_path / "other", Keys(1, 2, 3, 4), _SHAPE)[2]
-    DeviceProcess(_SHAPE, device, admission=read_admission(server)).close()
-    with pytest.raises(DeviceLost, match=r"device\.json does not belong to the server's key"):
-        DeviceProcess(_SHAPE, device, admission=read_admission(other))
+@pytest.mark.long
+def test_sessions_end_in_hardware(tmp_path):
+    """A minute to compile, some ten seconds for each handshake."""
+    files = write_keys(tmp_path, _SHAPE)
+    process = DeviceProcess(_SHAPE, files[0], "penstock.engines.omap.process", ["rtl"])
+
+    async def talk():
+        async with MapServer(process) as server:
+            await server.listen()
+            place = "127.0.0.1", server.port, files[1]
+            async with await AsyncMap.connect(*place, role=files[2]) as writer:
+                await writer.put(7, b"12345678")
+                async with await AsyncMap.connect(*place) as reader:
+                    assert await reader.get(7) == b"12345678" and reader.serial == 2
+                    with pytest.raises(NotAllowed):
+                        await reader.put(7, bytes(8))
+                    await asyncio.gather(*(writer.put(k, bytes([k] * 8)) for k in range(20)))
+                    found = await asyncio.gather(*(reader.get(k) for k in range(20)))
+                    assert found == [bytes([k] * 8) for k in range(20)]
+
+    with process:
+        asyncio.run(talk())
 
 
 def test_errors_of_any_engine_pass_the_process():
@@ -651,7 +712,5 @@ def test_errors_of_any_engine_pass_the_process():
         *MapError,
         ErrorCode.WATCHDOG,
     }
-    said = read_greeting(greeting(_SHAPE, 5, error_of(64))[4:], digest_of(_SHAPE.to_json()))
-    assert said == (_SHAPE, 5, HardwareError(ErrorCode.BUS_READ))
     with pytest.raises(ValueError):
         error_of(250)

@@ -14,7 +14,7 @@ from penstock.state import State
 if TYPE_CHECKING:
     import ssl
 
-    from penstock.host.omap.backends import Carrier
+    from penstock.host.omap.devices import DeviceCarrier
 
     from .design import MapDesign
 
@@ -47,20 +47,21 @@ def _design(state: State, command: str) -> MapDesign:
 def _keys(state: State, **values: Any) -> None:
     """Make the keys of an oblivious map, one file for each who needs some.
 
-    DIR/device.json has all keys, for the device; client.json the session's, for the client, which
-    needs client.next beside it: there are the numbers that the session has used. server.json has a
-    key by which the server tells the client's messages from others', and which opens none of them.
+    DIR/device.json has the device's secret, from which all keys follow. map.json is public: with it a
+    client knows the device, and may read. writer.json is for clients that write, keeper.json for who
+    watches over the map's state.
     """
     out = state.begin("keys", values)["out"]
-    from penstock.host.omap.backends import fresh_keys
     from penstock.host.omap.keyfiles import write_keys
 
     try:
-        paths = write_keys(out, fresh_keys(), _design(state, "keys").plan)
+        paths = write_keys(out, _design(state, "keys").plan)
     except OSError as problem:
         place = problem.filename or out
+        there = isinstance(problem, FileExistsError)
         raise _refused(
-            f"{place}: {problem.strerror}", "name a folder in which there are no keys"
+            f"{place}: {problem.strerror}",
+            "name a folder in which there are no keys" if there else "no file was written",
         ) from None
     for path in paths:
         state.out.print(str(path), soft_wrap=True)
@@ -68,15 +69,14 @@ def _keys(state: State, **values: Any) -> None:
 
 @click.pass_obj
 def _serve(state: State, **values: Any) -> None:
-    """Serve an oblivious map to a client that seals its requests (penstock.host.omap.client).
+    """Serve an oblivious map to clients whose sessions end in the device (penstock.host.omap.client).
 
-    The device runs in a process of its own, which alone reads --keys; the server hands messages on.
-    It ends with Ctrl-C.
+    The device runs in a process of its own, which alone reads DIR/device.json; the server hands
+    messages on, and reads none of them. It ends with Ctrl-C.
     """
     rest = state.begin("serve", values)
     import asyncio
 
-    from penstock.host.omap.keyfiles import KeyFileError, read_admission
     from penstock.host.omap.process import DeviceLost, DeviceProcess
 
     design = _design(state, "serve")
@@ -84,15 +84,13 @@ def _serve(state: State, **values: Any) -> None:
     program = _program(design, rest["device"], rest["family"])
     tls = _tls(rest["certificate"], rest["private_key"])
     try:
-        admission = read_admission(keys / "server.json")
-        device = DeviceProcess(design.plan, keys / "device.json", *program, admission=admission)
-    except (KeyFileError, DeviceLost) as problem:
+        device = DeviceProcess(design.plan, keys / "device.json", *program)
+    except DeviceLost as problem:
         raise _refused(
-            str(problem),
-            f"penstock keys {state.asked.kernel} --out DIR makes keys: take all files of one run",
+            str(problem), f"penstock keys {state.asked.kernel} --out DIR makes keys"
         ) from None
     with device:
-        asyncio.run(_served(state, device, admission, rest["host"], rest["port"], tls))
+        asyncio.run(_served(device, rest["host"], rest["port"], tls))
 
 
 def _program(design: MapDesign, device: str, family: str | None) -> tuple[Any, ...]:
@@ -132,17 +130,10 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
     return context
 
 
-async def _served(
-    state: State,
-    device: Carrier,
-    admission: bytes,
-    host: str,
-    port: int,
-    tls: ssl.SSLContext | None,
-) -> None:
+async def _served(device: DeviceCarrier, host: str, port: int, tls: ssl.SSLContext | None) -> None:
     from penstock.host.omap.server import MapServer
 
-    async with MapServer(device, admission) as server:
+    async with MapServer(device) as server:
         try:
             await server.listen(host, port, tls)
         except OSError as problem:
@@ -161,7 +152,7 @@ def _serving() -> list[click.Parameter]:
             ("--keys",),
             required=True,
             metavar="DIR",
-            help="Folder of device.json and server.json (penstock keys).",
+            help="Folder of device.json (penstock keys).",
         ),
         click.Option(("--host",), default="127.0.0.1", metavar="NAME", help="Where to listen."),
         click.Option(

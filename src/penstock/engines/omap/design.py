@@ -21,7 +21,14 @@ from penstock.models.omap.cycles import bound, machine_bound, public, run
 from penstock.models.omap.golden import Map, Overflow, Step
 from penstock.models.omap.messages import Keys, Request, Response, open_response
 from penstock.models.omap.resources import estimate
-from penstock.models.omap.shell import PORTS, key_registers, port_bytes, register_map
+from penstock.models.omap.sessions import digest_of_map
+from penstock.models.omap.shell import (
+    PORTS,
+    key_registers,
+    port_bytes,
+    register_map,
+    session_registers,
+)
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.models.resources import Resources
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
-__all__ = ["MapDesign", "Mapped", "joined"]
+__all__ = ["MapDesign", "Mapped", "SessionDesign", "joined"]
 
 #: most operations whose pages are compared burst by burst
 _TRACED = 20_000
@@ -150,6 +157,22 @@ class MapDesign(Design):
         return Mapped(self, *operations_of(self.plan, given), given)
 
 
+class SessionDesign(MapDesign):
+    """A map whose clients' sessions end in it (`hdl.omap.session_engine`); `penstock serve` runs it."""
+
+    def structure(self) -> Any:
+        return [*super().structure(), "sessions"]
+
+    @property
+    def registers(self) -> RegisterMap:
+        return session_registers(self.identity)
+
+    def component(self, parts: Parts) -> Any:
+        from penstock.hdl.omap.session_engine import SessionEngine
+
+        return SessionEngine(self.plan, self.identity, digest=digest_of_map(self.plan))
+
+
 class Mapped(Workload):
     """Operations on a map that is empty at first. The keys follow from the seed: they are for
     simulation alone."""
@@ -171,7 +194,7 @@ class Mapped(Workload):
             return HardwareError(problem.code)
 
     @property
-    def _places(self) -> dict[str, int]:
+    def _places(self) -> dict[str, Any]:
         plan = self.design.plan
         at = plan.host_bytes
         return {

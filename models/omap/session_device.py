@@ -1,0 +1,53 @@
+"""A device behind its boundary, with the host's memory of pages: golden of `hdl.omap.session_engine`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .boundary import Boundary, Frames
+from .config import OmapConfig
+from .device import Device
+from .messages import Keys
+from .sessions import Sessions, digest_of_map
+from .vault import KeySchedule
+
+__all__ = ["SessionDevice"]
+
+
+class SessionDevice:
+    """A device from its power-up on.
+
+    Parameters
+    ----------
+    root, entropy
+        Of the vault, 32 bytes each; `entropy` is fresh at each power-up.
+    slots
+        Of the table of sessions.
+    """
+
+    def __init__(self, config: OmapConfig, root: bytes, entropy: bytes, *, slots: int = 64) -> None:
+        digest = digest_of_map(config)
+        keys = KeySchedule(root, entropy, digest)
+        page, pairs, hashed = (
+            int.from_bytes(text, "little") for text in (keys.page, keys.pairs, keys.hash)
+        )
+        self.config, self.frames = config, Frames.of(config)
+        self.device = Device(config, Keys(page, 0, hashed, pairs))
+        sessions = Sessions(keys, digest, config.value_bytes, slots)
+        self._boundary = Boundary(self.frames, sessions, keys.incarnation)
+        #: of the last operation
+        self.serial = 0
+
+    def run(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
+        """Return the answers' frames in order, and behind them that to `opening`, a frame that opens a
+        session, if there is one. Raises `device.Stopped`."""
+        if opening:
+            self._boundary.open(opening, self.serial)
+        answers = [self._answer(frame) for frame in frames]
+        return answers + ([self._boundary.collect()] if opening else [])
+
+    def _answer(self, frame: bytes) -> bytes:
+        ruling = self._boundary.ask(frame)
+        response = self.device.step(ruling.request).response
+        self.serial += 1
+        return self._boundary.tell(ruling, response, self.serial)
