@@ -49,7 +49,7 @@ def _equal(
 ) -> ps.Design:
     (folder / "k.psk").write_text(text)
     design = ps.compile(folder / "k.psk", table=table, dims=dims, format=format)
-    assert design.refused is None
+    assert design.compiled.refused is None
     golden, model = (design.run(table, backend=b) for b in ("golden", "model"))
     run = design.run(table, backend=backend)
     assert run.cycles == model.cycles
@@ -97,10 +97,12 @@ def test_a_row_that_is_read_before_its_change(tmp_path: Path) -> None:
     table = _ratings(np.random.default_rng(2), 60, 1, 1)
     dims = {"m": 1, "n": 1, "k": 4}
     design = _equal(LRMF, table, dims, "fixed:8,8", tmp_path)
-    schedule = design.plan.schedule
+    schedule = design.compiled.plan.schedule
     for early in (1, 2):
-        plan = replace(design.plan, schedule=replace(schedule, batch=schedule.batch - early))
-        wrong = replace(design, plan=plan).run(table, backend="rtl")
+        plan = replace(
+            design.compiled.plan, schedule=replace(schedule, batch=schedule.batch - early)
+        )
+        wrong = replace(design.compiled, plan=plan).run(table, backend="rtl")
         right = design.run(table, backend="golden")
         assert not all(np.array_equal(wrong.result[m], v) for m, v in right.result.items())
 
@@ -111,5 +113,5 @@ def test_dates_are_integers(tmp_path: Path) -> None:
     table = {"d": days, "x": np.arange(4, dtype=np.float32)}
     (tmp_path / "k.psk").write_text("kernel k(d: index[n], x: input, s: model[n])\n  s[d] += x\n")
     design = ps.compile(tmp_path / "k.psk", table=table)
-    assert design.refused is None
+    assert design.compiled.refused is None
     assert design.run(table, backend="golden").result["s"].tolist() == [1, 3, 2]
