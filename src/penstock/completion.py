@@ -40,9 +40,10 @@ def formats(_context: click.Context, _of: click.Parameter, word: str) -> list[Co
 
 def codes(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:
     """Codes that `penstock explain` knows."""
-    from penstock.commands.explain import known
+    from penstock.discovery import error_pages
+    from penstock.dsl.core.codes import codes
 
-    return _beginning(word, known())
+    return _beginning(word, {*codes(), *error_pages()})
 
 
 def papers(_context: click.Context, _of: click.Parameter, word: str) -> list[CompletionItem]:

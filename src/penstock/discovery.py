@@ -14,8 +14,18 @@ from penstock.dsl.core.kernel import AnyKernel
 from penstock.dsl.dialect import dialects, reserved
 from penstock.engines.engine import Engine
 from penstock.models import plugins
+from penstock.models.errors import ErrorCode, HardwareCode
 
-__all__ = ["GROUP", "PAPERS", "engine_named", "engine_names", "engine_of", "engines", "papers"]
+__all__ = [
+    "GROUP",
+    "PAPERS",
+    "engine_named",
+    "engine_names",
+    "engine_of",
+    "engines",
+    "error_pages",
+    "papers",
+]
 
 #: the entry points of engines of other distributions
 GROUP = "penstock.engines"
@@ -108,3 +118,11 @@ def engine_named(name: str) -> Engine:
 def engine_names() -> dict[str, str]:
     """Return the names of the Python API that engines bring, each as "module:attribute"."""
     return {name: place for engine in engines().values() for name, place in engine.names.items()}
+
+
+def error_pages() -> dict[str, str]:
+    """Return the page of each error code of the hardware, by the code's name."""
+    enumerations: list[type[HardwareCode]] = [ErrorCode]
+    for engine in engines().values():
+        enumerations += engine.errors
+    return {member.name: member.page for codes in enumerations for member in codes}

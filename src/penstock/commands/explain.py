@@ -13,33 +13,16 @@ from penstock.models.target import RESOURCES, Target
 from penstock.report.rows import Column, Grid
 from penstock.state import State
 
-__all__ = ["COMMANDS", "known"]
-
-
-def _pages() -> dict[str, str]:
-    """Return the page of each of the hardware's error codes."""
-    from penstock.discovery import engines
-    from penstock.models.errors import ErrorCode, HardwareCode
-
-    enumerations: list[type[HardwareCode]] = [ErrorCode]
-    for engine in engines().values():
-        enumerations += engine.errors
-    return {member.name: member.page for codes in enumerations for member in codes}
-
-
-def known() -> set[str]:
-    """Return all codes that have a page."""
-    from penstock.dsl.core.codes import codes as pages
-
-    return {*pages(), *_pages()}
+__all__ = ["COMMANDS"]
 
 
 @click.pass_obj
 def _explain(state: State, code: str) -> None:
     """Print the page of a diagnostic, such as E614 or TUPLE_NULL."""
+    from penstock.discovery import error_pages
     from penstock.dsl.core.codes import explain
 
-    text = explain(_pages().get(code.strip().upper(), code))
+    text = explain(error_pages().get(code.strip().upper(), code))
     if state.out.is_terminal:
         from rich.markdown import Markdown
 
