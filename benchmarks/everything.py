@@ -31,7 +31,7 @@ MODULES = (
 )
 
 
-def main() -> int:
+def _given() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="benchmarks/all",
         description="Runs the benchmarks and rewrites the generated parts of docs/reference/benchmarks.md.",
@@ -56,7 +56,11 @@ def main() -> int:
         help="write nothing: say which lines of the page differ; exit code 1 if any do",
     )
     parser.add_argument("parts", nargs="*", help="only these parts of the page, by their names")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = _given()
     if unknown := sorted(set(given.parts) - set(names())):
         sys.exit(f"no part {unknown[0]}: there are {', '.join(names())}")
     if given.quick and given.check:
