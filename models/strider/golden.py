@@ -41,12 +41,11 @@ Codes = NDArray[np.int64]
 
 
 class Stop(Exception):
-    """A check failed; `line` is 0 where it is about the whole page."""
+    """A check failed; `line` is 0 where it is about the whole page, `column` named where it is about one."""
 
-    def __init__(self, code: HardwareCode, line: int = 0) -> None:
-        super().__init__(code, line)
-        self.code = code
-        self.line = line
+    def __init__(self, code: HardwareCode, line: int = 0, column: str = "") -> None:
+        super().__init__(code, line, column)
+        self.code, self.line, self.column = code, line, column
 
 
 class PageBytes:
@@ -319,30 +318,36 @@ def _walk_tuple(
 ) -> bool:
     """Give the tuple's values to `values`; False where a NULL leaves the tuple out. Raises Stop."""
     for a in attributes:
-        if not cursor.present(a.index):
-            if not a.sources:
-                continue
-            constants = a.missing if a.index >= cursor.natts else None
-            if constants is None:
-                if walk.layout.on_null == "skip":
-                    return False
-                raise Stop(PageError.TUPLE_NULL, cursor.line)
-            assert a.missing_fits is not None
-            for s in a.sources:
-                part = slice(s.first, s.first + s.count)
-                values.constant(s.position, constants[part], a.missing_fits[part])
-            continue
-        if a.length < 0 and not a.sources:
-            cursor.skip_varlena(a.alignment)
-            continue
-        at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size, a.alignment)
+        try:
+            if not _walk_attribute(cursor, walk, a, values):
+                return False
+        except Stop as stop:
+            column = walk.schema.columns[a.index].name
+            raise Stop(stop.code, stop.line, column) from None
+    return True
+
+
+def _walk_attribute(cursor: _Tuple, walk: WalkConfig, a: _Attribute, values: _Values) -> bool:
+    if not cursor.present(a.index):
+        if not a.sources:
+            return True
+        constants = a.missing if a.index >= cursor.natts else None
+        if constants is None:
+            if walk.layout.on_null == "skip":
+                return False
+            raise Stop(PageError.TUPLE_NULL, cursor.line)
+        assert a.missing_fits is not None
         for s in a.sources:
-            values.take(
-                a.element,
-                s.position,
-                s.count,
-                cursor.page.bytes(at + s.first * a.size, s.count * a.size),
-            )
+            part = slice(s.first, s.first + s.count)
+            values.constant(s.position, constants[part], a.missing_fits[part])
+        return True
+    if a.length < 0 and not a.sources:
+        cursor.skip_varlena(a.alignment)
+        return True
+    at = cursor.array(a.element, a.count) if a.length < 0 else cursor.fixed(a.size, a.alignment)
+    for s in a.sources:
+        found = cursor.page.bytes(at + s.first * a.size, s.count * a.size)
+        values.take(a.element, s.position, s.count, found)
     return True
 
 
@@ -408,7 +413,7 @@ def walk_page(
     try:
         _walk_lines(PageBytes(page), walk, values, rows)
     except Stop as stop:
-        error = HardwareError(stop.code, block, stop.line)
+        error = HardwareError(stop.code, block, stop.line, column=stop.column)
     codes, fits = values.codes()
     found, skipped = rows.found, rows.skipped
     given = {line for line, _ in found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.failures import Failure, hardware_failure
@@ -10,6 +11,7 @@ from penstock.host.sources import RandomOptions, SourceError, Table, are_stored,
 from penstock.models.errors import HardwareError
 from penstock.models.heap.schema import Schema
 from penstock.models.strider.config import WalkConfig
+from penstock.models.strider.golden import walk_page
 
 __all__ = ["RowError", "learning_error", "open_source", "packed_here", "table_failure", "table_on"]
 
@@ -37,13 +39,7 @@ class RowError(ValueError):
         cls, row: int, found: HardwareError, walk: WalkConfig, doing: str = "scored"
     ) -> RowError:
         """Return the error that a walk ended with."""
-        if found.column:
-            return cls(row, found, found.column, None, doing)
-        place = walk.value_at(found.item) if found.item else None
-        if place is None:
-            return cls(row, found, None, None, doing)
-        column = walk.schema.columns[place[0]]
-        return cls(row, found, column.name, place[1] if column.is_array else None, doing)
+        return cls(row, found, *_column(found, walk), doing)
 
     def called(self, names: Sequence[str]) -> RowError:
         """Return the error with the names that the elements of the array have for the caller."""
@@ -64,11 +60,10 @@ def table_failure(
 ) -> Failure:
     """Say what stopped a run; files that we packed ourselves have rows, not blocks, for their user. `data`: the source as it was given;
     `walk`: how the table was walked, where the error may be about a value."""
-    place = None if walk is None or not found.item else walk.value_at(found.item)
     column = None
-    if walk is not None and place is not None:
-        described = walk.schema.columns[place[0]]
-        column = f"{described.name}[{place[1] + 1}]" if described.is_array else described.name
+    if walk is not None:
+        name, element = _column(_named(found, table, walk), walk)
+        column = name if name is None or element is None else f"{name}[{element + 1}]"
     if data is not None and not are_stored(data) and found.line:
         return hardware_failure(found, f"{data}, row {_row(table, found):,}", column=column)
     return hardware_failure(found, table.name, server=True, column=column)
@@ -78,7 +73,24 @@ def learning_error(
     table: Table, found: HardwareError, walk: WalkConfig, doing: str = "learned from"
 ) -> RowError:
     """Return what ended a run on a table that was packed here, as its user counts the rows."""
-    return RowError.at(_row(table, found), found, walk, doing)
+    return RowError.at(_row(table, found), _named(found, table, walk), walk, doing)
+
+
+def _named(found: HardwareError, table: Table, walk: WalkConfig) -> HardwareError:
+    """Return an error with its column, which hardware does not report of a NULL, a length or a shape."""
+    if found.column or found.item or not found.line:
+        return found
+    again = walk_page(table.pages[found.block], walk, found.block)[2]
+    return found if again is None or again != found else replace(found, column=again.column)
+
+
+def _column(found: HardwareError, walk: WalkConfig) -> tuple[str | None, int | None]:
+    """Return the column that an error is about, and which of its array's elements; None for what is not known."""
+    place = walk.value_at(found.item) if found.item and not found.column else None
+    if place is None:
+        return found.column or None, None
+    column = walk.schema.columns[place[0]]
+    return column.name, place[1] if column.is_array else None
 
 
 def _row(table: Table, found: HardwareError) -> int:

@@ -190,6 +190,7 @@ def test_json_of_mistakes() -> None:
             "address": "(0,3)",
             "block": 0,
             "line": 3,
+            "column": "y",
             "diagnostic": "E814",
         }
     ]

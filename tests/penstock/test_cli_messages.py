@@ -295,7 +295,7 @@ MESSAGES = [
     ),
     (
         "model k.py --data nulls.csv",
-        "error[E814]: TUPLE_NULL: a used column is NULL\n --> nulls.csv, row 3\n"
+        "error[E814]: TUPLE_NULL: a used column is NULL\n --> nulls.csv, row 3, column y\n"
         "hint: --on-null skip leaves such rows out; or fill the column first\n",
     ),
     (

@@ -70,8 +70,13 @@ def test_server_pages(path, on_null):
     null = np.any([archive[f"null_{f.name}"] for f in walk.layout.fields], axis=0)
     if on_null == "error" and null.any():
         assert error is not None and error.code.name == "TUPLE_NULL"
+        row = int(np.argmax(null))
+        first = next(
+            c.name for c in schema.columns if c.name in names and archive[f"null_{c.name}"][row]
+        )
+        assert error.column == first
         assert np.array_equal(
-            codes, codes_of(walk, {n: archive[f"value_{n}"] for n in names})[: int(np.argmax(null))]
+            codes, codes_of(walk, {n: archive[f"value_{n}"] for n in names})[:row]
         )
         return
     assert error is None
