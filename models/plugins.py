@@ -33,7 +33,8 @@ class Offer:
     reason why it is left out, "" where it is not."""
 
     def __init__(self, kind: str, point: EntryPoint, why: str) -> None:
-        self.kind, self.name, self.place, self.why = kind, point.name, point.value, why
+        self.kind, self.why = kind, why
+        self.name, self.place = point.name, point.value
         self.distribution = "" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 

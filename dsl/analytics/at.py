@@ -55,7 +55,8 @@ class Rows:
     def _in_place(self, other: Any) -> NoReturn:
         raise self._builder.no_change(caller_span(), "rows cannot be changed in place")
 
-    __iadd__ = __isub__ = __imul__ = __itruediv__ = _in_place
+    __iadd__ = __isub__ = _in_place
+    __imul__ = __itruediv__ = _in_place
 
     def _change(self, name: str, values: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
         span, builder = caller_span(), self._builder

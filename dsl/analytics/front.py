@@ -164,9 +164,9 @@ class _Body(text.Body):
         self.returns[name] = Return(name, value, span)
 
     def change(self, statement: Any, span: Span) -> None:
-        token, *items, how, _ = statement.children
+        token, *items = statement.children[:-2]
         name = str(token)
-        symbol = re.sub(r"\s", "", how.children[0])
+        symbol = re.sub(r"\s", "", statement.children[-2].children[0])
         if symbol not in _CHANGES or name not in [p.name for p in self.kernel.of_kind("model")]:
             super().change(statement, span)
         if name in self.returns and name not in self.changed:

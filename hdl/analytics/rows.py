@@ -28,7 +28,8 @@ class RowAccess:
         loops: Sequence[Loops],
         stores: Mapping[int, Store],
     ):
-        self.m, self.plan, self.loops, self.stores = m, plan, loops, stores
+        self.m, self.plan = m, plan
+        self.loops, self.stores = loops, stores
         ports = ThreadPorts(plan)
         self.exported = {
             (n, k): Signal(ports.operand_width(n, k), name=f"{plan.ops[n].name}_export{k}")

@@ -81,7 +81,8 @@ class Handshake(wiring.Component):
         m.submodules.program = program = memory.Memory(shape=_WORD, depth=len(steps), init=steps)
         port = program.read_port(domain="comb")
         step, at = port.data, Signal(range(len(steps)))
-        running, begun, begins, done = Signal(), Signal(), Signal(), Signal()
+        running, begun = Signal(), Signal()
+        begins, done = Signal(), Signal()
         held = {
             name: Signal(_BITS, name=name, reset_less=True)
             for name in ("hashed", "chain", "key", "own", "product", "third", "static")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -325,8 +325,9 @@ class MxResults(wiring.Component):
         entries = [Signal(len(entry), name=f"entry{n}") for n in range(32)]
         pairs = [Signal(signed(12), name=f"pair{n}") for n in range(16)]
         tops = [Signal(signed(12), name=f"top{n}") for n in (0, 1)]
-        _, cut, some, power = _fields(s.entry)
-        reach = pipe.wire(Mux(some, power + cut.all(), _LEAST), signed(12), name="reach")
+        held = _fields(s.entry)
+        power = held.power + held.cut.all()
+        reach = pipe.wire(Mux(held.some, power, _LEAST), signed(12), name="reach")
         for group, per in ((entries, 1), (pairs, 2), (tops, GROUP)):
             index = s.column[per.bit_length() - 1 :]
             first = s.column[: per.bit_length() - 1] == 0
@@ -359,14 +360,14 @@ class MxResults(wiring.Component):
             micros.append(micro & ~gone)
             level = pipe.wire(top - micro, signed(13), name="level")
             for entry in entries[2 * pair : 2 * pair + 2]:
-                sign, cut, some, power = _fields(entry)
+                held = _fields(entry)
                 # one bit below the last place, which rounds
-                below = pipe.wire((level - power)[:12], name="below")
-                doubled = pipe.wire(mx.shifted_right(pipe, cut, below), name="doubled")
+                below = pipe.wire((level - held.power)[:12], name="below")
+                doubled = pipe.wire(mx.shifted_right(pipe, held.cut, below), name="doubled")
                 rounded = (doubled[1:] + doubled[0])[:6]
-                value = pipe.wire(Mux(some & ~gone, rounded, 0)[:6], name="m")
+                value = pipe.wire(Mux(held.some & ~gone, rounded, 0)[:6], name="m")
                 magnitudes.append(value)
-                signs.append(sign & value.any())
+                signs.append(held.sign & value.any())
         exponent = Mux(gone, 0, Mux(saturated, LARGEST, biased[:8]))[:8]
         return mx.pack(mx.Group(exponent, micros, magnitudes, signs)), saturated
 
@@ -375,6 +376,14 @@ class MxResults(wiring.Component):
 _LEAST = -(1 << 11)
 
 
-def _fields(entry: Value) -> tuple[Value, Value, Value, Value]:
+class _Fields(NamedTuple):
     """Sign, seven bits from the leading one, whether there is one, and its exponent."""
-    return entry[0], entry[1:8], entry[8], entry[9:].as_signed()
+
+    sign: Value
+    cut: Value
+    some: Value
+    power: Value
+
+
+def _fields(entry: Value) -> _Fields:
+    return _Fields(entry[0], entry[1:8], entry[8], entry[9:].as_signed())

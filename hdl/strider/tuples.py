@@ -1,5 +1,7 @@
 """Tuple buffers: from windows to whole tuples of codes."""
 
+from typing import Any, NamedTuple
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
@@ -39,6 +41,15 @@ def units_members(config):
         }
     )
     return {"units": In(layout)}
+
+
+class _Converted(NamedTuple):
+    """What a converter gives: a code, whether the value is beyond the format or a NaN, whether it is an integer."""
+
+    code: Any
+    over: Any
+    nan: Any
+    integer: Any
 
 
 def unfit_layout(config):
@@ -116,7 +127,7 @@ class TupleBuffer(wiring.Component):
         used, latest = Signal(range(config.slots + 1)), Signal()
         m.d.sync += [latest.eq(self.taken), used.eq(used + latest - self.take)]
         m.d.comb += self.room.eq(used + latest != config.slots)
-        codes, overs, nans, whole = self._convert(m)
+        converted = self._convert(m)
         tag, before = self.tag, Signal()
         error: object = None
         m.d.sync += before.eq(self.failed)
@@ -151,8 +162,8 @@ class TupleBuffer(wiring.Component):
                     good.skip.eq(0),
                 ]
             tag = good
-        wrong, void = self._judge(m, tag, overs, nans, whole)
-        self._store(m, tag, codes, error | wrong, void)
+        wrong, void = self._judge(m, tag, converted)
+        self._store(m, tag, [each.code for each in converted], error | wrong, void)
         m.d.comb += self.skipped.eq(tag.skip)
         return m
 
@@ -165,28 +176,26 @@ class TupleBuffer(wiring.Component):
         """Whether the window's elements go to the tuple."""
         return ((tag.kind == Kind.DATA) & (tag.half | self._whole(tag))) | (tag.kind == Kind.INSERT)
 
-    def _judge(self, m, tag, overs, nans, whole):
-        """Judge a tuple's values when it is complete; return whether it is an error, and whether it is left out. `whole`: which are integers."""
+    def _judge(self, m, tag, converted):
+        """Judge a tuple's values when it is complete; return whether it is an error, and whether it is left out."""
         config = self.config
         lines = self.line[: page_bits(config) - 2]
         for k in range(config.depth):
             later = Signal.like(lines, name=f"line{k}")
             m.d.sync += later.eq(lines)
             lines = later
-        writes, some = self._writes(tag), self._some(tag, len(overs))
+        writes, some = self._writes(tag), self._some(tag, len(converted))
         void, wrong = Signal(), Signal()  # of this window
-        first, code = Signal(range(len(overs))), Signal(8)
+        first, code = Signal(range(len(converted))), Signal(8)
         m.d.comb += void.eq(
             writes
             & self.policy.skip
-            & Cat(there & nan for there, nan in zip(some, nans, strict=True)).any()
+            & Cat(there & each.nan for there, each in zip(some, converted, strict=True)).any()
         )
-        for k, (there, over, nan, integer) in reversed(
-            list(enumerate(zip(some, overs, nans, whole, strict=True)))
-        ):
-            over = over & (~self.policy.saturate | integer)
-            beyond = Mux(integer, PageError.VALUE_INDEX, PageError.VALUE_OVERFLOW)
-            nan = nan & ~self.policy.skip & ~self.policy.go
+        for k, (there, each) in reversed(list(enumerate(zip(some, converted, strict=True)))):
+            over = each.over & (~self.policy.saturate | each.integer)
+            beyond = Mux(each.integer, PageError.VALUE_INDEX, PageError.VALUE_OVERFLOW)
+            nan = each.nan & ~self.policy.skip & ~self.policy.go
             with m.If(there & (over | nan)):
                 m.d.comb += [
                     wrong.eq(writes),
@@ -237,7 +246,7 @@ class TupleBuffer(wiring.Component):
             later = Signal(2)
             m.d.sync += later.eq(flags)
             flags = later
-        codes, overs, nans, whole = [], [], [], []
+        converted = []
         for k in range(max(config.elements(name) for name in order)):
             types = tuple(name for name in order if k < config.elements(name))
             raw, choice = Signal(64), Signal(range(len(types)))
@@ -269,13 +278,10 @@ class TupleBuffer(wiring.Component):
                 m.d.sync += later.eq(made)
                 made = later
             made, integer = self._integer(m, k, made, raw, types, choice)
-            whole.append(integer)
             if k == 0 and insertable:
                 made = Mux(inserts, Cat(constant[: config.format.width], flags), made)
-            codes.append(made[: config.format.width])
-            overs.append(made[-2])
-            nans.append(made[-1])
-        return codes, overs, nans, whole
+            converted.append(_Converted(made[: config.format.width], made[-2], made[-1], integer))
+        return converted
 
     def _integer(self, m, k, made, raw, types, choice):
         """Return what converter k gives, but the integer as it is where an integer belongs, and whether that is so."""

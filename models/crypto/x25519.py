@@ -47,11 +47,13 @@ def clamped(scalar: bytes) -> int:
 
 
 def _product(scalar: int, point: int) -> int:
-    x, z, x_more, z_more, swap = 1, 0, point, 1, 0
+    x, z, swap = 1, 0, 0
+    x_more, z_more = point, 1
     for at in range(BITS - 1, -1, -1):
         bit = scalar >> at & 1
         if swap ^ bit:
-            x, x_more, z, z_more = x_more, x, z_more, z
+            x, x_more = x_more, x
+            z, z_more = z_more, z
         swap = bit
         add, subtract = x + z, x - z
         squared, less = add * add % PRIME, subtract * subtract % PRIME
@@ -133,14 +135,18 @@ class Instruction(NamedTuple):
 
 
 # registers: two points of the ladder, of which the second one has odd numbers
-_X, _X_MORE, _Z, _Z_MORE = range(4)
-POINT, _FACTOR, _A, _B, _C, _D, _E = range(4, 11)
+_X, _X_MORE = 0, 1
+_Z, _Z_MORE = 2, 3
+POINT, _FACTOR = 4, 5
+_A, _B, _C = 6, 7, 8
+_D, _E = 9, 10
 #: where the result is, once the program has ended
 RESULT = _A
 
 
 def _body() -> tuple[Instruction, ...]:
-    x, x_more, z, z_more = (FOLLOWS + k for k in (_X, _X_MORE, _Z, _Z_MORE))
+    x, x_more = FOLLOWS + _X, FOLLOWS + _X_MORE
+    z, z_more = FOLLOWS + _Z, FOLLOWS + _Z_MORE
     add, sub, mul = Op.ADD, Op.SUBTRACT, Op.MULTIPLY
     steps = (
         (add, _A, x, z),

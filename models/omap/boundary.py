@@ -187,7 +187,7 @@ class Boundary:
 
     def tell(self, ruling: Ruling, response: messages.Response, serial: int) -> bytes:
         """Return the answer's frame. `serial`: of the operation that was carried out."""
-        slot, number, _, denied = ruling
+        slot, number, denied = ruling.slot, ruling.number, ruling.denied
         header, blocks = Header(slot, 0, number), self._frames.answer_blocks
         if denied not in (None, Denied.OPERATION):
             return self._frames.pack(header._replace(code=int(denied or 0)), blocks)

@@ -98,8 +98,8 @@ class Welcome(NamedTuple):
     @classmethod
     def unpack(cls, text: bytes) -> Welcome:
         """Return what 33 bytes say."""
-        incarnation, serial, snapshot, confirmed = _WELCOME.unpack(text)
-        return cls(incarnation, serial, snapshot, bool(confirmed))
+        *numbers, confirmed = _WELCOME.unpack(text)
+        return cls(*numbers, bool(confirmed))
 
 
 class Request(NamedTuple):

@@ -72,9 +72,8 @@ class KeySchedule:
         self._root, self._generation = extract(bytes(SIZE), root), generation
         [self._boot] = expand(extract(entropy, root), info("boot") + digest, 1)
         self._drawn = 0
-        self.page, self.pairs, self.hash, self.incarnation = (
-            self._fresh(label)[:16] for label in ("page", "pairs", "hash", "incarnat")
-        )
+        self.page, self.pairs = self._fresh("page")[:16], self._fresh("pairs")[:16]
+        self.hash, self.incarnation = self._fresh("hash")[:16], self._fresh("incarnat")[:16]
 
     def _fresh(self, label: str, counter: int = 0) -> bytes:
         return expand(self._boot, info(label, counter), 1)[0]

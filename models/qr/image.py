@@ -126,8 +126,9 @@ def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> byt
 
 def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareCode:
     """The fit that these bytes (a result and the memo behind it) are, or the code that stands there."""
-    group, code, *rest, _, mask = struct.unpack_from("<IIiiIIQ", data)
-    low, high, flags = rest
+    group, code, *bounds = struct.unpack_from("<IIii", data)
+    low, high = bounds
+    flags, mask = struct.unpack_from("<I4xQ", data, 16)
     if code:
         return FitError(code)
     weights = np.frombuffer(data, dtype="<u4", count=columns, offset=HEAD_BYTES).astype(np.int64)

@@ -68,7 +68,8 @@ def in_bank_order(banks: Iterable[tuple[int, int]], window: int) -> Iterator[int
     """
     waiting: deque[tuple[int, tuple[int, int]]] = deque()
     used: dict[tuple[int, int], int] = {}
-    source, turn, group, more = enumerate(banks), 0, -1, True
+    source, more = enumerate(banks), True
+    turn, group = 0, -1
     while more or waiting:
         while more and len(waiting) < window:
             row = next(source, None)

@@ -62,8 +62,8 @@ class Times:
 
     @property
     def overlapped(self) -> int:
-        a, b, c, d, e, f = (stage.cycles for stage in self.stages)
-        return a + b + (self.layers - 1) * (c + d) + e + f
+        cycles = [stage.cycles for stage in self.stages]
+        return sum(cycles[:2]) + (self.layers - 1) * sum(cycles[2:4]) + sum(cycles[4:])
 
 
 @dataclass(frozen=True)

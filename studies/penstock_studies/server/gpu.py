@@ -153,7 +153,8 @@ class Gpu:
         return np.maximum(compute, traffic / bandwidth)
 
     def _pointwise(self, kind: str, elements: Any, share: float) -> Any:
-        byte, launch, operations, transfers = _POINTWISE[kind]
+        byte, launch, *counts = _POINTWISE[kind]
+        operations, transfers = counts
         compute = operations * elements / (self.peak_flops * self.compute_share * share)
         scaled = byte * _MEASURED_BANDWIDTH / self.bandwidth
         return np.maximum(compute, (scaled * transfers * WIDTH * elements + launch) * 1e-6)
@@ -201,7 +202,7 @@ class Gpu:
         return self._energy(moved, moved, near, 3 * products, products * heads)
 
     def _pointwise_energy(self, kind: str, elements: float) -> Energy:
-        _, _, operations, transfers = _POINTWISE[kind]
+        operations, transfers = _POINTWISE[kind][2:]
         moved = elements * WIDTH * transfers
         return self._energy(moved, moved, moved, moved, operations * elements / 2)
 

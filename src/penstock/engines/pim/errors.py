@@ -103,10 +103,9 @@ class Beside:
         """What was given, float64's, and the bound, of the items that are compared."""
         of, own = list(self.items), self.operands
         state = None if own.state is None else own.state[of]
-        q, c, k, v = (None if x is None else x[:, of] for x in (own.q, own.c, own.k, own.v))
-        exact = reference(
-            self.layout.config, self.layout.mode, Operands(state, q, c, k, v), self.layout.tokens
-        )
+        given = (None if x is None else x[:, of] for x in (own.q, own.c, own.k, own.v))
+        operands = Operands(state, *given)
+        exact = reference(self.layout.config, self.layout.mode, operands, self.layout.tokens)
         return self.y[:, of], exact.y, exact.y_bound
 
     def to_json(self) -> dict[str, Any]:

@@ -105,8 +105,7 @@ def _errors(details: Mapping[str, Any], saturated: bool) -> Iterable[Row]:
         return
     own = details["float64"]
     heads = "all heads" if own["heads"] == own["of"] else f"{own['heads']:,} of {own['of']:,} heads"
-    token, request, head, column = own["largest_at"]
-    where = f"token {token}, request {request}, head {head}, element {column}"
+    where = "token {}, request {}, head {}, element {}".format(*own["largest_at"])
     yield Row(
         "RMS error", f"{own['rms']:.3g}, {own['rms_of_output']:.3%} of the output's ({heads})"
     )

@@ -73,7 +73,8 @@ class Mamba2:
     limit: tuple[float, float]
 
     def before(self, x: Array, held: Held) -> tuple[dict[str, Array], Any]:
-        heads, dim, groups, state = self.sizes
+        heads, dim = self.sizes[:2]
+        groups, state = self.sizes[2:]
         inner, tokens, before = heads * dim, len(x), self.taps.shape[1] - 1
         gate, mixed, step = np.split(x @ self.projection.T, [inner, -heads], axis=1)
         rows = held.get("window", np.zeros((before, mixed.shape[1]), dtype=x.dtype))
@@ -218,9 +219,9 @@ def exact(held: Mapping[Any, list[Held]]) -> Recur:
     """Return recurrences in the numbers of their operands; states are kept beside what mixers keep."""
 
     def one(own: Held, given: Mapping[str, Array]) -> Array:
-        rate, key, value, query = (given[n] for n in ("rate", "key", "value", "query"))
+        key, value, query = (given[n] for n in ("key", "value", "query"))
         state = own.get("state", np.zeros(key.shape[1:] + value.shape[2:], dtype=key.dtype))
-        rate = rate.reshape(*rate.shape[:2], -1, 1)
+        rate = given["rate"].reshape(*given["rate"].shape[:2], -1, 1)
         out = np.empty_like(value)
         for token in range(len(key)):
             state = state - rate[token] * state + key[token][..., None] * value[token][:, None, :]
