@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -333,17 +334,60 @@ def test_documents_name_modules_that_exist() -> None:
     assert [name for path in documents for name in _stale(path)] == []
 
 
-def test_elaborate_is_short() -> None:
-    """A component's `elaborate` is seen at once: its parts are submodules or methods."""
-    long = []
-    for path in room_files():
-        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] == "hdl":
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FunctionDef) and node.name == "elaborate":
-                    assert node.end_lineno is not None
-                    if (lines := node.end_lineno - node.lineno + 1) > 60:
-                        long.append(f"{path.relative_to(ROOT)}: {lines} lines")
-    assert long == []
+def _targets(node: ast.Assign) -> int:
+    """Return to how many names, or places, an assignment gives its value."""
+    parts = [
+        target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+        for target in node.targets
+    ]
+    return max(len(node.targets), *map(len, parts))
+
+
+def _kept(node: ast.ClassDef) -> set[str]:
+    """Return the attributes that a class's methods give their objects."""
+    return {
+        inner.attr
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Attribute)
+        and isinstance(inner.ctx, ast.Store)
+        and isinstance(inner.value, ast.Name)
+        and inner.value.id == "self"
+    }
+
+
+def _too_large(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line of each thing that cannot be seen at once, and what it is."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            if (lines := node.end_lineno - node.lineno + 1) > 60:
+                yield node.lineno, f"{node.name} has {lines} lines"
+        elif isinstance(node, ast.Assign) and (count := _targets(node)) > 3:
+            yield node.lineno, f"{count} targets"
+        elif isinstance(node, ast.ClassDef) and (count := len(_kept(node))) >= 30:
+            yield node.lineno, f"{node.name} keeps {count} attributes"
+
+
+def test_all_parts_are_seen_at_once() -> None:
+    """No function of over 60 lines, no assignment to over three targets, no class of 30 attributes."""
+    paths = [path for path in room_files() if path.suffix == ".py"]
+    paths += (ROOT / "studies").rglob("*.py")
+    found = [(path.name, *each) for path in paths for each in _too_large(path.read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f():\n" + "    a = 1\n" * 60, "f has 61 lines"),
+        ("a, b, c, d = e", "4 targets"),
+        ("a = b = c = d = e", "4 targets"),
+        ("class A:\n    def f(self):\n" + "".join(f"        self.a{k} = k\n" for k in range(30)), "A keeps 30 attributes"),
+        ("def f():\n" + "    a, b, c = d\n" * 59, None),
+    ],
+)  # fmt: skip
+def test_what_is_not_seen_at_once(text: str, found: str | None) -> None:
+    assert [what for _, what in _too_large(text)] == ([] if found is None else [found])
 
 
 def test_hardware_is_made_in_one_order() -> None:
