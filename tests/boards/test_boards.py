@@ -100,6 +100,7 @@ def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Point:
         def __init__(self, name: str, offered: Any) -> None:
             self.name, self.offered = name, offered
+            self.value, self.dist = f"them:{name}", None
 
         def load(self) -> Any:
             if isinstance(self.offered, Exception):

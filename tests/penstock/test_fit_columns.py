@@ -43,7 +43,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("n.csv").write_text("y,a,b\n1,2,3\n0,,4\n1,5,6\n2,3,3\n")
 
 
-@pytest.mark.parametrize("name", [pytest.param("f", marks=pytest.mark.long), "anew"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["f", "anew"])
 def test_hardware_is_golden_and_model(name: str) -> None:
     """The command's verdict, with rows that come and go, and with NULL left out. `test_other_backends`
     and the device below keep their sums."""

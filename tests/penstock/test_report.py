@@ -291,7 +291,7 @@ def test_notebooks(name: str) -> None:
     dims = {} if name == "keys.py" else {"d": 3}
     design = ps.compile(name, dims=dims)
     text = design._repr_html_()
-    assert text == of_design(design) and text.startswith('<div class="penstock">')
+    assert text == of_design(design.compiled) and text.startswith('<div class="penstock">')
     read = Page.of(text)
     assert Path(name).read_text().splitlines()[-1].strip() in read.text
     assert "Resources" in read.words and repr(design).count("\n") == 0

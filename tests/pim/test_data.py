@@ -237,5 +237,5 @@ def test_presets_that_the_hint_names(name, capsys):
 
 
 def test_help_names_what_there_is():
-    said = " ".join(told("check --help").split())
+    said = " ".join(told("check --help").replace("│", " ").split())
     assert "for recurrences mx8 or float16, mx8 by default" in said and "a power of two" in said

@@ -192,6 +192,13 @@ ENGINES = [
 ]
 
 
+def made(case):
+    """Return the table and the engine of a row of `ENGINES`."""
+    features, most, rows, lanes, bus, walkers, buffers, slots, on_null = case
+    table = Table(features, features, most, rows, on_null=on_null, far=8e18 if features == 3 else 0)
+    return table, table.engine(lanes, bus, walkers, buffers, slots)
+
+
 #: the last has all that the others have
 @pytest.mark.parametrize(
     "case",
@@ -199,10 +206,8 @@ ENGINES = [
     ids=str,
 )
 def test_every_answer_and_every_cycle(case) -> None:
-    features, most, rows, lanes, bus, walkers, buffers, slots, on_null = case
-    table = Table(features, features, most, rows, on_null=on_null, far=8e18 if features == 3 else 0)
-    engine = table.engine(lanes, bus, walkers, buffers, slots)
-    library = build(engine)
+    table, engine = made(case)
+    features, library = case[0], build(engine)
     check(engine, library, table, range(25))
     check(engine, library, table, range(100, 105), stall_percent=40)
     if features == 3:
@@ -278,9 +283,7 @@ def test_random_engines(seed: int) -> None:
 
 def test_pages_behind_the_last_row() -> None:
     """More pages than the rows lie in: those behind the last row are not walked, and none of their words is taken for those that go."""
-    features, most, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
-    table = Table(features, features, most, rows, on_null=on_null)
-    engine = table.engine(lanes, bus, walkers, buffers, slots)
+    table, engine = made(ENGINES[-1])
     library, pages = build(engine), len(table.pages)
     assert pages > 6
     for come, go, latency in [(3, 2, 1), (5, 1, 40), (1, 4, 90)]:
@@ -301,9 +304,7 @@ def test_pages_behind_the_last_row() -> None:
 
 
 def test_a_bad_page_ends_the_run() -> None:
-    features, most, rows, lanes, bus, walkers, buffers, slots, on_null = ENGINES[1]
-    table = Table(features, features, most, rows, on_null=on_null)
-    engine = table.engine(lanes, bus, walkers, buffers, slots)
+    table, engine = made(ENGINES[-1])
     library, pages = build(engine), table.pages.copy()
     pages[1, 18:20] = 0xFF  # pd_pagesize_version
     good = Segment(PAGES, 1, 0, 1, 0)
