@@ -99,7 +99,8 @@ class Welcome(NamedTuple):
     def unpack(cls, text: bytes) -> Welcome:
         """Return what 33 bytes say."""
         *numbers, confirmed = _WELCOME.unpack(text)
-        return cls(*numbers, bool(confirmed))
+        incarnation, serial, snapshot = numbers
+        return cls(incarnation, serial, snapshot, bool(confirmed))
 
 
 class Request(NamedTuple):
