@@ -16,6 +16,7 @@ from .target import Capacity
 
 __all__ = [
     "DISTRIBUTED_BITS",
+    "ULTRA_BITS",
     "Factors",
     "Mapped",
     "Shape",
@@ -32,6 +33,8 @@ Shape = tuple[int, int]
 
 #: queues of up to this many bits read combinationally (LUT RAM); larger ones read with the clock, and see what is written
 DISTRIBUTED_BITS = 2048
+#: of an UltraRAM (AMD UG573)
+ULTRA_BITS = 4096 * 72
 
 
 @dataclass(frozen=True)

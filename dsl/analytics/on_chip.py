@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...models.mapping import ULTRA_BITS
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Diagnostic, Span
 from ..core.graph import Graph
@@ -96,6 +97,6 @@ def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> 
         if indices[v.name].counts > 1 << fmt.width:
             yield f"the index {v.name} does not fit in the {fmt.width} bits of {fmt.name}"
     bits = fmt.width * sum(int(np.prod(v.shape)) for v in graph.of_kind("model"))
-    have = target.bram * target.bram_bits + target.uram * 4096 * 72
+    have = target.bram * target.bram_bits + target.uram * ULTRA_BITS
     if bits > have:
         yield f"its models take {bits:,} bits, and the RAM blocks of {target.name} have {have:,}"
