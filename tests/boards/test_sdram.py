@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """A device whose memory is SDRAM: requests on its serial pins reach the chip, which checks its rules; the ULX3S is wired so."""
 
 from __future__ import annotations

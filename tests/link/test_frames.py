@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """models/link/frames.py by itself, and hdl/link/frames.py and uart.py beside it."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """hdl/memory/blockram.py, spram.py and arbiter.py: data, and the timing that models/memory/blockram.py states."""
 
 from __future__ import annotations

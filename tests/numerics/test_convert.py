@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """Conversion of PostgreSQL values: golden against exact fractions, hardware against golden."""
 
 import math

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """Hardware units equal the golden arithmetic, at the latency that the table states."""
 
 import re

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """models/qr/config: which configurations there is hardware for."""
 
 from __future__ import annotations

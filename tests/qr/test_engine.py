@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """hdl/qr/engine in its shell, in Verilator: results, memos and the rest of memory bit for bit, and cycles one for one, whatever the jobs and the memory are."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """hdl/qr/normal_equations: a job's exact sums, both banks; equality with the golden's integers, cycles of the cycle model."""
 
 from __future__ import annotations

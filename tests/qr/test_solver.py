@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """hdl/qr/solver: what it cannot be. Its weights and its cycles are judged in tests/qr/test_engine.py."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """Values of the vault: they reach the engine, whatever the host does, in both simulators."""
 
 from __future__ import annotations

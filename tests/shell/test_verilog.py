@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """hdl/shell/verilog.py: the same text twice, the names that Verilog users expect, plain identifiers; the shell's own checks."""
 
 from __future__ import annotations

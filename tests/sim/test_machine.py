@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """Machines on the toy engine: the native harness, Amaranth's simulator and a simulated device do the same with memory, and the first two in the same cycles."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """hdl/stream/queue.py: what no Queue can be. What they do is proven (tests/proofs/parts/stream.py)."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# amaranth: UnusedElaboratable=no
 """hdl/verilog: random modules behave in Icarus, Verilator's lint and Yosys as they do in Amaranth's simulator."""
 
 from __future__ import annotations
