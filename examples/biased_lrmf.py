@@ -1,7 +1,7 @@
 """Ratings of items by users, as a mean, a bias of each user and each item, and the product of two thin tables.
 
 Data: one tuple a rating, with the columns `u` and `i` (whole numbers or texts: which user, which item) and `r` (the rating). The rank is
-chosen with --dim k=10. Golden results alone: `penstock simulate biased_lrmf.py --data ratings.csv --dim k=10 --backend golden`.
+chosen with --dim k=10. `penstock simulate biased_lrmf.py --data ratings.csv --dim k=10`.
 """
 
 import penstock as ps

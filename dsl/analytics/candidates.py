@@ -157,7 +157,7 @@ class Maker:
         return max(
             stream / made.ports,
             slots / point.threads,
-            ((groups - 1) * s.interval + s.batch) / count,
+            ((groups - 1) * (s.interval + s.change) + s.batch) / count,
         )
 
     def assemble(self, program: Program, scheduled: Scheduled, point: Point) -> AnalyticsPlan:
@@ -214,9 +214,8 @@ class Maker:
         """Return slots for the groups being computed, one being loaded, and what arrives while a batch is closed."""
         s, per_port = scheduled.schedule, point.threads // point.ports
         fill = max(1.0, self.stream(point.lanes, point.walkers) * per_port)
-        backlog = min(
-            s.batch / fill, -(-(self.graph.merge_count or point.threads) // point.threads)
-        )
+        groups = -(-(self.graph.merge_count or point.threads) // point.threads)
+        backlog = min((s.batch + (groups - 1) * s.change) / fill, groups)
         wanted = -(-s.release // max(s.interval, fill)) + 1 + ceil(backlog)
         return max(2, min(_SLOTS, point.slots * int(min(16, wanted))))
 

@@ -34,7 +34,7 @@ class Distances:
         self.numbers = [n for n, op in enumerate(program.ops) if (op.region == "epoch") == epoch]
         self.behind: dict[int, list[Distance]] = {n: [] for n in self.numbers}
         self.ahead: dict[int, list[Distance]] = {n: [] for n in self.numbers}
-        self.all = [*self._steps(), *self._turns()]
+        self.all = [*self._steps(), *self._turns(), *self._together()]
         for distance in self.all:
             self.behind[distance.later].append(distance)
             self.ahead[distance.first].append(distance)
@@ -56,10 +56,20 @@ class Distances:
                     continue
                 if self.program.ops[reader].dest == op.dest and op.changes_rows:
                     if reader < n:  # what is written first is changed first
-                        yield Distance(n, reader, times.behind(reader, n, buffer) or 0)
+                        yield Distance(n, reader, times.turn(reader, n))
                 else:
                     used = last >= 0
                     yield Distance(n, reader, int((last - times.writes[n][0])[used].max()))
+
+    def _together(self) -> Iterator[Distance]:
+        """Yield what lets the changes of a batch that wait for its end begin side by side: each tuple's then follow soon."""
+        times, ops = self.times, self.program.ops
+        changes = [n for n in self.numbers if ops[n].changes_rows] if self.program.waits else []
+        for n in changes:
+            for buffer in {o.buffer for o in ops[n].operands} & times.writer.keys():
+                step = times.behind(times.writer[buffer], n, buffer)
+                if step is not None:
+                    yield from (Distance(m, times.writer[buffer], step) for m in changes)
 
     def _turns(self) -> Iterator[Distance]:
         """Yield what lies between batches: a model's writing before its reading, a reading before the next writing."""
@@ -72,8 +82,9 @@ class Distances:
                 for reader, buffer in times.reads:
                     # a batch operation's next turn may come just as soon
                     if buffer == op.dest and reader in self.behind:
-                        step = times.behind(n, reader, buffer) or 0
-                        yield Distance(reader, n, step, turns=True)
+                        both = op.changes_rows and ops[reader].changes_rows
+                        step = times.turn(n, reader) if both else times.behind(n, reader, buffer)
+                        yield Distance(reader, n, step or 0, turns=True)
             for buffer in {o.buffer for o in op.operands} & times.writer.keys():
                 source = times.writer[buffer]
                 last = times.reads[n, buffer][1]
@@ -107,6 +118,20 @@ class Distances:
         """Return the first start behind what is placed in the same batch."""
         behind = (d for d in self.behind[number] if d.first in starts and not d.turns)
         return max([0, *(starts[d.first] + d.step for d in behind)])
+
+    def change(self, starts: Mapping[int, int]) -> int:
+        """Return what the changes of two tuples of a batch that wait for its end must lie apart at least."""
+        ops = self.program.ops
+        changes = [n for n in starts if ops[n].changes_rows] if self.program.waits else []
+        return max(
+            (
+                starts[n] - starts[m] + self.times.turn(n, m)
+                for n in changes
+                for m in changes
+                if ops[n].dest == ops[m].dest
+            ),
+            default=0,
+        )
 
     def batch(self, starts: Mapping[int, int]) -> int:
         """Return what the distance from batch to batch must be at least."""

@@ -30,7 +30,7 @@ MAX_PLANNED = 4_000
 @dataclass
 class Program:
     """Operations in dependence order over buffers; what is fixed for a run, with its values; the buffers of the convergence
-    flag and of the score.
+    flag and of the score. `waits`: a batch's changes of rows, of tuple after tuple, wait for its end.
 
     `known`: what `times.Times` has found of it.
     """
@@ -43,6 +43,7 @@ class Program:
     run_values: list[np.ndarray]
     until: int | None
     score: int | None = None
+    waits: bool = False
     known: dict[str, dict] = field(default_factory=dict, repr=False, compare=False)
 
 
@@ -141,6 +142,7 @@ class Lowering:
             [self.run_values[n] for n in sorted(self.run_values)],
             until,
             score,
+            self.graph.merge_count != 1 and any(op.changes_rows for op in self.made.ops),
         )
 
     # buffers

@@ -129,12 +129,28 @@ def change(low: Lowering, index: int, model: int) -> None:
     want = _two((*low.graph.nodes[at].shape, *table.shape[1:]))
     operands = (
         Operand(model, "", "c", False),
-        _element(_integer(low, at, "group"), _two(low.graph.nodes[at].shape)),
-        low.operand(value, "group", want, ("i", "c"), True),
+        _kept(low, _element(_integer(low, at, "group"), _two(low.graph.nodes[at].shape))),
+        _kept(low, low.operand(value, "group", want, ("i", "c"), True)),
     )
-    # a batch of one tuple is changed as new models are written
-    site = Site(index, node, "batch" if low.graph.merge_count == 1 else "group")
+    site = Site(index, node, "batch")  # as new models are written
     fn, detail = f"at {node.attrs['change']}", (table.shape[0],)
     low.made.append(site, fn, operands, low.made.extents(want, True), model, detail=detail)
     op: Op = low.made.ops[-1]
     low.made.ops[-1] = replace(op, home="core")
+
+
+def _kept(low: Lowering, operand: Operand) -> Operand:
+    """Return how an operation reads what all tuples of a batch left for its end: there is a slot for each of them."""
+    made, count = low.made, low.graph.merge_count
+    buffer = made.buffers[operand.buffer]
+    if count == 1 or buffer.home == "core":
+        return operand
+    kept = operand.buffer
+    if buffer.kind != "temp":  # a tuple's own slot is soon another's
+        shape, name = (buffer.rows, buffer.cols), f"kept_{buffer.name}"
+        key = (operand.buffer, "kept")
+        if key not in low.memo:
+            low.memo[key] = made.copy(View(operand.buffer), shape, "group", name)
+        kept = low.memo[key].buffer
+    made.buffers[kept] = replace(made.buffers[kept], slots=max(count, 1), integer=buffer.integer)
+    return replace(operand, buffer=kept)

@@ -1,6 +1,7 @@
 """For which kernels with rows of models there is hardware, and what to say of the others.
 
-Their models lie in the core, whole. A tuple is a batch: its rows are read, then changed, before the next tuple's are read.
+Their models lie in the core, whole. The rows of a batch are read, what changes them is kept tuple by tuple, and when the batch is read its
+changes are done in the order of the tuples.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def no_hardware(graph: Graph, reason: str) -> Diagnostic | None:
         return None
     hint = (
         "golden results are there: backend golden, `penstock simulate --backend golden`; "
-        "hardware takes batches of one tuple, one column an index, and models that fit on the part"
+        "hardware takes one column an index, batches of a stated size, and models that fit on the part"
     )
     return Diagnostic(
         "E496", f"no hardware for these rows by an index: {reason}", _place(graph), hint=hint
@@ -72,8 +73,8 @@ def _of_graph(graph: Graph) -> Iterator[str]:
     nodes = graph.nodes
     if graph.score:
         yield "scores read rows"
-    if graph.merge_count != 1:
-        yield "a batch has several tuples"
+    if not graph.merge_count and any(node.op == "change" for node in nodes):
+        yield "a batch is the whole epoch"
     yield from (f"the index {v.name} is a bag" for v in graph.of_kind("index") if v.shape)
     for node in nodes:
         if node.op in ("change", "rows"):

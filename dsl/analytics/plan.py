@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ...models.analytics.config import AnalyticsPlan, depth
+from ...models.analytics.config import AnalyticsPlan, Schedule, depth
 from ...models.energy import CARD, energy
 from ...models.heap.schema import Schema
 from ...models.memory.timing import FixedLatency, Memory
@@ -98,7 +98,7 @@ def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:
     learns = not graph.score
     bounds: dict[str, Any] = {
         "recurrence": min(free.batch, chosen.schedule.batch) if learns else 0,
-        "interval": min(free.interval, chosen.schedule.interval) if learns else 0,
+        "interval": min(_apart(free), _apart(chosen.schedule)) if learns else 0,
         "machine": planner.facts,
     }
     if maker.choices.prefer == "energy":
@@ -106,6 +106,11 @@ def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:
         said = f"{power.idle_w:g} W idle, {power.max_w:g} W at most ({power.source})"
         bounds["power"] = f"least energy at {said}"
     return replace(chosen, notes={**chosen.notes, **bounds})
+
+
+def _apart(schedule: Schedule) -> int:
+    """Return what a further tuple of a batch takes at least."""
+    return schedule.interval + schedule.change
 
 
 @dataclass

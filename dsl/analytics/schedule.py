@@ -22,7 +22,7 @@ from .times import Times, least_interval
 
 __all__ = ["Key", "Scheduled", "blocking", "schedule"]
 
-#: a class of units: what they compute, whether on several lanes, their home, and "group" or "once"
+#: a class of units: what they compute, whether on several lanes, their home, and "group", "once" or "change"
 Key = tuple[str, bool, str, str]
 
 
@@ -118,6 +118,8 @@ class _Scheduler:
 
     def _class(self, op: Op) -> Key:
         where = "group" if op.region == "group" else "once"
+        if op.changes_rows and self.program.waits:  # once for each tuple of a batch
+            where = "change"
         return op.unit_fn, self._width(op) > 1, op.home, where
 
     def _merge_class(self, op: Op) -> Key:
@@ -141,7 +143,9 @@ class _Scheduler:
                 *(-(-sum(beats) // count[key]) for key, beats in load.items()),
             ]
         )
-        count |= {key: 1 + units for key, units in more.items() if key[3] == "once"}
+        count |= {key: 1 + units for key, units in more.items() if key[3] != "group"}
+        changes = Counter(map(self._class, filter(lambda op: op.changes_rows, self.program.ops)))
+        count |= {key: most for key, most in changes.items() if key[3] == "change"}
         while (placed := self._placed(self.distances, count, interval)) is None:
             interval += 1 + interval // 64
         best = self._finish(placed)
@@ -275,4 +279,7 @@ class _Scheduler:
         distance = self.distances.batch(starts)
         batch = max([drain, distance, span(once), *(starts[n] + 1 for n in once)])
         settle, decide = written((*once, *group)), written(regions["epoch"])
-        return Schedule(interval, drain, batch, release, settle, decide)
+        change = self.distances.change(starts)
+        if change:
+            change = max(change, span(n for n in once if ops[n].changes_rows))
+        return Schedule(interval, drain, batch, release, settle, decide, change)

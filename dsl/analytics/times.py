@@ -36,7 +36,7 @@ class Times:
     """
 
     def __init__(self, program: Program, fmt: Format, threads: int):
-        self.program = program
+        self.program, self.fmt = program, fmt
         self._behind: dict[tuple[int, int, int], int | None] = {}
         if not program.known:
             program.known.update(_known(program, fmt))
@@ -59,6 +59,17 @@ class Times:
             found = int((written[used] + 1 - first[used]).max()) if used.any() else None
             self._behind[key] = found
         return self._behind[key]
+
+    def turn(self, source: int, reader: int) -> int:
+        """Return how many cycles behind a change of rows another one of the same model may start: beat by beat as the first one leaves."""
+        ops, fmt = self.program.ops, self.fmt
+        first, then = ops[source], ops[reader]
+        alike = first.beats == then.beats and first.extents[0] == then.extents[0] == 1
+        if not alike:
+            return self.behind(source, reader, first.dest) or 0
+        late, soon = latency(first.unit_fn, fmt), latency(then.unit_fn, fmt)
+        # read behind its writing, written behind it, on the same units
+        return max(first.fetch + late, first.beats + max(0, late - soon))
 
 
 def _known(program: Program, fmt: Format) -> dict[str, dict]:

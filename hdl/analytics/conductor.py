@@ -15,7 +15,8 @@ class Conductor(wiring.Component):
     """Decides in which cycle what happens; `models.analytics.cycles` follows it event by event.
 
     Let S be the latest group start and B the latest batch close. A group starts in the first cycle t in which every port has a complete group or has ended
-    its epoch, one port at least has a group, t - S is a multiple of `interval` or at least `drain`, and, if it is the first of its batch, t - B >= `batch`.
+    its epoch, one port at least has a group, t - S is a multiple of `interval` or at least `drain`, and, if it is the first of its batch, t - B >= `batch`,
+    and `change` more for each further group of the batch before.
     A batch closes with the start of its last group; or, where the epoch turns out to be over only afterwards, in the cycle in which
     every port has ended and none has a group.
 
@@ -80,6 +81,7 @@ class Conductor(wiring.Component):
             self.batch_start,
             max(self.plan.schedule.batch, self.plan.schedule.settle),
             "since_batch",
+            self._changing(),
         )
         self.phase = index(self.plan.schedule.interval)  # (t - S) modulo interval
         m.d.sync += self.phase.eq(
@@ -165,12 +167,24 @@ class Conductor(wiring.Component):
             with m.State("OVER"):
                 pass
 
-    def _since(self, event: Signal, limit: int, name: str) -> Signal:
-        """Count cycles since an event, up to `limit`; before the first event the limit is reached."""
+    def _changing(self) -> Value:
+        """Whether changes of a batch that waited for its end are still to begin, beside those of one group."""
+        m, change = self.m, self.plan.schedule.change
+        if not change:
+            return Const(0)
+        left = index(change * (self.plan.merge_count - 1) + 1, name="change_cycles")
+        with m.If(self.start & ~self.first):
+            m.d.sync += left.eq(left + change)
+        with m.Elif(self.first & (left != 0)):  # the batch is closed
+            m.d.sync += left.eq(left - 1)
+        return self.first & (left != 0)
+
+    def _since(self, event: Signal, limit: int, name: str, hold: Value | int = 0) -> Signal:
+        """Count cycles since an event, up to `limit`, but for those of `hold`; before the first event the limit is reached."""
         count = index(limit + 1, init=limit, name=name)
         with self.m.If(event):
             self.m.d.sync += count.eq(min(1, limit))
-        with self.m.Elif(count != limit):
+        with self.m.Elif((count != limit) & ~Value.cast(hold)):
             self.m.d.sync += count.eq(count + 1)
         return count
 

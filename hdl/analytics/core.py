@@ -1,5 +1,7 @@
 """The engine's core: schedule, loop counters, merge trees, everything that all threads share, and the threads themselves."""
 
+from functools import cached_property
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -156,7 +158,35 @@ class Core(wiring.Component):
         return running & (time == cycle)
 
     def go(self, op: Op) -> Value:
-        return self._at(op.region, op.start)
+        if not (op.changes_rows and self.plan.schedule.change):
+            return self._at(op.region, op.start)
+        return self.delay(self._changes, op.start - self._first_change)
+
+    @cached_property
+    def _first_change(self) -> int:
+        return min(op.start for op in self.plan.ops if op.changes_rows)
+
+    @cached_property
+    def _changes(self) -> Signal:
+        """When the changes of a tuple begin that waited for their batch's end: `change` cycles behind those of the tuple before."""
+        m, change = self.m, self.plan.schedule.change
+        count, left = (
+            index(self.plan.merge_count + 1, name=f"change_{n}") for n in ("count", "left")
+        )
+        phase, begin = index(change, name="change_phase"), Signal(name="change_begin")
+        go = Signal(name="change_go")
+        with m.If(self.start):
+            m.d.sync += count.eq(Mux(self.first, 1, count + 1))
+        m.d.comb += [
+            begin.eq(self._at("batch", self._first_change)),
+            go.eq(begin | ((left != 0) & (phase == change - 1))),
+        ]
+        m.d.sync += phase.eq(Mux(go, 0, phase + 1))
+        with m.If(begin):
+            m.d.sync += left.eq(count - 1)
+        with m.Elif(go):
+            m.d.sync += left.eq(left - 1)
+        return go
 
     # control of both homes
 

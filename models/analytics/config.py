@@ -195,6 +195,8 @@ class Schedule:
     release:     the input slot is free again so many cycles after the start
     settle:      after a batch's last start, all results of the batch operations are in place
     decide:      from the start of the convergence test to its answer
+    change:      from the changes of rows of a tuple to those of the batch's next; `batch` and `settle` are for a batch of one, each further
+                 tuple is so much more. 0 where nothing waits for the batch's end
     """
 
     interval: int
@@ -203,6 +205,7 @@ class Schedule:
     release: int
     settle: int
     decide: int
+    change: int = 0
 
 
 @dataclass(frozen=True)
@@ -313,6 +316,8 @@ class AnalyticsPlan:
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
         if not self.lean:
             del data["on_overflow"], data["on_nan"]
+        if not self.schedule.change:
+            del data["schedule"]["change"]
         ops = [{k: v for k, v in op.items() if k != "line"} for op in data["ops"]]
         buffers = data["buffers"]
         if not self.by_rows:

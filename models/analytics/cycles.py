@@ -75,7 +75,8 @@ _PAUSE = 8
 
 
 class _Conductor:
-    """The twin of `hdl.analytics.conductor.Conductor`; absolute cycles.
+    """The twin of `hdl.analytics.conductor.Conductor`; absolute cycles. `batch`: the latest batch's close, or when all but the last
+    tuple's changes that waited for it are through.
 
     A run soon repeats itself exactly: a state that was seen before will come again as much later still, as long as the pages are alike. Whole
     periods are then leapt over, and so are whole epochs.
@@ -144,13 +145,13 @@ class _Conductor:
                     if not loader.hand(self.start, releases):
                         over = False
                 if over and not self.first:
-                    self._close(self.start)
+                    self._close(self.start, self.batch_groups)
                 if loaders[0].source.page != self.marked_page and not over:
                     self._mark()
             else:
                 cycle = max(self.free, seen[0])
                 if not self.first:
-                    self._close(cycle)
+                    self._close(cycle, self.batch_groups)
                 self.free = cycle + 1
         for loader in loaders:
             loader.advance(self.free)
@@ -219,14 +220,15 @@ class _Conductor:
             groups += 1
             first = groups == per_batch
             if first:
-                self._close(start)
+                self._close(start, groups)
                 groups = 0
         self.start, self.free = start, free
         self.batch_groups, self.first = groups, first
         return releases
 
-    def _close(self, cycle: int) -> None:
-        self.batch, self.batch_groups, self.first = cycle, 0, True
+    def _close(self, cycle: int, groups: int) -> None:
+        self.batch = cycle + (groups - 1) * self.plan.schedule.change
+        self.batch_groups, self.first = 0, True
         self.counts["batches"] += 1
 
     def _mark(self) -> None:

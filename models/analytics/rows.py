@@ -79,7 +79,7 @@ def asked(machine: Machine, tuples: Codes) -> Iterator[tuple[Op, np.ndarray]]:
             rows = machine.values[places[0]]
             rows = rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
             yield op, np.broadcast_to(rows, (len(tuples), rows.shape[-1]))
-        elif op.fn in UNITS and all(operand.buffer in known for operand in op.operands):
+        elif op.fn in (*UNITS, "pass") and all(o.buffer in known for o in op.operands):
             machine.run(op, len(tuples))
             known.add(op.dest)
 

@@ -94,7 +94,8 @@ def step_by_step(
             )
             if not any(port.waiting for port in ports):
                 if not first:
-                    batch, batches, in_batch, first = seen, batches + 1, 0, True
+                    batch = seen + (in_batch - 1) * s.change
+                    batches, in_batch, first = batches + 1, 0, True
                 free = seen + 1
                 break
             seen = max(seen, batch + s.batch) if first else seen
@@ -120,7 +121,8 @@ def step_by_step(
             groups, in_batch = groups + 1, in_batch + 1
             first = over or in_batch * plan.threads >= plan.merge_count > 0
             if first:
-                batch, batches, in_batch = start, batches + 1, 0
+                batch = start + (in_batch - 1) * s.change
+                batches, in_batch = batches + 1, 0
             free = start + 1
         for port in ports:
             port.ended, port.ready = None, free
@@ -160,10 +162,16 @@ def random_run(seed: int) -> tuple[Any, PortConfig, Costs, FixedLatency, int]:
     slow = rng.random() < 0.3  # Striders set the pace
     if slow:
         ports = threads = 1
-    schedule = Schedule(
-        interval, drain, draw(1, 60 if slow else 150), draw(1, drain), draw(1, 150), draw(1, 20)
-    )
     merge = ports * int(rng.choice([0, 1, threads, 4 * threads, draw(1, 50)]))
+    schedule = Schedule(
+        interval,
+        drain,
+        draw(1, 60 if slow else 150),
+        draw(1, drain),
+        draw(1, 150),
+        draw(1, 20),
+        draw(0, 9) if merge and rng.random() < 0.3 else 0,
+    )
     plan = SimpleNamespace(
         ports=ports,
         threads=ports * threads,

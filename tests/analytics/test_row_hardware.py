@@ -23,6 +23,10 @@ LRMF = """kernel lrmf(u: index[m], i: index[n], r: output, P: model[m, k], Q: mo
 def _kernel(rng: np.random.Generator) -> str:
     """A kernel that reads rows of one or two tables and changes some, one of them twice, beside a table of single numbers."""
     value = rng.choice(["x * E[a]", "E[a] - F[b]", "sum(E[a] * F[b]) * F[b]", "x * F[b] + s[a]"])
+    return _changed(rng, f"  v = {value}", 1)
+
+
+def _changed(rng: np.random.Generator, lines: str, batch: int) -> str:
     changes = [
         f"E[a] {rng.choice(['+=', '-=', 'max=', 'min=', '<-'])} v",
         f"F[b] {rng.choice(['+=', '-='])} 0.25 * v",
@@ -30,13 +34,19 @@ def _kernel(rng: np.random.Generator) -> str:
         f"E[b] {rng.choice(['+=', '-='])} x * E[b]",
     ]
     rng.shuffle(changes)
-    lines = "\n".join(f"  {line}" for line in changes)
+    lines = "\n".join([lines, *(f"  {line}" for line in changes)])
     return f"""kernel drawn(a: index[n], b: index[n], x: input, E: model[n, k], F: model[n, k], s: model[n])
-  v = {value}
 {lines}
   init E = uniform(-1, 1, seed=1)
   init F = uniform(-1, 1, seed=2)
+  batch {batch}
 """
+
+
+def _batched(rng: np.random.Generator) -> str:
+    """The same, of several tuples a batch: some models are only changed, some only read, some values are inputs or fixed for a run."""
+    value = rng.choice(["x * E[a]", "E[a] - F[b]", "sum(E[a] * F[b]) * F[b]", "x + F[a] * 0.5"])
+    return _changed(rng, f"  v = {value}", int(rng.integers(2, 20)))
 
 
 def _equal(
@@ -81,8 +91,27 @@ def test_factors_of_ratings(tmp_path: Path) -> None:
     assert "3 is not one of 0 to 2" in said and "row 58" in said and "u" in said
 
 
+@pytest.mark.parametrize("format", ["fixed:8,8", "bfloat16"])
+def test_batches(format: str, tmp_path: Path) -> None:
+    """Rows that come again within a batch, rows of several beats changed twice by a tuple, a number a row, and a batch that ends short."""
+    text = """kernel k(u: index[m], i: index[n], x: input, P: model[m, k], Q: model[n, k], s: model[m])
+  P[u] += x * Q[i]
+  P[i] -= 0.25 * P[u]
+  Q[i] max= P[u]
+  s[u] += x
+  init P = uniform(-1, 1, seed=1)
+  init Q = uniform(-1, 1, seed=2)
+  batch 5
+  epochs 2
+"""
+    table = _ratings(np.random.default_rng(3), 23, 3, 2)
+    table["x"] = table.pop("r")
+    design = _equal(text, table, {"m": 3, "n": 2, "k": 3}, format, tmp_path, "pysim", 2)
+    assert design.compiled.plan.merge_count == 5 and design.compiled.plan.schedule.change > 0
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(24))
+@pytest.mark.parametrize("number", range(48))
 def test_drawn(number: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(number)
     rows, n, k = int(rng.integers(1, 150)), int(rng.integers(1, 6)), int(rng.integers(1, 11))
@@ -90,7 +119,7 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
     format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
     backend = "pysim" if number % 6 == 5 else "rtl"
-    kernel, lanes = _kernel(rng), [None, 1][number // 4 % 2]
+    kernel, lanes = (_kernel, _batched)[number // 24](rng), [None, 1][number // 4 % 2]
     _equal(kernel, table, {"n": n, "k": k}, format, tmp_path, backend, lanes)
 
 
@@ -102,12 +131,28 @@ def test_a_row_that_is_read_before_its_change(tmp_path: Path) -> None:
     design = _equal(LRMF, table, dims, "fixed:8,8", tmp_path)
     schedule = design.compiled.plan.schedule
     for early in (1, 2):
-        plan = replace(
-            design.compiled.plan, schedule=replace(schedule, batch=schedule.batch - early)
-        )
-        wrong = replace(design.compiled, plan=plan).run(table, backend="rtl")
-        right = design.run(table, backend="golden")
-        assert not all(np.array_equal(wrong.result[m], v) for m, v in right.result.items())
+        _wrong(design, table, batch=schedule.batch - early)
+
+
+def _wrong(design: ps.Design, table: dict[str, np.ndarray], **times: int) -> None:
+    """Demand another result where the schedule says another time."""
+    plan = design.compiled.plan
+    plan = replace(plan, schedule=replace(plan.schedule, **times))
+    wrong = replace(design.compiled, plan=plan).run(table, backend="pysim")
+    right = design.run(table, backend="golden")
+    assert not all(np.array_equal(wrong.result[m], v) for m, v in right.result.items())
+
+
+@pytest.mark.long
+def test_a_change_that_comes_before_another_is_written(tmp_path: Path) -> None:
+    """So it is of two tuples of a batch, and of a batch's last one and the next one's reading."""
+    table = _ratings(np.random.default_rng(2), 32, 1, 1)
+    design = _equal(
+        f"{LRMF}  batch 4\n", table, {"m": 1, "n": 1, "k": 4}, "fixed:8,8", tmp_path, "pysim"
+    )
+    schedule = design.compiled.plan.schedule
+    _wrong(design, table, change=schedule.change - 1)
+    _wrong(design, table, batch=schedule.batch - 1)
 
 
 def test_dates_are_integers(tmp_path: Path) -> None:

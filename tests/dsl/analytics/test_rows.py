@@ -272,12 +272,21 @@ def test_indices_are_integers() -> None:
         interp.train(sketch.trace(n=9), {"i": np.array([1.5])})
 
 
+POOLED = """kernel pooled(c: index[n, 3], E: model[n])
+  E[c] += 1
+"""
+
+
+@ps.kernel
+def pooled(c: ps.Index["n", 3], E: ps.Model["n"]):
+    return E.at[c].add(1)
+
+
 def test_rows_have_no_hardware() -> None:
     """Golden results are there; whatever else is asked for gives one diagnostic."""
-    table = {"u": np.arange(4), "i": np.arange(4), "r": np.ones(4)}
-    dims = {"m": 4, "n": 4, "k": 2}
-    for kernel, data in itertools.product((lrmf, from_text(LRMF)), (None, table)):
-        design = ps.compile(kernel, "small", data, dims=dims)
+    table = {"c": np.arange(12).reshape(4, 3)}
+    for kernel, data in itertools.product((pooled, from_text(POOLED)), (None, table)):
+        design = ps.compile(kernel, "small", data, dims={"n": 12})
         assert [w.code for w in kernel.warnings] == ["W496"]
         for backend in ("model", "rtl", "netlist", "pysim", "board"):
             refused(lambda b=backend, d=design: d.run(table, b))

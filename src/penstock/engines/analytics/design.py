@@ -121,6 +121,7 @@ class AnalyticsDesign(Design):
             "on_nan": plan.on_nan,
             "interval": plan.schedule.interval,
             "batch": plan.schedule.batch,
+            **({"change": plan.schedule.change} if plan.schedule.change else {}),
             "units": len(plan.units),
             "planned_rows": ROWS,
             **({"planned_for": plan.notes["power"]} if "power" in plan.notes else {}),

@@ -133,6 +133,8 @@ def _plan(plan: AnalyticsPlan) -> str:
     schedule = plan.schedule
     unit = "a batch" if plan.merge_count != 1 else "a new model"
     batch = f", {unit} every {schedule.batch:,} cycles at least" if plan.score is None else ""
+    if schedule.change:
+        batch += f" and {schedule.change} more for each further tuple"
     striders = plural(plan.walkers, "Strider") + (" each" if plan.ports > 1 else "")
     threads = f"{plural(plan.threads, 'thread')} × {plural(plan.lanes, 'lane')}"
     tuples = "a tuple" if plan.threads == 1 else f"{plan.threads} tuples"
