@@ -1,12 +1,11 @@
 """The oblivious map as an engine: its ports are `models.omap.shell.PORTS`."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 
 from ...models.errors import ErrorCode
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
-from ...models.omap.messages import COUNT_BITS, Status
 from ...models.omap.shell import port_bytes, register_map
 from ..memory import AXI4
 from ..memory.axi import lent_to, shared_by
@@ -15,9 +14,7 @@ from .answers import Answers
 from .back import Back
 from .clear import Clear
 from .closing import PageClosing, ticket_layout
-from .dump import Dump
 from .front import Front
-from .load import LoadPairs
 from .opening import PageOpening
 from .pairs import PairGenerators
 from .requests import Requests
@@ -63,21 +60,16 @@ class MapEngine(wiring.Component):
             self.front.base.eq(registers.hbm),
             self.back.base.eq(registers.hbm),
         ]
-        m.submodules.load = load = LoadPairs(config)
-        wiring.connect(m, pairs.o, load.i)
-        wiring.connect(m, load.o, self.front.i_pairs)
-        m.d.comb += [load.start.eq(self.begin), load.records.eq(registers.load)]
-        self.loading = registers.load != 0
+        wiring.connect(m, pairs.o, self.front.i_pairs)
         buckets, records = self._clear(m)
-        dump = self._dump(m, keys["page"], buckets, records)
-        guests = (buckets.bus, buckets.busy), (dump.reads, dump.busy)
-        lent_to(m, self.m2, self.front.bucket_bus, *guests)
+        m.d.comb += self.counters.scanned.eq(buckets.moved + records.moved)
+        lent_to(m, self.m2, self.front.bucket_bus, (buckets.bus, buckets.busy))
         lent_to(m, self.m3, self.front.record_bus, (records.bus, records.busy))
         shared_by(m, self.m4, self.back.bus0)
         shared_by(m, self.m5, self.back.bus1)
         self._requests(m, keys["session"])
         self._answers(m, keys["session"])
-        self._join(m, keys["page"], (dump.writes, dump.busy))
+        self._join(m, keys["page"])
         shared_by(m, self.m1, self.requests.bus, self.answers.bus)
         self._end(m)
         return m
@@ -105,41 +97,13 @@ class MapEngine(wiring.Component):
             m.d.sync += cleared.eq(1)
         return clears
 
-    def _dump(self, m, key, buckets, records):
-        """A start for a snapshot writes HBM's image in place of operations. Each epoch, which is in
-        the nonces, has to be above the last one, and no longer than they hold."""
-        registers = self.registers
-        m.submodules.dump = self.dump = dump = Dump(self.config)
-        latest = Signal(64, reset_less=True)
-        self.dumping, self.old_epoch = Signal(), Signal()
-        new = (registers.snapshot > latest) & ~registers.snapshot[COUNT_BITS:].any()
-        m.d.comb += [
-            self.dumping.eq(registers.snapshot != 0),
-            dump.start.eq(self.begin & self.dumping & new & ~self.stopped),
-            dump.epoch.eq(registers.snapshot),
-            dump.key.eq(key),
-            dump.base.eq(registers.hbm),
-            dump.to.eq(registers.image),
-        ]
-        with m.If(self.begin):
-            m.d.sync += self.old_epoch.eq(self.dumping & ~new)
-        with m.If(dump.start):
-            m.d.sync += latest.eq(registers.snapshot)
-        m.d.comb += self.counters.scanned.eq(buckets.moved + records.moved + dump.moved)
-        self.failures += [
-            (dump.read_error, ErrorCode.BUS_READ),
-            (dump.write_error, ErrorCode.BUS_WRITE),
-        ]
-        return dump
-
     def _requests(self, m, key):
         registers = self.registers
         m.submodules.requests = requests = self.requests = Requests(self.config)
         wiring.connect(m, requests.head, self.front.i)
         m.d.comb += [
             requests.start.eq(self.begin),
-            requests.active.eq(self.active & ~self.dumping),
-            requests.loading.eq(self.loading),
+            requests.active.eq(self.active),
             requests.number.eq(self.number),
             requests.address.eq(registers.requests),
             requests.interval.eq(registers.interval),
@@ -161,9 +125,9 @@ class MapEngine(wiring.Component):
             answers.key.eq(key),
         ]
 
-    def _join(self, m, page_key, *guests):
+    def _join(self, m, page_key):
         """Pages to the back and from it. An operation begins there when its pages are open, and where
-        it writes is room. `guests`: of the port that writes pages (`lent_to`)."""
+        it writes is room."""
         config, registers = self.config, self.registers
         front, back, answers = self.front, self.back, self.answers
         m.submodules.opening = self.opening = opening = PageOpening(config)
@@ -171,8 +135,7 @@ class MapEngine(wiring.Component):
         wiring.connect(m, front.o, back.i)
         wiring.connect(m, front.o_pages, opening.i)
         wiring.connect(m, front.o_counters, opening.i_counter)
-        shared_by(m, self.m0, opening.bus)
-        lent_to(m, self.m0, closing.bus, *guests)
+        shared_by(m, self.m0, opening.bus, closing.bus)
         slot = Signal(range(config.window))
         m.d.comb += [
             back.go.eq(opening.open & closing.room & answers.room),
@@ -223,10 +186,7 @@ class MapEngine(wiring.Component):
                 self.retired.eq(0),
             ]
         front, back = self.front, self.back
-        there = front.o.valid & (front.o.p.status == Status.FOUND.value)
         failures = [
-            (self.loading & there, MapError.DUPLICATE),
-            (self.active & self.old_epoch, MapError.OLD_EPOCH),
             (self.active & refused, MapError.STOPPED),
             *self.failures,
             (front.bus_error | back.bus_error, ErrorCode.BUS_READ),
@@ -245,7 +205,7 @@ class MapEngine(wiring.Component):
                 m.d.comb += [self.error.eq(1), self.report.code.eq(code.value)]
         m.d.comb += self.done.eq(
             self.active
-            & Mux(self.dumping, self.dump.done, self.answers.answered == self.registers.count)
+            & (self.answers.answered == self.registers.count)
             & self.answers.idle
             & self.opening.empty
             & front.idle
@@ -257,7 +217,5 @@ class MapEngine(wiring.Component):
             m.d.sync += [
                 self.active.eq(0),
                 self.stopped.eq(0),
-                self.number.eq(self.number + Mux(self.dumping, 0, self.registers.count)),
+                self.number.eq(self.number + self.registers.count),
             ]
-        with m.If(self.active & self.old_epoch & ~refused):
-            m.d.sync += self.stopped.eq(0)

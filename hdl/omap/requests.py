@@ -28,8 +28,6 @@ class Requests(wiring.Component):
         Of the run.
     retired : In(33)
         How many requests of the run have been answered: their texts are no longer read.
-    loading : In(1)
-        They are of a load.
     key : In(128)
     head : Out(stream of {operation, key})
     slot, row : In, data : Out
@@ -50,7 +48,6 @@ class Requests(wiring.Component):
                 "interval": In(32),
                 "count": In(32),
                 "retired": In(33),
-                "loading": In(1),
                 "key": In(128),
                 "head": Out(stream.Signature(head_layout())),
                 "slot": In(range(config.window)),
@@ -110,7 +107,7 @@ class Requests(wiring.Component):
         given, filled, opened = (turn for turn, _ in turns)
         heads, datas, refused = [], [], []
         bits = (cores - 1).bit_length()
-        nonce = Cat((self.number + asked)[:64], Const(0, 62), self.loading)  # `load_nonce`
+        nonce = Cat((self.number + asked)[:64], Const(0, 64))
         for k in range(cores):
             opener, head = self._core(m, k)
             m.d.comb += [

@@ -8,8 +8,8 @@ makes a backend of a carrier and a session, which the client alone has.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ...models.omap.config import OmapConfig
 from ...models.omap.cycles import public, run
 from ...models.omap.device import Device, Stopped
 from ...models.omap.golden import Map, Overflow, Step
-from ...models.omap.load import load, sweeps
 from ...models.omap.messages import Keys, Request, Response
 from ...models.omap.shell import key_registers
 from ...sim.machine import Closing, Machine, round_up
@@ -29,7 +28,6 @@ __all__ = [
     "BACKENDS",
     "Carrier",
     "GoldenBackend",
-    "Loading",
     "MachineCarrier",
     "MapBackend",
     "MapStopped",
@@ -72,41 +70,21 @@ class MapBackend(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class Loading(Protocol):
-    """What loads have of a backend: not all backends take them."""
-
-    @property
-    def most_records(self) -> int:
-        """Records that one load may have."""
-        ...
-
-    def load(self, requests: Sequence[Request], records: int) -> list[Response]:
-        """Carry out a load (`models.omap.load.load_requests`), and return all its responses."""
-        ...
-
-
 class GoldenBackend(Closing):
     """The golden model, which keeps items in Python and seals nothing."""
 
     first = 0
 
     def __init__(self, config: OmapConfig, keys: Keys | None = None) -> None:
-        self.config, self.most_records = config, config.capacity
+        self.config = config
         self.map = Map(config, fresh_keys() if keys is None else keys)
         self._error: HardwareError | None = None
 
     def run(self, requests: Sequence[Request]) -> list[Response]:
-        return self._done(self.map.run(requests))
-
-    def load(self, requests: Sequence[Request], records: int) -> list[Response]:
-        return self._done(load(self.map, requests, records))
-
-    def _done(self, steps: Iterable[Step]) -> list[Response]:
         if self._error is not None:
             raise MapStopped(self._error)
         try:
-            done = list(steps)
+            done = list(self.map.run(requests))
         except Overflow as problem:
             self._error = HardwareError(problem.code)
             raise MapStopped(self._error) from None
@@ -144,14 +122,7 @@ class Carrier(Protocol):
 
     config: OmapConfig
 
-    @property
-    def most_records(self) -> int:
-        """Records that one load may have."""
-        ...
-
-    def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
-        """`records`: they are a load of so many records, the first ones."""
-        ...
+    def carry(self, sealed: Sequence[bytes]) -> list[bytes]: ...
 
     def close(self) -> None: ...
 
@@ -160,17 +131,15 @@ class ModelCarrier(Closing):
     """The golden model as a device: the host's pages lie in `pages` as ciphertext."""
 
     def __init__(self, config: OmapConfig, keys: Keys) -> None:
-        self.config, self.most_records = config, config.capacity
+        self.config = config
         self._device = Device(config, keys)
 
     @property
     def pages(self) -> bytearray:
         return self._device.pages
 
-    def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
+    def carry(self, sealed: Sequence[bytes]) -> list[bytes]:
         try:
-            if records:
-                return self._device.serve_load(sealed, records)
             return [self._device.serve(message) for message in sealed]
         except Stopped as problem:
             raise MapStopped(HardwareError(problem.code)) from None
@@ -187,17 +156,14 @@ class MachineCarrier(Closing):
     keys
         Of the map.
     most
-        Requests of one start; more are several starts. A load is one start, of its records and of
-        `models.omap.load.sweeps`.
+        Requests of one start; more are several starts.
 
     A machine with memory of its own (`capacity`) has one address space: the map's HBM then lies
     behind the host's part, and the host could read it, so that such a device hides nothing.
     """
 
-    def __init__(self, config: OmapConfig, machine: Machine, keys: Keys, most: int = 0) -> None:
-        most = most or self._usual(config)
+    def __init__(self, config: OmapConfig, machine: Machine, keys: Keys, most: int = 1024) -> None:
         self.config, self._machine, self._most = config, machine, most
-        self.most_records = most - sweeps(config)
         self._error: HardwareError | None = None
         self._requests = round_up(config.host_bytes)
         self._responses = self._requests + round_up(most * config.message_bytes)
@@ -210,28 +176,19 @@ class MachineCarrier(Closing):
         self._set_up: Mapping[str, int] = key_registers(keys, zeroed=not hbm, hbm=hbm)
         self.cycles = 0
 
-    @staticmethod
-    def _usual(config: OmapConfig) -> int:
-        return max(1024, 2 * sweeps(config))
-
     @classmethod
-    def memory_bytes(cls, config: OmapConfig, most: int = 0) -> int:
+    def memory_bytes(cls, config: OmapConfig, most: int = 1024) -> int:
         """Return the memory that a machine with one address space needs."""
-        most = most or cls._usual(config)
         messages = 2 * round_up(most * config.message_bytes)
         return round_up(config.host_bytes) + messages + config.hbm_bytes
 
-    def carry(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
-        if records:
-            if len(sealed) > self._most:
-                raise ValueError(f"a load of {len(sealed)} requests; a start has {self._most}")
-            return self._start(sealed, records)
+    def carry(self, sealed: Sequence[bytes]) -> list[bytes]:
         answers: list[bytes] = []
         for at in range(0, len(sealed), self._most):
             answers += self._start(sealed[at : at + self._most])
         return answers
 
-    def _start(self, sealed: Sequence[bytes], records: int = 0) -> list[bytes]:
+    def _start(self, sealed: Sequence[bytes]) -> list[bytes]:
         if self._error is not None:
             raise MapStopped(self._error)
         size = self.config.message_bytes
@@ -244,7 +201,6 @@ class MachineCarrier(Closing):
                 "pages": 0,
                 "count": len(sealed),
                 "interval": 0,
-                "load": records,
             }
         )
         self._set_up = {}
@@ -266,18 +222,8 @@ class Sealed(Closing):
         self.carrier, self.session = carrier, session
         self.config, self.first = carrier.config, session.number
 
-    @property
-    def most_records(self) -> int:
-        return self.carrier.most_records
-
     def run(self, requests: Sequence[Request]) -> list[Response]:
-        return self._opened(requests, self.carrier.carry(self.session.seal(requests)))
-
-    def load(self, requests: Sequence[Request], records: int) -> list[Response]:
-        sealed = self.session.seal(requests, loading=True)
-        return self._opened(requests, self.carrier.carry(sealed, records))
-
-    def _opened(self, requests: Sequence[Request], answers: Sequence[bytes]) -> list[Response]:
+        answers = self.carrier.carry(self.session.seal(requests))
         numbers = range(self.session.number - len(requests), self.session.number)
         each = zip(numbers, answers, requests, strict=True)
         return [self.session.open(*one) for one in each]

@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ from .frames import (
 )
 from .handshake import HandshakeRefused, Initiator, Session
 from .keyfiles import KeyFileError, read_map, read_role
-from .mapping import ObliviousMap, make_request
+from .mapping import ObliviousMap, check_room, load_operations, make_request
 from .session import MessageChanged
 
 __all__ = ["AsyncMap", "ConnectionLost", "NotAllowed", "RemoteMap", "SessionMoved", "connect"]
@@ -150,9 +150,13 @@ class AsyncMap:
 
     async def put(self, key: int, value: bytes) -> None:
         """Set a key's value. Raises OverflowError where a new key goes beyond the capacity."""
-        [response] = await self.batch([(Operation.PUT, key, value)])
-        if response.status == Status.FULL:
-            raise OverflowError(f"the map holds {self.config.capacity:,} items already")
+        await self.load([(key, value)])
+
+    async def load(
+        self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]], *, records: int = 0
+    ) -> None:
+        """As `ObliviousMap.load`."""
+        check_room(self.config, await self.batch(load_operations(items, records)))
 
     async def delete(self, key: int) -> bytes | None:
         """Delete a key; return the value that it had, None where there was none."""

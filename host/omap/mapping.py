@@ -8,14 +8,12 @@ from typing import Any
 
 from ...models.memory import FixedLatency
 from ...models.omap.config import OmapConfig
-from ...models.omap.golden import Item
-from ...models.omap.load import batches, load_requests
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
 from ...sim.machine import Closing
-from .backends import BACKENDS, Loading, MapBackend, Opens, open_backend
+from .backends import BACKENDS, MapBackend, Opens, open_backend
 
-__all__ = ["ObliviousMap", "make_request"]
+__all__ = ["ObliviousMap", "check_room", "load_operations", "make_request"]
 
 _MISSING: Any = object()
 _OPERATIONS = frozenset(Operation)
@@ -57,6 +55,29 @@ def make_request(
     if len(content) != size:
         raise ValueError(f"a value has {size} bytes, not {len(content)}")
     return Request(operation, key, content)
+
+
+def load_operations(
+    items: Mapping[int, bytes] | Iterable[tuple[int, bytes]], records: int = 0
+) -> list[tuple[Operation, int, bytes | None]]:
+    """Return the operations that put items, as many as `records` if these are more. Raises TypeError and
+    ValueError for a number that there is not."""
+    if not isinstance(records, int) or isinstance(records, bool):
+        raise TypeError(f"records is an integer, not {type(records).__name__}")
+    if records < 0:
+        raise ValueError(f"records is 0 or more, not {records}")
+    pairs = items.items() if isinstance(items, Mapping) else items
+    made: list[tuple[Operation, int, bytes | None]] = [(Operation.PUT, *pair) for pair in pairs]
+    # nobody else can tell a GET from a PUT
+    return made + [(Operation.GET, 0, None)] * (records - len(made))
+
+
+def check_room(config: OmapConfig, responses: Iterable[Response]) -> None:
+    """Raise OverflowError for keys that had no room."""
+    keys = [r.key for r in responses if r.status == Status.FULL]
+    if keys:
+        shown = ", ".join(map(str, keys[:3])) + (", …" if len(keys) > 3 else "")
+        raise OverflowError(f"the map holds {config.capacity:,} items already: not set: {shown}")
 
 
 class ObliviousMap(Closing, MutableMapping[int, bytes]):
@@ -109,7 +130,6 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         self._closed = False
         self.config = backend.config
         self._known: dict[int, None] | None = None if backend.first else {}
-        self._operations = backend.first
 
     # operations
 
@@ -124,53 +144,22 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         if not requests:
             return []
         responses = self._backend.run(requests)
-        self._operations += len(requests)
         self._note(requests, responses)
         return responses
 
     def load(
         self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]], *, records: int = 0
     ) -> None:
-        """Put many new keys at once: the device opens each page once a load, and none for a record.
+        """Set the values of many keys as one batch, an operation a record. How many there are is public.
 
         Parameters
         ----------
         records
-            As many records are shown, if these are more than the items: how many there are is public.
+            So many are shown, if these are more than the items.
 
-        Raises ValueError, before anything is carried out, for keys that come twice or that this object
-        has put, and where HBM's frames have no room for a record beside the items that may be there; as
-        many may be there as there were operations. A key that the map has otherwise stops it: its bins would be shown. Raises OverflowError
-        where items go beyond the capacity; those that are not named in it are there. Raises TypeError for
-        a map behind a server.
+        Raises as `put_many` does, and ValueError for a negative number of records.
         """
-        self._check_open()
-        if not isinstance(records, int) or isinstance(records, bool):
-            raise TypeError(f"records is an integer, not {type(records).__name__}")
-        if records < 0:
-            raise ValueError(f"records is 0 or more, not {records}")
-        backend = self._backend
-        if not isinstance(backend, Loading):
-            raise TypeError("a map behind a server takes requests alone; use put_many")
-        pairs = list(items.items() if isinstance(items, Mapping) else items)
-        puts = [make_request(self.config, Operation.PUT, key, value) for key, value in pairs]
-        again = {put.key for put in puts} & (self._known or {}).keys()
-        if again or len({put.key for put in puts}) < len(puts):
-            raise ValueError("a load takes new keys, each once; use put_many for others")
-        full: list[int] = []
-        left = max(records, len(puts))
-        # how many items there are is secret, how many operations there were is not
-        present = min(self._operations, self.config.capacity)
-        for size in batches(self.config, left, present):
-            for at in range(0, size, backend.most_records):
-                count = min(size - at, backend.most_records)
-                part, puts = puts[:count], puts[count:]
-                made = load_requests(self.config, [Item(p.key, p.value) for p in part], count)
-                responses = backend.load(made, count)
-                self._operations += len(made)
-                self._note(made, responses)
-                full += [r.key for r in responses if r.status == Status.FULL]
-        self._refuse(full)
+        check_room(self.config, self.batch(load_operations(items, records)))
 
     def _note(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
         """Keep the record of keys."""
@@ -194,21 +183,12 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
     def put_many(self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]]) -> None:
         """Set the values of keys. Raises OverflowError where new keys go beyond the capacity; those
         that are not named in it are set."""
-        pairs = list(items.items() if isinstance(items, Mapping) else items)
-        done = self.batch([(Operation.PUT, key, value) for key, value in pairs])
-        self._refuse([r.key for r in done if r.status == Status.FULL])
+        self.load(items)
 
     def delete_many(self, keys: Iterable[int]) -> list[bool]:
         """Delete keys; return for each whether it was there."""
         done = self.batch([(Operation.DELETE, key, None) for key in keys])
         return [r.status == Status.FOUND for r in done]
-
-    def _refuse(self, keys: list[int]) -> None:
-        if keys:
-            shown = ", ".join(map(str, keys[:3])) + (", …" if len(keys) > 3 else "")
-            raise OverflowError(
-                f"the map holds {self.config.capacity:,} items already: not set: {shown}"
-            )
 
     # a mapping
 

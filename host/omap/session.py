@@ -27,13 +27,12 @@ class Session:
     def __init__(self, config: OmapConfig, key: int, first: int = 0) -> None:
         self.config, self.number, self._key = config, first, key
 
-    def seal(self, requests: Sequence[Request], *, loading: bool = False) -> list[bytes]:
-        """Return sealed requests, numbered from `number` on, which moves behind them. `loading`: they
-        are a load. Raises TypeError and ValueError for requests that have no bytes, before `number`
-        moves."""
+    def seal(self, requests: Sequence[Request]) -> list[bytes]:
+        """Return sealed requests, numbered from `number` on, which moves behind them.
+        Raises TypeError and ValueError for requests that have no bytes, before `number` moves."""
         if not requests:
             return []
-        sealed = seal_requests(self.config, self._key, self.number, requests, loading=loading)
+        sealed = seal_requests(self.config, self._key, self.number, requests)
         # not before: requests that cannot be sealed use no numbers
         self.number += len(sealed)
         return sealed

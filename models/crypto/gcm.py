@@ -59,7 +59,7 @@ def box() -> bytes:
 
 
 @cache
-def _round_keys(key: bytes) -> tuple[bytes, ...]:
+def _round_keys(key: bytes) -> tuple[int, ...]:
     table = box()
     words = [key[4 * k : 4 * k + 4] for k in range(8)]
     constant = 1
@@ -71,26 +71,39 @@ def _round_keys(key: bytes) -> tuple[bytes, ...]:
         elif number % 8 == 4:
             word = bytes(table[byte] for byte in word)
         words.append(bytes(a ^ b for a, b in zip(words[-8], word, strict=True)))
-    return tuple(b"".join(words[4 * k : 4 * k + 4]) for k in range(ROUNDS + 1))
+    texts = (b"".join(words[4 * k : 4 * k + 4]) for k in range(ROUNDS + 1))
+    return tuple(int.from_bytes(text, "big") for text in texts)
+
+
+@cache
+def _spread() -> tuple[tuple[int, ...], ...]:
+    """What each value of each byte of a state adds to the next one, before the round's key: its place in
+    the S-box, moved to its column and mixed there (FIPS 197, 5.1.1 to 5.1.3)."""
+    columns = [bytes((_double(byte), byte, byte, _double(byte) ^ byte)) for byte in box()]
+    tables: list[tuple[int, ...]] = [()] * 16
+    for to, source in enumerate(SHIFTED):
+        row, shift = to % 4, 96 - 32 * (to // 4)
+        turned = (int.from_bytes(part[4 - row :] + part[: 4 - row], "big") for part in columns)
+        tables[source] = tuple(number << shift for number in turned)
+    return tuple(tables)
 
 
 def encrypt(key: bytes, block: bytes) -> bytes:
     """Return AES-256 of a block of 16 bytes under a key of 32."""
-    table, keys = box(), _round_keys(key)
-    state = [a ^ b for a, b in zip(block, keys[0], strict=True)]
-    for number in range(1, ROUNDS + 1):
-        state = [table[state[source]] for source in SHIFTED]
-        if number < ROUNDS:
-            mixed = []
-            for at in range(0, 16, 4):
-                column = state[at : at + 4]
-                whole = column[0] ^ column[1] ^ column[2] ^ column[3]
-                for row in range(4):
-                    pair = column[row] ^ column[(row + 1) % 4]
-                    mixed.append(column[row] ^ whole ^ _double(pair))
-            state = mixed
-        state = [a ^ b for a, b in zip(state, keys[number], strict=True)]
-    return bytes(state)
+    keys, tables, table = _round_keys(key), _spread(), box()
+    whole = int.from_bytes(block, "big") ^ keys[0]
+    for own in keys[1:ROUNDS]:
+        state, whole = whole.to_bytes(16, "big"), own
+        for spread, byte in zip(tables, state, strict=True):
+            whole ^= spread[byte]
+    state = whole.to_bytes(16, "big")
+    last = bytes(table[state[source]] for source in SHIFTED)
+    return (int.from_bytes(last, "big") ^ keys[ROUNDS]).to_bytes(16, "big")
+
+
+@cache
+def _hash_key(key: bytes) -> int:
+    return int.from_bytes(encrypt(key, bytes(16)), "big")
 
 
 def _product(a: int, b: int) -> int:
@@ -104,7 +117,7 @@ def _product(a: int, b: int) -> int:
 
 
 def _tag(key: bytes, nonce: bytes, data: bytes, ciphertext: bytes) -> bytes:
-    subkey = int.from_bytes(encrypt(key, bytes(16)), "big")
+    subkey = _hash_key(key)
     total = 0
     for text in (data, ciphertext):
         padded = text + bytes(-len(text) % 16)

@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..bound import Machine, Terms
-from ..memory import Memory, Reader, Writer
+from ..memory import Memory, Writer
 from ..target import Target
 from .back import BackSchedule
-from .config import BLOCK, KEY_BYTES, OmapConfig
+from .config import KEY_BYTES, OmapConfig
 from .front_schedule import LEAST, FrontSchedule
 from .golden import Step
 from .session_stages import SessionAnswers, SessionRequests
-from .snapshot import PIECE, piece_bytes
-from .stages import Answers, Drain, Pages, PairTimes, Requests, Seal, sealed
+from .stages import Answers, Pages, PairTimes, Requests, sealed
 
 __all__ = [
     "PARTS",
@@ -27,7 +26,6 @@ __all__ = [
     "Schedule",
     "bound",
     "cleared",
-    "dumped",
     "machine_bound",
     "public",
     "run",
@@ -99,28 +97,6 @@ def cleared(config: OmapConfig, memory: Memory, hbm_at: int = 0) -> int:
         writer = Writer(memory, config.bus_bytes)
         idle.append(writer.write(1, hbm_at + at, size // config.bus_bytes, lambda previous: 0)[2])
     return max(idle) + 1
-
-
-def dumped(
-    config: OmapConfig, hbm: Memory, host: Memory, *, hbm_at: int = 0, image_at: int = 0
-) -> int:
-    """Return the cycles of a start that takes a snapshot, with ports of this timing. Addresses are
-    the registers'."""
-    lanes, stride = config.bus_bytes // BLOCK, piece_bytes(config)
-    reader = Reader(hbm, config.bus_bytes)
-    drain = Drain(host, config.host_bus_bytes, stride // config.host_bus_bytes)
-    seal = Seal(1, PIECE // BLOCK, config.sealing_pace)
-    free, idle = 1, 0
-    for piece in range(config.hbm_bytes // PIECE):
-        beats = PIECE // config.bus_bytes
-        put = reader.command(max(free, seal.room), hbm_at + piece * PIECE, beats)
-        for _ in range(beats):
-            put = reader.accept(max(reader.offer(), put + 1) + lanes - 1)
-        free = put + 2
-        end = seal.give(put + 1)
-        last, idle = drain.write(seal.starts[-1] + 1, end + 1, image_at + piece * stride)
-        seal.left.append(last)
-    return idle
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import ErrorCode, HardwareCode
 from .config import OmapConfig
 from .errors import MapError
-from .golden import Item, Map, Overflow, Step
-from .load import batches, load, load_requests
+from .golden import Map, Overflow, Step
 from .messages import Keys, Request, open_request, seal_response
 from .traffic import open_page, seal_pages
 
@@ -67,47 +66,6 @@ class Device:
                 self._stop(problem.code)
             self._pages(step)
             done.append(step)
-        return done
-
-    def load(self, items: Sequence[Item], records: int = 0) -> list[Step]:
-        """Load items, as so many records if these are more, in as many loads as HBM's frames need. Raises
-        Stopped: DUPLICATE for a key that is there; OverflowError for more than the map has room for, before anything is changed."""
-        self._check()
-        if len(self.map) + len(items) > self.config.capacity:
-            raise OverflowError(f"the map holds {self.config.capacity:,} items")
-        done: list[Step] = []
-        at = 0
-        for size in batches(self.config, max(records, len(items)), len(self.map)):
-            part = items[at : at + size]
-            at += size
-            done += self.load_run(load_requests(self.config, part, size), size)
-        return done
-
-    def serve_load(self, sealed: Sequence[bytes], records: int) -> list[bytes]:
-        """Return the sealed responses to the sealed requests of a load. Raises Stopped."""
-        self._check()
-        config, key, first = self.config, self.keys.session, self.map.number
-
-        def opened() -> Iterator[Request]:
-            for number, message in enumerate(sealed, first):
-                request = open_request(config, key, number, message, loading=True)
-                if request is None:
-                    self._stop(MapError.REQUEST_TAG)
-                yield request
-
-        steps = self.load_run(opened(), records)
-        return [seal_response(config, key, n, step.response) for n, step in enumerate(steps, first)]
-
-    def load_run(self, requests: Iterable[Request], records: int) -> list[Step]:
-        """Carry out one load. Raises Stopped."""
-        self._check()
-        done: list[Step] = []
-        try:
-            for step in load(self.map, requests, records):
-                self._pages(step)
-                done.append(step)
-        except Overflow as problem:
-            self._stop(problem.code)
         return done
 
     def _pages(self, step: Step) -> None:

@@ -115,13 +115,11 @@ class Map:
         for request in requests:
             yield self.step(request)
 
-    def step(self, request: Request, shown: tuple[int, int] | None = None) -> Step:
-        """Carry out one request. `shown`: bins that a load shows, in place of random ones. Raises
-        Overflow."""
+    def step(self, request: Request) -> Step:
+        """Carry out one request. Raises Overflow."""
         config = self.config
         operation, key = request.operation, request.key
         fresh, stand_in, blocks = next(self._pairs)
-        loading = shown is not None
         self.number += 1
         known = operation in (Operation.GET, Operation.PUT, Operation.DELETE)
         place = self._places.get(key) if known else None
@@ -130,12 +128,7 @@ class Map:
         )
         if inserts:
             bucket = self._bucket(key)
-        if loading and place is not None:
-            raise Overflow(MapError.DUPLICATE)
-        if place is not None:
-            shown = place.pair
-        elif shown is None:
-            shown = stand_in
+        shown = place.pair if place is not None else stand_in
 
         # 1: take the items that wait, and the one that is asked for
         taken = [self._take(number) for number in shown]

@@ -16,7 +16,6 @@ __all__ = [
     "Request",
     "Response",
     "Status",
-    "load_nonce",
     "open_request",
     "open_response",
     "pack_request",
@@ -26,7 +25,7 @@ __all__ = [
     "seal_response",
 ]
 
-#: bits that a nonce has for a count: of a page's writes, of a session's requests, of snapshots
+#: bits that a nonce has for a count: of a page's writes, of a session's requests
 COUNT_BITS = 56
 
 
@@ -121,23 +120,15 @@ def request_nonce(number: int) -> int:
     return number
 
 
-def load_nonce(number: int) -> int:
-    """Return the nonce of the session's request of this number in a load."""
-    return number | 1 << 126
-
-
 def response_nonce(number: int) -> int:
     """Return the nonce of its response."""
     return number | 1 << 127
 
 
-def open_request(
-    config: OmapConfig, key: int, number: int, sealed: bytes, *, loading: bool = False
-) -> Request | None:
-    """Return the request; None where it was not sealed for this place in the session. `loading`: it
-    is of a load."""
+def open_request(config: OmapConfig, key: int, number: int, sealed: bytes) -> Request | None:
+    """Return the request; None where it was not sealed for this place in the session."""
     size = (config.message_blocks + 1) * BLOCK
-    nonce = load_nonce(number) if loading else request_nonce(number)
+    nonce = request_nonce(number)
     text = None if any(sealed[size:]) else ascon.open_(key, nonce, sealed[:size])
     return None if text is None else unpack_request(config, text)
 

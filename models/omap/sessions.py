@@ -55,13 +55,12 @@ class Asked(IntEnum):
     PUT = 2
     DELETE = 3
     RECEIPT = 4
-    LOAD = 5
-    SNAPSHOT = 6
+    SNAPSHOT = 5
 
 
 _MAY = {
     Role.READER: (Asked.GET, Asked.RECEIPT),
-    Role.WRITER: (Asked.GET, Asked.PUT, Asked.DELETE, Asked.RECEIPT, Asked.LOAD),
+    Role.WRITER: (Asked.GET, Asked.PUT, Asked.DELETE, Asked.RECEIPT),
     Role.KEEPER: (Asked.RECEIPT, Asked.SNAPSHOT),
 }
 #: which operations each role may ask for

@@ -58,11 +58,6 @@ def register_map(design: int) -> RegisterMap:
         EngineRegister("hbm", 40, "where the map lies in HBM, aligned to 4096", once=True),
         EngineRegister("count", 32, "how many requests"),
         EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
-        EngineRegister("snapshot", 64, "epoch of the snapshot that is taken, below 2^56, 0: none"),
-        EngineRegister("image", 40, "where a snapshot's image goes, aligned to the bus"),
-        EngineRegister(
-            "load", 32, "how many requests, the first ones, are records of a load; 0: none"
-        ),
     ]
     for name, what in _KEYS.items():
         for half in ("low", "high"):
@@ -74,9 +69,7 @@ def register_map(design: int) -> RegisterMap:
         Counter("operations", "requests that were answered"),
         Counter("pages", "pages that were opened"),
         Counter("conflicts", "cycles in which a page waited for its last write", progress=False),
-        Counter(
-            "scanned", "bus words of HBM that were cleared, or read for a snapshot", step_bits=2
-        ),
+        Counter("scanned", "bus words of HBM that were cleared", step_bits=2),
     ]
     return RegisterMap(registers, counters, design=design, errors=(MapError,))
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from ..mapping import DISTRIBUTED_BITS, Storage
 from .back import BackSchedule
-from .config import BLOCK, KEY_BYTES, OmapConfig, power_of_two
+from .config import KEY_BYTES, OmapConfig, power_of_two
 from .front_schedule import HASHED, FrontSchedule
-from .snapshot import PIECE, piece_bytes
 
 __all__ = ["memories"]
 
@@ -61,14 +60,11 @@ def _ciphers(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
             if width * depth > DISTRIBUTED_BITS:
                 yield copies, Storage(width, depth, transparent=True)
     yield config.sealers, Storage(128 * merge, 2 * rows)
-    yield 1, Storage(128, 2 * (PIECE // BLOCK))  # of a snapshot
     answer = power_of_two(max(config.message_blocks, 2))
     yield config.responders, Storage(128, 2 * answer, transparent=True)
-    piece = piece_bytes(config) // config.host_bus_bytes
     for copies, depth in (
         (config.sealers, 2 * page),
         (config.responders, 2 * message),
-        (1, 2 * piece),
     ):
         if bus * depth > DISTRIBUTED_BITS:
             yield copies, Storage(bus, depth, transparent=True)

@@ -12,7 +12,7 @@ from ..crypto import ascon
 from ..memory import split
 from .config import BLOCK, KEY_BYTES, OmapConfig
 from .golden import Item, Step
-from .messages import Request, load_nonce, pack_request, request_nonce
+from .messages import Request, pack_request, request_nonce
 
 __all__ = [
     "Sent",
@@ -122,12 +122,11 @@ def page_traffic(
 
 
 def seal_requests(
-    config: OmapConfig, key: int, first: int, requests: Sequence[Request], *, loading: bool = False
+    config: OmapConfig, key: int, first: int, requests: Sequence[Request]
 ) -> list[bytes]:
-    """Return requests as a client seals them, numbered from `first` on. `loading`: for a load."""
+    """Return requests as a client seals them, numbered from `first` on."""
     texts = _words([pack_request(config, request) for request in requests])
-    nonce = load_nonce if loading else request_nonce
-    nonces = [nonce(first + k) for k in range(len(requests))]
+    nonces = [request_nonce(first + k) for k in range(len(requests))]
     return _sealed(config, key, nonces, texts, config.message_bytes)
 
 

@@ -180,8 +180,9 @@ def test_a_map_behind_tls_is_a_dict(server_tls, client_tls):
             box.update((1000 + key, bytes(8)) for key in range(41))
         with pytest.raises(ValueError, match="a value has 8 bytes, not 3"):
             box[1] = b"abc"
-        with pytest.raises(TypeError, match="takes requests alone"):
-            box.load({1: bytes(8)})
+        before = box.serial
+        box.load(mirror, records=30)
+        assert box.serial == before + 30
         assert box.get_many(mirror) == list(mirror.values())
 
 
@@ -386,6 +387,9 @@ def test_each_role_may_do_what_it_may(server):
             assert reader[1] == b"12345678"
             with pytest.raises(NotAllowed, match="a reader's session may not ask for PUT"):
                 reader[1] = bytes(8)
+            with pytest.raises(NotAllowed, match="a reader's session may not ask for PUT"):
+                reader.load({1: bytes(8), 2: bytes(8)}, records=4)
+            assert reader.get_many([1, 2]) == [b"12345678", None]
             with pytest.raises(NotAllowed, match="a reader's session may not ask for DELETE"):
                 del reader[1]
             with pytest.raises(NotAllowed, match="a keeper's session may not ask for GET"):

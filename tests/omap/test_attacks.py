@@ -17,12 +17,11 @@ from penstock.models.memory import FixedLatency
 from penstock.models.omap.device import Device, Stopped
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map
-from penstock.models.omap.messages import Keys, Operation, Request
-from penstock.models.omap.snapshot import PIECE, restore, seal_image, take
+from penstock.models.omap.messages import Operation, Request
 from penstock.sim.machine import Hung
 from penstock.sim.native import RegisterError
 from testbench.obliviousness import Trace, independence, shape, uniformity
-from testbench.omap import KEYS, Board, Mirror, compile_map, config, requests
+from testbench.omap import KEYS, Board, compile_map, config, requests
 from testbench.omap_workloads import WORKLOADS, workload
 
 _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
@@ -173,41 +172,30 @@ def test_three_hundred_damaged_pages(small):
 
 
 def _cut_power(small, cuts):
-    """Cut the power in so many cycles of the runs between one snapshot and the next; return them."""
+    """Cut the power in so many cycles of a run; return them."""
     shape_, library = small
     draw = random.Random(3)
-    fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
     made = requests(shape_, 80, seed=12, unknown=False)
-    mirror, device = Mirror(shape_), Device(shape_, KEYS)
-    for request in made[:40]:
-        assert device.step(request).response == mirror.step(request)
     limits = []
-    for epoch in range(1, 1 + cuts):
+    for _ in range(cuts):
         with Board(shape_, library, _HOST, _HBM, most=80) as board:
             ended = board.run(made[:40])
             assert ended.error is None
-            pages = board.host[: len(device.pages)].tobytes()
-            assert pages == bytes(device.pages)
-            snapshot = take(device, 77, epoch)
             limits.append(draw.randrange(100, ended.cycles // 2))
             run = partial(board.machine.run, limit=limits[-1])
             with pytest.raises(Hung), patch.object(board.machine, "run", run):
                 board.run(made[40:])
             assert board.run(made[40:]).error == HardwareError(MapError.STOPPED)
-        again = restore(snapshot, shape_, 77, epoch, KEYS, fresh)
-        assert dict(again.map.items()) == mirror.items
     return limits
 
 
-def test_power_cut_at_any_cycle(small):
-    """What a run had done is lost; the latest snapshot is whole, and a half-done map is not gone on
-    with.
-    """
+def test_a_run_that_is_cut_off_at_any_cycle(small):
+    """A half-done map is not gone on with."""
     _cut_power(small, 2)
 
 
 @pytest.mark.long
-def test_power_cut_at_a_hundred_cycles(small):
+def test_runs_that_are_cut_off_at_a_hundred_cycles(small):
     assert len(set(_cut_power(small, 100))) >= 90
 
 
@@ -303,25 +291,3 @@ def test_no_start_without_the_set_up(small):
     with pytest.raises(Stopped) as caught:
         Device(shape_, None).step(made[0])
     assert caught.value.code is ErrorCode.SETUP
-
-
-def test_an_epoch_has_as_many_bits_as_a_nonce_has_for_it(small):
-    """A nonce has 56 bits for an epoch. Were 1 and 2^56 + 1 one nonce, two images would be a two-time pad."""
-    shape_, library = small
-    texts = bytes(PIECE), bytes([7]) * PIECE
-    with suppress(ValueError):
-        one, two = (
-            seal_image(5, epoch, text)[0]
-            for epoch, text in zip((1, (1 << 56) + 1), texts, strict=True)
-        )
-        assert bytes(a ^ b for a, b in zip(one, two, strict=True))[:PIECE] != texts[1]
-    for epoch in (0, 1 << 56, 1 << 64):
-        with pytest.raises(ValueError, match="an epoch is 1 or more and has 56 bits"):
-            take(Device(shape_, KEYS), 77, epoch)
-    with Board(shape_, library, _HOST, _HBM, most=20) as board:
-        made = requests(shape_, 20, seed=3)
-        assert board.run(made[:10]).error is None
-        for epoch, code in ((1 << 56, 210), ((1 << 64) - 1, 210), ((1 << 56) - 1, None)):
-            error = board.snapshot(epoch).error
-            assert (error and int(error.code)) == code
-        assert board.run(made[10:]).error is None

@@ -2,19 +2,14 @@
 
 import random
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 
 from penstock.models.omap.device import Device, Stopped
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.load import sweeps
-from penstock.models.omap.messages import Keys, Operation, Request, open_response
-from penstock.models.omap.snapshot import restore, take
+from penstock.models.omap.messages import Operation, Request, open_response
 from penstock.models.omap.traffic import seal_requests
 from testbench.omap import KEYS, Mirror, config, requests
-
-_FRESH = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
 
 
 def _filled(seed, count=60, **changes):
@@ -116,51 +111,4 @@ def test_no_plaintext_lies_in_the_hosts_memory():
         request = Request(Operation.PUT, int.from_bytes(mark, "big"), mark * 10 + bytes(4))
         sealed = seal_requests(shape, KEYS.session, n, [request])[0]
         traffic += sealed + device.serve(sealed) + bytes(device.pages)
-    snapshot = take(device, 77, 1)
-    traffic += b"".join(snapshot.image) + snapshot.pages
     assert not any(mark in traffic for mark in marks)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_a_power_cut_leaves_the_latest_snapshot_whole(seed):
-    device, mirror = _filled(seed)
-    snapshot, items = take(device, 77, 4), dict(mirror.items)
-    for request in requests(device.config, random.Random(seed).randrange(50), seed=seed + 9):
-        device.step(request)
-    again = restore(snapshot, device.config, 77, 4, KEYS, _FRESH)
-    assert dict(again.map.items()) == items
-    assert again.map.number == device.config.capacity + sweeps(device.config)
-    for request in requests(device.config, 40, seed=seed):
-        mirror_step = Mirror(device.config)
-        mirror_step.items = items
-        assert again.step(request).response == mirror_step.step(request)
-
-
-def test_snapshots_of_other_epochs_and_changed_ones_are_refused():
-    device, _ = _filled(5)
-    snapshot = take(device, 77, 4)
-
-    def code(changed, epoch=4):
-        with pytest.raises(Stopped) as caught:
-            restore(changed, device.config, 77, epoch, KEYS, _FRESH)
-        return caught.value.code
-
-    assert code(snapshot, 5) is MapError.EPOCH
-    assert code(replace(snapshot, epoch=5), 5) is MapError.SNAPSHOT
-    image = list(snapshot.image)
-    image[0] = bytes([image[0][0] ^ 1]) + image[0][1:]
-    assert code(replace(snapshot, image=tuple(image))) is MapError.SNAPSHOT
-    assert code(replace(snapshot, image=snapshot.image[:0])) is MapError.SNAPSHOT
-    pages = bytearray(snapshot.pages)
-    page = next(p for p in range(device.config.host_bins) if device.map.page(p)[0])
-    pages[page * device.config.page_bytes] ^= 1
-    assert code(replace(snapshot, pages=bytes(pages))) is MapError.PAGE_TAG
-    with pytest.raises(ValueError):
-        restore(snapshot, device.config, 77, 4, KEYS, KEYS)
-
-
-def test_snapshots_of_any_content_have_one_size():
-    empty, full = Device(config(), KEYS), _filled(6)[0]
-    one, two = take(empty, 77, 1), take(full, 77, 2)
-    assert [len(piece) for piece in one.image] == [len(piece) for piece in two.image]
-    assert len(one.pages) == len(two.pages)

@@ -10,15 +10,13 @@ import pytest
 
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, parse_memory
-from penstock.models.omap.cycles import cleared, dumped, public, run
+from penstock.models.omap.cycles import cleared, public, run
 from penstock.models.omap.errors import MapError
-from penstock.models.omap.golden import Item, Map
-from penstock.models.omap.load import load, load_requests
-from penstock.models.omap.messages import Keys, Operation, Request
+from penstock.models.omap.golden import Map
+from penstock.models.omap.messages import Operation, Request
 from penstock.models.omap.planner import plan
-from penstock.models.omap.snapshot import Snapshot, restore, seal_image
 from penstock.targets import target_named
-from testbench.omap import KEYS, Board, Mirror, compile_map, config, hbm_ports, requests
+from testbench.omap import KEYS, Board, compile_map, config, requests
 
 _HBM = FixedLatency(20, 128)
 
@@ -75,71 +73,6 @@ def test_the_first_start_clears_hbm(small, memory):
         assert second.error is None and second.counters["scanned"] == 0
         assert board.responses(59, 1) == [step.response for step in steps[1:]]
         assert board.page_bursts() == board.expected_bursts(steps[1:])
-
-
-def test_loads_are_golden_and_show_the_number_of_records_alone(small):
-    shape, library = small
-    host, traces = FixedLatency(30, 32), []
-    for seed in range(2):
-        draw = random.Random(seed)
-        items = [Item(key, draw.randbytes(8)) for key in draw.sample(range(1 << 40), 30)]
-        made, box = load_requests(shape, items), Map(shape, KEYS)
-        steps = list(load(box, made, 30))
-        with Board(shape, library, host, _HBM) as board:
-            ended = board.run(made, records=30)
-            assert ended.error is None
-            told = run(shape, public(steps), host, **board.places(len(made)))
-            assert ended.cycles == told.total
-            assert board.responses(len(made)) == [step.response for step in steps]
-            seen = board.machine.trace(0)
-            traces.append(([t[:-1] for t in map(tuple, seen)], ended.cycles))
-            after = [Request(Operation.GET, item.key, bytes(8)) for item in items]
-            assert board.run(after).error is None
-            values = [response.value for response in board.responses(30, len(made))]
-            assert values == [item.value for item in items]
-            # a key that is there ends a load, as does a request that was not sealed for one
-            if seed:
-                ended = board.run(load_requests(shape, items[:1]), records=1)
-                assert ended.error == HardwareError(MapError.DUPLICATE)
-    assert traces[0] == traces[1]
-
-
-@pytest.mark.parametrize("hbm", [_HBM, FixedLatency(25, 8)])
-def test_snapshots_of_hardware_restore(small, hbm):
-    """The image is HBM's content, sealed, in the model's cycles; with the pages it makes the map
-    again."""
-    shape, library = small
-    host, made = FixedLatency(30, 32), requests(shape, 80, seed=12)
-    mirror = Mirror(shape)
-    with Board(shape, library, host, _HBM) as board:
-        assert board.run(made).error is None
-        for request in made:
-            mirror.step(request)
-        board.machine.session.set_memory(hbm_ports(hbm), stall_percent=0, seed=1)
-        text = board.machine.read(0, shape.hbm_bytes, space=1).tobytes()
-        ended = board.snapshot(5)
-        assert ended.error is None
-        assert ended.counters["scanned"] == shape.hbm_bytes // shape.bus_bytes
-        assert ended.cycles == dumped(shape, hbm, host, image_at=board.image_at)
-        image = board.image()
-        assert image == seal_image(KEYS.page, 5, text)
-        taken = Snapshot(5, image, board.host[: shape.host_bytes].tobytes())
-        fresh = Keys(*(key ^ 0x5A5A for key in vars(KEYS).values()))
-        again = restore(taken, shape, KEYS.page, 5, KEYS, fresh)
-        assert dict(again.map.items()) == mirror.items
-        # the map goes on behind it: behind an epoch that was used, which is refused, and behind the next
-        board.machine.session.set_memory(hbm_ports(_HBM), stall_percent=0, seed=1)
-        golden = list(Map(shape, KEYS).run([*made, *requests(shape, 60, seed=13)]))[80:]
-        for turn, refused in enumerate((None, HardwareError(MapError.OLD_EPOCH), None)):
-            if turn:
-                assert board.snapshot(4 + turn).error == refused
-            after = requests(shape, 60, seed=13)[20 * turn :][:20]
-            ended = board.run(after)
-            assert ended.error is None
-            assert board.responses(20, 80 + 20 * turn) == [mirror.step(r) for r in after]
-            steps = golden[20 * turn :][:20]
-            assert board.page_bursts() == board.expected_bursts(steps)
-            assert ended.counters["scanned"] == 0
 
 
 def test_stalls_change_no_result(small):

@@ -1,7 +1,7 @@
 """The failure budget against published figures and simulation."""
 
 import random
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import log2
 
 import numpy as np
@@ -170,3 +170,43 @@ def test_a_small_map_in_churn_fills_no_bucket(seed):
         live.append(draw.getrandbits(64))
         box.step(Request(Operation.PUT, live[-1], bytes(8)))
     assert len(box) == 24
+
+
+#: steps of the integration below, for each item of the mean load
+_STEPS = 200
+
+
+def _insertion_tail(mean, slots):
+    """Return log2 of the probability that both choices of an insertion hold `slots` items, when a map
+    without departures comes to a mean load of `mean`.
+
+    The mean field ds[i]/dt = s[i-1]^2 - s[i]^2 from empty bins on (Mitzenmacher, IEEE TPDS 12, 2001).
+    """
+    shares = [1.0] + [0.0] * slots
+    steps = max(int(mean * _STEPS), 1)
+    width = mean / steps
+    for _ in range(steps):
+        slopes = [a * a - b * b for a, b in pairwise(shares)]
+        middle = [
+            1.0,
+            *(s + width / 2 * d for s, d in zip(shares[1:], slopes, strict=True)),
+        ]
+        slopes = [a * a - b * b for a, b in pairwise(middle)]
+        shares = [1.0, *(s + width * d for s, d in zip(shares[1:], slopes, strict=True))]
+    return 2 * log2(shares[slots]) if shares[slots] > 0 else -2_000.0
+
+
+def test_insertions_load_bins_no_more_than_a_map_in_use():
+    """Loads after insertions alone, against the tail that a map is planned for, and against a
+    process."""
+    for mean, slots in ((1.5, 6), (4.0, 9), (8.0, 14)):
+        assert _insertion_tail(mean, slots) < two_choice_tail(mean, slots)
+    draw, bins, count = random.Random(2), 1 << 12, [0] * 30
+    loads = [0] * bins
+    for _ in range(8 * bins):
+        one, two = draw.randrange(bins), draw.randrange(bins)
+        best = two if loads[two] < loads[one] else one
+        count[loads[best]] += 1
+        loads[best] += 1
+    high = sum(load_ >= 9 for load_ in loads) / bins
+    assert high == pytest.approx(2 ** (_insertion_tail(8.0, 9) / 2), rel=0.15)

@@ -44,8 +44,8 @@ SMALL = OmapConfig(
 
 #: registers that the host may know, and how many of their bits are free
 _PUBLIC = {"requests": 14, "responses": 14, "pages": 14, "hbm": 14, "count": 3, "interval": 6}
-#: registers of runs that carry out operations: HBM is zero at first; no load, no snapshot
-_FIXED = {"zeroed": 1, "load": 0, "snapshot": 0, "image": 0}
+#: HBM is zero at first
+_FIXED = {"zeroed": 1}
 #: of a cipher's block so many bits are free, the others 0: nothing looks at its content
 _WIDE, _FEW = 128, 2
 
@@ -120,7 +120,6 @@ class Run(wiring.Component):
             "hdl.omap.engine": {
                 "Front": cut("error", "bus_error", "code"),
                 "Back": cut("error", "bus_error", "code"),
-                "Dump": lambda kind: lambda config: _Still(kind(config).signature),
                 "PairGenerators": lambda _: lambda config: _Pairs(config, free),
             },
         }
@@ -143,13 +142,6 @@ class Run(wiring.Component):
                 mine, other = Value.cast(value), Value.cast(theirs[path])
                 m.d.comb += other.eq(mine) if member.flow is In else mine.eq(other)
         return m
-
-
-class _Still(wiring.Component):
-    """A part that never begins."""
-
-    def elaborate(self, platform):
-        return Module()
 
 
 class _Pairs(wiring.Component):

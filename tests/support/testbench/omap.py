@@ -23,7 +23,6 @@ from penstock.models.omap.messages import (
     open_response,
 )
 from penstock.models.omap.shell import PORTS, key_registers, port_bytes, register_map
-from penstock.models.omap.snapshot import PIECE, piece_bytes
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
 from penstock.sim.machine import Ended
@@ -152,10 +151,7 @@ class Board:
             memories["m1"] = messages
         self.machine = NativeMachine(library, memories, stall_percent=stall_percent, seed=seed)
         self._most = _round(most * config.message_bytes)
-        self.image_at = config.host_bytes + 2 * self._most
-        self._pieces = config.hbm_bytes // PIECE
-        size = _round(self._pieces * piece_bytes(config))
-        self.machine.reserve(0, self.image_at + size, space=0)
+        self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
         self.machine.reserve(0, config.hbm_bytes, space=1)
         self.machine.trace(0)
         self.number = 0
@@ -176,14 +172,12 @@ class Board:
         *,
         interval: int = 0,
         first: int | None = None,
-        records: int = 0,
     ) -> Ended:
-        """Carry out requests, sealed for the session's next places (from `first` on if given).
-        `records`: they are a load of so many records."""
+        """Carry out requests, sealed for the session's next places (from `first` on if given)."""
         config = self.config
         number = self.number if first is None else first
         places = self.places(len(made))
-        texts = seal_requests(config, KEYS.session, number, made, loading=bool(records))
+        texts = seal_requests(config, KEYS.session, number, made)
         sealed = b"".join(texts)
         self.machine.write(places["requests_at"], np.frombuffer(sealed, dtype=np.uint8), space=0)
         keys, self.set_up = self.set_up, {}
@@ -195,26 +189,11 @@ class Board:
                 "pages": 0,
                 "count": len(made),
                 "interval": interval,
-                "load": records,
             },
             watchdog=50_000,
         )
         self.number += len(made)
         return ended
-
-    def snapshot(self, epoch: int) -> Ended:
-        """Take a snapshot's image."""
-        registers = {"snapshot": epoch, "image": self.image_at, "count": 0, "load": 0}
-        ended = self.machine.run(registers, watchdog=50_000)
-        self.machine.session.write("snapshot", 0)
-        return ended
-
-    def image(self) -> tuple[bytes, ...]:
-        """The pieces of the latest snapshot's image."""
-        stride = piece_bytes(self.config)
-        text = self.machine.read(self.image_at, self._pieces * stride, space=0).tobytes()
-        size = PIECE + 16
-        return tuple(text[k * stride : k * stride + size] for k in range(self._pieces))
 
     def responses(self, count: int, first: int = 0) -> list[Response | None]:
         """The responses of the latest run, opened."""
