@@ -21,6 +21,7 @@ from penstock.engines.omap import bolt
 from penstock.engines.omap.bolt import Served, served
 from penstock.engines.omap.design import MapDesign
 from penstock.engines.omap.scan import scan_seconds
+from penstock.models.omap.boundary import Frames
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.tails import total
 from penstock.targets import target_named
@@ -50,7 +51,7 @@ _HEAD = (
 
 def _cells(row: Served) -> tuple[str, ...]:
     config, rate = row.design.plan, 1 / row.full
-    moved = config.bytes_per_operation + config.message_bytes
+    moved = config.bytes_per_operation + Frames.of(config).size
     return (
         f"2^{log2(config.capacity):.0f}",
         str(config.value_bytes),

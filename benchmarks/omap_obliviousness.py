@@ -53,7 +53,8 @@ def _steps(name: str, count: int) -> tuple[list[Step], int]:
     """Return what the map does, and its largest load."""
     draw = random.Random(f"{SEED} {name}")
     first, made = workload(name, MAP.capacity, count, SEED)
-    box = Map(MAP, Keys(*(draw.getrandbits(128) for _ in range(4))))
+    page, _, hashed, pairs = (draw.getrandbits(128) for _ in range(4))
+    box = Map(MAP, Keys(page, hashed, pairs))
     return list(box.run(made))[first:], max(box.bin(n)[0] for n in range(MAP.bins))
 
 

@@ -160,7 +160,7 @@ class Closing:
 
 
 class Metered:
-    """A machine as a workload drives it: the options of the run are set, and all starts are
+    """A machine as a workload drives it: the options of the run are set, and all starts that count are
     added up in `total`."""
 
     def __init__(
@@ -180,8 +180,8 @@ class Metered:
         self._seconds, self._counters = 0.0, Counter[str]()
         self._error: HardwareError | None = None
 
-    def run(self, registers: Mapping[str, int]) -> Ended:
-        """Start the engine once."""
+    def run(self, registers: Mapping[str, int], *, counted: bool = True) -> Ended:
+        """Start the engine once. `counted`: the start is of the run, and no set-up before it."""
         before, progress = self._cycles, self.progress
         ended = self.machine.run(
             registers,
@@ -189,12 +189,14 @@ class Metered:
             limit=self.limit,
             progress=None if progress is None else lambda cycles: progress(before + cycles),
         )
+        self._error = ended.error
+        if not counted:
+            return ended
         self._cycles += ended.cycles
         self._read = self._read + ended.bytes_read
         self._written = self._written + ended.bytes_written
         self._seconds += ended.seconds
         self._counters.update(ended.counters)
-        self._error = ended.error
         return ended
 
     @property

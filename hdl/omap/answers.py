@@ -1,43 +1,53 @@
-"""Responses are sealed and written, in their order."""
+"""Answers of sessions are sealed and written, in their order. Specification: `models.omap.boundary`."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Signal
-from amaranth.lib import wiring
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.messages import response_nonce
+from ...models.omap.boundary import Frames
 from ..memory import AXI4
+from ..stream.queue import Queue
+from .envelopes import FrameSealer, ruled_layout
 from .pages import WordDrain
-from .sealing import Sealer
 
 __all__ = ["Answers"]
 
 
 class Answers(wiring.Component):
-    """Seals each response in the next sealer, and writes them one behind another. A sealer begins when a
-    place in it is taken, before the response is there: its nonce is known.
+    """Seals each answer in the next sealer, and writes frames one behind another. A sealer begins when a
+    place in it is taken, before the answer is there: key and number are known.
+
+    Parameters
+    ----------
+    slots
+        Of the table of sessions.
 
     Members
     -------
-    start : In(1), number : In(64), base : In(40), key : In(128)
-        A run begins: the number in the session of its first response, and where it is written.
+    start : In(1), serial : In(64), base : In(40)
+        A run begins: how many operations were carried out before it, and where answers are written.
+    ruled : In(stream of what is known of answers)
+        For each one before its place is taken; there is room for those of the window.
     room : Out(1), taken : In(1)
-        There is room for one more response; it is taken.
+        There is room for one more answer; it is taken, at most in every second cycle.
     put : In(1), block, data : In, given : In(1)
-        The blocks of a response; this is the last one.
+        The blocks of an answer; this is the last one.
     answered : Out(33)
-        Responses of the run that have left.
+        Answers of the run that have left.
+    seal_slot, send
+        Of the table (`sessions.SessionTable`).
     idle, bus_error : Out(1)
     bus : Out(AXI4(read=False))
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, *, slots):
+        self.config, self.frames = config, Frames.of(config)
         super().__init__(
             {
                 "start": In(1),
-                "number": In(64),
+                "serial": In(64),
                 "base": In(40),
-                "key": In(128),
+                "ruled": In(stream.Signature(ruled_layout())),
                 "room": Out(1),
                 "taken": In(1),
                 "put": In(1),
@@ -45,6 +55,8 @@ class Answers(wiring.Component):
                 "data": In(128),
                 "given": In(1),
                 "answered": Out(33),
+                "seal_slot": Out(range(slots)),
+                "send": In(256),
                 "idle": Out(1),
                 "bus_error": Out(1),
                 "bus": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),
@@ -53,16 +65,18 @@ class Answers(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
-        m.submodules.drain = drain = WordDrain(config.host_bus_bytes, config.message_beats)
+        config, frames = self.config, self.frames
+        m.submodules.drain = drain = WordDrain(config.host_bus_bytes, frames.beats)
         wiring.connect(m, drain.bus, wiring.flipped(self.bus))
         # the sealers whose turn it is: to take a place, to be filled, and to be emptied
         next_, filled, source = (
             Signal(range(config.responders), name=name) for name in ("next", "filled", "source")
         )
-        nonce, address = Signal(64), Signal(40)
-        high = response_nonce(0) >> 64
-        sealers = [self._sealer(m, k) for k in range(config.responders)]
+        sealers = [FrameSealer(config) for _ in range(config.responders)]
+        address = Signal(40)
+        for k, sealer in enumerate(sealers):
+            m.submodules[f"sealer{k}"] = sealer
+        self._give(m, sealers, next_)
         texts = []
         for k, sealer in enumerate(sealers):
             slot, there = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
@@ -70,15 +84,12 @@ class Answers(wiring.Component):
             m.d.comb += [
                 sealer.put.eq(self.put & (filled == k)),
                 sealer.slot.eq(slot),
-                sealer.i.valid.eq(takes),
-                sealer.i.p.nonce.eq(Cat(nonce, Const(high, 64))),
+                sealer.row.eq(self.block),
+                sealer.data.eq(self.data),
                 sealer.o.ready.eq(drain.moved & (source == k)),
                 sealer.taken.eq(drain.ended & (source == k)),
             ]
-            m.d.sync += [
-                there.eq(there + takes - sealer.ended),
-                slot.eq(slot ^ given),
-            ]
+            m.d.sync += [there.eq(there + takes - sealer.ended), slot.eq(slot ^ given)]
             texts.append(there)
         m.d.comb += [
             self.room.eq(Array(texts)[next_] != 2),
@@ -96,31 +107,34 @@ class Answers(wiring.Component):
             source.eq(source + drain.ended),
         ]
         with m.If(self.start):
-            m.d.sync += [address.eq(self.base), nonce.eq(self.number), self.answered.eq(0)]
-        with m.Else():
-            m.d.sync += nonce.eq(nonce + self.taken)
-            with m.If(drain.ended):
-                m.d.sync += [
-                    address.eq(address + config.message_bytes),
-                    self.answered.eq(self.answered + 1),
-                ]
+            m.d.sync += [address.eq(self.base), self.answered.eq(0)]
+        with m.Elif(drain.ended):
+            m.d.sync += [
+                address.eq(address + frames.size),
+                self.answered.eq(self.answered + 1),
+            ]
         return m
 
-    def _sealer(self, m, k):
-        """A sealer that sees the blocks of all responses."""
-        config = self.config
-        sealer = Sealer(
-            bus_bytes=config.host_bus_bytes,
-            chunks=1,
-            blocks=config.message_blocks,
-            rounds=config.rounds,
-            early=True,
-        )
-        m.submodules[f"sealer{k}"] = sealer
-        m.d.comb += [
-            sealer.key.eq(self.key),
-            sealer.row.eq(self.block),
-            sealer.data.eq(self.data),
-            sealer.i.p.used.eq(config.message_blocks),
-        ]
-        return sealer
+    def _give(self, m, sealers, next_):
+        """An answer whose place is taken goes to its sealer with its key, a cycle later."""
+        m.submodules.ruled_queue = queue = Queue(ruled_layout(), self.config.window)
+        wiring.connect(m, wiring.flipped(self.ruled), queue.i)
+        serial, known = Signal(64), Signal(ruled_layout())
+        given, to = Signal(), Signal.like(next_)
+        m.d.comb += [queue.o.ready.eq(self.taken), self.seal_slot.eq(queue.o.p.slot)]
+        m.d.sync += [given.eq(self.taken), to.eq(next_), known.eq(queue.o.payload)]
+        with m.If(self.start):
+            m.d.sync += serial.eq(self.serial)
+        with m.Else():
+            m.d.sync += serial.eq(serial + self.taken)
+        for k, sealer in enumerate(sealers):
+            m.d.comb += [
+                sealer.i.valid.eq(given & (to == k)),
+                sealer.i.p.key.eq(self.send),
+                # that of the operation itself
+                sealer.i.p.serial.eq(serial),
+                *(
+                    sealer.i.p[name].eq(known[name])
+                    for name in ("slot", "number", "denied", "refused")
+                ),
+            ]

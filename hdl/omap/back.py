@@ -52,7 +52,6 @@ class Back(wiring.Component):
         written, and how many of their rows hold items.
     answer : Out(1), answer_block, answer_data : Out, answered : Out(1)
         Blocks of the response; this is the last one.
-    base : In(40)
     error, bus_error, idle : Out(1), code : Out(8)
     bus0, bus1 : Out(AXI4)
         To the frames; the first one writes too.
@@ -89,7 +88,6 @@ class Back(wiring.Component):
                 "answer_block": Out(range(messages)),
                 "answer_data": Out(128),
                 "answered": Out(1),
-                "base": In(40),
                 "error": Out(1),
                 "code": Out(8),
                 "bus_error": Out(1),
@@ -115,7 +113,6 @@ class Back(wiring.Component):
         shared_by(m, self.bus0, frames.bus0, last.bus)
         shared_by(m, self.bus1, frames.bus1)
         m.d.comb += [
-            frames.base.eq(self.base),
             self.bus_error.eq(frames.bus_error | last.bus_error),
             self.idle.eq(~queue.o.valid & reader.idle & frames.idle & last.idle),
         ]
@@ -215,7 +212,6 @@ class Back(wiring.Component):
         m.d.comb += [
             last.ends.eq(self.reader.o.ends),
             last.i.eq(self.reader.o.stage),
-            last.base.eq(self.base),
             self.closing.eq(last.stage.ticket),
         ]
         for name in ("sealed", "answer", "answer_block", "answer_data", "answered"):

@@ -12,12 +12,12 @@ __all__ = ["Clear"]
 class Clear(wiring.Component):
     """Fills a region with zeros, at the port's rate. Timing: `models.omap.cycles.cleared`.
 
-    Parameters: `bus_bytes`; `at`, `size`: the region's first byte behind `base`, a multiple of 4096,
+    Parameters: `bus_bytes`; `at`, `size`: the region's first byte, a multiple of 4096,
     and its bytes, whole bus words.
 
     Members
     -------
-    start : In(1), base : In(40)
+    start : In(1)
         Begin with a command in the next cycle.
     busy : Out(1)
         High from the cycle after `start` until the last write is answered.
@@ -32,7 +32,6 @@ class Clear(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "base": In(40),
                 "busy": Out(1),
                 "moved": Out(1),
                 "error": Out(1),
@@ -48,7 +47,7 @@ class Clear(wiring.Component):
         asked = Signal()
         m.d.comb += [
             writer.i.valid.eq(self.busy & ~asked),
-            writer.i.p.address.eq((self.base + self.at)[:40]),
+            writer.i.p.address.eq(self.at),
             writer.i.p.beats.eq(self.beats),
             writer.i_data.valid.eq(self.busy),
             writer.i_data.payload.eq(0),

@@ -28,7 +28,7 @@ class Completion(wiring.Component):
         The item that gets a frame: data in the next cycle.
     stage : Out(stage)
         Of the operation that is answered.
-    sealed, answer, answer_block, answer_data, answered : Out, base : In(40)
+    sealed, answer, answer_block, answer_data, answered : Out
         As in `hdl.omap.back.Back`.
     late, bus_error, idle : Out(1)
     bus : Out(AXI4(read=False))
@@ -51,7 +51,6 @@ class Completion(wiring.Component):
                 "answer_block": Out(range(max(config.message_blocks, 2))),
                 "answer_data": Out(128),
                 "answered": Out(1),
-                "base": In(40),
                 "late": Out(1),
                 "bus_error": Out(1),
                 "idle": Out(1),
@@ -108,7 +107,7 @@ class Completion(wiring.Component):
         wiring.connect(m, writer.bus, wiring.flipped(self.bus))
         m.d.comb += [
             writes.i.valid.eq(self.sealed & op.keep),
-            writes.i.p.address.eq(frame_address(config, self.base, op.frame)),
+            writes.i.p.address.eq(frame_address(config, op.frame)),
             writes.i.p.beats.eq(config.frame_beats),
             stored.begun.eq(self.sealed),
             # an operation that keeps nothing has its time too

@@ -9,16 +9,41 @@ from ...models.crypto.noise import FIRST_BYTES, Symmetric, second_bytes
 from ...models.omap.sessions import ROLES, WELCOME_BYTES, Denied, prologue
 from ...models.omap.vault import Role
 from ..crypto.handshake import Handshake
-from .sessions import SessionTable
+from .sessions import SessionTable, table_members
 from .vault import KeySchedule
 
-__all__ = ["TABLE_PORTS", "Door"]
+__all__ = ["TABLE_PORTS", "Door", "door_members"]
 
 #: ports of the table that requests and answers use
 TABLE_PORTS = (
     *("look_slot", "receive", "judge_slot", "live", "role", "received", "used"),
     *("seal_slot", "send"),
 )
+
+
+def door_members(slots):
+    """The ports of a `Door`."""
+    ports = table_members(slots)
+    return {
+        "valid": In(1),
+        "root": In(256),
+        "entropy": In(256),
+        "generation": In(64),
+        "there": Out(1),
+        **{name: Out(128) for name in ("page", "pairs", "hash")},
+        "start": In(1),
+        "slot": In(16),
+        "asked": In(8),
+        "first": In(8 * FIRST_BYTES),
+        "serial": In(64),
+        "idle": Out(1),
+        "ready": Out(1),
+        "commit": In(1),
+        "told_slot": Out(16),
+        "refusal": Out(8),
+        "message": Out(8 * second_bytes(WELCOME_BYTES)),
+        **{name: ports[name] for name in TABLE_PORTS},
+    }
 
 
 class Door(wiring.Component):
@@ -56,29 +81,7 @@ class Door(wiring.Component):
     def __init__(self, *, digest, slots):
         self.digest, self.slots = digest, slots
         self.table = SessionTable(slots=slots)
-        ports = self.table.signature.members
-        super().__init__(
-            {
-                "valid": In(1),
-                "root": In(256),
-                "entropy": In(256),
-                "generation": In(64),
-                "there": Out(1),
-                **{name: Out(128) for name in ("page", "pairs", "hash")},
-                "start": In(1),
-                "slot": In(16),
-                "asked": In(8),
-                "first": In(8 * FIRST_BYTES),
-                "serial": In(64),
-                "idle": Out(1),
-                "ready": Out(1),
-                "commit": In(1),
-                "told_slot": Out(16),
-                "refusal": Out(8),
-                "message": Out(8 * second_bytes(WELCOME_BYTES)),
-                **{name: ports[name] for name in TABLE_PORTS},
-            }
-        )
+        super().__init__(door_members(slots))
 
     def elaborate(self, platform):
         m = Module()

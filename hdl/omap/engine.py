@@ -1,12 +1,13 @@
-"""The oblivious map as an engine: its ports are `models.omap.shell.PORTS`."""
+"""The oblivious map behind its boundary, as an engine: its ports are `models.omap.shell.PORTS`."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, DomainRenamer, Module, Mux, Signal
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In
 
 from ...models.errors import ErrorCode
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
-from ...models.omap.shell import port_bytes, register_map
+from ...models.omap.shell import Handshake, port_bytes, register_map
 from ..memory import AXI4
 from ..memory.axi import lent_to, shared_by
 from ..shell import engine_members
@@ -14,8 +15,10 @@ from .answers import Answers
 from .back import Back
 from .clear import Clear
 from .closing import PageClosing, ticket_layout
+from .door import TABLE_PORTS, Door
 from .front import Front
 from .opening import PageOpening
+from .opening_frames import OpeningFrames
 from .pairs import PairGenerators
 from .requests import Requests
 
@@ -23,107 +26,135 @@ __all__ = ["MapEngine"]
 
 
 class MapEngine(wiring.Component):
-    """Answers `count` sealed requests with sealed responses, in their order.
+    """Answers `count` frames of sessions, in their order, and handshakes beside them.
 
     Requests pass one after another through `Requests`, the front (`Front`), the page readers
     with their openers, the back (`Back`), and the page sealers with their writer. Each of these takes
-    a time that depends on nothing but arrivals and on which pages are opened. Timing:
-    `models.omap.cycles`.
+    a time that depends on nothing but arrivals and on which pages are opened. HBM is cleared behind the
+    first start; no register of the host's bus has a key. Timing: `models.omap.cycles`.
+
+    Parameters
+    ----------
+    digest
+        32 bytes that name the map's configuration.
+    slots
+        Of the table of sessions.
+    door
+        In place of the usual one, in tests and proofs: where sessions begin.
     """
 
-    def __init__(self, config: OmapConfig, design: int = 0):
+    def __init__(
+        self,
+        config: OmapConfig,
+        design: int = 0,
+        *,
+        digest: bytes = b"",
+        slots: int = 64,
+        door: wiring.Component | None = None,
+    ):
         self.config, self.register_map = config, register_map(design)
+        self.slots = slots
+        self.door = Door(digest=digest, slots=slots) if door is None else door
         ports = [AXI4(data_bytes=size) for size in port_bytes(config)]
         super().__init__(engine_members(self.register_map, ports))
 
     def elaborate(self, platform):
         m = Module()
-        config, registers = self.config, self.registers
+        config, door = self.config, self.door
         self.failures = []
         self.active, self.stopped = Signal(), Signal(reset_less=True)
-        self.number = Signal(64, reset_less=True)
-        self.retired = Signal(33)
+        self.number, self.retired = Signal(64, reset_less=True), Signal(33)
         self.begin = Signal()  # cycle 0 of the operations
-        keys = {
-            name: Cat(registers[f"{name}_key_low"], registers[f"{name}_key_high"])
-            for name in ("page", "session", "hash", "pairs")
-        }
+        # no reset reaches keys, sessions and handshakes
+        m.domains.steady = ClockDomain("steady", local=True, reset_less=True)
+        m.d.comb += ClockSignal("steady").eq(ClockSignal("sync"))
+        m.submodules.door = DomainRenamer("steady")(door)
         m.submodules.pairs = pairs = PairGenerators(config)
         m.submodules.front = self.front = Front(config)
         m.submodules.back = self.back = Back(config, ticket_layout(config))
+        wiring.connect(m, pairs.o, self.front.i_pairs)
         m.d.comb += [
+            *(getattr(door, name).eq(self.vault[name]) for name in ("valid", "root", "entropy")),
+            door.serial.eq(self.number),
             pairs.start.eq(self.begin),
             pairs.number.eq(self.number),
-            pairs.key.eq(keys["pairs"]),
+            pairs.key.eq(door.pairs),
             self.front.clear.eq(self.begin),
-            self.front.key.eq(keys["hash"]),
-            self.front.base.eq(registers.hbm),
-            self.back.base.eq(registers.hbm),
+            self.front.key.eq(door.hash),
         ]
-        wiring.connect(m, pairs.o, self.front.i_pairs)
-        buckets, records = self._clear(m)
-        m.d.comb += self.counters.scanned.eq(buckets.moved + records.moved)
+        self._messages(m)
+        buckets, records = self._prepare(m)
         lent_to(m, self.m2, self.front.bucket_bus, (buckets.bus, buckets.busy))
         lent_to(m, self.m3, self.front.record_bus, (records.bus, records.busy))
         shared_by(m, self.m4, self.back.bus0)
         shared_by(m, self.m5, self.back.bus1)
-        self._requests(m, keys["session"])
-        self._answers(m, keys["session"])
-        self._join(m, keys["page"])
-        shared_by(m, self.m1, self.requests.bus, self.answers.bus)
-        self._end(m)
+        self._join(m, door.page)
+        self._end_runs(m, buckets, records)
+        lent_to(m, self.m1, self.requests.bus, (self.opening_frames.reads, self.fetching))
+        lent_to(m, self.m1, self.answers.bus, (self.opening_frames.writes, self.ended))
         return m
 
-    def _clear(self, m):
-        """Regions of HBM that have to be zero at first are filled behind the first start, before the
-        first operation. Returns their writers, by port."""
-        config, registers = self.config, self.registers
-        cleared, clearing = Signal(reset_less=True), Signal()
-        begins = self.start & ~cleared & ~registers.zeroed
-        clears = [Clear(bus_bytes=config.bus_bytes, at=at, size=size) for at, size in config.zeros]
-        for k, clear in enumerate(clears):
-            m.submodules[f"clear{k}"] = clear
-            m.d.comb += [clear.start.eq(begins), clear.base.eq(registers.hbm)]
-            self.failures.append((clear.error, ErrorCode.BUS_WRITE))
-        ended = clearing & ~Cat(clear.busy for clear in clears).any()
-        m.d.comb += [
-            self.begin.eq((self.start & ~begins) | ended),
-        ]
-        with m.If(begins):
-            m.d.sync += clearing.eq(1)
-        with m.Elif(ended):
-            m.d.sync += clearing.eq(0)
-        with m.If(self.begin):
-            m.d.sync += cleared.eq(1)
-        return clears
-
-    def _requests(self, m, key):
-        registers = self.registers
-        m.submodules.requests = requests = self.requests = Requests(self.config)
+    def _messages(self, m):
+        """Requests, answers and handshakes around the door."""
+        config, registers, door = self.config, self.registers, self.door
+        m.submodules.requests = requests = self.requests = Requests(config, slots=self.slots)
+        m.submodules.answers = answers = self.answers = Answers(config, slots=self.slots)
+        m.submodules.opening_frames = frames = self.opening_frames = OpeningFrames(config)
         wiring.connect(m, requests.head, self.front.i)
+        wiring.connect(m, requests.ruled, answers.ruled)
         m.d.comb += [
             requests.start.eq(self.begin),
             requests.active.eq(self.active),
-            requests.number.eq(self.number),
             requests.address.eq(registers.requests),
             requests.interval.eq(registers.interval),
             requests.count.eq(registers.count),
             requests.retired.eq(self.retired),
-            requests.key.eq(key),
+            answers.start.eq(self.begin),
+            answers.serial.eq(self.number),
+            answers.base.eq(registers.responses),
+            frames.address.eq(registers.opening),
+            frames.to.eq(registers.welcome),
         ]
+        for name in ("start", "slot", "asked", "first", "commit"):
+            m.d.comb += getattr(door, name).eq(getattr(frames, name))
+        for name in ("idle", "ready", "told_slot", "refusal", "message"):
+            m.d.comb += getattr(frames, name).eq(getattr(door, name))
+        for name in TABLE_PORTS:
+            unit = answers if name in ("seal_slot", "send") else requests
+            ours, theirs = getattr(unit, name), getattr(door, name)
+            reads = unit.signature.members[name].flow is In
+            m.d.comb += ours.eq(theirs) if reads else theirs.eq(ours)
         self.failures += [
-            (requests.bus_error, ErrorCode.BUS_READ),
-            (requests.refused, MapError.REQUEST_TAG),
+            (requests.bus_error | frames.read_error, ErrorCode.BUS_READ),
+            (frames.write_error, ErrorCode.BUS_WRITE),
         ]
 
-    def _answers(self, m, key):
-        m.submodules.answers = self.answers = answers = Answers(self.config)
+    def _prepare(self, m):
+        """What comes before the first operation of a run: keys and cleared HBM, once, and a frame that
+        opens a session. Returns the writers of HBM, by port."""
+        config, door, frames = self.config, self.door, self.opening_frames
+        cleared = Signal(reset_less=True)
+        waiting, go = Signal(), Signal()
+        self.fetching = Signal()
+        take = (self.registers.handshake & Handshake.TAKE) != 0
+        clears = [Clear(bus_bytes=config.bus_bytes, at=at, size=size) for at, size in config.zeros]
+        for k, clear in enumerate(clears):
+            m.submodules[f"clear{k}"] = clear
+            m.d.comb += clear.start.eq(self.start & ~cleared)
+            self.failures.append((clear.error, ErrorCode.BUS_WRITE))
+        busy = Cat(clear.busy for clear in clears).any()
         m.d.comb += [
-            answers.start.eq(self.begin),
-            answers.number.eq(self.number),
-            answers.base.eq(self.registers.responses),
-            answers.key.eq(key),
+            go.eq(Mux(self.start, cleared, waiting & ~busy & door.there)),
+            frames.take.eq(go & take),
+            self.begin.eq((go & ~take) | frames.taken),
         ]
+        with m.If(self.start & ~cleared):
+            m.d.sync += waiting.eq(1)
+        with m.If(go):
+            m.d.sync += [waiting.eq(0), cleared.eq(1), self.fetching.eq(take)]
+        with m.If(frames.taken):
+            m.d.sync += self.fetching.eq(0)
+        return clears
 
     def _join(self, m, page_key):
         """Pages to the back and from it. An operation begins there when its pages are open, and where
@@ -176,7 +207,7 @@ class MapEngine(wiring.Component):
             (closing.bus_error | answers.bus_error, ErrorCode.BUS_WRITE),
         ]
 
-    def _end(self, m):
+    def _end_runs(self, m, buckets, records):
         refused = Signal()  # an earlier run left the map's memory half changed
         with m.If(self.begin):
             m.d.sync += [
@@ -185,16 +216,31 @@ class MapEngine(wiring.Component):
                 self.stopped.eq(1),
                 self.retired.eq(0),
             ]
-        front, back = self.front, self.back
+        front, back, frames = self.front, self.back, self.opening_frames
         failures = [
             (self.active & refused, MapError.STOPPED),
             *self.failures,
             (front.bus_error | back.bus_error, ErrorCode.BUS_READ),
         ]
+        collect = (self.registers.handshake & Handshake.COLLECT) != 0
+        self.ended = Signal()
         m.d.comb += [
             self.counters.operations.eq(back.sealed),
             self.counters.pages.eq(self.opening.sent),
             self.counters.conflicts.eq(self.opening.waits),
+            self.counters.scanned.eq(buckets.moved + records.moved),
+            self.counters.waits.eq(collect & self.ended & ~self.door.idle),
+            self.ended.eq(
+                self.active
+                & (self.answers.answered == self.registers.count)
+                & self.answers.idle
+                & self.opening.empty
+                & front.idle
+                & back.idle
+                & ~refused
+            ),
+            frames.collect.eq(self.ended & collect),
+            self.done.eq(self.ended & (~collect | frames.told) & ~self.error),
         ]
         with m.If(front.error):
             m.d.comb += [self.error.eq(1), self.report.code.eq(front.code)]
@@ -203,16 +249,6 @@ class MapEngine(wiring.Component):
         for condition, code in reversed(failures):
             with m.If(condition):
                 m.d.comb += [self.error.eq(1), self.report.code.eq(code.value)]
-        m.d.comb += self.done.eq(
-            self.active
-            & (self.answers.answered == self.registers.count)
-            & self.answers.idle
-            & self.opening.empty
-            & front.idle
-            & back.idle
-            & ~refused
-            & ~self.error
-        )
         with m.If(self.done):
             m.d.sync += [
                 self.active.eq(0),

@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.boundary import Frames
 from ...models.omap.config import BLOCK, KEY_BYTES
 from ...models.omap.messages import Status
-from ...models.omap.sessions import Denied
 from ..crypto.gcm import Gcm
 from ..stream.queue import Queue
 from .sealing import Rows
@@ -29,8 +28,9 @@ def opened_layout():
 
 
 def ruled_layout():
-    """What is known of an answer before it is there. `denied`: a `models.omap.sessions.Denied`, or 0."""
-    return data.StructLayout({"slot": 16, "number": 64, "denied": 8})
+    """What is known of an answer before it is there. `denied`: what the host is told, a
+    `models.omap.sessions.Denied` or 0; `refused`: what the session's client alone is told."""
+    return data.StructLayout({"slot": 16, "number": 64, "denied": 8, "refused": 1})
 
 
 def _nonce(number):
@@ -42,7 +42,7 @@ class FrameOpener(wiring.Component):
     """Opens one request after another into RAM: a row has `lanes` blocks. Text number k goes to slot k
     modulo `slots`; no more than `slots` are given and not consumed.
 
-    Timing: `models.omap.session_stages.SessionRequests`.
+    Timing: `models.omap.session_stages.Requests`.
 
     Members
     -------
@@ -147,7 +147,7 @@ class FrameSealer(wiring.Component):
     lies in slot k modulo 2. A text is given before its blocks, and each is sealed as soon as it is
     there. What answers no request of a session is a header alone.
 
-    Timing: `models.omap.session_stages.SessionAnswers`.
+    Timing: `models.omap.session_stages.Answers`.
 
     Members
     -------
@@ -192,7 +192,7 @@ class FrameSealer(wiring.Component):
         text, slot, final = texts.o.p, Signal(), Signal()
         block, there = self._block(m, core, text, slot, final)
         full, done = Signal(2), Signal(2)
-        hidden = (text.denied != 0) & (text.denied != Denied.OPERATION)
+        hidden = text.denied != 0
         m.d.comb += [
             core.start.eq(core.idle & texts.o.valid & (full != 2)),
             core.key.eq(text.key),
@@ -212,7 +212,7 @@ class FrameSealer(wiring.Component):
             full.eq(full + core.start - self.taken),
             done.eq(done + final - self.taken),
         ]
-        header = Cat(text.slot, Mux(hidden, text.denied, 0), Const(0, 40), text.number)
+        header = Cat(text.slot, text.denied, Const(0, 40), text.number)
         sealed = Mux(hidden, 0, Mux(final, core.tag, core.result))
         out = Mux(core.start, header, sealed)
         self._pack(m, words, core.start | core.taken | final, out, final)
@@ -245,7 +245,7 @@ class FrameSealer(wiring.Component):
         pieces = {written - 1: tail[:128], written: tail[128:]}
         block = Signal(128)
         m.d.comb += block.eq(Mux(row < written, read.data, 0) | self._piece(row, pieces))
-        with m.If((row == written - 1) & (text.denied != 0)):
+        with m.If((row == written - 1) & text.refused):
             m.d.comb += block[8 * at : 8 * at + 8].eq(Status.REFUSED.value)
         # one behind those that are put is there with the last of them
         return block, (row < here) | (here == written)

@@ -20,10 +20,10 @@ def found_layout(config):
     return data.StructLayout({"late": 1, "item": (items - 1).bit_length()})
 
 
-def frame_address(config, base, frame):
+def frame_address(config, frame):
     """Where a frame lies in HBM."""
     shift = (config.frame_bytes - 1).bit_length()
-    return (base + config.frames_at + (frame << shift))[:40]
+    return (config.frames_at + (frame << shift))[:40]
 
 
 class _Recent(wiring.Component):
@@ -90,7 +90,6 @@ class Frames(wiring.Component):
     -------
     i : In(stream of fetches)
         It has room for all operations in flight.
-    base : In(40)
         Where HBM's content begins.
     operation : In
         Number of the operation that is read, modulo the window.
@@ -110,7 +109,6 @@ class Frames(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(fetch_layout(config))),
-                "base": In(40),
                 "operation": In(range(config.window)),
                 "word": In(words).array(2),
                 "index": In(range(max(config.slots, 2))).array(2),
@@ -186,7 +184,7 @@ class Frames(wiring.Component):
         m.d.comb += [
             self.frame[side].eq(wanted),
             reads.i.valid.eq(valid),
-            reads.i.p.address.eq(frame_address(config, self.base, self.frame[side])),
+            reads.i.p.address.eq(frame_address(config, self.frame[side])),
             reads.i.p.beats.eq(config.frame_beats),
             reader.o.ready.eq(1),
             deadline.begun.eq(begin),

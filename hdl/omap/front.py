@@ -37,8 +37,6 @@ class Front(wiring.Component):
     o : Out(stream of operations), o_pages : Out(stream of page numbers)
     o_counters : Out(stream of how often these pages were written)
         All have room for every operation that was offered on `i`.
-    base : In(40)
-        Where HBM's content begins.
     key : In(128)
     error : Out(1), code : Out(8)
     idle : Out(1)
@@ -56,7 +54,6 @@ class Front(wiring.Component):
                 "o": Out(stream.Signature(operation_layout(config))),
                 "o_pages": Out(stream.Signature(config.bin_bits)),
                 "o_counters": Out(stream.Signature(64)),
-                "base": In(40),
                 "key": In(128),
                 "error": Out(1),
                 "code": Out(8),
@@ -101,7 +98,6 @@ class Front(wiring.Component):
         m.d.comb += [
             self.entries.clear.eq(self.clear),
             self.records.clear.eq(self.clear),
-            self.records.base.eq(self.base),
             self.bus_error.eq(self.port.error | self.records.bus_error),
             self.error.eq(self.records.error),
             self.code.eq(self.records.code),
@@ -118,7 +114,7 @@ class Front(wiring.Component):
             m.d.comb += [self.error.eq(1), self.code.eq(code.value)]
 
     def _bucket_address(self, number):
-        return (self.base + number * self.config.bucket_bytes)[:40]
+        return (number * self.config.bucket_bytes)[:40]
 
     def _hash(self, m, begin):
         """The buckets, and what is known of the operation until it is scanned."""

@@ -46,7 +46,6 @@ class Records(wiring.Component):
         No operation is under way: forget what they wrote.
     i : In(stream of decisions)
         In cycle `ask` - 1 of each operation.
-    base : In(40)
     o : Out(stream of operations), o_pages : Out(stream of page numbers)
     o_counters : Out(stream of how often these pages were written)
         All must have room. Pages come as soon as they are known: in cycles `ask` - 1 and `ask`.
@@ -64,7 +63,6 @@ class Records(wiring.Component):
             {
                 "clear": In(1),
                 "i": In(stream.Signature(self.shape)),
-                "base": In(40),
                 "o": Out(stream.Signature(operation_layout(config))),
                 "o_pages": Out(stream.Signature(config.bin_bits)),
                 "o_counters": Out(stream.Signature(64)),
@@ -112,7 +110,7 @@ class Records(wiring.Component):
 
     def _address(self, number):
         shift = (self.config.record_bytes - 1).bit_length()
-        return (self.base + self.config.records_at + (number << shift))[:40]
+        return (self.config.records_at + (number << shift))[:40]
 
     def _ask(self, m):
         bins = Signal(data.ArrayLayout(self.config.bin_bits, 4))

@@ -1,59 +1,69 @@
-"""Sealed requests: fetched when they have arrived, and opened by cipher cores that take turns."""
+"""Requests of sessions: fetched when they have arrived, opened by cipher cores that take turns, and
+judged in their order. Specification: `models.omap.boundary`."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.config import BLOCK, KEY_BYTES
+from ...models.omap.boundary import Frames
+from ...models.omap.config import BLOCK
+from ...models.omap.sessions import ALLOWED, ROLES, Denied
 from ..memory import AXI4, BurstReader
-from ..stream.queue import Queue
+from .envelopes import FrameOpener, opened_layout, ruled_layout
 from .layout import head_layout
-from .sealing import Opener
 
 __all__ = ["Requests"]
 
 
 class Requests(wiring.Component):
-    """Fetches `count` requests, as many as the window has room for at once, and hands on their heads as
-    soon as they are opened. Their tags are compared some cycles later, long before anything is done
-    that can be seen.
+    """Fetches `count` frames, as many as the window has room for at once. A request is handed on when its
+    tag, its number and its role have been looked at; one that is refused is handed on as an operation
+    that changes nothing. No frame stops anything.
+
+    Parameters
+    ----------
+    slots
+        Of the table of sessions.
 
     Members
     -------
-    start : In(1)
-    active : In(1)
-    number : In(64)
-        Of the run's first request in the session.
+    start, active : In(1)
     address, interval, count : In
         Of the run.
     retired : In(33)
         How many requests of the run have been answered: their texts are no longer read.
-    key : In(128)
     head : Out(stream of {operation, key})
+    ruled : Out(stream of what is known of answers)
+        With each head; always taken.
     slot, row : In, data : Out
         Read port of the texts in the window, a row of a merge; data in the next cycle.
-    refused : Out(1)
-        A tag does not fit.
+    look_slot, receive, judge_slot, live, role, received, used
+        Of the table (`sessions.SessionTable`).
     bus_error : Out(1), bus : Out(AXI4(write=False))
     """
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, *, slots):
+        self.config, self.slots, self.frames = config, slots, Frames.of(config)
         super().__init__(
             {
                 "start": In(1),
                 "active": In(1),
-                "number": In(64),
                 "address": In(40),
                 "interval": In(32),
                 "count": In(32),
                 "retired": In(33),
-                "key": In(128),
                 "head": Out(stream.Signature(head_layout())),
+                "ruled": Out(stream.Signature(ruled_layout())),
                 "slot": In(range(config.window)),
                 "row": In(range(max(config.slot_rows, 2))),
                 "data": Out(128 * config.merge_blocks),
-                "refused": Out(1),
+                "look_slot": Out(range(slots)),
+                "receive": In(256),
+                "judge_slot": Out(range(slots)),
+                "live": In(1),
+                "role": In(2),
+                "received": In(64),
+                "used": Out(1),
                 "bus_error": Out(1),
                 "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
             }
@@ -67,106 +77,120 @@ class Requests(wiring.Component):
         )
         wiring.connect(m, reader.bus, wiring.flipped(self.bus))
         m.d.comb += [reader.o.ready.eq(1), self.bus_error.eq(reader.error)]
-        self._open(m, reader, *self._ask(m, reader.i))
+        self._ask(m, reader.i)
+        self._judge(m, self._open(m, reader.o))
         return m
 
     def _ask(self, m, commands):
-        """Ask for a request when it has arrived. Returns when that is, and its number in the run."""
-        config = self.config
+        """Ask for a frame when it has arrived."""
         asked, clock, due = Signal(33), Signal(64), Signal(64)
-        address = Signal(40)
-        ready, sent = Signal(), Signal()
+        address, ready = Signal(40), Signal()
         with m.If(self.start):
             m.d.sync += [asked.eq(0), clock.eq(0), due.eq(0), address.eq(self.address)]
         with m.Else():
             m.d.sync += clock.eq(clock + 1)
-        with m.If(sent):
+        with m.If(ready & commands.ready):
             m.d.sync += [
                 asked.eq(asked + 1),
                 due.eq(due + self.interval),
-                address.eq(address + config.message_bytes),
+                address.eq(address + self.frames.size),
             ]
         m.d.comb += [
             ready.eq(
                 self.active
                 & (asked != self.count)
                 & (clock >= due)
-                & (asked - self.retired < config.window)
+                & (asked - self.retired < self.config.window)
             ),
-            sent.eq(ready & commands.ready),
             commands.valid.eq(ready),
             commands.p.address.eq(address),
-            commands.p.beats.eq(config.message_beats),
+            commands.p.beats.eq(self.frames.beats),
         ]
-        return sent, asked
 
-    def _open(self, m, reader, sent, asked):
-        config = self.config
+    def _open(self, m, words):
+        """Frames to the cores in turn, each with the key of its slot a cycle behind its first word.
+        Returns the cores."""
+        config, frames = self.config, self.frames
         cores = config.request_openers
-        turns = [self._turn(m, name) for name in ("given", "filled", "opened")]
-        given, filled, opened = (turn for turn, _ in turns)
-        heads, datas, refused = [], [], []
         bits = (cores - 1).bit_length()
-        nonce = Cat((self.number + asked)[:64], Const(0, 64))
-        for k in range(cores):
-            opener, head = self._core(m, k)
+        needed = -(-(2 + frames.request_blocks) * BLOCK // frames.bus_bytes)
+        word, core = Signal(range(frames.beats + 1)), Signal(range(max(cores, 2)))
+        with m.If(words.valid):
+            m.d.sync += word.eq(Mux(words.p.last, 0, word + 1))
+            with m.If(words.p.last):
+                m.d.sync += core.eq(_next(core, cores))
+        looked, to = Signal(), Signal.like(core)
+        slot, number = Signal(16), Signal(64)
+        said = words.p.data
+        m.d.comb += self.look_slot.eq(said[:16])
+        m.d.sync += [looked.eq(words.valid & (word == 0)), to.eq(core)]
+        m.d.sync += [slot.eq(said[:16]), number.eq(said[64:128])]
+        openers = [FrameOpener(config, slots=config.window // cores) for _ in range(cores)]
+        for k, opener in enumerate(openers):
+            m.submodules[f"opener{k}"] = opener
             m.d.comb += [
-                opener.i.valid.eq(sent & (given == k)),
-                opener.i.p.nonce.eq(nonce),
-                opener.key.eq(self.key),
-                opener.i_data.valid.eq(reader.o.valid & (filled == k)),
-                opener.i_data.payload.eq(reader.o.p.data),
+                opener.i.valid.eq(looked & (to == k)),
+                opener.i.p.key.eq(self.receive),
+                opener.i.p.slot.eq(slot),
+                opener.i.p.number.eq(number),
+                opener.i_data.valid.eq(words.valid & (core == k) & (word < needed)),
+                opener.i_data.payload.eq(said),
                 opener.slot.eq(self.slot >> bits),
                 opener.row.eq(self.row),
-                head.o.ready.eq(self.head.ready & (opened == k)),
             ]
-            heads.append(head)
-            datas.append(opener.data)
-            refused.append(opener.ended & ~opener.fits)
-        core = Signal(range(max(cores, 2)))
-        m.d.sync += core.eq(self.slot[:bits])
-        m.d.comb += [
-            self.data.eq(Array(datas)[core]),
-            self.head.valid.eq(Array(head.o.valid for head in heads)[opened]),
-            self.head.payload.eq(Array(head.o.payload.as_value() for head in heads)[opened]),
-        ]
-        for condition in refused:
-            with m.If(condition):
-                m.d.comb += self.refused.eq(1)
-        passes = (sent, reader.o.valid & reader.o.p.last, self.head.valid & self.head.ready)
-        for (turn, following), passed in zip(turns, passes, strict=True):
-            with m.If(passed):
-                m.d.sync += turn.eq(following)
+        read = Signal(range(max(cores, 2)))
+        m.d.sync += read.eq(self.slot[:bits])
+        m.d.comb += self.data.eq(Array(opener.data for opener in openers)[read])
+        return openers
 
-    def _turn(self, m, name):
-        """Which core is next, and the one after it."""
-        cores = self.config.request_openers
-        turn = Signal(range(max(cores, 2)), name=name)
-        return turn, Mux(turn == cores - 1, 0, turn + 1)
-
-    def _core(self, m, number):
-        """A core, and the heads of what it opened."""
-        config = self.config
-        opener = Opener(
-            bus_bytes=config.host_bus_bytes,
-            chunks=1,
-            blocks=config.message_blocks,
-            slots=config.window // config.request_openers,
-            rounds=config.rounds,
-            lanes=config.merge_blocks,
-        )
-        head = Queue(head_layout(), config.window // config.request_openers)
-        m.submodules[f"opener{number}"], m.submodules[f"heads{number}"] = opener, head
-        place = KEY_BYTES + config.value_bytes
-        key = Signal(8 * KEY_BYTES, name=f"key{number}")
-        with m.If(opener.put):
-            with m.If(opener.put_block == 0):
-                m.d.sync += key.eq(opener.put_data[: 8 * KEY_BYTES])
-        # the operation is in the last block
-        assert place // BLOCK == config.message_blocks - 1 > 0
+    def _judge(self, m, openers):
+        """What becomes of each request, in their order: the table is asked, then the request is taken
+        or refused, then it is offered."""
+        cores = len(openers)
+        turn = Signal(range(max(cores, 2)))
+        head, valid = Signal(opened_layout()), Signal()
         m.d.comb += [
-            head.i.valid.eq(opener.near),
-            head.i.p.key.eq(key),
-            head.i.p.operation.eq(opener.put_data[8 * (place % BLOCK) :][:8]),
+            head.eq(Array(opener.o.payload.as_value() for opener in openers)[turn]),
+            valid.eq(Array(opener.o.valid for opener in openers)[turn]),
+            self.judge_slot.eq(head.slot),
         ]
-        return opener, head
+        denied, judging = Signal(8), Signal()
+        masks = [sum(1 << operation for operation in ALLOWED[role]) for role in ROLES]
+        mask = Array(Const(mask, 8) for mask in [*masks, 0])[self.role]
+        allowed = mask.bit_select(head.operation[:3], 1) & ~head.operation[3:].any()
+        with m.If(~self.live | (head.slot >= self.slots)):
+            m.d.comb += denied.eq(Denied.SESSION)
+        with m.Elif(~head.fits):
+            m.d.comb += denied.eq(Denied.TAG)
+        with m.Elif(head.number != self.received):
+            m.d.comb += denied.eq(Denied.NUMBER)
+        own = denied == 0
+        m.d.comb += [
+            self.used.eq(judging & own),
+            self.ruled.valid.eq(self.head.valid & self.head.ready),
+            *(opener.o.ready.eq(judging & (turn == k)) for k, opener in enumerate(openers)),
+        ]
+        with m.FSM():
+            with m.State("LOOK"), m.If(valid):
+                m.next = "JUDGE"
+            with m.State("JUDGE"):
+                m.d.comb += judging.eq(1)
+                m.d.sync += [
+                    turn.eq(_next(turn, cores)),
+                    self.head.p.key.eq(Mux(own, head.key, 0)),
+                    self.head.p.operation.eq(Mux(own & allowed, head.operation, 0)),
+                    self.ruled.p.slot.eq(head.slot),
+                    self.ruled.p.number.eq(head.number),
+                    self.ruled.p.denied.eq(denied),
+                    self.ruled.p.refused.eq(~allowed),
+                ]
+                m.next = "OFFER"
+            with m.State("OFFER"):
+                m.d.comb += self.head.valid.eq(1)
+                with m.If(self.head.ready):
+                    m.next = "LOOK"
+
+
+def _next(turn, cores):
+    """The core behind this one."""
+    return Mux(turn == cores - 1, 0, turn + 1)

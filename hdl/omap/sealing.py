@@ -1,4 +1,4 @@
-"""Pages and messages between ciphertext on a bus and plaintext in block RAM."""
+"""Pages between ciphertext on a bus and plaintext in block RAM."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
@@ -66,8 +66,6 @@ class Opener(wiring.Component):
         High in the cycle in which the last tag is compared.
     slot, row : In, data : Out
         Read port: data in the next cycle.
-    put, put_block, put_data : Out
-        The block that is written to RAM in this cycle.
     """
 
     def __init__(self, *, bus_bytes, chunks, blocks, slots, rounds, parts=None, lanes=1, ahead=0):
@@ -88,9 +86,6 @@ class Opener(wiring.Component):
                 "slot": In(range(max(slots, 2))),
                 "row": In(range(max(self.rows.count, 2))),
                 "data": Out(128 * lanes),
-                "put": Out(1),
-                "put_block": Out(range(max(chunks * blocks, 2))),
-                "put_data": Out(128),
             }
         )
 
@@ -99,7 +94,6 @@ class Opener(wiring.Component):
         m.submodules.texts = texts = Queue(self.i.p.shape(), self.slots)
         m.submodules.words = words = Queue(8 * self.bus_bytes, self.slots * self.beats)
         m.submodules.core = core = Sponge(blocks=self.blocks, rounds=self.rounds, opening=True)
-        total = self.chunks * self.blocks
         rows = self.rows
         m.submodules.storage = storage = memory.Memory(
             shape=128 * rows.lanes, depth=max(self.slots, 2) * rows.room, init=[]
@@ -127,10 +121,8 @@ class Opener(wiring.Component):
             final.eq(core.tag_valid & words.o.valid & (chunk == self.chunks - 1)),
             words.o.ready.eq(consume & ((lane == self.lanes - 1) | final)),
             texts.o.ready.eq(final),
-            self.put.eq(core.taken),
-            self.put_data.eq(core.result),
-            write.en.eq(self.put << into),
-            write.data.eq(self.put_data.replicate(rows.lanes)),
+            write.en.eq(core.taken << into),
+            write.data.eq(core.result.replicate(rows.lanes)),
             write.addr.eq(Cat(row, slot)),
         ]
         used = (self.chunks * (self.blocks + 1) - 1) % self.lanes + 1  # blocks of the last word
@@ -139,8 +131,6 @@ class Opener(wiring.Component):
         self._near(m, core.taken, lane, words.level, chunk == self.chunks - 1)
         with m.If(consume):
             m.d.sync += lane.eq(Mux((lane == self.lanes - 1) | final, 0, lane + 1))
-        with m.If(core.taken):
-            m.d.sync += self.put_block.eq(Mux(self.put_block == total - 1, 0, self.put_block + 1))
         with m.If(final):
             m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
         return m
@@ -172,8 +162,7 @@ class Opener(wiring.Component):
 
 class Sealer(wiring.Component):
     """Seals texts from RAM into bus words. RAM has two slots, as has the queue of words: text number
-    k lies in slot k modulo 2. A row of RAM has `lanes` blocks of an item of `parts` blocks. With `early`
-    a text is given before its blocks, and each of them is sealed as soon as it is there.
+    k lies in slot k modulo 2. A row of RAM has `lanes` blocks of an item of `parts` blocks.
 
     Timing: see `models.omap.stages.sealed`.
 
@@ -193,8 +182,7 @@ class Sealer(wiring.Component):
         High in the cycle in which the last word of a text leaves.
     """
 
-    def __init__(self, *, bus_bytes, chunks, blocks, rounds, parts=None, lanes=1, early=False):
-        self.early = early
+    def __init__(self, *, bus_bytes, chunks, blocks, rounds, parts=None, lanes=1):
         self.rows = rows = Rows(chunks * blocks, parts or chunks * blocks, lanes)
         self.bus_bytes, self.chunks, self.blocks = bus_bytes, chunks, blocks
         self.rounds = rounds
@@ -230,7 +218,7 @@ class Sealer(wiring.Component):
             shape=128 * rows.lanes, depth=2 * rows.room, init=[]
         )
         write = storage.write_port()
-        read = storage.read_port(transparent_for=(write,) if self.early else ())
+        read = storage.read_port()
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, words.o, wiring.flipped(self.o))
         slot, next_slot = Signal(), Signal()
@@ -249,7 +237,7 @@ class Sealer(wiring.Component):
             core.key.eq(self.key),
             core.nonce.eq(_nonces(m, texts.o.p.nonce, chunk)),
             core.start.eq(core.idle & texts.o.valid & (begun | (full != 2))),
-            core.valid.eq(self._there(m, row, slot, final) if self.early else 1),
+            core.valid.eq(1),
             core.block.eq(Mux(row < texts.o.p.used, read.data.word_select(source, 128), 0)),
             tagged.eq(core.tag_valid),
             core.tag_taken.eq(1),
@@ -269,16 +257,6 @@ class Sealer(wiring.Component):
         self._count(m, full, core.start & ~begun, final)
         self._pack(m, words, lane, emit, block, final)
         return m
-
-    def _there(self, m, row, slot, final):
-        """Whether a row of the text in this slot is in RAM."""
-        rows = [Signal(range(self.rows.count + 1), name=f"rows{k}") for k in range(2)]
-        for k, count in enumerate(rows):
-            with m.If(final & (slot == k)):
-                m.d.sync += count.eq(0)
-            with m.If(self.put & (self.slot == k)):
-                m.d.sync += count.eq(self.row + 1)
-        return row < Array(rows)[slot]
 
     def _count(self, m, full, begins, final):
         """How many texts are in the queue of words."""

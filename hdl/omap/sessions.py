@@ -5,9 +5,26 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["SessionTable"]
+__all__ = ["SessionTable", "table_members"]
 
 _COUNT = 64
+
+
+def table_members(slots):
+    """The ports of a `SessionTable`."""
+    return {
+        **{f"{name}_slot": In(range(slots)) for name in ("put", "look", "judge", "seal")},
+        **{name: In(1) for name in ("put", "used")},
+        "put_role": In(2),
+        "put_receive": In(256),
+        "put_send": In(256),
+        "put_taken": Out(1),
+        "receive": Out(256),
+        "live": Out(1),
+        "role": Out(2),
+        "received": Out(_COUNT),
+        "send": Out(256),
+    }
 
 
 class SessionTable(wiring.Component):
@@ -38,21 +55,7 @@ class SessionTable(wiring.Component):
 
     def __init__(self, *, slots=64):
         self.slots = slots
-        super().__init__(
-            {
-                **{f"{name}_slot": In(range(slots)) for name in ("put", "look", "judge", "seal")},
-                **{name: In(1) for name in ("put", "used")},
-                "put_role": In(2),
-                "put_receive": In(256),
-                "put_send": In(256),
-                "put_taken": Out(1),
-                "receive": Out(256),
-                "live": Out(1),
-                "role": Out(2),
-                "received": Out(_COUNT),
-                "send": Out(256),
-            }
-        )
+        super().__init__(table_members(slots))
 
     def elaborate(self, platform):
         m = Module()

@@ -1,7 +1,7 @@
 """Oblivious maps in Python: `ObliviousMap` is a MutableMapping on any backend, here or over the network."""
 
-from .backends import MapStopped
+from ...models.omap.errors import MapStopped
+from .frames import MessageChanged
 from .mapping import ObliviousMap
-from .session import MessageChanged
 
 __all__ = ["MapStopped", "MessageChanged", "ObliviousMap"]

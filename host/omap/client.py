@@ -14,28 +14,26 @@ from typing import Any, TypeVar
 
 from ...models.crypto.noise import Refusal
 from ...models.errors import Error
-from ...models.omap import sessions
 from ...models.omap.config import OmapConfig
-from ...models.omap.errors import error_of
+from ...models.omap.errors import MapStopped, error_of
 from ...models.omap.messages import Operation, Request, Response, Status
-from ...models.omap.sessions import prologue
 from ...sim.machine import Closing
-from .backends import MapStopped
 from .frames import (
     GREETING,
     WELCOME,
     Code,
     Hello,
+    MessageChanged,
     Messages,
     Refused,
     Welcome,
     greeting_bytes,
     read_greeting,
 )
-from .handshake import HandshakeRefused, Initiator, Session
+from .handshake import HandshakeRefused
 from .keyfiles import KeyFileError, read_map, read_role
 from .mapping import ObliviousMap, check_room, load_operations, make_request
-from .session import MessageChanged
+from .session import MapSession, initiator
 
 __all__ = ["AsyncMap", "ConnectionLost", "NotAllowed", "RemoteMap", "SessionMoved", "connect"]
 
@@ -108,11 +106,9 @@ class AsyncMap:
         self._writer: asyncio.StreamWriter | None = None
         self._closing: list[asyncio.StreamWriter] = []
         self._reading: asyncio.Task[None] | None = None
-        self._session: Session | None = None
+        self._session: MapSession | None = None
         self._token, self._lost = b"", "it is closed"
         self.config: OmapConfig
-        #: of the map's latest operation that this client knows of
-        self.serial = 0
 
     @classmethod
     async def connect(
@@ -141,6 +137,11 @@ class AsyncMap:
         made._tls, made._name = tls, server_name
         await made._open()
         return made
+
+    @property
+    def serial(self) -> int:
+        """Of the map's latest operation that this client knows of."""
+        return 0 if self._session is None else self._session.serial
 
     # operations
 
@@ -183,8 +184,7 @@ class AsyncMap:
             raise self._gone()
         frames: dict[int, bytes] = {}
         for request in requests:
-            number, asked = self._session.sent, (request.key, request.value, request.operation)
-            sealed = self._session.seal(sessions.Request(*asked).pack())
+            number, sealed = self._session.seal(request)
             frames[number] = self._messages.request(number, sealed)
             self._asked[number] = request
         self._unanswered |= frames
@@ -259,12 +259,12 @@ class AsyncMap:
 
     async def _shake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Open a session with the device. Raises KeyFileError, MapStopped, ValueError."""
-        agreed = prologue(self._known.digest, self.role)
+        known = self._known
         try:
-            initiator = Initiator(self._known.public, agreed, self._secret)
+            asked = initiator(known.public, known.digest, self.role, self._secret)
         except ValueError:
             raise KeyFileError(f"{self._keys} has no device's public key") from None
-        writer.write(Hello.of(self.role, initiator.message).pack())
+        writer.write(Hello.of(self.role, asked.message).pack())
         said = Welcome.unpack(await reader.readexactly(WELCOME.size))
         if said.code == Code.STOPPED:
             raise MapStopped(error_of(said.value))
@@ -273,15 +273,14 @@ class AsyncMap:
         if said.code:
             raise ValueError(f"it refused the handshake, {said.code}")
         try:
-            payload, session = initiator.finish(said.message)
+            welcome, session = asked.finish(said.message)
         except HandshakeRefused:
             file = self._keys if self._role_file is None else self._role_file
             raise KeyFileError(
                 f"the device's answer does not open: {file} is not this device's, or the answer was "
                 "changed"
             ) from None
-        welcome = sessions.Welcome.unpack(payload)
-        self._session, self._token, self.serial = session, said.token, welcome.serial
+        self._session, self._token = MapSession(session, welcome), said.token
 
     async def reconnect(self) -> list[tuple[Request, Response]]:
         """Connect again; return the requests that had no answer, with their responses: they are sent
@@ -327,11 +326,12 @@ class AsyncMap:
                 self._settle(other, Refused(answer.code, number))
             raise ValueError("it refused a request")
         try:
-            response = self._opened(number, answer.sealed)
+            assert self._session is not None
+            request = self._asked[number]
+            response = self._session.open(number, answer.sealed, request)
         except MessageChanged as problem:
             self._settle(number, problem)
             raise ValueError("it changed an answer") from None
-        request = self._asked[number]
         self._forget(number)
         if response.status == Status.REFUSED:
             name, role = Operation(request.operation).name, self.role.value
@@ -341,25 +341,6 @@ class AsyncMap:
     def _forget(self, number: int) -> None:
         self._unanswered.pop(number, None)
         self._asked.pop(number, None)
-
-    def _opened(self, number: int, sealed: bytes) -> Response:
-        """Return the device's answer. Raises MessageChanged where it is none, to another key, or of an
-        earlier operation."""
-        assert self._session is not None
-        text = self._session.open(sealed)
-        answer = None if text is None else sessions.Answer.unpack(text)
-        if (
-            answer is None
-            or answer.key != self._asked[number].key
-            or answer.serial <= self.serial
-            or answer.status not in set(Status)
-        ):
-            raise MessageChanged(
-                f"the response to request {number} does not open: it was changed on its way, or "
-                "answers another request"
-            )
-        self.serial = answer.serial
-        return Response(Status(answer.status), answer.key, answer.value)
 
     def _settle(self, number: int, end: Response | Exception) -> None:
         future = self._waiting.pop(number, None)

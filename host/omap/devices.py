@@ -16,10 +16,10 @@ from ...models.errors import HardwareError
 from ...models.omap.boundary import Frames
 from ...models.omap.config import OmapConfig
 from ...models.omap.device import Stopped
+from ...models.omap.errors import MapStopped
 from ...models.omap.session_device import SessionDevice
 from ...models.omap.shell import Handshake
 from ...sim.machine import Closing, Machine, round_up
-from .backends import MapStopped
 
 __all__ = ["DeviceCarrier", "GoldenDevice", "MachineDevice", "Powers"]
 

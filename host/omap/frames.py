@@ -38,6 +38,7 @@ __all__ = [
     "Answer",
     "Code",
     "Hello",
+    "MessageChanged",
     "Messages",
     "Refused",
     "Welcome",
@@ -83,6 +84,11 @@ class Refused(Error):
         hint = "reconnect: a new session begins with request 0"
         super().__init__(f"request {number}: {_TEXTS.get(code, f'refusal {code}')}; {hint}", hint)
         self.refusal, self.number = code, number
+
+
+class MessageChanged(Error):
+    """A response is not the device's answer to its request: it was changed on its way, or belongs to
+    another request. The request may have been carried out."""
 
 
 class Hello(NamedTuple):

@@ -11,7 +11,8 @@ from ...models.omap.config import OmapConfig
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.planner import plan
 from ...sim.machine import Closing
-from .backends import BACKENDS, MapBackend, Opens, open_backend
+from .backends import BACKENDS, MapBackend, open_backend
+from .devices import Powers
 
 __all__ = ["ObliviousMap", "check_room", "load_operations", "make_request"]
 
@@ -92,8 +93,9 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
     value_bytes
         A multiple of 8, from 8 to 1024.
     backend
-        "golden", "model" or "device" for a new map there; what opens a device for one on hardware, as
+        "golden", "model" or "device" for a new map there; what powers a device up for one on hardware, as
         `penstock.engines.omap.machines.hardware("rtl")` does; or a `MapBackend`. It is closed with the map.
+        A device is at the end of a session, which takes the package `cryptography`.
 
     How many operations there are is public, so every call takes a number of them that does not depend
     on what the map holds: one for `m[k]`, `get`, `in`, `m[k] = v`, `del` and `pop`, two for `setdefault`,
@@ -114,7 +116,7 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         *,
         key_bytes: int = 8,
         value_bytes: int = 8,
-        backend: str | Opens | MapBackend = "golden",
+        backend: str | Powers | MapBackend = "golden",
     ) -> None:
         if key_bytes != 8:
             raise ValueError(f"key_bytes must be 8, not {key_bytes!r}")
@@ -123,7 +125,7 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
             backend = open_backend(backend, config)
         if not hasattr(backend, "run"):
             raise TypeError(
-                f"backend is one of {', '.join(BACKENDS)}, what opens a device, or a MapBackend, "
+                f"backend is one of {', '.join(BACKENDS)}, what powers a device up, or a MapBackend, "
                 f"not {type(backend).__name__}"
             )
         self._backend = backend

@@ -20,9 +20,8 @@ from typing import BinaryIO
 from ...models.errors import Error, HardwareError
 from ...models.omap.boundary import Frames
 from ...models.omap.config import OmapConfig
-from ...models.omap.errors import MapError, error_of
+from ...models.omap.errors import MapError, MapStopped, error_of
 from ...sim.machine import Closing
-from .backends import MapStopped
 from .devices import DeviceCarrier, GoldenDevice, Powers
 from .keyfiles import KeyFileError, read_device
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from ...models.crypto.noise import second_bytes
 from ...models.errors import HardwareError
 from ...models.omap.boundary import Header
+from ...models.omap.errors import MapStopped
 from ...models.omap.sessions import WELCOME_BYTES, Denied
-from .backends import MapStopped
 from .devices import DeviceCarrier
 from .frames import HELLO, TOKEN, Code, Hello, Messages, Welcome, greeting
 

@@ -1,49 +1,49 @@
-"""The client's end of a session with a device: requests are sealed, responses opened."""
+"""The client's end of a map's session: requests are sealed, answers judged."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from ...models.omap import sessions
+from ...models.omap.messages import Request, Response, Status
+from ...models.omap.vault import Role
+from .frames import MessageChanged
+from .handshake import Initiator, Session
 
-from ...models.errors import Error
-from ...models.omap.config import OmapConfig
-from ...models.omap.messages import Request, Response, open_response
-from ...models.omap.traffic import seal_requests
-
-__all__ = ["MessageChanged", "Session"]
-
-
-class MessageChanged(Error):
-    """A response is not the device's answer to its request: it was changed on its way, or belongs to
-    another request. The request may have been carried out."""
+__all__ = ["MapSession", "initiator"]
 
 
-class Session:
-    """Seals each request with its own number, which is never used again, and opens responses.
+def initiator(public: bytes, digest: bytes, role: Role, secret: bytes | None) -> Initiator:
+    """Return a handshake with a device. Parameters: `public`: the device's key; `digest`: the map's;
+    `secret`: the role's key. Raises ValueError for a public key that no device has."""
+    return Initiator(public, sessions.prologue(digest, role), secret)
 
-    Parameters: `key`: the session's, of 128 bits, known to client and device alone; `first`: the
-    number of the next request, 0 for a device that has had none.
-    """
 
-    def __init__(self, config: OmapConfig, key: int, first: int = 0) -> None:
-        self.config, self.number, self._key = config, first, key
+class MapSession:
+    """Requests and answers of one session, in order. Parameters: `welcome`: the handshake's payload."""
 
-    def seal(self, requests: Sequence[Request]) -> list[bytes]:
-        """Return sealed requests, numbered from `number` on, which moves behind them.
-        Raises TypeError and ValueError for requests that have no bytes, before `number` moves."""
-        if not requests:
-            return []
-        sealed = seal_requests(self.config, self._key, self.number, requests)
-        # not before: requests that cannot be sealed use no numbers
-        self.number += len(sealed)
-        return sealed
+    def __init__(self, session: Session, welcome: bytes) -> None:
+        self._session = session
+        #: of the map's latest operation that this client knows of
+        self.serial = sessions.Welcome.unpack(welcome).serial
 
-    def open(self, number: int, sealed: bytes, request: Request | None) -> Response:
-        """Return the response to the request of this number, which is compared if it is known. Raises
-        MessageChanged."""
-        response = open_response(self.config, self._key, number, sealed)
-        if response is None or (request is not None and response.key != request.key):
+    def seal(self, request: Request) -> tuple[int, bytes]:
+        """Return the request's number in the session, and its sealed bytes."""
+        number, asked = self._session.sent, (request.key, request.value, request.operation)
+        return number, self._session.seal(sessions.Request(*asked).pack())
+
+    def open(self, number: int, sealed: bytes, request: Request) -> Response:
+        """Return the device's answer to the next request. Raises MessageChanged where this is none, or to
+        another key, or of an earlier operation."""
+        text = self._session.open(sealed)
+        answer = None if text is None else sessions.Answer.unpack(text)
+        if (
+            answer is None
+            or answer.key != request.key
+            or answer.serial <= self.serial
+            or answer.status not in set(Status)
+        ):
             raise MessageChanged(
                 f"the response to request {number} does not open: it was changed on its way, or "
                 "answers another request"
             )
-        return response
+        self.serial = answer.serial
+        return Response(Status(answer.status), answer.key, answer.value)

@@ -23,6 +23,7 @@ __all__ = [
     "Refusal",
     "Responder",
     "Symmetric",
+    "first_message",
     "nonce_bytes",
     "protocol_name",
     "second_bytes",
@@ -140,6 +141,20 @@ class Keys:
     receive: bytes
     send: bytes
     hash: bytes
+
+
+def first_message(device: bytes, prologue: bytes, ephemeral: bytes, shared: bool) -> bytes:
+    """Return an initiator's first message. Parameters: `device`: the responder's public key; `ephemeral`: a
+    secret scalar, 32 bytes; `shared`: whether there is a pre-shared key. Raises ValueError for a key of
+    small order."""
+    state, own = Symmetric(shared, prologue), public_key(ephemeral)
+    product = x25519(ephemeral, device)
+    if product is None:
+        raise ValueError("the device's key is a point of small order")
+    state.mix_hash(device)
+    state.mix_ephemeral(own)
+    state.mix_key(product)
+    return own + state.seal(b"")
 
 
 @dataclass(frozen=True)

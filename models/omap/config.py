@@ -214,15 +214,6 @@ class OmapConfig:
         return _up(KEY_BYTES + self.value_bytes + 8, BLOCK) // BLOCK
 
     @property
-    def message_bytes(self) -> int:
-        """Bytes of a sealed request or response, in whole bus words."""
-        return _up((self.message_blocks + 1) * BLOCK, self.host_bus_bytes)
-
-    @property
-    def message_beats(self) -> int:
-        return self.message_bytes // self.host_bus_bytes
-
-    @property
     def pages_in_flight(self) -> int:
         """Pages that are read and not yet merged."""
         return 2 * self.window

@@ -10,14 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..bound import Machine, Terms
+from ..crypto.gcm import cycles
 from ..memory import Memory, Writer
 from ..target import Target
 from .back import BackSchedule
+from .boundary import Frames
 from .config import KEY_BYTES, OmapConfig
 from .front_schedule import LEAST, FrontSchedule
 from .golden import Step
-from .session_stages import SessionAnswers, SessionRequests
-from .stages import Answers, Pages, PairTimes, Requests, sealed
+from .session_stages import Answers, Requests, pace
+from .stages import Pages, PairTimes, sealed
 
 __all__ = [
     "PARTS",
@@ -89,13 +91,13 @@ class Schedule:
         return sum(waits) / len(waits) if waits else 0.0
 
 
-def cleared(config: OmapConfig, memory: Memory, hbm_at: int = 0) -> int:
+def cleared(config: OmapConfig, memory: Memory) -> int:
     """Return the cycles that the first start takes for clearing HBM, whose ports have this timing,
-    before the run. `hbm_at`: the register `hbm`."""
+    before the run."""
     idle = []
     for at, size in config.zeros:
         writer = Writer(memory, config.bus_bytes)
-        idle.append(writer.write(1, hbm_at + at, size // config.bus_bytes, lambda previous: 0)[2])
+        idle.append(writer.write(1, at, size // config.bus_bytes, lambda previous: 0)[2])
     return max(idle) + 1
 
 
@@ -117,14 +119,12 @@ class _Run:
         memory: Memory,
         messages: Memory,
         places: _Places,
-        sessions: bool,
     ) -> None:
         self._front, self._back = FrontSchedule.of(config), BackSchedule.of(config)
         self._window, self._pairs = config.window, PairTimes(config)
-        asks, tells = (SessionRequests, SessionAnswers) if sessions else (Requests, Answers)
-        self._requests = asks(config, messages, places.requests)
+        self._requests = Requests(config, messages, places.requests)
         self._pages = Pages(config, memory, places.pages)
-        self._answers = tells(config, messages, places.responses)
+        self._answers = Answers(config, messages, places.responses)
         self._begin = -self._front.interval
         self._fetch_free = self._merge_free = 0
         self._retired: list[int] = []
@@ -180,17 +180,15 @@ def run(
     responses_at: int = 0,
     interval: int = 0,
     messages: Memory | None = None,
-    sessions: bool = False,
 ) -> Schedule:
     """Return the times of a run with the host's memory of this timing; `messages`: that of the memory
-    in which requests and responses lie, if it is another one; `sessions`: they are frames of sessions
-    (`hdl.omap.session_engine`).
+    in which frames of requests and answers lie, if it is another one.
 
     HBM has no timing here: it only has to keep the configuration's deadline. Addresses and
     `interval` are the registers'.
     """
     places = _Places(pages_at, requests_at, responses_at)
-    stages = _Run(config, memory, memory if messages is None else messages, places, sessions)
+    stages = _Run(config, memory, memory if messages is None else messages, places)
     for number, operation in enumerate(operations):
         stages.operation(number, operation, number * interval + 1)
     return stages.told
@@ -220,18 +218,19 @@ def bound(
     rate = memory.interval(config.host_bus_bytes)
     each = sealed(0, config.chunks, config.chunk_blocks, config.sealing_pace) + 1
     drawn = 2 + 12 // config.rounds  # cycles of a generator's block
-    message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
+    frames = Frames.of(config)
+    asked, told = cycles(0, frames.request_bytes) + 1, pace(frames)
     return Bound(
         pages * config.page_beats * rate,
         max(count - 1, 0) * FrontSchedule.of(config).interval,
         count * BackSchedule.of(config).interval,
-        count * message // config.request_openers,
+        count * asked // config.request_openers,
         sum(operation.pair_blocks for operation in operations) * drawn // config.generators,
         pages * each // config.openers,
         pages * each // config.sealers,
-        count * message // config.responders,
+        count * told // config.responders,
         max(count - 1, 0) * interval,
-        count * config.message_beats,
+        count * frames.beats,
     )
 
 

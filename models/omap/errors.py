@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..errors import ErrorCode, HardwareCode, HardwareError
+from ..errors import Error, ErrorCode, HardwareCode, HardwareError
 
-__all__ = ["MapError", "error_of"]
+__all__ = ["MapError", "MapStopped", "error_of"]
 
 
 class MapError(HardwareCode):
@@ -14,12 +14,6 @@ class MapError(HardwareCode):
         200,
         "a page is not the one that was written last",
         "the host's memory was changed: power the device up again",
-        "E850",
-    )
-    REQUEST_TAG = (
-        201,
-        "a request was not sealed for this place in the session",
-        "seal each request with its own number, in order",
         "E850",
     )
     PAGE_FULL = (
@@ -42,6 +36,16 @@ class MapError(HardwareCode):
         "E852",
     )
     STOPPED = 206, "an earlier run did not come to its end", "power the device up again", "E850"
+
+
+class MapStopped(Error):
+    """The map has stopped, and answers no more. `error`: why."""
+
+    def __init__(self, error: HardwareError) -> None:
+        super().__init__(
+            f"{error.code.meaning}; {error.code.hint}", error.code.hint, code=error.code.page
+        )
+        self.error = error
 
 
 def error_of(code: int) -> HardwareError:

@@ -14,10 +14,12 @@ from ..memory.dram import Dram
 from ..resources import AIM
 from ..target import Target
 from .back import BackSchedule
+from .boundary import Frames
 from .config import BLOCK, OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
 from .pairs import expected_blocks
 from .resources import estimate
+from .session_stages import pace
 from .stages import sealed
 from .tails import (
     BUDGET,
@@ -191,7 +193,7 @@ def _cores(config: OmapConfig, asked: _Asked) -> OmapConfig:
     chunks = config.chunks
     interval = max(FrontSchedule.of(config).interval, BackSchedule.of(config).interval)
     page = sealed(0, chunks, config.chunk_blocks, config.sealing_pace) + 1
-    message = sealed(0, 1, config.message_blocks, config.sealing_pace) + 1
+    message = pace(Frames.of(config))
     cores = min(max(power_of_two(ceil(2 * (1 - config.alpha) * page / interval)), 2), 64)
     # what an operation takes from its request to its merge
     latency = asked.trip + 4 * config.deadline + page + message + config.page_beats

@@ -16,6 +16,10 @@ __all__ = ["estimate"]
 _CORE, _ROUND = 1_160, 2_420
 #: its flip-flops
 _STATE = 333
+#: a core of AES-256-GCM on an ECP5 (`benchmarks/crypto_area.py`): look-up tables and flip-flops
+_GCM = 9_480, 820
+#: the door: a handshake, HMAC, and what it keeps of keys and of the messages on their way; multipliers
+_DOOR, _PRODUCTS = (28_000, 13_000), 17
 #: what choosing a bit of one bank more takes
 _CHOICE = 0.6
 #: what a comparator's bit takes, a bit that is chosen of one more, control
@@ -26,10 +30,12 @@ _SELECT, _CONTROL = 0.5, 10_000
 def estimate(config: OmapConfig, part: Target) -> Resources:
     """Return the resources of a map on a part. An estimate: no map has been placed yet."""
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
-    cores = config.openers + config.sealers + config.responders + config.request_openers
+    cores, messages = config.openers + config.sealers, config.responders + config.request_openers
     lut: float = (
         cores * (_CORE + config.rounds * _ROUND)
+        + messages * _GCM[0]
         + config.generators * config.rounds * _ROUND
+        + _DOOR[0]
         + _CONTROL
     )
     # pages that are not written yet, and the frames of the latest operations: two are looked up, and one put
@@ -44,6 +50,8 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
     lut += 2 * 128 * config.merge_blocks * config.openers * _SELECT
     ff = (
         cores * (_STATE + 400)
+        + messages * (_GCM[1] + 400)
+        + _DOOR[1]
         + 4 * config.record_bytes * 16
         + PENDING * config.window * config.bin_bits
     )
@@ -59,5 +67,8 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
         for copies, memory, found in mapped
     )
     return Resources(
-        round(lut * SCALE[part.family]) + round(stored), round(ff), 0, *memory_blocks(held, part)
+        round(lut * SCALE[part.family]) + round(stored),
+        round(ff),
+        _PRODUCTS,
+        *memory_blocks(held, part),
     )

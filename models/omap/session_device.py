@@ -1,4 +1,4 @@
-"""A device behind its boundary, with the host's memory of pages: golden of `hdl.omap.session_engine`."""
+"""A device behind its boundary, with the host's memory of pages: golden of `hdl.omap.engine`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from .boundary import Boundary, Frames
 from .config import OmapConfig
 from .device import Device
-from .messages import Keys
 from .sessions import Sessions, digest_of_map
 from .vault import KeySchedule
 
@@ -28,11 +27,8 @@ class SessionDevice:
     def __init__(self, config: OmapConfig, root: bytes, entropy: bytes, *, slots: int = 64) -> None:
         digest = digest_of_map(config)
         keys = KeySchedule(root, entropy, digest)
-        page, pairs, hashed = (
-            int.from_bytes(text, "little") for text in (keys.page, keys.pairs, keys.hash)
-        )
         self.config, self.frames = config, Frames.of(config)
-        self.device = Device(config, Keys(page, 0, hashed, pairs))
+        self.device = Device(config, keys.of_map)
         sessions = Sessions(keys, digest, config.value_bytes, slots)
         self._boundary = Boundary(self.frames, sessions, keys.incarnation)
         #: of the last operation

@@ -4,13 +4,18 @@ written. As in `stages`, nothing that is secret enters, nor whether a frame is r
 
 from __future__ import annotations
 
-from ..crypto.gcm import times
+from ..crypto.gcm import cycles, times
 from ..memory import Memory, Reader
 from .boundary import Frames
 from .config import BLOCK, OmapConfig
 from .stages import Drain
 
-__all__ = ["SessionAnswers", "SessionRequests", "collected", "fetched"]
+__all__ = ["Answers", "Requests", "collected", "fetched", "pace"]
+
+
+def pace(frames: Frames) -> int:
+    """Return the cycles from a message to the next one in a core that seals answers, the longer ones."""
+    return cycles(0, frames.answer_bytes) + 1
 
 
 def fetched(frames: Frames, memory: Memory, address: int) -> int:
@@ -28,7 +33,7 @@ def collected(frames: Frames, memory: Memory, address: int, cycle: int) -> int:
     return drain.write(cycle + 1, 0, address)[1]
 
 
-class SessionRequests:
+class Requests:
     """Frames that are read one after another, opened by cores in turn, and judged in their order."""
 
     def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
@@ -75,7 +80,7 @@ class _Sealing:
         return tag
 
 
-class SessionAnswers:
+class Answers:
     """Answers that are sealed by cores in turn, and leave one after another."""
 
     def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:

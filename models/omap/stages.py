@@ -1,4 +1,4 @@
-"""The stages of an operation in time: texts that are read, opened, sealed and written, page by page and message by message.
+"""The stages of an operation in time: texts that are read, opened, sealed and written, page by page.
 
 As in `cycles`, nothing but arrivals, the pages that are opened, and the host's memory enters.
 """
@@ -15,7 +15,7 @@ from .config import BLOCK, OmapConfig
 from .pairs import AHEAD
 from .storages import PENDING
 
-__all__ = ["Answers", "Drain", "Pages", "PairTimes", "Requests", "Seal", "opened", "sealed"]
+__all__ = ["Drain", "Pages", "PairTimes", "Seal", "opened", "sealed"]
 
 
 class PairTimes:
@@ -68,11 +68,10 @@ def opened(
     return known, at - 1
 
 
-def sealed(start: int, chunks: int, blocks: int, pace: Pace, there: int = 0) -> int:
-    """Return the cycle in which `hdl.omap.sealing.Sealer` appends a text's last tag. `there`: the cycle
-    from which on the first block can be read, the others one a cycle behind it."""
+def sealed(start: int, chunks: int, blocks: int, pace: Pace) -> int:
+    """Return the cycle in which `hdl.omap.sealing.Sealer` appends a text's last tag."""
     each = pace.first + (blocks - 1) * pace.block + pace.tag
-    return max(start, there - pace.first) + chunks * (each + 1) - 1
+    return start + chunks * (each + 1) - 1
 
 
 class Seal:
@@ -90,15 +89,15 @@ class Seal:
         """The cycle from which on another text may be written to RAM."""
         return self.ends[-2] + 1 if len(self.ends) > 1 else 0
 
-    def give(self, cycle: int, there: int = 0) -> int:
-        """Return the cycle of the last tag. `there`: as of `sealed`."""
+    def give(self, cycle: int) -> int:
+        """Return the cycle of the last tag."""
         start = cycle + 1
         if self.ends:
             start = max(start, self.ends[-1] + 1)
         if len(self.left) > 1:
             start = max(start, self.left[-2] + 1)
         self.starts.append(start)
-        self.ends.append(sealed(start, *self._shape, there))
+        self.ends.append(sealed(start, *self._shape))
         return self.ends[-1]
 
 
@@ -123,53 +122,6 @@ def _text(reader: Reader, config: OmapConfig, beats: int, words: int) -> list[in
     lanes = config.host_bus_bytes // BLOCK
     cycles = [reader.accept(0) + 1 for _ in range(beats)]
     return [cycles[k // lanes] for k in range(words)]
-
-
-class Requests:
-    """Requests that are read one after another, and opened by cores in turn."""
-
-    def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
-        self._config, self._address = config, address
-        self._reader = Reader(memory, config.host_bus_bytes, config.window)
-        self._ends = [-1] * config.request_openers  # of their tags
-
-    def open(self, number: int, valid: int, begun: int) -> tuple[int, int, int]:
-        """Return when a request is asked for, there, and open. `begun`: when the one before it was taken
-        by the front."""
-        config = self._config
-        at = self._address + number * config.message_bytes
-        asked = self._reader.command(valid, at, config.message_beats)
-        words = _text(self._reader, config, config.message_beats, config.message_blocks + 1)
-        core = number % config.request_openers
-        start = max(asked + 1, self._ends[core] + 1)
-        plain, self._ends[core] = opened(
-            start, words, 1, config.message_blocks, config.sealing_pace
-        )
-        return asked, words[-1], plain
-
-
-class Answers:
-    """Responses that are sealed by cores in turn, and leave one after another."""
-
-    def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
-        self._config, self._address = config, address
-        self._drain = Drain(memory, config.host_bus_bytes, config.message_beats)
-        self._cores = [
-            Seal(1, config.message_blocks, config.sealing_pace) for _ in range(config.responders)
-        ]
-
-    def room(self, number: int) -> int:
-        """The cycle from which on this response may be written to its core."""
-        return self._cores[number % len(self._cores)].room
-
-    def give(self, number: int, ready: int, there: int) -> tuple[int, int]:
-        """Return the cycles of the last word, and of its answer."""
-        core = self._cores[number % len(self._cores)]
-        end = core.give(ready, there)
-        at = self._address + number * self._config.message_bytes
-        last, idle = self._drain.write(core.starts[-1] + 1, end + 1, at)
-        core.left.append(last)
-        return last, idle
 
 
 class Pages:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ..mapping import DISTRIBUTED_BITS, Storage
 from .back import BackSchedule
+from .boundary import Frames
 from .config import KEY_BYTES, OmapConfig, power_of_two
 from .front_schedule import HASHED, FrontSchedule
 
@@ -16,6 +17,10 @@ __all__ = ["memories"]
 
 #: bits of a command to HBM: address and length; of a length alone
 _COMMAND, _LENGTH = 64, 24
+#: bits of what is known of a request that comes, that was opened, and of an answer
+_ASKED, _OPENED, _RULED = 336, 153, 89
+#: of the table of sessions
+_SLOTS = 64
 #: pages that are read and whose write is not answered yet, for each request in flight
 PENDING = 4
 
@@ -23,6 +28,7 @@ PENDING = 4
 def memories(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
     """Yield (copies, memory)."""
     yield from _ciphers(config)
+    yield from _sessions(config)
     for copies, width, depth in (
         *_requests_and_pages(config),
         *_front(config),
@@ -43,38 +49,47 @@ def _rows(config: OmapConfig, items: int, parts: int) -> int:
 
 
 def _ciphers(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
-    """Texts on both sides of the cipher cores (`hdl.omap.sealing`): plain ones in rows, and words of the bus."""
+    """Texts of pages on both sides of the cipher cores (`hdl.omap.sealing`): plain ones in rows, and words of the bus."""
     lanes, merge, bus = config.host_bus_bytes // 16, config.merge_blocks, 8 * config.host_bus_bytes
     page = -(-config.chunks * (config.chunk_blocks + 1) // lanes)
-    message = -(-(config.message_blocks + 1) // lanes)
     rows = _rows(config, config.slots, config.slot_blocks)
-    opened = max(config.pages_in_flight // config.openers, 1)
-    asked = config.window // config.request_openers
-    texts = (
-        (config.openers, opened, rows, page),
-        (config.request_openers, asked, _rows(config, 1, config.message_blocks), message),
-    )
-    for copies, slots, room, beats in texts:
-        yield copies, Storage(128 * merge, max(slots, 2) * room, granules=merge)
-        for width, depth in ((129, slots), (bus, slots * beats)):
-            if width * depth > DISTRIBUTED_BITS:
-                yield copies, Storage(width, depth, transparent=True)
+    slots = max(config.pages_in_flight // config.openers, 1)
+    yield config.openers, Storage(128 * merge, max(slots, 2) * rows, granules=merge)
     yield config.sealers, Storage(128 * merge, 2 * rows)
-    answer = power_of_two(max(config.message_blocks, 2))
-    yield config.responders, Storage(128, 2 * answer, transparent=True)
-    for copies, depth in (
-        (config.sealers, 2 * page),
-        (config.responders, 2 * message),
+    for copies, width, depth in (
+        (config.openers, 129, slots),
+        (config.openers, bus, slots * page),
+        (config.sealers, bus, 2 * page),
     ):
-        if bus * depth > DISTRIBUTED_BITS:
-            yield copies, Storage(bus, depth, transparent=True)
+        if width * depth > DISTRIBUTED_BITS:
+            yield copies, Storage(width, depth, transparent=True)
+
+
+def _sessions(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
+    """Frames on both sides of their cipher cores (`hdl.omap.envelopes`), and the table of sessions."""
+    frames, merge, bus = Frames.of(config), config.merge_blocks, 8 * config.host_bus_bytes
+    cores, slots = config.request_openers, config.window // config.request_openers
+    room = _rows(config, 1, frames.request_blocks)
+    yield cores, Storage(128 * merge, max(slots, 2) * room, granules=merge)
+    answer = 2 * power_of_two(max(frames.answer_blocks, 2))
+    yield config.responders, Storage(128, answer, transparent=True)
+    for copies, width, depth in (
+        (cores, _ASKED, slots),
+        (cores, _OPENED, slots),
+        (cores, bus, slots * frames.beats),
+        (config.responders, bus, 2 * frames.beats),
+        (1, _RULED, config.window),
+    ):
+        if width * depth > DISTRIBUTED_BITS:
+            yield copies, Storage(width, depth, transparent=True)
+    for copies, width in ((1, 3), (1, 64), (2, 256)):
+        yield copies, Storage(width, _SLOTS, transparent=True)
 
 
 def _requests_and_pages(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
     """Yield (copies, width, depth) of the queues of requests and pages."""
     flight, window = config.pages_in_flight, config.window
     yield 1, _LENGTH, window
-    yield config.request_openers, 8 + 8 * KEY_BYTES, window // config.request_openers
     yield 1, config.bin_bits, flight  # pages to read
     yield 1, _LENGTH, flight
     yield 1, config.bin_bits, flight  # those that are commanded, and their counters

@@ -1,4 +1,4 @@
-"""What crosses the host's ports: pages as ciphertext, and the bytes of requests and responses."""
+"""What crosses the host's ports: pages as ciphertext."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ..crypto import ascon
 from ..memory import split
 from .config import BLOCK, KEY_BYTES, OmapConfig
 from .golden import Item, Step
-from .messages import Request, pack_request, request_nonce
 
 __all__ = [
     "Sent",
@@ -22,7 +21,6 @@ __all__ = [
     "page_nonce",
     "page_traffic",
     "seal_pages",
-    "seal_requests",
 ]
 
 _MASK = (1 << 64) - 1
@@ -119,15 +117,6 @@ def page_traffic(
         for (n, o), text in zip(opened, seal_pages(config, key, new), strict=True)
     ]
     return reads, writes
-
-
-def seal_requests(
-    config: OmapConfig, key: int, first: int, requests: Sequence[Request]
-) -> list[bytes]:
-    """Return requests as a client seals them, numbered from `first` on."""
-    texts = _words([pack_request(config, request) for request in requests])
-    nonces = [request_nonce(first + k) for k in range(len(requests))]
-    return _sealed(config, key, nonces, texts, config.message_bytes)
 
 
 def _digests(texts: Sequence[bytes]) -> list[int]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..crypto.sha256 import SIZE, expand, extract, hmac_cycles
 from ..crypto.x25519 import public_key
+from .messages import Keys
 
 __all__ = [
     "LABEL_BYTES",
@@ -74,6 +75,12 @@ class KeySchedule:
         self._drawn = 0
         self.page, self.pairs = self._fresh("page")[:16], self._fresh("pairs")[:16]
         self.hash, self.incarnation = self._fresh("hash")[:16], self._fresh("incarnat")[:16]
+
+    @property
+    def of_map(self) -> Keys:
+        """The keys that no client has."""
+        of = (int.from_bytes(text, "little") for text in (self.page, self.hash, self.pairs))
+        return Keys(*of)
 
     def _fresh(self, label: str, counter: int = 0) -> bytes:
         return expand(self._boot, info(label, counter), 1)[0]

@@ -454,7 +454,8 @@ def carry_out(
     if backend == "model":
         return model(workload, design.memory if memory is None else memory)
     metered = {name: options.pop(name) for name in METERED if name in options}
-    with design.machine(backend, workload.memory_bytes(), memory, **options) as machine:
+    needed, vault = workload.memory_bytes(), workload.vault
+    with design.machine(backend, needed, memory, vault=vault, **options) as machine:
         return hardware(backend, workload, machine, **metered)
 
 

@@ -10,39 +10,40 @@ import pytest
 from penstock import KernelError
 from penstock.engines.omap.machines import hardware
 from penstock.host.omap import MapStopped, MessageChanged, ObliviousMap
-from penstock.host.omap.backends import (
-    GoldenBackend,
-    MachineCarrier,
-    ModelBackend,
-    ModelCarrier,
-    Sealed,
-    open_backend,
-)
-from penstock.host.omap.session import Session
+from penstock.host.omap.backends import GoldenBackend, ModelBackend, open_backend
+from penstock.host.omap.devices import GoldenDevice, MachineDevice
+from penstock.host.omap.frames import Refused
+from penstock.host.omap.handshake import Session
+from penstock.host.omap.local import LocalBackend
+from penstock.host.omap.session import MapSession
 from penstock.models.memory import FixedLatency
-from penstock.models.omap.errors import MapError
 from penstock.models.omap.messages import Operation, Request, Status
+from penstock.models.omap.sessions import Welcome
 from penstock.sim.native.machine import NativeMachine
-from testbench.omap import KEYS, compile_map, config
+from testbench.omap import KEYS, SESSION, compile_map, config
 
 _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 
 
-def _machine():
-    shape = config()
-    memories = {f"m{k}": _HBM if k >= 2 else _HOST for k in range(8)}
-    return NativeMachine(compile_map(shape), memories)
+def _powered(config_, root):
+    memories = {f"m{k}": _HBM if k >= 2 else _HOST for k in range(6)}
+    vault = {"root": 0, "entropy": 0}
+    return MachineDevice(config_, NativeMachine(compile_map(config_), memories, vault=vault))
 
 
-def _sealed(carrier):
-    return Sealed(carrier, Session(config(), KEYS.session))
+class _Preset(LocalBackend):
+    """Hardware with a session in its table: no handshake is simulated."""
+
+    def _opened(self):
+        session = Session(SESSION.receive, SESSION.send, b"")
+        return MapSession(session, Welcome(bytes(16), 0, 0, False).pack())
 
 
 _BACKENDS = {
     "golden": lambda: GoldenBackend(config(), KEYS),
     "model": lambda: ModelBackend(config(), _HOST, KEYS),
-    "device": lambda: _sealed(ModelCarrier(config(), KEYS)),
-    "rtl": lambda: _sealed(MachineCarrier(config(), _machine(), KEYS, most=16)),
+    "device": lambda: LocalBackend(config(), GoldenDevice),
+    "rtl": lambda: _Preset(config(), _powered),
 }
 
 
@@ -208,28 +209,6 @@ def test_buffers_of_the_right_size(box):
         assert box[key] == bytes(value) and len(box[key]) == 8
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        Request(258, 1, bytes(8)),
-        Request(-1, 1, bytes(8)),
-        Request("get", 1, bytes(8)),
-        Request(1, 1 << 64, bytes(8)),
-        Request(2, 1, memoryview(_WORDS)),
-        Request(2, 1, "12345678"),
-    ],
-)
-def test_requests_that_cannot_be_sealed_use_no_number(wrong):
-    session = Session(config(), KEYS.session)
-    for requests_ in ([wrong], [Request(1, 1, bytes(8)), wrong]):
-        with pytest.raises((TypeError, ValueError)):
-            session.seal(requests_)
-    assert session.number == 0
-    [sealed] = session.seal([Request(77, 1, bytes(8))])
-    [answer] = ModelCarrier(config(), KEYS).carry([sealed])
-    assert session.number == 1 and session.open(0, answer, None).status is Status.UNKNOWN
-
-
 def test_loads_that_cannot_be():
     box = ObliviousMap(backend=GoldenBackend(config(), KEYS))
     with pytest.raises(TypeError, match=r"records is an integer, not float"):
@@ -272,60 +251,58 @@ def test_a_map_that_is_closed(box):
             call()
 
 
+class _Filled(GoldenBackend):
+    """A map that others have filled."""
+
+    first = 1
+
+
 def test_a_map_that_was_filled_before_is_not_listed():
-    carrier = ModelCarrier(config(), KEYS)
-    with ObliviousMap(backend=_sealed(carrier)) as first:
-        first[7] = b"12345678"
-    again = ObliviousMap(backend=Sealed(carrier, Session(config(), KEYS.session, 1)))
-    assert again[7] == b"12345678" and bool(again)
+    backend = _Filled(config(), KEYS)
+    backend.run([Request(Operation.PUT, 7, b"12345678")])
+    box = ObliviousMap(backend=backend)
+    assert box[7] == b"12345678" and bool(box)
     for act in (len, list, lambda box: box.clear(), lambda box: box == {}):
         with pytest.raises(TypeError, match="does not tell which keys"):
-            act(again)
+            act(box)
 
 
-class _Altering:
-    """A host that changes messages on their way."""
+class _Altering(GoldenDevice):
+    """A host that changes frames on their way."""
 
-    def __init__(self, request=None, response=None):
-        self.inner, self.config = ModelCarrier(config(), KEYS), config()
-        self.request, self.response = request, response
+    request = response = None
 
-    def carry(self, sealed):
-        sealed = [self.request(m) if self.request else m for m in sealed]
-        answers = self.inner.carry(sealed)
+    def carry(self, frames, opening=b""):
+        if opening:
+            return super().carry(frames, opening)
+        frames = [self.request(m) if self.request else m for m in frames]
+        answers = super().carry(frames)
         return [self.response(m) if self.response else m for m in answers]
 
-    def close(self):
-        pass
+
+def _flip(frame):
+    return frame[:20] + bytes([frame[20] ^ 1]) + frame[21:]
 
 
-def _flip(message):
-    return bytes([message[0] ^ 1]) + message[1:]
-
-
-def test_changed_responses_are_seen_and_the_map_answers():
-    host = _Altering()
-    box = ObliviousMap(backend=_sealed(host))
+def test_changed_frames_are_seen_and_the_map_answers():
+    """In a new session."""
+    backend = LocalBackend(config(), _Altering)
+    box, host = ObliviousMap(backend=backend), backend.carrier
     box[1] = b"12345678"
-    host.response = _flip
-    with pytest.raises(MessageChanged, match="the response to request 1 does not open"):
-        box[1]
-    host.response = None
-    assert box[1] == b"12345678"
-
-
-def test_a_host_that_changes_requests_stops_the_map():
-    box = ObliviousMap(backend=_sealed(_Altering(request=_flip)))
-    with pytest.raises(MapStopped, match="not sealed for this place") as caught:
-        box[1]
-    assert caught.value.error.code is MapError.REQUEST_TAG
-    with pytest.raises(MapStopped, match="an earlier run"):
-        box[1]
+    for name, problem, words in (
+        ("response", MessageChanged, "the response to request 1 does not open"),
+        ("request", Refused, "request 1: it was changed on its way"),
+    ):
+        setattr(host, name, _flip)
+        with pytest.raises(problem, match=words):
+            box[1]
+        setattr(host, name, None)
+        assert box[1] == b"12345678"
 
 
 def test_hardware_that_stops_says_so_again():
-    machine = _machine()
-    box = ObliviousMap(backend=_sealed(MachineCarrier(config(), machine, KEYS)))
+    backend = _Preset(config(), _powered)
+    box, machine = ObliviousMap(backend=backend), backend.carrier._machine
     box.put_many((key, bytes(8)) for key in range(30))
     pages = machine.read(0, config().host_bytes)
     machine.write(0, pages ^ np.uint8(1))
@@ -333,6 +310,14 @@ def test_hardware_that_stops_says_so_again():
         for _ in range(2):
             with pytest.raises(MapStopped, match="not the one that was written last"):
                 box.get_many(range(30))
+
+
+def test_a_device_whose_memory_the_host_reads():
+    class Board:
+        capacity = 1 << 20
+
+    with pytest.raises(ValueError, match="one memory, which its host reads"):
+        MachineDevice(config(), Board())
 
 
 def test_the_model_counts_cycles():
@@ -348,33 +333,26 @@ def test_the_model_counts_cycles():
 
 def test_backends_that_there_are_not():
     with pytest.raises(
-        ValueError, match="golden, model, device, or what opens a device, not 'rtl'"
+        ValueError, match="golden, model, device, or what powers a device up, not 'rtl'"
     ):
         ObliviousMap(backend="rtl")
-    with pytest.raises(ValueError, match="hardware is one of rtl, netlist, pysim, board"):
+    with pytest.raises(ValueError, match="hardware is one of rtl, netlist, pysim, not"):
         hardware("golden")
     with pytest.raises(ValueError, match="a run on rtl takes no family: it is for netlist"):
         hardware("rtl", family="ecp5")
 
 
-def test_options_reach_the_machine(tmp_path):
-    waves = tmp_path / "run.vcd"
-    with ObliviousMap(backend=open_backend(hardware("pysim", waves=str(waves)), config())) as box:
-        box[1] = b"12345678"
-    assert waves.stat().st_size > 0
+def test_options_reach_the_machine():
     with pytest.raises(KernelError, match="u55c is of the family amd"):
         open_backend(hardware("netlist"), config())
-
-
-_HARDWARE = {"rtl": {}, "netlist": {"family": "ecp5"}, "pysim": {}}
+    with pytest.raises(ValueError, match="hardware is one of rtl"):
+        hardware("board")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", _HARDWARE)
-def test_hardware_by_its_name(name):
-    """Several runs of one machine: what it holds lives on between them."""
-    opens = hardware(name, **_HARDWARE[name])
-    with ObliviousMap(backend=open_backend(opens, config(), KEYS)) as box:
+def test_hardware_by_its_name():
+    """Several runs of one machine, the first one a handshake: what it holds lives on between them."""
+    with ObliviousMap(backend=open_backend(hardware("rtl"), config())) as box:
         box.put_many({1: b"a" * 8, 2: b"b" * 8})
         assert box.get_many([1, 3, 2]) == [b"a" * 8, None, b"b" * 8]
         assert box.pop(2) == b"b" * 8

@@ -6,22 +6,18 @@ without power.
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 from functools import partial
 from unittest.mock import patch
 
 import pytest
 
-from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency
-from penstock.models.omap.device import Device, Stopped
 from penstock.models.omap.errors import MapError
 from penstock.models.omap.golden import Map
-from penstock.models.omap.messages import Operation, Request
 from penstock.sim.machine import Hung
-from penstock.sim.native import RegisterError
 from testbench.obliviousness import Trace, independence, shape, uniformity
-from testbench.omap import KEYS, Board, compile_map, config, requests
+from testbench.omap import KEYS, Board, compile_map, config, expected, requests
 from testbench.omap_workloads import WORKLOADS, workload
 
 _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
@@ -114,7 +110,7 @@ def _attack(small, kind, seed, made, steps):
         ended = board.run(made[30:])
         answers = board.responses(30, 30)
         given = [answer for answer in answers if answer is not None]
-        assert given == [step.response for step in steps[30:hit]][: len(given)]
+        assert given == expected(made[30:hit], steps[30:hit])[: len(given)]
         if hit is None:
             assert ended.error is None
             return False
@@ -199,95 +195,30 @@ def test_runs_that_are_cut_off_at_a_hundred_cycles(small):
     assert len(set(_cut_power(small, 100))) >= 90
 
 
-def _first_blocks(board, made):
-    """Carry out requests one by one; return the first block of every page that the host sees written, in
-    order, by its number: the block of its first item, key and value."""
-    size, found = board.config.page_bytes, {}
-    for request in made:
-        before = board.host
-        assert board.run([request]).error is None
-        after = board.host
-        for page in range(board.config.host_bins):
-            at = slice(page * size, (page + 1) * size)
-            if (before[at] != after[at]).any():
-                found.setdefault(page, []).append(int.from_bytes(after[at][:16], "little"))
-    return found
-
-
-def _moved(board, to):
-    with suppress(RegisterError):
-        board.machine.session.write("hbm", to)
-
-
-def _filled(small):
-    """A board with room for two maps, and 20 items to put into one."""
-    draw = random.Random(11)
-    board = Board(*small, _HOST, _HBM, most=60)
-    board.machine.reserve(small[0].hbm_bytes, small[0].hbm_bytes, space=1)
-    return board, [Request(Operation.PUT, key, draw.randbytes(8)) for key in range(20)]
-
-
-def test_a_map_that_is_moved_in_hbm_shows_no_item(small):
-    """Between two starts: its pages are sealed under counters that were used, with other content, a two-time
-    pad by which the host reads items."""
-    board, made = _filled(small)
-    with board:
-        seen = _first_blocks(board, made)
-        _moved(board, small[0].hbm_bytes)
-        again = _first_blocks(board, [Request(Operation.GET, 1 << 40, bytes(8))] * 40)
-        assert seen.keys() & again.keys()
-        read = {a ^ b for p in seen for a, b in zip(seen[p], again.get(p, ()), strict=False)}
-        items = {put.key | int.from_bytes(put.value, "little") << 64 for put in made}
-        assert not read & items
-
-
-def test_a_map_that_is_moved_back_in_hbm_forgets_nothing(small):
-    """What was put meanwhile would be undone without an error."""
-    board, made = _filled(small)
-    with board:
-        assert board.run(made).error is None
-        saved = board.host[: small[0].host_bytes].copy()
-        _moved(board, small[0].hbm_bytes)
-        new = [put._replace(value=put.value[::-1]) for put in made]
-        assert board.run(new).error is None
-        _moved(board, 0)
-        board.machine.write(0, saved, space=0)
-        first = board.number
-        ended = board.run([Request(Operation.GET, put.key, bytes(8)) for put in made])
-        found = [answer and answer.value for answer in board.responses(20, first)]
-        assert [put.value for put in made] != found
-        assert ended.error == HardwareError(MapError.PAGE_TAG)
-
-
-def test_the_set_up_is_written_once(small):
-    """Before the first start too: a host that writes a key then knows it."""
+def test_no_register_is_secret(small):
+    """A register that only a trusted party may write does not exist on the host's bus: none is a key, none
+    says where HBM's content lies or that it is cleared, none is written once."""
     shape_, library = small
-    made = requests(shape_, 20, seed=3)
     with Board(shape_, library, _HOST, _HBM, most=20) as board:
-        session, (set_up, board.set_up) = board.machine.session, (board.set_up, {})
-        for name, value in set_up.items():
-            session.write(name, value)
-            assert session.read(name) == 0
-            for other in (0, value, (1 << session.register_map[name].bits) - 1):
-                with pytest.raises(RegisterError, match="SLVERR"):
-                    session.write(name, other)
-        assert board.run(made).error is None
-        assert board.responses(20) == [step.response for step in Map(shape_, KEYS).run(made)]
+        registers = board.machine.session.register_map.engine
+    places = {"requests", "responses", "opening", "welcome", "pages"}
+    assert {r.name for r in registers} == {*places, "handshake", "count", "interval"}
+    assert not any(r.secret or r.once for r in registers)
 
 
-def test_no_start_without_the_set_up(small):
-    """A host that starts the map before it has keys would know them: zeros."""
+def test_any_writes_of_registers_between_runs_change_nothing(small):
+    """Each of them with any value, and soft resets: the map's content, its session and its pages go on."""
     shape_, library = small
-    made = requests(shape_, 20, seed=3)
-    with Board(shape_, library, _HOST, _HBM, most=20) as board:
-        set_up, board.set_up = board.set_up, {}
-        assert {name.rpartition("_")[0] for name in set_up} >= {f"{key}_key" for key in vars(KEYS)}
-        for name, value in set_up.items():
-            ended = board.machine.run({"count": 0})
-            assert ended.error is not None and int(ended.error.code) == 68 and ended.cycles == 0
-            board.machine.session.write(name, value)
-        assert board.run(made).error is None
-        assert board.responses(20) == [step.response for step in Map(shape_, KEYS).run(made)]
-    with pytest.raises(Stopped) as caught:
-        Device(shape_, None).step(made[0])
-    assert caught.value.code is ErrorCode.SETUP
+    draw, made = random.Random(5), requests(shape_, 60, seed=3)
+    steps = list(Map(shape_, KEYS).run(made))
+    with Board(shape_, library, _HOST, _HBM, most=60) as board:
+        session = board.machine.session
+        for turn in range(6):
+            for register in session.register_map.engine:
+                session.write(register.name, draw.getrandbits(register.bits))
+            if turn % 2:
+                session.reset()
+            part = slice(10 * turn, 10 * turn + 10)
+            assert board.run(made[part]).error is None
+            assert board.responses(10, 10 * turn) == expected(made[part], steps[part])
+            assert board.page_bursts() == board.expected_bursts(steps[part])

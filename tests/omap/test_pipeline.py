@@ -10,7 +10,7 @@ import pytest
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.cycles import public, run
 from penstock.models.omap.golden import Map
-from testbench.omap import KEYS, Board, compile_map, config, requests
+from testbench.omap import KEYS, Board, compile_map, config, expected, requests
 
 _HBM = FixedLatency(20, 128)
 
@@ -61,7 +61,7 @@ def _compare(shape, library, seed, stall=0):
             board.machine.session.set_memory(ports, stall_percent=stall, seed=seed)
         ended = board.run(made, interval=interval)
         assert ended.error is None
-        assert board.responses(len(made)) == [step.response for step in steps]
+        assert board.responses(len(made)) == expected(made, steps)
         assert board.page_bursts() == board.expected_bursts(steps)
         if not stall:
             places = board.places(len(made))

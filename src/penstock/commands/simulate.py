@@ -168,6 +168,7 @@ def run_hardware(state: State, design: Design, how: How) -> Run:
             options["device"] = stack.enter_context(_device(design, how.device))
         with steps.step("building the simulation"):
             needed = workload.memory_bytes()
+            options["vault"] = workload.vault
             machine = stack.enter_context(design.machine(how.backend, needed, **options))
         with steps.step("simulating", total) as advance:
             return hardware(how.backend, workload, machine, progress=advance)

@@ -107,6 +107,8 @@ class Workload(ABC):
     pages: int | None = None
     assumed: bool = False
     watchdog: int = 1_000_000
+    #: what the vault gives, of a design that has one (`models.shell.VaultValue`)
+    vault: Mapping[str, int] | None = None
     #: the cycle model computes the results anyway, so that its report shows them
     results_with_model: bool = False
 

@@ -13,10 +13,10 @@ from amaranth.lib import data, memory, wiring
 
 from penstock.hdl.memory import AXI4
 from penstock.hdl.memory.axi import lent_to
+from penstock.hdl.omap.answers import Answers
 from penstock.hdl.omap.door import TABLE_PORTS, Door
 from penstock.hdl.omap.opening_frames import OpeningFrames
-from penstock.hdl.omap.session_answers import SessionAnswers
-from penstock.hdl.omap.session_requests import SessionRequests
+from penstock.hdl.omap.requests import Requests
 from penstock.hdl.shell import Shell, engine_members
 from penstock.hdl.shell.verilog import to_verilog
 from penstock.models.crypto.noise import Keys
@@ -26,10 +26,10 @@ from penstock.models.omap.boundary import Boundary, Frames, Ruling
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.messages import Operation, Request, Response, Status
 from penstock.models.omap.session_stages import (
-    SessionAnswers as AnswerTimes,
+    Answers as AnswerTimes,
 )
 from penstock.models.omap.session_stages import (
-    SessionRequests as RequestTimes,
+    Requests as RequestTimes,
 )
 from penstock.models.omap.sessions import ROLES, Sessions
 from penstock.models.omap.vault import KeySchedule, Role
@@ -80,17 +80,22 @@ def vault_values(seed: int) -> dict[str, int]:
 
 
 class PresetDoor(Door):
-    """A door behind which there are sessions from power-up on, and which opens none: slot, role, keys."""
+    """A door behind which there are sessions from power-up on, and which opens none: slot, role, keys.
+    `keys`: the map's."""
 
-    def __init__(self, sessions: Sequence[tuple[int, Role, Keys]]) -> None:
+    def __init__(self, sessions: Sequence[tuple[int, Role, Keys]], keys: Any = None) -> None:
         super().__init__(digest=DIGEST, slots=SLOTS)
-        self.sessions = sessions
+        self.sessions, self.keys = sessions, keys
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.table = table = self.table
         self._lend(m)
         at = Signal(range(len(self.sessions) + 1))
+        if self.keys is not None:
+            m.d.comb += self.there.eq(self.valid & (at == len(self.sessions)))
+            for name in ("page", "pairs", "hash"):
+                m.d.comb += getattr(self, name).eq(getattr(self.keys, name))
         m.d.comb += [self.idle.eq(1), table.put.eq(at != len(self.sessions))]
         m.d.sync += at.eq(at + table.put_taken)
         for k, (slot, role, keys) in enumerate(self.sessions):
@@ -116,8 +121,8 @@ class _Engine(wiring.Component):
         m.d.comb += ClockSignal("steady").eq(ClockSignal("sync"))
         m.submodules.door = DomainRenamer("steady")(self.door)
         door = self.door
-        m.submodules.requests = requests = SessionRequests(config, slots=SLOTS)
-        m.submodules.answers = answers = SessionAnswers(config, slots=SLOTS)
+        m.submodules.requests = requests = Requests(config, slots=SLOTS)
+        m.submodules.answers = answers = Answers(config, slots=SLOTS)
         m.submodules.opening = opening = OpeningFrames(config)
         wiring.connect(m, requests.ruled, answers.ruled)
         begin, retired = Signal(), Signal(33)

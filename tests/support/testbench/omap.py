@@ -3,37 +3,53 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from penstock.cache import generator, kept
 from penstock.hdl.omap.engine import MapEngine
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
+from penstock.models.crypto import noise
+from penstock.models.crypto.noise import nonce_bytes
+from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency
+from penstock.models.omap import sessions
+from penstock.models.omap.boundary import Frames
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.golden import Step
-from penstock.models.omap.messages import (
-    Keys,
-    Operation,
-    Request,
-    Response,
-    Status,
-    open_response,
-)
-from penstock.models.omap.shell import PORTS, key_registers, port_bytes, register_map
+from penstock.models.omap.messages import Keys, Operation, Request, Response, Status
+from penstock.models.omap.shell import PORTS, port_bytes, register_map
 from penstock.models.omap.storages import memories
-from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
+from penstock.models.omap.traffic import bursts, page_traffic
+from penstock.models.omap.vault import Role
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec, build
 from penstock.sim.native.machine import NativeMachine
-from testbench.memories import filled
 
-__all__ = ["KEYS", "Board", "Mirror", "compile_map", "config", "hbm_ports", "requests"]
+from .boundary import PresetDoor
+from .memories import filled
+
+__all__ = [
+    "KEYS",
+    "SESSION",
+    "Board",
+    "Mirror",
+    "compile_map",
+    "config",
+    "expected",
+    "requests",
+    "unset",
+]
 
 _draw = random.Random(19)
-KEYS = Keys(*(_draw.getrandbits(128) for _ in range(4)))
+KEYS = Keys(*(_draw.getrandbits(128) for _ in range(3)))
+#: a writer's session in slot 0
+SESSION = noise.Keys(b"", _draw.randbytes(32), _draw.randbytes(32), b"")
 
 
 def config(**changes: Any) -> OmapConfig:
@@ -103,23 +119,37 @@ class Mirror:
         return Response(status, key, none if old is None else old)
 
 
+def expected(made: Sequence[Request], steps: Sequence[Step]) -> list[Response]:
+    """What a writer's session is answered: golden's responses, but for operations that no writer has."""
+    return [
+        step.response
+        if request.operation in sessions.ALLOWED[Role.WRITER]
+        else step.response._replace(status=Status.REFUSED)
+        for request, step in zip(made, steps, strict=True)
+    ]
+
+
+def _door() -> PresetDoor:
+    return PresetDoor([(0, Role.WRITER, SESSION)], KEYS)
+
+
 def compile_map(config: OmapConfig) -> Library:
-    """The hardware of a map, for simulation."""
+    """The hardware of a map, for simulation, with keys of its own and one session in its table."""
     registers = register_map(0)
     ports = [
         PortSpec(f"m{k}_axi", size, True, True, space)
         for k, (size, space) in enumerate(zip(port_bytes(config), PORTS.values(), strict=True))
     ]
     text = kept(
-        f"{config!r} {generator('penstock.engines.omap')}",
-        lambda: to_verilog(Shell(MapEngine(config), registers)),
+        f"{config!r} preset {generator('penstock.engines.omap')}",
+        lambda: to_verilog(Shell(MapEngine(config, door=_door()), registers)),
     )
-    return build(filled(text, memories(config)), ports=ports, register_map=registers)
+    return build(filled(text, unset(config)), ports=ports, register_map=registers)
 
 
-def hbm_ports(timing: FixedLatency) -> dict[str, FixedLatency]:
-    """The ports that reach HBM, with this timing."""
-    return {f"m{k}": timing for k, space in enumerate(PORTS.values()) if space}
+def unset(config: OmapConfig) -> list[tuple[int, Storage]]:
+    """The memories that hold anything at power-up: all but the column that says which slots have a session."""
+    return [(copies, m) for copies, m in memories(config) if m.width > 3]
 
 
 def _round(size: int) -> int:
@@ -128,9 +158,8 @@ def _round(size: int) -> int:
 
 class Board:
     """A map's hardware in simulation, with the memory of a host and HBM. Pages lie at 0, requests and
-    responses of up to `most` requests behind them. `zeroed`: the first run does not clear HBM; the
-    first one writes the registers of `set_up`.
-    `messages`: the timing of requests and responses, else that of `host`."""
+    answers of up to `most` requests behind them. `cleared`: a run without operations has cleared HBM.
+    `messages`: the timing of requests and answers, else that of `host`."""
 
     def __init__(
         self,
@@ -141,20 +170,28 @@ class Board:
         *,
         stall_percent: int = 0,
         seed: int = 1,
-        most: int = 20_000,
+        most: int = 2000,
         messages: FixedLatency | None = None,
-        zeroed: bool = True,
+        cleared: bool = True,
     ) -> None:
-        self.config, self.set_up = config, key_registers(KEYS, zeroed=zeroed)
+        self.config, self.frames = config, Frames.of(config)
         memories = {f"m{k}": hbm if space else host for k, space in enumerate(PORTS.values())}
         if messages is not None:
             memories["m1"] = messages
-        self.machine = NativeMachine(library, memories, stall_percent=stall_percent, seed=seed)
-        self._most = _round(most * config.message_bytes)
+        self.machine = NativeMachine(
+            library,
+            memories,
+            stall_percent=stall_percent,
+            seed=seed,
+            vault={"root": 0, "entropy": 0},
+        )
+        self._most = _round(most * self.frames.size)
         self.machine.reserve(0, config.host_bytes + 2 * self._most, space=0)
         self.machine.reserve(0, config.hbm_bytes, space=1)
         self.machine.trace(0)
         self.number = 0
+        if cleared:
+            self.run([])
 
     @property
     def host(self) -> np.ndarray:
@@ -162,48 +199,63 @@ class Board:
         return self.machine.read(0, self.config.host_bytes + 2 * self._most, space=0)
 
     def places(self, count: int) -> dict[str, int]:
-        """Where requests and responses lie."""
+        """Where requests and answers lie."""
         at = self.config.host_bytes
         return {"requests_at": at, "responses_at": at + self._most}
 
-    def run(
-        self,
-        made: list[Request],
-        *,
-        interval: int = 0,
-        first: int | None = None,
-    ) -> Ended:
+    def sealed(self, made: Sequence[Request], first: int) -> list[bytes]:
+        """Frames of requests, sealed for the session's places from `first` on."""
+        core, frames = AESGCM(SESSION.receive), []
+        for number, request in enumerate(made, first):
+            text = sessions.Request(request.key, request.value, request.operation).pack()
+            sealed = core.encrypt(nonce_bytes(number), text, None)
+            frames.append(self.frames.request(0, number, sealed))
+        return frames
+
+    def run(self, made: list[Request], *, interval: int = 0, first: int | None = None) -> Ended:
         """Carry out requests, sealed for the session's next places (from `first` on if given)."""
-        config = self.config
         number = self.number if first is None else first
         places = self.places(len(made))
-        texts = seal_requests(config, KEYS.session, number, made)
-        sealed = b"".join(texts)
-        self.machine.write(places["requests_at"], np.frombuffer(sealed, dtype=np.uint8), space=0)
-        keys, self.set_up = self.set_up, {}
+        if made:
+            text = b"".join(self.sealed(made, number))
+            data = np.frombuffer(text, dtype=np.uint8)
+            self.machine.write(places["requests_at"], data, space=0)
         ended = self.machine.run(
             {
-                **keys,
                 "requests": places["requests_at"],
                 "responses": places["responses_at"],
                 "pages": 0,
                 "count": len(made),
                 "interval": interval,
+                "handshake": 0,
             },
             watchdog=50_000,
         )
-        self.number += len(made)
+        if first is None:
+            self.number += len(made)
         return ended
 
-    def responses(self, count: int, first: int = 0) -> list[Response | None]:
-        """The responses of the latest run, opened."""
-        size = self.config.message_bytes
-        at = self.places(count)["responses_at"]
+    def answers(self, count: int) -> list[bytes]:
+        """The answers' frames of the latest run."""
+        size, at = self.frames.size, self.places(count)["responses_at"]
         data = self.machine.read(at, count * size, space=0).tobytes()
-        return [
-            open_response(self.config, KEYS.session, first + k, data[k * size : (k + 1) * size])
-            for k in range(count)
-        ]
+        return [data[k * size : (k + 1) * size] for k in range(count)]
+
+    def responses(self, count: int, first: int = 0, serials: int = 0) -> list[Response | None]:
+        """The answers of the latest run, opened; None for one that is not this request's. `serials`: of
+        operations of others."""
+        core, found = AESGCM(SESSION.send), list[Response | None]()
+        for number, frame in enumerate(self.answers(count), first):
+            sealed = self.frames.sealed(frame, self.frames.answer_bytes)
+            try:
+                text = core.decrypt(nonce_bytes(number), sealed, None)
+            except InvalidTag:
+                found.append(None)
+                continue
+            answer = sessions.Answer.unpack(text)
+            assert answer.serial == number + serials + 1
+            found.append(Response(Status(answer.status), answer.key, answer.value))
+        return found
 
     def page_bursts(self) -> dict[str, list[tuple[int, int, int]]]:
         """Address, beats and digest of all bursts of pages, in order."""

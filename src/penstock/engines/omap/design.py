@@ -12,25 +12,31 @@ import numpy as np
 
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.base import Cycles, Design, Given, Result, Workload
+from penstock.models.crypto import gcm, noise
 from penstock.models.errors import HardwareError
 from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.numerics.formats import Codes, Format, parse_format
+from penstock.models.omap.boundary import Frames
 from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import bound, machine_bound, public, run
 from penstock.models.omap.golden import Map, Overflow, Step
-from penstock.models.omap.messages import Keys, Request, Response, open_response
+from penstock.models.omap.messages import Request, Response, Status
 from penstock.models.omap.resources import estimate
-from penstock.models.omap.sessions import digest_of_map
-from penstock.models.omap.shell import (
-    PORTS,
-    key_registers,
-    port_bytes,
-    register_map,
-    session_registers,
+from penstock.models.omap.sessions import (
+    ALLOWED,
+    ROLES,
+    Answer,
+    Sessions,
+    Welcome,
+    digest_of_map,
+    prologue,
 )
+from penstock.models.omap.sessions import Request as Asked
+from penstock.models.omap.shell import PORTS, Handshake, port_bytes, register_map
 from penstock.models.omap.storages import memories
-from penstock.models.omap.traffic import bursts, page_traffic, seal_requests
+from penstock.models.omap.traffic import bursts, page_traffic
+from penstock.models.omap.vault import KeySchedule, Role
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.sim.native import PortSpec
 
-__all__ = ["MapDesign", "Mapped", "SessionDesign", "joined"]
+__all__ = ["MapDesign", "Mapped", "joined"]
 
 #: most operations whose pages are compared burst by burst
 _TRACED = 20_000
@@ -97,7 +103,7 @@ class MapDesign(Design):
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.omap.engine import MapEngine
 
-        return MapEngine(self.plan, self.identity)
+        return MapEngine(self.plan, self.identity, digest=digest_of_map(self.plan))
 
     def memories(self, memory: Memory) -> Mapping[str, Memory]:
         timings = {"pages": self.link, "messages": self.messages(memory)}
@@ -157,25 +163,9 @@ class MapDesign(Design):
         return Mapped(self, *operations_of(self.plan, given), given)
 
 
-class SessionDesign(MapDesign):
-    """A map whose clients' sessions end in it (`hdl.omap.session_engine`); `penstock serve` runs it."""
-
-    def structure(self) -> Any:
-        return [*super().structure(), "sessions"]
-
-    @property
-    def registers(self) -> RegisterMap:
-        return session_registers(self.identity)
-
-    def component(self, parts: Parts) -> Any:
-        from penstock.hdl.omap.session_engine import SessionEngine
-
-        return SessionEngine(self.plan, self.identity, digest=digest_of_map(self.plan))
-
-
 class Mapped(Workload):
-    """Operations on a map that is empty at first. The keys follow from the seed: they are for
-    simulation alone."""
+    """Operations of one writer's session on a map that is empty at first. What the vault gives follows
+    from the seed: it is for simulation alone."""
 
     def __init__(
         self, design: MapDesign, name: str, requests: Sequence[Request], given: Given
@@ -184,7 +174,13 @@ class Mapped(Workload):
         self.count = self.rows = len(self.requests)
         self.interval = int(given.option("interval", 0))
         draw = random.Random(given.seed or 1)
-        self.keys = Keys(*(draw.getrandbits(128) for _ in range(4)))
+        root, entropy, self._ephemeral = (draw.randbytes(32) for _ in range(3))
+        self.digest = digest_of_map(design.plan)
+        self.schedule = KeySchedule(root, entropy, self.digest)
+        self.keys = self.schedule.of_map
+        self.frames = Frames.of(design.plan)
+        texts = {"root": root, "entropy": entropy}
+        self.vault = {name: int.from_bytes(text, "little") for name, text in texts.items()}
 
     @cached_property
     def _steps(self) -> list[Step] | HardwareError:
@@ -194,13 +190,19 @@ class Mapped(Workload):
             return HardwareError(problem.code)
 
     @property
-    def _places(self) -> dict[str, Any]:
-        plan = self.design.plan
-        at = plan.host_bytes
-        return {
-            "requests_at": at,
-            "responses_at": at + round_up(self.count * plan.message_bytes),
+    def _places(self) -> dict[str, int]:
+        """Where pages, frames and a handshake lie, and the first byte behind them."""
+        frames, at = self.frames, self.design.plan.host_bytes
+        sizes = {
+            "requests": self.count * frames.size,
+            "responses": self.count * frames.size,
+            "opening": frames.opening_beats * frames.bus_bytes,
+            "welcome": frames.welcome_beats * frames.bus_bytes,
         }
+        places = {"pages": 0}
+        for name, size in sizes.items():
+            places[name], at = at, at + round_up(size)
+        return {**places, "end": at}
 
     def golden(self) -> Result:
         steps = self._steps
@@ -213,20 +215,27 @@ class Mapped(Workload):
                 "pages_read": bursts(self.design.plan, reads),
                 "pages_written": bursts(self.design.plan, writes),
             }
-        return Result(self._codes([step.response for step in steps]), None, facts)
+        responses = [
+            step.response
+            if request.operation in ALLOWED[Role.WRITER]
+            else Response(Status.REFUSED, request.key, bytes(self.design.plan.value_bytes))
+            for request, step in zip(self.requests, steps, strict=True)
+        ]
+        return Result(self._codes(responses), None, facts)
 
     def model(self, memory: Memory) -> Cycles:
         steps, plan, link = self._steps, self.design.plan, self.design.link
         if isinstance(steps, HardwareError):
             return Cycles(None, error=steps)
-        shown = public(steps)
+        shown, places = public(steps), self._places
         told = run(
             plan,
             shown,
             link,
+            requests_at=places["requests"],
+            responses_at=places["responses"],
             interval=self.interval,
             messages=self.design.messages(memory),
-            **self._places,
         )
         pages = len(told.pages)
         counters = {
@@ -235,16 +244,14 @@ class Mapped(Workload):
             "conflicts": told.conflicts,
             "latency": round(told.latency),
         }
-        moved = pages * plan.page_bytes + len(steps) * plan.message_bytes
+        moved = pages * plan.page_bytes + len(steps) * self.frames.size
         limits = bound(plan, shown, link, self.interval)
         part, facts = self.design.target, {"latency": told.parts}
         least = machine_bound(part, plan.value_bytes, len(steps), memory, self.interval)
         return Cycles(told.total, limits, counters, facts, moved, moved, bound_machine=least)
 
     def memory_bytes(self) -> int:
-        plan = self.design.plan
-        host = self._places["responses_at"] + round_up(self.count * plan.message_bytes)
-        return max(host, plan.hbm_bytes)
+        return max(self._places["end"], self.design.plan.hbm_bytes)
 
     def moved(self) -> tuple[int, int]:
         return 0, 0
@@ -253,38 +260,23 @@ class Mapped(Workload):
         return self.design.plan.hbm_bytes
 
     def drive(self, machine: Metered) -> Result:
-        plan, places = self.design.plan, self._places
-        size = plan.message_bytes
-        machine.reserve(0, places["responses_at"] + round_up(self.count * size))
-        machine.reserve(0, plan.hbm_bytes, space=1)
-        sealed = seal_requests(plan, self.keys.session, 0, self.requests)
-        data = np.frombuffer(b"".join(sealed), dtype=np.uint8)
-        machine.write(places["requests_at"], data)
+        places = self._places
+        machine.reserve(0, places.pop("end"))
+        machine.reserve(0, self.design.plan.hbm_bytes, space=1)
+        fixed = {**places, "count": 0, "interval": self.interval}
+        session = self._opened(machine, fixed)
+        if isinstance(session, HardwareError):
+            return Result(None, session)
+        self._put(machine, "requests", b"".join(self._sealed(session)))
         traced = self.count <= _TRACED
         try:
             if traced:
                 machine.trace(0)
         except Unsupported:
             traced = False
-        ended = machine.run(
-            {
-                **key_registers(self.keys, zeroed=True),  # as a simulated memory is
-                "requests": places["requests_at"],
-                "responses": places["responses_at"],
-                "pages": 0,
-                "count": self.count,
-                "interval": self.interval,
-            }
-        )
+        ended = machine.run({**fixed, "count": self.count, "handshake": 0})
         if ended.error is not None:
             return Result(None, ended.error)
-        texts = machine.read(places["responses_at"], self.count * size).tobytes()
-        responses = [
-            open_response(plan, self.keys.session, k, texts[k * size : (k + 1) * size])
-            for k in range(self.count)
-        ]
-        # a response that cannot be opened differs from golden's in everything
-        none = Response(255, 0, bytes(plan.value_bytes))
         facts: dict[str, Any] = {}
         if traced:
             seen = machine.trace(0)
@@ -292,7 +284,56 @@ class Mapped(Workload):
                 "pages_read": _seen(seen, "read"),
                 "pages_written": _seen(seen, "write"),
             }
-        return Result(self._codes([r or none for r in responses]), None, facts, ended.counters)
+        codes = self._codes(self._answered(machine, session))
+        return Result(codes, None, facts, ended.counters)
+
+    def _put(self, machine: Metered, name: str, text: bytes) -> None:
+        machine.write(self._places[name], np.frombuffer(text, dtype=np.uint8))
+
+    def _opened(self, machine: Metered, fixed: Mapping[str, int]) -> noise.Keys | HardwareError:
+        """Power the device up, and open the session: runs of their own, which are not counted. Returns the
+        session's keys, others than the device's where its answer is not golden's."""
+        keys, role = self.schedule, Role.WRITER
+        agreed, shared = prologue(self.digest, role), keys.role_key(role) is not None
+        first = noise.first_message(keys.public, agreed, self._ephemeral, shared)
+        self._put(machine, "opening", self.frames.opening(0, role, first))
+        ended = machine.run({**fixed, "handshake": 0}, counted=False)
+        if ended.error is None:
+            both = int(Handshake.TAKE | Handshake.COLLECT)
+            ended = machine.run({**fixed, "handshake": both}, counted=False)
+        if ended.error is not None:
+            return ended.error
+        sessions = Sessions(keys, self.digest, self.design.plan.value_bytes)
+        welcome = Welcome(keys.incarnation, 0, 0, False)
+        meant = sessions.shake(0, ROLES.index(role), first, welcome)
+        assert isinstance(meant, noise.Keys)
+        size = self.frames.welcome_beats * self.frames.bus_bytes
+        answer = self.frames.welcome(machine.read(fixed["welcome"], size).tobytes())
+        same = answer == meant.message
+        return meant if same else noise.Keys(answer, bytes(32), bytes(32), b"")
+
+    def _sealed(self, session: noise.Keys) -> list[bytes]:
+        frames = []
+        for number, request in enumerate(self.requests):
+            text = Asked(request.key, bytes(request.value), request.operation).pack()
+            sealed = gcm.seal(session.receive, noise.nonce_bytes(number), text)
+            frames.append(self.frames.request(0, number, sealed))
+        return frames
+
+    def _answered(self, machine: Metered, session: noise.Keys) -> list[Response]:
+        """Return the answers; one that does not open differs from golden's in everything."""
+        size, at = self.frames.size, self._places["responses"]
+        texts = machine.read(at, self.count * size).tobytes()
+        found = []
+        for number in range(self.count):
+            frame = texts[number * size : (number + 1) * size]
+            sealed = self.frames.sealed(frame, self.frames.answer_bytes)
+            text = gcm.open_(session.send, noise.nonce_bytes(number), sealed)
+            answer = Answer(0, bytes(self.design.plan.value_bytes), 255, 0)
+            if text is not None:
+                answer = Answer.unpack(text)
+            found.append(Response(answer.status, answer.key, answer.value))
+        return found
 
     def _codes(self, responses: Sequence[Response]) -> dict[str, Codes]:
         values = np.frombuffer(b"".join(r.value for r in responses), dtype=np.uint8)

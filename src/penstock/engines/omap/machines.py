@@ -3,65 +3,45 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any, TypeVar
+from typing import Any
 
-from penstock.host.omap.backends import MachineCarrier, Opens
 from penstock.host.omap.devices import MachineDevice, Powers
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.config import OmapConfig
-from penstock.models.omap.messages import Keys
 from penstock.run import MACHINES, check_options
 from penstock.targets import target_named
 
-from .design import MapDesign, SessionDesign
+from .design import MapDesign
 
-_Design = TypeVar("_Design", bound=MapDesign)
-
-__all__ = ["hardware", "powered"]
+__all__ = ["hardware"]
 
 
-def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Opens:
-    """Return what opens hardware for `penstock.host.omap.ObliviousMap`.
+def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Powers:
+    """Return what powers hardware up, for `penstock.host.omap.ObliviousMap` and the devices of a server.
 
     Parameters
     ----------
     backend
-        "rtl", "netlist", "pysim" or "board".
+        "rtl", "netlist" or "pysim".
     target
         What it is made for.
     options
         The machine's, as `Design.run` takes them: `family` and `waves` of a netlist, and so on.
 
     HBM keeps the map's deadline with half of it to spare, the host answers after 1.26 µs at 250 MHz.
-    Raises ValueError for a backend that is no hardware, and for options that it does not take.
+    Raises ValueError for a backend that is no hardware or has one memory, which its host reads, and for
+    options that it does not take.
     """
-    if backend not in MACHINES:
-        raise ValueError(f"hardware is one of {', '.join(MACHINES)}, not {backend!r}")
-    check_options(backend, options)
-
-    def opens(config: OmapConfig, keys: Keys) -> MachineCarrier:
-        design = _design(MapDesign, target, config)
-        machine = design.machine(backend, MachineCarrier.memory_bytes(config), **options)
-        return MachineCarrier(config, machine, keys)
-
-    return opens
-
-
-def powered(backend: str, *, target: str = "u55c", **options: Any) -> Powers:
-    """Return what powers hardware up whose sessions end in it, for `penstock.host.omap.devices`.
-    Parameters, timings and errors are those of `hardware`; "board" is none of them."""
+    if backend not in MACHINES or backend == "board":
+        names = [name for name in MACHINES if name != "board"]
+        raise ValueError(f"hardware is one of {', '.join(names)}, not {backend!r}")
     check_options(backend, options)
 
     def powers(config: OmapConfig, root: bytes) -> MachineDevice:
-        design = _design(SessionDesign, target, config)
+        hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
+        link = FixedLatency(315, config.host_bus_bytes)
+        design = MapDesign(target_named(target), hbm, "map", config, link)
         vault = {"root": int.from_bytes(root, "little"), "entropy": secrets.randbits(256)}
-        machine = design.machine(backend, 0, vault=vault, **options)
-        return MachineDevice(config, machine)
+        return MachineDevice(config, design.machine(backend, 0, vault=vault, **options))
 
     return powers
-
-
-def _design(kind: type[_Design], target: str, config: OmapConfig) -> _Design:
-    hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
-    link = FixedLatency(315, config.host_bus_bytes)
-    return kind(target_named(target), hbm, "map", config, link)

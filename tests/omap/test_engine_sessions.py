@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""hdl.omap.session_engine in its shell, in Verilator: the map behind its boundary. Answers and every beat of
+"""hdl.omap.engine in its shell, in Verilator: the map behind its boundary. Answers and every beat of
 pages are golden's, and cycles the model's."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from penstock.hdl.omap.session_engine import SessionEngine
+from penstock.hdl.omap.engine import MapEngine
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
 from penstock.models.memory import FixedLatency
@@ -18,13 +18,12 @@ from penstock.models.omap.messages import Keys
 from penstock.models.omap.session_stages import collected, fetched
 from penstock.models.omap.sessions import ROLES, opening_cycles
 from penstock.models.omap.shell import PORTS, port_bytes
-from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
 from penstock.sim.native import PortSpec, build
 from testbench.boundary import DIGEST, Golden, Rig, vault_values
 from testbench.memories import filled
-from testbench.omap import config
+from testbench.omap import config, unset
 from testbench.session_clients import Client, Host, by_another_library, complete, drawn, judged
 
 pytestmark = [
@@ -38,12 +37,12 @@ _HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
 
 @pytest.fixture(scope="module")
 def library():
-    engine = SessionEngine(_SHAPE, digest=DIGEST)
+    engine = MapEngine(_SHAPE, digest=DIGEST)
     ports = [
         PortSpec(f"m{k}_axi", size, True, True, space)
         for k, (size, space) in enumerate(zip(port_bytes(_SHAPE), PORTS.values(), strict=True))
     ]
-    verilog = filled(to_verilog(Shell(engine, engine.register_map)), memories(_SHAPE))
+    verilog = filled(to_verilog(Shell(engine, engine.register_map)), unset(_SHAPE))
     return build(verilog, ports=ports, register_map=engine.register_map)
 
 
@@ -56,7 +55,7 @@ class _Device:
         page, pairs, hashed = (
             int.from_bytes(text, "little") for text in (keys.page, keys.pairs, keys.hash)
         )
-        self.box, self._page = Map(_SHAPE, Keys(page, 0, hashed, pairs)), page
+        self.box, self._page = Map(_SHAPE, Keys(page, hashed, pairs)), page
         self.steps: list[Step] = []
         timings = {f"m{k}": _HBM if space else _HOST for k, space in enumerate(PORTS.values())}
         self.rig = Rig(
@@ -87,11 +86,7 @@ class _Device:
         at = self.rig.places
         places = {"requests_at": at["requests"], "responses_at": at["responses"]}
         shown = public(self.steps)
-        return (
-            run(_SHAPE, shown, _HOST, interval=interval, sessions=True, **places).total
-            if count
-            else 1
-        )
+        return run(_SHAPE, shown, _HOST, interval=interval, **places).total if count else 1
 
 
 def test_the_map_behind_its_boundary_is_golden_and_model(library, monkeypatch):
