@@ -1,6 +1,6 @@
 """How often each number comes, at least about, in little room: a count-min sketch of three rows of 1,024 counters.
 
-Data: the column `i` of whole numbers. An estimate is the least of a number's three counters; it is never too low. Golden results alone.
+Data: the column `i` of whole numbers. An estimate is the least of a number's three counters; it is never too low.
 """
 
 import penstock as ps

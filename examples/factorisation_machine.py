@@ -1,7 +1,7 @@
 """A factorisation machine over fields of categories: a weight of each category, and the product of rows of each pair.
 
 Data: the columns of the fields (`--bind c=c1,c2,…`: each counts for itself) or one array `c`, and `y` (0 or 1). The rank is chosen with
---dim k=4. Golden results alone.
+--dim k=4.
 """
 
 import penstock as ps

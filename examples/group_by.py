@@ -1,6 +1,6 @@
 """Count, sum, least and greatest of each group: `SELECT g, count(*), sum(x), min(x), max(x) … GROUP BY g`.
 
-Data: the columns `g` (whole numbers or texts) and `x`. Groups without a tuple have the count 0. Golden results alone.
+Data: the columns `g` (whole numbers or texts) and `x`. Groups without a tuple have the count 0.
 """
 
 import penstock as ps

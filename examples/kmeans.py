@@ -1,6 +1,6 @@
 """k-means, tuple by tuple: the nearest centre moves towards the tuple, by less the more tuples it had.
 
-Data: a table with an array `x`. How many centres is chosen with --dim k=8. Golden results alone.
+Data: a table with an array `x`. How many centres is chosen with --dim k=8.
 """
 
 import penstock as ps

@@ -240,9 +240,10 @@ class Maker:
             beats, fields = place(self.shapes, lanes)
             sources = tuple(self._sources(fields))
             integers = tuple(
-                (f.position, min(self.indices[f.name].columns[0][2], self.indices[f.name].counts))
+                (f.position + k, min(counts, self.indices[f.name].counts))
                 for f in fields
                 if f.name in self.indices
+                for k, (_, _, counts) in enumerate(self.indices[f.name].columns)
             )
             on_null = self.choices.on_null
             self._layouts[lanes] = TupleLayout(lanes, beats, fields, sources, on_null, integers)
@@ -252,7 +253,8 @@ class Maker:
         for item in fields:
             index = 0
             if item.name in self.indices:
-                yield Source(self.indices[item.name].columns[0][0], 0, 1, item.position)
+                for k, (attribute, _, _) in enumerate(self.indices[item.name].columns):
+                    yield Source(attribute, 0, 1, item.position + k)
                 continue
             for part in self.columns[item.name]:
                 column, first, count = part.attribute, part.first, part.count

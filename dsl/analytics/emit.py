@@ -41,9 +41,15 @@ class Emitter:
         self.ops: list[Op] = []
 
     def buffer(
-        self, name: str, kind: str, home: str, shape: tuple[int, int], integer: bool = False
+        self,
+        name: str,
+        kind: str,
+        home: str,
+        shape: tuple[int, int],
+        integer: bool = False,
+        bits: int = 0,
     ) -> int:
-        self.buffers.append(Buffer(name, kind, home, *shape, integer=integer))
+        self.buffers.append(Buffer(name, kind, home, *shape, integer=integer, bits=bits))
         return len(self.buffers) - 1
 
     def extents(self, shape: tuple[int, int], vector: bool) -> tuple[int, int, int]:

@@ -42,6 +42,9 @@ class IndexedBuilder(GraphBuilder):
     ) -> None:
         self.ranges: dict[str, int] = {}
         super().__init__(dialect, parameters, sizes, source)
+        for name, counts in self.ranges.items():
+            if getattr(counts, "known", True):
+                self.nodes[self.variables[name].index].attrs["counts"] = int(counts)
 
     def declared(self, parameter: Parameter) -> D.Shape:
         shape = super().declared(parameter)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.analytics.config import Op, Operand
+from ...models.rows.units import width_of
 from ..core.graph import Graph, Region
 from .emit import Site, View
 from .integers import INTEGERS, MEANINGS
+from .spans import span
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -47,12 +49,34 @@ def lowered(low: Lowering, site: Site) -> View:
         )
     if node.op == "integer":
         source = low.operand(node.inputs[0], site.region, shape, ("i", "c"), False)
-        return _emit(low, site, "integer", (source,), shape)
+        bits = abs(width_of(span(low.graph, site.index)))
+        return _emit(low, site, "integer", (source,), shape, (bits,))
     fn = "integer negative" if node.op == "negative" else node.op
+    inputs = list(node.inputs)
+    detail: tuple[int, ...] = ()
+    if fn == "hash":
+        detail = (node.attrs["seed"], node.attrs["bytes"], width_of(span(low.graph, inputs[0])))
+    elif node.op in INTEGERS:
+        detail, inputs = _told(low.graph, site.index)
     operands = tuple(
-        _element(_integer(low, i, site.region), _two(low.graph.nodes[i].shape)) for i in node.inputs
+        _element(_integer(low, i, site.region), _two(low.graph.nodes[i].shape)) for i in inputs
     )
-    return _emit(low, site, fn, operands, shape)
+    return _emit(low, site, fn, operands, shape, detail)
+
+
+def _told(graph: Graph, index: int) -> tuple[tuple[int, ...], list[int]]:
+    """Return what the unit of an integer's operation is told (`models.rows.units`), and the operands that are no constant."""
+    node = graph.nodes[index]
+    inputs, side, constant = list(node.inputs), -1, 0
+    for place, i in enumerate(inputs):
+        of = graph.nodes[i]
+        if of.op == "const" and not of.shape and not node.shape and len(inputs) > 1:
+            side, constant = place, int(np.asarray(of.attrs["value"]))
+    spans = [span(graph, i) for i in inputs]
+    if side >= 0:
+        del inputs[side]
+    widths = [width_of(of) for place, of in enumerate(spans) if place != side]
+    return (abs(width_of(span(graph, index))), side, constant, spans[0][0], *widths), inputs
 
 
 def _element(view: View, shape: tuple[int, int] = (1, 1)) -> Operand:
@@ -90,13 +114,18 @@ def _count(low: Lowering, index: int, region: str) -> View:
 
 
 def _emit(
-    low: Lowering, site: Site, fn: str, operands: tuple[Operand, ...], shape: tuple[int, int]
+    low: Lowering,
+    site: Site,
+    fn: str,
+    operands: tuple[Operand, ...],
+    shape: tuple[int, int],
+    detail: tuple[int, ...] = (),
 ) -> View:
     node = site.node
     home = "thread" if node.region is Region.TUPLE else "core"
     integer = node.op in INTEGERS
-    dest = low.made.buffer(f"{node.op}{site.index}", "temp", home, shape, integer=integer)
-    detail = (node.attrs["seed"], node.attrs["bytes"]) if fn == "hash" else ()
+    bits = abs(width_of(span(low.graph, site.index))) if integer else 0
+    dest = low.made.buffer(f"{node.op}{site.index}", "temp", home, shape, integer, bits)
     return low.made.append(site, fn, operands, (*shape, 1), dest, vector=False, detail=detail)
 
 
@@ -104,11 +133,15 @@ def _rows(low: Lowering, site: Site) -> View:
     node, shape = site.node, _two(site.node.shape)
     table, index = node.inputs
     rows = low.graph.nodes[table].shape[0]
+    bag = _two(low.graph.nodes[index].shape)[1] > 1
+    numbers = bag and len(node.shape) == 1  # one of each row
+    at = _integer(low, index, site.region).buffer
     operands = (
         Operand(low.value(table, site.region).buffer, "", "c", False),
-        _element(_integer(low, index, site.region), _two(low.graph.nodes[index].shape)),
+        Operand(at, "", ("c" if numbers else "i") if bag else "", True),
     )
-    return low.emit(site, "rows", operands, low.made.extents(shape, True), shape, detail=(rows,))
+    extents = low.made.extents(shape, not numbers)
+    return low.emit(site, "rows", operands, extents, shape, vector=not numbers, detail=(rows,))
 
 
 def only_by_rows(graph: Graph, model: int) -> bool:
@@ -127,14 +160,18 @@ def change(low: Lowering, index: int, model: int) -> None:
         change(low, base, model)
     table = low.graph.nodes[base]
     want = _two((*low.graph.nodes[at].shape, *table.shape[1:]))
+    bag = _two(low.graph.nodes[at].shape)[1] > 1
+    numbers = bag and len(table.shape) == 1
+    loops = ("", "i") if numbers else ("i", "c")
     operands = (
         Operand(model, "", "c", False),
-        _kept(low, _element(_integer(low, at, "group"), _two(low.graph.nodes[at].shape))),
-        _kept(low, low.operand(value, "group", want, ("i", "c"), True)),
+        _kept(low, Operand(_integer(low, at, "group").buffer, "", "i" if bag else "", True)),
+        _kept(low, low.operand(value, "group", want, loops, not numbers)),
     )
+    extents = (want[1], 1, 1) if numbers else low.made.extents(want, True)
     site = Site(index, node, "batch")  # as new models are written
     fn, detail = f"at {node.attrs['change']}", (table.shape[0],)
-    low.made.append(site, fn, operands, low.made.extents(want, True), model, detail=detail)
+    low.made.append(site, fn, operands, extents, model, detail=detail)
     op: Op = low.made.ops[-1]
     low.made.ops[-1] = replace(op, home="core")
 

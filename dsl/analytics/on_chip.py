@@ -14,9 +14,10 @@ import numpy as np
 from ...models.mapping import ULTRA_BITS
 from ..core.bind_index import BoundIndex
 from ..core.diagnostics import Diagnostic, Span
-from ..core.graph import Graph
-from .integers import MEANINGS
+from ..core.graph import Graph, Node, Region
+from .integers import INTEGERS, MEANINGS
 from .lower_rows import by_rows, only_by_rows
+from .spans import EXACT, span
 
 if TYPE_CHECKING:
     from .candidates import Maker
@@ -29,12 +30,14 @@ def why_golden_alone(
 ) -> str:
     """Return why there are golden results alone of a kernel, "" where hardware can be planned for it.
 
-    Without a `maker` and what is bound to the indices: as far as the kernel alone says it.
+    Without a `maker` or what is bound to the indices: as far as the rest says it.
     """
     if not by_rows(graph):
         return ""
     found = _of_graph(graph)
     reason = next(found, "")
+    if not reason and indices is not None:
+        reason = next(_of_bags(graph, indices), "")
     if not reason and maker is not None:
         reason = next(_of_table(graph, maker, indices or {}), "")
     return reason
@@ -46,7 +49,7 @@ def no_hardware(graph: Graph, reason: str) -> Diagnostic | None:
         return None
     hint = (
         "golden results are there: backend golden, `penstock simulate --backend golden`; "
-        "hardware takes one column an index, batches of a stated size, and models that fit on the part"
+        "hardware takes a column for each place, rows that there surely are, and models that fit on the part"
     )
     return Diagnostic(
         "E496", f"no hardware for these rows by an index: {reason}", _place(graph), hint=hint
@@ -75,17 +78,55 @@ def _of_graph(graph: Graph) -> Iterator[str]:
         yield "scores read rows"
     if not graph.merge_count and any(node.op == "change" for node in nodes):
         yield "a batch is the whole epoch"
-    yield from (f"the index {v.name} is a bag" for v in graph.of_kind("index") if v.shape)
-    for node in nodes:
-        if node.op in ("change", "rows"):
-            if nodes[node.inputs[1]].op != "index":
-                yield "which row it is, is computed"
-        elif node.op in MEANINGS:
-            yield "it computes with integers"
+    known = all("counts" in node.attrs for node in nodes if node.op == "index")
     for number, node in enumerate(nodes):
+        if node.op in ("change", "rows"):
+            yield from _unfit_row(graph, node, known)
+        elif node.op in INTEGERS:
+            yield from _unfit_integer(graph, number)
+            if known and span(graph, number) == EXACT:
+                yield "its integers may have more than 63 bits"
+        elif node.op in MEANINGS:
+            yield f"{_SAID.get(node.op, 'it compares integers')}"
         by_row = any(n.op in ("rows", "change") and n.inputs[0] == number for n in nodes)
-        if node.op == "model" and by_row and not only_by_rows(graph, number):
-            yield f"the model {node.attrs['name']} is read both by row and whole"
+        flat = node.op == "model" and len(node.shape) == 1
+        if flat and by_row and not only_by_rows(graph, number):
+            yield f"the numbers of {node.attrs['name']} are read both one by one and all together"
+
+
+_SAID = {"count": "it counts the places of a bag", "number": "it takes an integer for a value"}
+
+
+def _unfit_row(graph: Graph, node: Node, known: bool) -> Iterator[str]:
+    """Yield why no hardware finds the rows that a node reads or changes; `known`: how far indices count."""
+    nodes, at = graph.nodes, node.inputs[1]
+    root = nodes[node.inputs[0]]
+    while root.op == "change":
+        root = nodes[root.inputs[0]]
+    least, most = span(graph, at)
+    if nodes[at].op == "const" or nodes[at].region is not Region.TUPLE:
+        yield "which row it is does not depend on the tuple"
+    elif known and nodes[at].op != "index" and (least < 0 or most >= root.shape[0]):
+        yield f"a row of {root.attrs['name']} that is computed may be one that there is not"
+
+
+def _unfit_integer(graph: Graph, number: int) -> Iterator[str]:
+    """Yield why no hardware computes an integer."""
+    node = graph.nodes[number]
+    if node.shape and node.op != "index":
+        yield "it computes with the places of a bag"
+    elif node.op == "integer" and node.region is not Region.TUPLE:
+        yield "which row it is does not depend on the tuple"
+    elif node.op in ("integer //", "integer %"):
+        by = graph.nodes[node.inputs[1]]
+        if by.op != "const" or span(graph, node.inputs[1])[0] <= 0:
+            yield "it divides integers by what is no positive constant"
+
+
+def _of_bags(graph: Graph, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
+    for v in graph.of_kind("index"):
+        if v.shape and not indices[v.name].apart:
+            yield f"the bag {v.name} has no column for each place"
 
 
 def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
@@ -95,8 +136,13 @@ def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> 
     if choices.threads not in (None, 1) or choices.ports not in (None, 1):
         yield "several threads or memory ports"
     for v in graph.of_kind("index"):
-        if indices[v.name].counts > 1 << fmt.width:
+        bound = indices[v.name]
+        if max(counts for _, _, counts in bound.columns) > 1 << fmt.width:
             yield f"the index {v.name} does not fit in the {fmt.width} bits of {fmt.name}"
+    for node in graph.nodes:
+        places = np.arange(node.attrs.get("places", 0), dtype=np.float64)
+        if not np.array_equal(np.asarray(fmt.decode(fmt.encode(places))), places):
+            yield f"{fmt.name} does not have each of {len(places)} places"
     bits = fmt.width * sum(int(np.prod(v.shape)) for v in graph.of_kind("model"))
     have = target.bram * target.bram_bits + target.uram * ULTRA_BITS
     if bits > have:

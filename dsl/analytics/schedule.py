@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...models.analytics.config import FETCH, Buffer, Op, Schedule, Unit
+from ...models.analytics.timing import latency
 from ...models.numerics.formats import Format
-from ...models.numerics.latency import latency
 from .distances import Distances
 from .lower import Program
 from .placing import Placement, Use

@@ -10,13 +10,13 @@ import numpy as np
 from ...models.analytics.config import FETCH
 from ...models.analytics.timing import (
     REDUCE_FN,
+    latency,
     merge_latency,
     read_times,
     result_delay,
     write_times,
 )
 from ...models.numerics.formats import Format
-from ...models.numerics.latency import latency
 from ..core.graph import Graph
 from .lower import Program, lower
 
@@ -61,15 +61,20 @@ class Times:
         return self._behind[key]
 
     def turn(self, source: int, reader: int) -> int:
-        """Return how many cycles behind a change of rows another one of the same model may start: beat by beat as the first one leaves."""
+        """Return how many cycles behind a change of rows another one of the same model may start: beat by beat as the first one leaves.
+
+        Places of a bag change rows of their own: each follows the same place.
+        """
         ops, fmt = self.program.ops, self.fmt
         first, then = ops[source], ops[reader]
-        alike = first.beats == then.beats and first.extents[0] == then.extents[0] == 1
+        alike = first.extents == then.extents and (
+            first.extents[0] == 1 or first.operands[1].buffer == then.operands[1].buffer
+        )
         if not alike:
             return self.behind(source, reader, first.dest) or 0
         late, soon = latency(first.unit_fn, fmt), latency(then.unit_fn, fmt)
-        # read behind its writing, written behind it, on the same units
-        return max(first.fetch + late, first.beats + max(0, late - soon))
+        # read as it is written, or a cycle before (`hdl.analytics.rows`); written behind it
+        return max(first.fetch - FETCH + late, first.beats + max(0, late - soon))
 
 
 def _known(program: Program, fmt: Format) -> dict[str, dict]:
@@ -155,7 +160,9 @@ def _least_way(program: Program, fmt: Format, threads: int, model: int) -> int:
         for buffer in {operand.buffer for operand in ops[n].operands}:
             step = ahead[n] + delays[n] + 1
             if buffer == model and ops[n].region != "epoch":
-                longest = max(longest, step - (ops[n].fetch - FETCH))  # a row is read later
+                # a row is read later; a change has what is just being written
+                sooner = FETCH + 1 if ops[n].changes_rows else ops[n].fetch - FETCH
+                longest = max(longest, step - sooner)
             source, held = writer.get(buffer, n), program.buffers[buffer]
             if source < n and held.kind != "model":
                 step += (ops[n].beats - 1) * (held.rows * held.cols == 1)

@@ -20,11 +20,13 @@ Counts = Callable[[str], tuple[int, int]]
 
 @dataclass(frozen=True)
 class BoundIndex:
-    """The columns of an index: for each its attribute index, what is added to its integers, and how far they count; how many places it has."""
+    """The columns of an index: for each its attribute index, what is added to its integers, and how far they count; how many places it has;
+    whether each place is a column."""
 
     columns: tuple[tuple[int, int, int], ...]
     counts: int
     places: int
+    apart: bool = False
 
 
 def is_index(column: Column) -> bool:
@@ -93,7 +95,8 @@ def _bound(
             hint=f'declare a bag that holds them, as in `{parameter.name}: ps.Index["n", {have}]` (as text: `index[n, {have}]`)',
         )
     if len(columns) == 1:
-        return BoundIndex(((columns[0][0], 0, name),), name, places)
+        alone = places == 1 and not columns[0][1].is_array
+        return BoundIndex(((columns[0][0], 0, name),), name, places, alone)
     if any(column.is_array for _, column in columns):
         hint = f"bind one array, or several columns of numbers, with --bind {parameter.name}=…"
         message = f"the index {parameter.name} takes an array and other columns"
@@ -112,4 +115,5 @@ def _bound(
         )
     starts = [sum(far[:k]) for k in range(len(far))]
     parts = zip(columns, starts, far, strict=True)
-    return BoundIndex(tuple((n, at, size) for (n, _), at, size in parts), name, places)
+    made = tuple((n, at, size) for (n, _), at, size in parts)
+    return BoundIndex(made, name, places, len(made) == places)

@@ -28,7 +28,7 @@ class Loops:
     """The loops (i, c, j) of `op`, j innermost, started by `go` and walking one beat a cycle from that very cycle on.
 
     Members: `active` (a beat's address is presented), `done` (the last beat), `complete` (the beat ends one result), `last_col` (the beat is the
-    last of its row), `addresses` and `lanes`: one per operand, the lane None where the operand is read by beats.
+    last of its row), `count` (where each loop is), `addresses` and `lanes`: one per operand, the lane None where the operand is read by beats.
     """
 
     def __init__(self, m: Module, op: Op, plan: AnalyticsPlan, go: Value, name: str):
@@ -40,14 +40,16 @@ class Loops:
         self.complete = Signal(name=f"{name}_complete")
         m.d.comb += self.active.eq(go | busy)
         self.step: dict[str, Value] = {}
+        self.count: dict[str, Value] = {}
         self.last: dict[str, Value] = {}
         carry: Value = self.active
         for loop, extent in (("j", op.extents[2]), ("c", op.extents[1]), ("i", op.extents[0])):
             self.step[loop] = carry
             if extent == 1:
                 self.last[loop] = Const(1)
+                self.count[loop] = Const(0)
             else:
-                count = index(extent, name=f"{name}_{loop}")
+                self.count[loop] = count = index(extent, name=f"{name}_{loop}")
                 last = Signal(name=f"{name}_{loop}_last")
                 m.d.comb += last.eq(count == extent - 1)
                 with m.If(carry):

@@ -7,9 +7,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import FETCH, AnalyticsPlan, Op, depth
-from ...models.analytics.timing import REDUCE_FN, result_delay
+from ...models.analytics.timing import REDUCE_FN, latency, result_delay
 from ...models.numerics.formats import Float
-from ...models.numerics.latency import latency
 from ..index import index, index_range
 from ..modules import Parts, module_name
 from .control import Delay, Destination, Loops
@@ -91,7 +90,7 @@ class Core(wiring.Component):
         self.delay = Delay(m)
         self.width = plan.format.width
         self.stores = {
-            n: Store(m, f"buffer{n}", b, plan.lanes, self.width)
+            n: Store(m, f"buffer{n}", b, plan.lanes, b.bits or self.width)
             for n, b in enumerate(plan.buffers)
             if b.home == "core"
         }
@@ -239,9 +238,8 @@ class Core(wiring.Component):
     def _source(self, n: int, k: int) -> Value:
         """Return an operand that lies in the core, in the cycle after its address."""
         op = self.plan.ops[n]
-        operand = op.operands[k]
         if op.touches_rows and k == 0:
-            return self.stores[operand.buffer].read(self.rows.address(n))
+            return self.rows.row(n)
         if op.changes_rows:
             exported = self.rows.exported.get((n, k))
             return self.rows.late(n, self._read(n, k) if exported is None else exported)

@@ -7,12 +7,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...models.analytics.config import AnalyticsPlan, Op, depth
 from ...models.analytics.golden import identity
-from ...models.analytics.timing import REDUCE_FN
+from ...models.analytics.timing import REDUCE_FN, latency
 from ...models.numerics.formats import ARITY
-from ...models.numerics.latency import latency
+from ...models.rows.units import integer_unit
 from ..arith.unit import operand_names
 from ..arith.unit import unit as arith_unit
 from ..modules import Parts, module_name
+from .integers import Integers
 
 __all__ = ["Control", "Datapath", "Reduction", "Write", "combine", "tree"]
 
@@ -55,6 +56,16 @@ def combine(
 ) -> Value:
     """Put one arithmetic unit into `m`; return its result, `latency(fn)` cycles later."""
     fmt = plan.format
+    integers = integer_unit(fn)
+    if integers is not None:
+        given = dict(zip("ab", operands, strict=False))
+        return library.instance(
+            m,
+            label,
+            module_name("penstock", fn, fmt.name),
+            lambda: Integers(integers, fmt),
+            **given,
+        )["o"]
     if fn == "sub" and fmt.is_float:  # a - b is a + (-b) in every bit: one unit less to write
         fn, operands = "add", (operands[0], operands[1] ^ (1 << (fmt.width - 1)))
     inputs = dict(zip(operand_names(fn), operands, strict=True))
@@ -130,9 +141,9 @@ class Datapath:
         users: list[int],
         source: Callable[[int, int], Value],
     ) -> list[Value]:
-        m, width = self.m, self.width
+        m = self.m
         registers = []
-        for place in range(ARITY[fn]):
+        for place, width in enumerate(self._widths(fn)):
             register = Signal(lanes * width, name=f"unit{number}_operand{place}")
             for n in users:
                 operand = self.plan.ops[n].to_unit[place]
@@ -152,10 +163,17 @@ class Datapath:
                 self.plan,
                 fn,
                 f"unit{number}_lane{lane}",
-                *(r.word_select(lane, width) for r in registers),
+                *(r.word_select(lane, len(r) // lanes) for r in registers),
             )
             for lane in range(lanes)
         ]
+
+    def _widths(self, fn: str) -> list[int]:
+        """Return the bits of a unit's operands."""
+        unit = integer_unit(fn)
+        if unit is None:
+            return [self.width] * ARITY[fn]
+        return [abs(w) for w in unit.operands] or [self.width]
 
     def _reduction(self, reduction: Reduction) -> list[list[Value]]:
         """Build lane tree and tree over time; return the lanes after each level of the latter."""

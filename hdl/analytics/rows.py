@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from amaranth.hdl import Const, Module, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 
 from ...models.analytics.config import AnalyticsPlan
 from ..index import index
@@ -45,7 +45,7 @@ class RowAccess:
             beats = table.row_beats(self.plan.lanes)
             beat, late = (index(beats, name=f"{op.name}_{name}") for name in ("beat", "late_beat"))
             found = index(table.beats(self.plan.lanes), name=f"{op.name}_row")
-            row = self.exported[n, 1]
+            row = self._row(n)
             # shifts and sums: a product would take a multiplier block
             parts = [row << bit for bit in range(beats.bit_length()) if beats >> bit & 1]
             self.m.d.comb += [
@@ -55,6 +55,41 @@ class RowAccess:
             self.m.d.sync += late.eq(beat)
             self._addresses[n] = found
         return self._addresses[n]
+
+    def _row(self, n: int) -> Value:
+        """Return which row it is: the integer, behind the rows of the columns before its own."""
+        row, op = self.exported[n, 1], self.plan.ops[n]
+        begins = self.plan.begins(op.operands[1].buffer)
+        if not any(begins):
+            return row
+        place, begin = self.loops[n].count[op.operands[1].col], index(max(begins) + 1)
+        late = Signal.like(begin, name=f"{op.name}_begin")
+        with self.m.Switch(place):
+            for k, value in enumerate(begins):
+                with self.m.Case(k):
+                    self.m.d.comb += begin.eq(value)
+        self.m.d.sync += late.eq(begin)
+        return row + late
+
+    def row(self, n: int) -> Value:
+        """Return the beat of operation n's row, a cycle after its address.
+
+        A change has what is written in that cycle and in the one of the address: so the next change of a row may begin sooner.
+        """
+        op = self.plan.ops[n]
+        store, address = self.stores[op.operands[0].buffer], self.address(n)
+        found = store.read(address)
+        if not op.changes_rows:
+            return found
+        m, late = self.m, Signal.like(address, name=f"{op.name}_late_row")
+        held = [
+            (Signal.like(signal, name=f"{op.name}_held{k}"), signal)
+            for k, signal in enumerate((store.write_enable, store.write_address, store.write_data))
+        ]
+        m.d.sync += [late.eq(address), *(before.eq(signal) for before, signal in held)]
+        for enable, place, data in zip(*held, strict=True):
+            found = Mux(enable.any() & (place == late), data, found)
+        return found
 
     def late(self, n: int, value: Value) -> Signal:
         """Return what operation n changes its row by, in the cycle in which the row is there."""

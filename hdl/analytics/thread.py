@@ -38,12 +38,9 @@ class ThreadPorts:
     def operand_width(self, n: int, k: int) -> int:
         """Bits of an operand that comes from the core: a code for all lanes, or a beat."""
         operand = self.plan.ops[n].operands[k]
-        width = self.plan.format.width
-        return (
-            width
-            if operand.element
-            else self.plan.buffers[operand.buffer].width(self.plan.lanes) * width
-        )
+        buffer = self.plan.buffers[operand.buffer]
+        width = buffer.bits or self.plan.format.width
+        return width if operand.element else buffer.width(self.plan.lanes) * width
 
     def members(self) -> dict[str, int]:
         """Return all input ports by name with their widths in bits."""
@@ -102,7 +99,7 @@ class Thread(wiring.Component):
         m = Module()
         plan, ports, width = self.plan, self.ports, self.plan.format.width
         stores = {
-            n: Store(m, f"buffer{n}", b, plan.lanes, width)
+            n: Store(m, f"buffer{n}", b, plan.lanes, b.bits or width)
             for n, b in enumerate(plan.buffers)
             if b.home == "thread"
         }
@@ -125,13 +122,10 @@ class Thread(wiring.Component):
                 return getattr(self, f"operand{n}_{k}")
             store = stores[operand.buffer]
             data = store.read(getattr(self, f"address{n}_{k}"))
-            return (
-                pick(
-                    data, getattr(self, f"lane{n}_{k}") if operand.col else None, width, store.lanes
-                )
-                if operand.element
-                else data
-            )
+            if not operand.element:
+                return data
+            lane = getattr(self, f"lane{n}_{k}") if operand.col else None
+            return pick(data, lane, store.width, store.lanes)
 
         for n, k in ports.exports:
             m.d.comb += getattr(self, f"export{n}_{k}").eq(source(n, k))

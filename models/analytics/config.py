@@ -54,7 +54,8 @@ class Buffer:
 
     `kind`: "input" (a tuple field), "index" (integers of one), "model", "run" (metas and constants, fixed for a run), "temp" or "acc" (a merge's accumulator).
     `home`: "thread" (one copy a thread) or "core" (one copy, seen by all). `slots`: copies in time, so that consecutive groups may overlap.
-    `integer`: it holds integers of 64 bits, not codes.
+    `integer`: it holds integers, not codes: those of an index in the bits of a code, computed ones in so many `bits`, which hold each that there can
+    be; 0 where that is not known.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Buffer:
     cols: int
     slots: int = 1
     integer: bool = False
+    bits: int = 0
 
     def row_beats(self, lanes: int) -> int:
         return -(-self.cols // lanes)
@@ -129,9 +131,11 @@ class Op:
 
     @property
     def unit_fn(self) -> str:
-        """What the operation's unit computes."""
+        """What the operation's unit computes; for integers with what it is told: `models.rows.units`."""
         if self.changes_rows:
             return CHANGES[self.fn.removeprefix("at ")] or "pass"
+        if self.fn.startswith(("integer", "hash")):
+            return " ".join([self.fn, *map(str, self.detail)])
         return "pass" if self.fn == "rows" else self.fn
 
     @property
@@ -302,6 +306,12 @@ class AnalyticsPlan:
         by_name = {b.name: n for n, b in enumerate(self.buffers) if b.kind in ("input", "index")}
         return [by_name[f.name] for f in self.layout.fields if f.name in by_name]
 
+    def begins(self, buffer: int) -> tuple[int, ...]:
+        """Return what is added to each integer of an index: those of its columns count one behind the other. () for other integers."""
+        copied = {op.dest: op.operands[0].buffer for op in self.ops if op.fn == "pass"}
+        name = self.buffers[copied.get(buffer, buffer)].name
+        return next((tuple(c[1] for c in i.columns) for i in self.indices if i.name == name), ())
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "schema": self.schema.to_json()}
 
@@ -321,7 +331,9 @@ class AnalyticsPlan:
         ops = [{k: v for k, v in op.items() if k != "line"} for op in data["ops"]]
         buffers = data["buffers"]
         if not self.by_rows:
-            buffers = [{k: v for k, v in b.items() if k != "integer"} for b in buffers]
+            buffers = [
+                {k: v for k, v in b.items() if k not in ("integer", "bits")} for b in buffers
+            ]
             ops = [{k: v for k, v in op.items() if k != "detail"} for op in ops]
         return {**data, "buffers": buffers, "ops": ops, "schema": self.schema.structure()}
 

@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..mapping import Storage, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
-from ..numerics.latency import Cost, cost
+from ..numerics.formats import Format
+from ..numerics.latency import Cost
+from ..numerics.latency import cost as of_codes
 from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
+from ..rows.units import integer_unit
 from ..strider import resources as strider
 from ..target import Target
 from . import storages
@@ -86,6 +89,12 @@ def features(plan: AnalyticsPlan, target: Target) -> dict[str, dict[str, float]]
     if target.shared is not None:
         found["device"] = {"device": 1}
     return found
+
+
+def cost(fn: str, fmt: Format, multiplier: tuple[int, int]) -> Cost:
+    """Return what a unit takes, of codes or of integers."""
+    unit = integer_unit(fn)
+    return of_codes(fn, fmt, multiplier) if unit is None else unit.cost
 
 
 def _thread(plan: AnalyticsPlan, target: Target) -> dict[str, float]:

@@ -25,7 +25,14 @@ Unit = Callable[["Machine", Op, Sequence[np.ndarray]], np.ndarray]
 
 
 def _arithmetic(name: str) -> Unit:
-    return lambda machine, op, operands: ARITHMETIC[name](*operands)
+    def computed(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.ndarray:
+        side, constant = op.detail[1:3]
+        values = list(operands)
+        if side >= 0:
+            values.insert(side, np.asarray(constant))
+        return ARITHMETIC[name](*values)
+
+    return computed
 
 
 def _comparison(name: str) -> Unit:
@@ -53,7 +60,7 @@ def _integer(machine: Machine, op: Op, operands: Sequence[np.ndarray]) -> np.nda
 UNITS: dict[str, Unit] = {
     **{f"integer {s}": _arithmetic(s) for s in ARITHMETIC},
     **{f"integer {s}": _comparison(s) for s in COMPARISONS},
-    "hash": lambda machine, op, operands: hashed(operands[0], *op.detail),
+    "hash": lambda machine, op, operands: hashed(operands[0], *op.detail[:2]),
     "count": lambda machine, op, operands: present(operands[0])[..., None],
     "number": _number,
     "integer": _integer,

@@ -15,6 +15,7 @@ from ..numerics.formats import Fixed, Float, Format
 from ..numerics.functions import FUNCTIONS, pipeline
 from ..numerics.latency import slices
 from ..numerics.pipeline import Wire
+from ..rows.units import integer_unit
 from ..strider import resources as strider
 from .config import AnalyticsPlan, Operand
 from .shell import score_room
@@ -58,7 +59,7 @@ def buffers(plan: AnalyticsPlan) -> Iterator[tuple[str, int, Storage]]:
             yield (
                 buffer.home,
                 (plan.threads if buffer.home == "thread" else 1),
-                Storage(lanes * plan.format.width, depth, readers[number], lanes),
+                Storage(lanes * (buffer.bits or plan.format.width), depth, readers[number], lanes),
             )
 
 
@@ -115,6 +116,8 @@ def _tree(leaves: int) -> int:
 @lru_cache(maxsize=256)
 def products(fn: str, fmt: Format) -> tuple[Factors, ...]:
     """Return the factors of each product that a unit is written with (constants with more than one bit set included)."""
+    if (integers := integer_unit(fn)) is not None:
+        return integers.products
     if fn == "mac":
         fn = "mul"
     if fn == "mul":

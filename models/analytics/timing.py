@@ -13,13 +13,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..numerics.formats import Format
-from ..numerics.latency import latency
+from ..numerics.latency import latency as of_codes
+from ..rows.units import integer_unit
 from .config import FETCH, Buffer, Op, Operand, depth
 
-__all__ = ["REDUCE_FN", "merge_latency", "read_times", "result_delay", "steps", "write_times"]
+__all__ = [
+    "REDUCE_FN",
+    "latency",
+    "merge_latency",
+    "read_times",
+    "result_delay",
+    "steps",
+    "write_times",
+]
 
 #: the unit that combines two partial results of a reduction or a merge
 REDUCE_FN = {"add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+def latency(fn: str, fmt: Format) -> int:
+    """Return the cycles from an operand to a unit's result, of codes or of integers."""
+    unit = integer_unit(fn)
+    return of_codes(fn, fmt) if unit is None else unit.latency
 
 
 def merge_latency(merge: str, fmt: Format, threads: int) -> int:

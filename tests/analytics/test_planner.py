@@ -89,7 +89,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("one", {}, "u55c", "float32", {"prefer": "area"}, (1, 1, 1, 1, 10, 24)),
         ("mlp", {"d": 9, "h": 6}, "vu9p", "bfloat16", {}, (9, 16, 1, 3, 126, 209)),
         ("svm", {"d": 54}, "u55c", "fixed:8,8", {}, (54, 16, 4, 1, 48, 164)),
-        ("ridge", {"d": 33}, "small", "float32", {"prefer": "energy", "lanes": 2}, (2, 1, 1, 1, 119, 2)),
+        (
+            "ridge",
+            {"d": 33},
+            "small",
+            "float32",
+            {"prefer": "energy", "lanes": 2},
+            (2, 1, 1, 1, 119, 2),
+        ),
     ],
 )
 def test_chosen(kernel, dims, part, format, choices, chosen, monkeypatch) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.dsl.core.load import from_text
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 LRMF = """kernel lrmf(u: index[m], i: index[n], r: output, P: model[m, k], Q: model[n, k], rate: meta = 0.25)
   error = sum(P[u] * Q[i]) - r
   P[u] += -rate * error * Q[i]
@@ -49,6 +51,56 @@ def _batched(rng: np.random.Generator) -> str:
     return _changed(rng, f"  v = {value}", int(rng.integers(2, 20)))
 
 
+def _computed(rng: np.random.Generator) -> str:
+    """The same with integers made of the indices, and with the place of the least of a row."""
+    text = _batched(rng)
+    made = ["(a + 2 * b) % len({})", "hash(b - a, 3) % len({})", "(a * b // 3) % len({})"]
+    for table in "EFs":
+        for index in "ab":
+            if rng.random() < 0.5:
+                one = str(rng.choice([*made, "(a + argmin(F[b] - x)) % len({})"])).format(table)
+                text = text.replace(f"{table}[{index}]", f"{table}[{one}]")
+    return text
+
+
+def _fields(rng: np.random.Generator) -> str:
+    """Bags of three columns, beside an index of one: rows and numbers of each are read and changed, of one table by both bags."""
+    value = rng.choice(["x * E[c]", "E[d] - s[a]", "sum(E[c] * F[d]) * F[d]", "x + E[c] * 0.5"])
+    changes = [
+        f"E[c] {rng.choice(['+=', '-=', 'max=', 'min=', '<-'])} v",
+        f"E[d] {rng.choice(['+=', '-='])} 0.25 * F[d]",
+        f"E[a] {rng.choice(['+=', '<-'])} x",
+        f"F[d] {rng.choice(['+=', 'max='])} sum(v, axis=0)",
+        f"s[c] {rng.choice(['+=', '<-', 'min='])} sum(E[c] * v, axis=1)",
+        f"s[d] {rng.choice(['+=', '-='])} {rng.choice(['x', 's[c]', '0.5'])}",
+    ]
+    rng.shuffle(changes)
+    lines = "\n".join(f"  {line}" for line in changes[: rng.integers(2, 7)])
+    kept = "".join(f"\n  {t} <- {t}" for t in "EFs" if f"  {t}[" not in lines)
+    return f"""kernel fields(a: index[n], c: index[n, 3], d: index[n, 3], x: input, E: model[n, k], F: model[n, k], s: model[n])
+  v = {value}
+{lines}{kept}
+  init E = uniform(-1, 1, seed=1)
+  init F = uniform(-1, 1, seed=2)
+  init s = 0.5
+  batch {rng.integers(1, 9)}
+"""
+
+
+FIELDS = {"c": ["c0", "c1", "c2"], "d": ["d0", "d1", "d2"]}
+
+
+def _columns(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
+    """What `FIELDS` names, of different counts."""
+    table = {f"c{k}": rng.integers(0, k + 2, rows) for k in range(3)}
+    for k in range(3):
+        table[f"c{k}"][0] = k + 1
+        table[f"d{k}"] = rng.permutation(table[f"c{2 - k}"])
+    table["a"] = rng.integers(0, 9, rows)
+    table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
+    return table
+
+
 def _equal(
     text: str,
     table: dict[str, np.ndarray],
@@ -57,14 +109,18 @@ def _equal(
     folder: Path,
     backend: str = "rtl",
     lanes: int | None = None,
+    bind: dict[str, list[str]] | None = None,
 ) -> ps.Design:
     (folder / "k.psk").write_text(text)
     choices = ps.Choices(lanes=lanes)
-    design = ps.compile(folder / "k.psk", table=table, dims=dims, format=format, choices=choices)
+    design = ps.compile(
+        folder / "k.psk", table=table, dims=dims, format=format, choices=choices, bind=bind
+    )
     assert design.compiled.refused is None
     golden, model = (design.run(table, backend=b) for b in ("golden", "model"))
     run = design.run(table, backend=backend)
     assert run.cycles == model.cycles
+    assert model.bound_machine.cycles <= model.bound.cycles <= model.cycles
     for name, codes in golden.codes.items():  # of NaN, which no value equals, as well
         assert np.array_equal(run.codes[name], codes), name
     return design
@@ -91,8 +147,7 @@ def test_factors_of_ratings(tmp_path: Path) -> None:
     assert "3 is not one of 0 to 2" in said and "row 58" in said and "u" in said
 
 
-@pytest.mark.parametrize("format", ["fixed:8,8", "bfloat16"])
-def test_batches(format: str, tmp_path: Path) -> None:
+def test_batches(tmp_path: Path) -> None:
     """Rows that come again within a batch, rows of several beats changed twice by a tuple, a number a row, and a batch that ends short."""
     text = """kernel k(u: index[m], i: index[n], x: input, P: model[m, k], Q: model[n, k], s: model[m])
   P[u] += x * Q[i]
@@ -104,14 +159,112 @@ def test_batches(format: str, tmp_path: Path) -> None:
   batch 5
   epochs 2
 """
-    table = _ratings(np.random.default_rng(3), 23, 3, 2)
+    table = _ratings(np.random.default_rng(3), 13, 3, 2)
     table["x"] = table.pop("r")
-    design = _equal(text, table, {"m": 3, "n": 2, "k": 3}, format, tmp_path, "pysim", 2)
+    design = _equal(text, table, {"m": 3, "n": 2, "k": 3}, "bfloat16", tmp_path, "pysim", 2)
     assert design.compiled.plan.merge_count == 5 and design.compiled.plan.schedule.change > 0
 
 
+def test_fields(tmp_path: Path) -> None:
+    """Columns with rows of their own: read and changed as rows and as single numbers; one that counts too far is an error alike."""
+    rng = np.random.default_rng(6)
+    table, text = _columns(rng, 11), _fields(np.random.default_rng(8))
+    design = _equal(text, table, {"k": 3}, "fixed:8,8", tmp_path, "pysim", 2, FIELDS)
+    table["c1"][7] = 3
+    golden = design.run(table, backend="golden")
+    assert design.run(table, backend="pysim").errors == golden.errors
+    said = golden.workload.failure(golden.errors[0]).text
+    assert "3 is not one of 0 to 2" in said and "row 8" in said and "c1" in said
+
+
+def _spoilt(rng: np.random.Generator, table: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same table with some integers that name no row, and some NULLs."""
+    spoilt: dict[str, np.ndarray] = {name: np.ma.array(values) for name, values in table.items()}
+    for _ in range(rng.integers(1, 4)):
+        name, row = rng.choice(["u", "i"]), rng.integers(0, len(table["r"]))
+        bits = 8 * table[name].itemsize
+        bad = [-1, 5, 6, -(1 << bits - 1), (1 << bits - 1) - 1, (1 << bits // 2) + 1]
+        if rng.random() < 0.2:
+            spoilt[name][row] = np.ma.masked
+        else:
+            spoilt[name][row] = rng.choice(bad)
+    return spoilt
+
+
+@pytest.mark.parametrize(
+    ("cases", "backend"), [(2, "pysim"), pytest.param(100, "rtl", marks=pytest.mark.long)]
+)
+def test_bad_input(cases: int, backend: str, tmp_path: Path) -> None:
+    """The same error, at the same place, of tables with integers far beyond the rows, negative ones and NULLs."""
+    rng = np.random.default_rng(9)
+    table = _ratings(rng, 40, 5, 5)
+    table["u"] = table["u"].astype(np.int64)
+    (tmp_path / "k.psk").write_text(LRMF)
+    dims, clean = {"m": 5, "n": 5, "k": 1}, {n: np.ma.array(v) for n, v in table.items()}
+    design = ps.compile(tmp_path / "k.psk", table=clean, dims=dims, format="fixed:8,8")
+    for _ in range(cases):
+        spoilt = _spoilt(rng, table)
+        golden, run = (design.run(spoilt, backend=b) for b in ("golden", backend))
+        assert golden.errors and run.errors == golden.errors
+        assert run.errors[0].code.name in ("VALUE_INDEX", "TUPLE_NULL")
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(48))
+@pytest.mark.parametrize("number", range(24))
+def test_drawn_fields(number: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(number)
+    table = _columns(rng, int(rng.integers(1, 60)))
+    format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
+    dims = {"k": int(rng.integers(1, 6))}
+    _equal(_fields(rng), table, dims, format, tmp_path, "rtl", [None, 1][number // 4 % 2], FIELDS)
+
+
+SKETCH = """kernel sketch(i: index[n], j: index[n], x: input, E: model[n, 3], s: model[5], t: model[40], u: model[16])
+  E[(i + 2 * j) % len(E)] += x
+  s[hash(i - j, 3) % len(s)] += x
+  t[i * 3 - j + 10] += x - sum(E[j // 2] * E[j])
+  u[hash(i) % len(u)] max= x
+  batch 3
+"""
+
+
+def test_computed_rows(tmp_path: Path) -> None:
+    """Sums, products, quotients, remainders and hashes of indices say which row."""
+    rng = np.random.default_rng(4)
+    table = {name: rng.integers(0, 7, 11).astype(np.int64) for name in "ij"}
+    table["j"][0] = 6
+    table["x"] = rng.uniform(-2, 2, 11).astype(np.float32)
+    _equal(SKETCH, table, {"n": 7}, "fixed:8,8", tmp_path, "pysim", 2)
+
+
+def test_the_nearest_row(tmp_path: Path) -> None:
+    """Models that are read whole and by row; the row depends on values."""
+    x = np.random.default_rng(5).normal(size=(9, 2)).astype(np.float32)
+    text = (EXAMPLES / "kmeans.psk").read_text()
+    _equal(text, {"x": x}, {"k": 4}, "bfloat16", tmp_path, "pysim")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("s[i + j] += x", "a row of s that is computed may be one that there is not"),
+        ("s[i % (j + 1)] += x", "it divides integers by what is no positive constant"),
+        ("s[i * i * i * i * i % 7] += x", "its integers may have more than 63 bits"),
+        ("s[argmin(w)] += x", "which row it is does not depend on the tuple"),
+        ("s[i] += number(j)", "it takes an integer for a value"),
+    ],
+)
+def test_what_stays_golden(line: str, reason: str) -> None:
+    text = f"kernel k(i: index[n], j: index[n], x: input, s: model[n], w: model[n])\n  {line}\n  w <- w\n"
+    table = {"i": np.arange(9) * 100_000, "j": np.arange(9), "x": np.ones(9)}
+    kernel = from_text(text)
+    design = ps.compile(kernel, table=table, dims={"n": 900_001})
+    assert [reason in w.message for w in kernel.warnings if w.code == "W496"] == [True]
+    assert design.compiled.refused is not None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(72))
 def test_drawn(number: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(number)
     rows, n, k = int(rng.integers(1, 150)), int(rng.integers(1, 6)), int(rng.integers(1, 11))
@@ -119,7 +272,7 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
     format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
     backend = "pysim" if number % 6 == 5 else "rtl"
-    kernel, lanes = (_kernel, _batched)[number // 24](rng), [None, 1][number // 4 % 2]
+    kernel, lanes = (_kernel, _batched, _computed)[number // 24](rng), [None, 1][number // 4 % 2]
     _equal(kernel, table, {"n": n, "k": k}, format, tmp_path, backend, lanes)
 
 

@@ -190,7 +190,10 @@ def test_golden_knows_what_fits(name, pgtype):
     wanted = [fits(format, value_of(pgtype, bits)) for bits in raw.tolist()]
     assert found.tolist() == wanted
     seen = may_be_unfit(pgtype, format)
-    assert all(may or kind not in wanted for may, kind in zip(seen, (Unfit.OVERFLOW, Unfit.NAN), strict=True))
+    assert all(
+        may or kind not in wanted
+        for may, kind in zip(seen, (Unfit.OVERFLOW, Unfit.NAN), strict=True)
+    )
 
 
 @pytest.mark.parametrize("pgtype", PG_BITS)

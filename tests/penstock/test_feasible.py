@@ -88,7 +88,11 @@ def test_a_refusal_names_what_fits_and_that_does(
         # two banks are too many as well
         ("mamba2.py --tokens 2 --target ulx3s-25f --banks 16", "E601", "no number of banks"),
         ("mamba2.py --tokens 2 --target ecp5-evn --banks 16", "E601", "write --banks 2;"),
-        ("retnet.py --tokens 2 --target ulx3s-85f --schedule quarters", "E601", "write --banks 2; without --schedule it fits"),
+        (
+            "retnet.py --tokens 2 --target ulx3s-85f --schedule quarters",
+            "E601",
+            "write --banks 2; without --schedule it fits",
+        ),
     ],
 )
 def test_what_is_proposed(

@@ -32,7 +32,7 @@ def test_check_says_what_runs() -> None:
     said = told("check k.psk --data words.csv")
     assert "W496" not in said and "k.psk: the kernel groups is fine" in said
     assert "column g (2 categories: ab, cd)" in said and "n=2" in said
-    assert "warning[W496]" in told("check bags.psk")
+    assert "warning[W496]" in told("check bags.psk --data words.csv")
     assert "W496" not in told("check k.psk") + told(
         "check k.psk --data numbers.csv --dim n=6 --on-null skip"
     )

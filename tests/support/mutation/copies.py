@@ -71,4 +71,6 @@ class Copy:
         path = f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         support = Path(__file__).resolve().parents[1]
         told = {"PATH": path, "PYTHONPATH": str(support), "PENSTOCK_CACHE": str(cache)}
-        return kept | told | {"PYTEST_TIMEOUT": "0"}  # its signal is the one that MUTATION_SECONDS takes
+        return (
+            kept | told | {"PYTEST_TIMEOUT": "0"}
+        )  # its signal is the one that MUTATION_SECONDS takes

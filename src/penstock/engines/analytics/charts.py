@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.models.analytics.config import FETCH, AnalyticsPlan, Op, Unit
 from penstock.models.analytics.job import Bound
 from penstock.models.numerics.latency import latency
+from penstock.models.rows.units import integer_unit
 from penstock.outcome import Outcome
 from penstock.report.common import roofline_chart, shares_chart
 from penstock.report.rows import Chart
@@ -75,7 +76,10 @@ def _roofline(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Chart]:
 
 def _unit_names(plan: AnalyticsPlan) -> list[str]:
     """Return the units' names, numbered where several are alike."""
-    titles = [f"{unit.fn} × {unit.lanes}" if unit.lanes > 1 else unit.fn for unit in plan.units]
+    of = [integers.fn if (integers := integer_unit(u.fn)) else u.fn for u in plan.units]
+    titles = [
+        f"{fn} × {u.lanes}" if u.lanes > 1 else fn for fn, u in zip(of, plan.units, strict=True)
+    ]
     places = [
         (title, unit.home if plan.threads > 1 else "", unit.region)
         for title, unit in zip(titles, plan.units, strict=True)

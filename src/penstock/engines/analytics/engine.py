@@ -149,7 +149,7 @@ class AnalyticsEngine(Engine):
         )
 
     def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
-        from penstock.dsl.analytics.on_chip import golden_alone
+        from penstock.dsl.analytics.on_chip import golden_alone, why_golden_alone
 
         from .sections import binding_grid
 
@@ -163,9 +163,11 @@ class AnalyticsEngine(Engine):
             return ()
         graph, schema, binding = front(kernel, given)
         # the plan's are the same and more
-        kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
         if given.source is None:
+            kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph)]
             return (binding_grid(graph, None, binding),)
+        reason = why_golden_alone(graph, indices=binding.indices)
+        kernel.warnings = warned or [*kernel.warnings, *golden_alone(graph, reason)]
         return (binding_grid(graph, schema, binding),)
 
     def unreadable(self, kernel: AnyKernel, given: Given, design: Design | None) -> Failure | None:

@@ -1,0 +1,61 @@
+"""Between which numbers the integers lie that kernels make of indices."""
+
+from __future__ import annotations
+
+from itertools import product
+from operator import add, mul, sub
+
+import numpy as np
+
+from ...models.rows.units import Range
+from ..core.graph import Graph, Node
+from .integers import INTEGERS
+
+__all__ = ["EXACT", "span"]
+
+#: what 64 bits hold, the least one left out: it stands for a place that is not there
+EXACT = (-(1 << 63) + 1, (1 << 63) - 1)
+_HASH = (-(1 << 31), (1 << 31) - 1)
+_ENDS = {"integer +": add, "integer -": sub, "integer *": mul}
+
+
+def span(graph: Graph, index: int) -> Range:
+    """Return the least and the greatest value that node `index` may have; beyond 64 bits and where nothing says it `EXACT`."""
+    known: dict[int, Range] = {}
+    todo = [index]
+    while todo:
+        node = graph.nodes[todo[-1]]
+        inputs = node.inputs if node.op in INTEGERS else ()
+        missing = [i for i in inputs if i not in known]
+        if missing:
+            todo += missing
+            continue
+        number = todo.pop()
+        found = _span(graph, graph.nodes[number], [known[i] for i in inputs])
+        inside = EXACT[0] <= found[0] and found[1] <= EXACT[1]
+        known[number] = found if inside else EXACT
+    return known[index]
+
+
+def _span(graph: Graph, node: Node, of: list[Range]) -> Range:
+    if node.op == "index":
+        return 0, max(0, node.attrs.get("counts", 1 << 62) - 1)
+    if node.op == "const":
+        values = np.asarray(node.attrs["value"])
+        return int(values.min()), int(values.max())
+    if node.op == "hash":
+        return _HASH
+    if node.op == "integer":
+        places = graph.nodes[node.inputs[0]].attrs.get("places")
+        return EXACT if places is None else (0, places - 1)
+    if node.op == "negative":
+        [(low, high)] = of
+        return -high, -low
+    if node.op in _ENDS:
+        ends = [_ENDS[node.op](a, b) for a, b in product(*of)]
+        return min(ends), max(ends)
+    if node.op in ("integer //", "integer %") and of[1][0] > 0:
+        (low, high), (least, most) = of
+        ends = [a // b for a, b in product((low, high), (least, most))]
+        return (0, most - 1) if node.op == "integer %" else (min(ends), max(ends))
+    return EXACT
