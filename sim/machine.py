@@ -181,7 +181,10 @@ class Metered:
         self._error: HardwareError | None = None
 
     def run(self, registers: Mapping[str, int], *, counted: bool = True) -> Ended:
-        """Start the engine once. `counted`: the start is of the run, and no set-up before it."""
+        """Start the engine once. `counted`: the start is of the run, and no set-up before it, which has
+        no limits."""
+        if not counted:
+            return self.machine.run(registers)
         before, progress = self._cycles, self.progress
         ended = self.machine.run(
             registers,
@@ -189,14 +192,12 @@ class Metered:
             limit=self.limit,
             progress=None if progress is None else lambda cycles: progress(before + cycles),
         )
-        self._error = ended.error
-        if not counted:
-            return ended
         self._cycles += ended.cycles
         self._read = self._read + ended.bytes_read
         self._written = self._written + ended.bytes_written
         self._seconds += ended.seconds
         self._counters.update(ended.counters)
+        self._error = ended.error
         return ended
 
     @property
