@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import hooks
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.workload import Given
+from penstock.errors import Conflict
 from penstock.models.memory import FixedLatency, Memory
 from penstock.output import check_folder, earlier, write_folder
 from penstock.saved import sealed
@@ -84,12 +85,17 @@ def recorded(design: Design, given: Given) -> Bench:
     """Return the vectors of a run, which is carried out in simulation and must agree with both models.
 
     Memory has the design's timing where that is a fixed latency, else one of 20 cycles. Raises Mismatch,
-    KernelError (E833) where the vectors would be too large.
+    KernelError (E833) where the vectors would be too large, Conflict for a design with a vault.
     """
     from penstock.outcome import differences
     from penstock.run import golden, hardware, model
     from penstock.sim.recorder import Recorder
 
+    if names := [value.name for value in design.registers.vault]:
+        raise Conflict(
+            f"the core of {design.name} takes {' and '.join(names)} from a vault, which a bench does not give",
+            "`penstock compile KERNEL --out DIR` writes the design's Verilog",
+        )
     given = _with_data(design, given)
     workload = design.held(given)
     _check_size(workload)
