@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ...models.analytics.config import Buffer, Op, Operand
@@ -76,7 +77,7 @@ class Emitter:
         of_tuples = merge or any(self.buffers[o.buffer].home == "thread" for o in operands)
         self.ops.append(
             Op(
-                f"{site.node.op}{site.index}",
+                re.sub(r"\W+", "_", f"{site.node.op}{site.index}"),  # signals are named so
                 fn,
                 operands,
                 extents,

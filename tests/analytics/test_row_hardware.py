@@ -234,7 +234,8 @@ def test_computed_rows(tmp_path: Path) -> None:
     table = {name: rng.integers(0, 7, 11).astype(np.int64) for name in "ij"}
     table["j"][0] = 6
     table["x"] = rng.uniform(-2, 2, 11).astype(np.float32)
-    _equal(SKETCH, table, {"n": 7}, "fixed:8,8", tmp_path, "pysim", 2)
+    design = _equal(SKETCH, table, {"n": 7}, "fixed:8,8", tmp_path, "pysim", 2)
+    assert "penstock_integer" in design.verilog and "penstock_hash" in design.verilog
 
 
 def test_the_nearest_row(tmp_path: Path) -> None:
