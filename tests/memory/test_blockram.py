@@ -165,6 +165,33 @@ def test_timing_is_the_models(seed, kind):
     bench.run(work)
 
 
+def test_answers_wait_for_who_takes_them():
+    """Bursts of one beat while BREADY is low: each that was taken has its answer later."""
+    dut = BlockRam(AXI4(address_width=16, data_bytes=4), 4096)
+    count, begun, ended, answered = 12, 0, 0, 0
+
+    async def work(ctx):
+        nonlocal begun, ended, answered
+        bus = dut.bus
+        ctx.set(bus.wlast, 1)
+        for cycle in range(100):
+            ctx.set(bus.awvalid, begun < count)
+            ctx.set(bus.wvalid, ended < begun)
+            ctx.set(bus.bready, cycle >= 50)
+            _, _, aw, w, b = await ctx.tick().sample(
+                bus.awvalid & bus.awready, bus.wvalid & bus.wready, bus.bvalid & bus.bready
+            )
+            begun, ended, answered = begun + aw, ended + w, answered + b
+            if cycle == 49:
+                assert answered == 0 < ended < count
+
+    sim = Simulator(dut)
+    sim.add_clock(1e-6)
+    sim.add_testbench(work)
+    sim.run()
+    assert begun == ended == answered == count
+
+
 def test_sizes_are_checked():
     port = AXI4(data_bytes=8)
     for size in (4096, 3 << 17):
