@@ -235,6 +235,14 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
             id="array_length",
         ),
         pytest.param(
+            ("a:float4[]", "b:float4[]", "y:float4"),
+            {"x": ["a", "b"]},
+            {"d": 10},
+            f"error[E618]: the length of the array column a is not known\n{PLACE_X}"
+            'hint: write it into the schema ("length"), or give the sizes of the kernel\'s dimensions with --dim',
+            id="array_lengths",
+        ),
+        pytest.param(
             ("x:float4[]:2000000", "y:float4"),
             {},
             {},
