@@ -22,6 +22,7 @@ from parts import COMPONENTS, PROOFS
 import penstock.hdl
 from penstock.api import compile
 from penstock.discovery import engine_of
+from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
 from penstock.hdl.modules import directed_ports
 from penstock.hdl.soc import Soc
@@ -65,7 +66,12 @@ def _component(make: Callable[[], wiring.Component]) -> list[str]:
 
 def _device(file: Path) -> list[str]:
     """A kernel's engine as a whole device: shell, link, arbiter, memory."""
-    engine, library = compile(load_kernel(file), "small").hardware()
+    kernel = load_kernel(file)
+    try:
+        design = compile(kernel, "small")
+    except KernelError:  # its engine's own target is larger
+        design = compile(kernel)
+    engine, library = design.hardware()
     soc = Soc(
         engine,
         engine.register_map,

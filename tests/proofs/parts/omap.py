@@ -371,11 +371,6 @@ PROOFS = [
                 "self.answered.eq(self.answer & last)",
                 "self.answered.eq(self.answer & Mux(self.stage.op.hit, self.answer_block == 0, last))",
             ),
-            Defect(  # the host is told whose role may not ask for an operation
-                "hdl.omap.envelopes",
-                "header = Cat(text.slot, text.denied, Const(0, 40), text.number)",
-                "header = Cat(text.slot, text.denied | text.refused, Const(0, 40), text.number)",
-            ),
             Defect(  # a page is written back only if it has items
                 "hdl.omap.closing",
                 "writes.i.valid.eq((self.sealed & self.hosts[0]) | later)",
