@@ -86,7 +86,8 @@ print(*made["build-system"]["requires"], *made["project"]["dependencies"], *extr
 PYTHON
     if ! cmp -s "$folder/penstock-requirements.txt" "$folder/penstock-packages.txt"; then
         say "installing Python packages into $folder (some 300 MB the first time)"
-        "$folder/bin/python" -m pip install "${options[@]}" -r "$folder/penstock-requirements.txt"
+        # bytecode is made of what is imported, which is less than a tenth
+        "$folder/bin/python" -m pip install "${options[@]}" --no-compile -r "$folder/penstock-requirements.txt"
         cp "$folder/penstock-requirements.txt" "$folder/penstock-packages.txt"
     fi
     # the wheels are made from copies: setuptools leaves files beside the sources, and takes up what it left the last time
