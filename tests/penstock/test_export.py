@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from systemrdl import RDLCompiler
 
 from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.errors import OptionError
 from penstock.export.exporter import checked
 from penstock.export.names import check_ip
 from penstock.output import OutputError, check_folder
@@ -127,6 +129,23 @@ def test_an_outside_engine(core: Path) -> None:
     check_core(core, "adder")
     manifest = json.loads((core / "manifest.json").read_text())
     assert manifest["recorded"]["starts"] == 1 and manifest["recorded"]["cycles"] > 0
+
+
+def test_what_an_export_does_not_take(tmp_path: Path) -> None:
+    design = compile(ROOT / "examples/linear.py", "small", dims={"d": 2})
+    with pytest.raises(OptionError, match="an export of linear takes no flows"):
+        design.export(tmp_path / "core", ip="core", flows=["litex"])
+    assert not (tmp_path / "core").exists()
+
+
+def test_litex_with_another_width_of_data(
+    core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteX's converters would lose beats of bursts, so that its default of 32 bits is refused."""
+    monkeypatch.syspath_prepend(str(core / "litex"))
+    module = import_module("adder")
+    with pytest.raises(ValueError, match="adder needs a SoC with bus_data_width=64, not 32"):
+        getattr(module, module.__all__[0])()
 
 
 @pytest.mark.parametrize("name", ["data", "script"])
@@ -284,7 +303,7 @@ endmodule
 def test_litex(
     core: Path, commanded: Commanded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, right: bool
 ) -> None:
-    """A bus master runs two cores of a SoC without a CPU, one after the other.
+    """A bus master runs three cores of a SoC without a CPU, one after the other; one reads bursts of 256 beats.
 
     In Verilator, as LiteX's own simulations are: Icarus finds no end of a cycle of LiteX's non-blocking assignments.
     """
@@ -294,7 +313,10 @@ def test_litex(
         "export", "sums.py", "--data", "numbers:1,2,3", "--ip", "summer", "--for", "litex", "--out", "summer",
     )  # fmt: skip
     assert code == 0, said
-    cores = [shutil.copytree(core, tmp_path / "adder"), tmp_path / "summer"]
+    file, options = EXAMPLES["linear"]
+    linear = compile(ROOT / "examples" / file, **options)
+    bursts = linear.export(tmp_path / "bursts", ip="bursts", targets=["litex"])
+    cores = [shutil.copytree(core, tmp_path / "adder"), tmp_path / "summer", bursts]
     if not right:
         flipped(cores[1])
     script = Path(__file__).parents[1] / "support/testbench/litex_soc.py"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import hooks
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.workload import Given
-from penstock.errors import Conflict
+from penstock.errors import Conflict, no_option
 from penstock.models.memory import FixedLatency, Memory
 from penstock.output import check_folder, earlier, write_folder
 from penstock.saved import sealed
@@ -71,13 +71,18 @@ def export(
     """Write a design as a core named `ip` into `folder`; return it.
 
     Parameters: `targets`: the flows beside `plain`; `data`: what the vectors are made of, as `Design.run` takes it (a
-    seed's otherwise); `options`: the engine's own.
+    seed's otherwise); `options`: the engine's own, as `Design.run` takes them, and `seed`.
 
     The folder appears whole or not at all; an earlier export in it is replaced. Raises KernelError (E832) for a
-    name that cannot be one, OptionError for an unknown flow, OutputError for a folder that holds anything else.
+    name that cannot be one, OptionError for an unknown flow or option, OutputError for a folder that holds anything
+    else.
     """
     checked(folder, ip, targets)
-    given = design.opened(Given(data, data, options=options))
+    known = {*design.arguments, "seed"}
+    if unknown := next((name for name in options if name not in known), None):
+        raise no_option(f"an export of {design.name}", unknown, known)
+    seed = options.pop("seed", None)
+    given = design.opened(Given(data, data, seed=seed, options=options))
     return write_folder(folder, exported(design, ip, targets, recorded(design, given)))
 
 

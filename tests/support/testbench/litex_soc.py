@@ -93,10 +93,11 @@ def steps_of(core: Recorded, ram: int, registers: int) -> list[tuple[int, int, i
 
 def main(*cores: str) -> None:
     recorded = [Recorded(Path(core)) for core in cores]
+    width = 8 * max(port["bytes"] for run in recorded for port in run.ports)
     platform = SimPlatform("SIM", [("sys_clk", 0, Pins(1)), ("sys_rst", 0, Pins(1))])
     soc = SoCCore(
         platform, 50_000_000, cpu_type=None, with_uart=False, with_timer=False, with_ctrl=False,
-        integrated_sram_size=0, ident="", bus_timeout=None,
+        integrated_sram_size=0, ident="", bus_timeout=None, bus_data_width=width,
     )  # fmt: skip
     soc.cd_sys = ClockDomain()
     soc.comb += soc.cd_sys.clk.eq(platform.request("sys_clk"))
@@ -105,7 +106,7 @@ def main(*cores: str) -> None:
     for k, run in enumerate(recorded):
         sys.path.insert(0, str(run.folder / "litex"))
         module = import_module(run.folder.name)
-        core = getattr(module, module.__all__[0])(platform)
+        core = getattr(module, module.__all__[0])(platform, data_width=width)
         soc.add_module(f"core{k}", core)
         registers, ram = REGISTERS + k * SPACING, RAM + k * SPACING
         region = SoCRegion(origin=registers, size=0x1000, cached=False)
