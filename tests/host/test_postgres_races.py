@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -189,6 +190,9 @@ def test_a_name_means_another_table_when_the_lock_is_given(
     assert found in ([{0}], [{1}])
 
 
+_POLICIES = """
+ALTER TABLE q1 ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON q1 USING (i < 50);
+CREATE ROLE granted; CREATE POLICY every ON q1 {} USING (true)"""
 #: what a name stands for besides a table's rows, as it is in state 0, and how it comes into state 1 with the rows
 MEANINGS = {
     "a function": (
@@ -200,6 +204,22 @@ MEANINGS = {
         "CREATE TYPE moods AS ENUM ('n0', 'n1'); CREATE TABLE first.kinds AS SELECT 'n0'::moods AS k",
         "ALTER TYPE moods RENAME VALUE 'n1' TO 'x'; ALTER TYPE moods RENAME VALUE 'n0' TO 'n1'",
         "query=SELECT a.k, i FROM q1, (SELECT substr(kinds.k::text, 2)::int AS k FROM kinds) AS a",
+    ),
+    "a function beside another": (
+        "CREATE FUNCTION first.most(bigint) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 100'",
+        "CREATE FUNCTION first.most(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 101'",
+        "query=SELECT k, i FROM q1 WHERE i < most(0)",
+    ),
+    "a member of a role": (
+        _POLICIES.format("TO granted"),
+        "GRANT granted TO guest",
+        "table=q1",
+    ),
+    "a right to all rows": (_POLICIES.format("TO granted"), "ALTER ROLE guest BYPASSRLS", "table=q1"),
+    "a policy": (
+        "ALTER TABLE q1 ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON q1 USING (i < 50)",
+        "CREATE POLICY every ON q1 TO guest USING (true)",
+        "query=SELECT k, i FROM q1",
     ),
     "a table that goes": (
         "CREATE TABLE first.q1 AS TABLE q1; GRANT SELECT (k, i) ON first.q1 TO guest; "
@@ -218,7 +238,7 @@ def test_what_names_stand_for_changes_after_the_snapshot(
     meaning: str,
 ) -> None:
     """A writer changes rows, and what a name of the query stands for, in one transaction: between snapshot and query."""
-    from penstock.host.sources.postgres import source
+    from penstock.host.sources.postgres import locks
 
     before, after, what = MEANINGS[meaning]
     connection.execute("DROP SCHEMA IF EXISTS first CASCADE; CREATE SCHEMA first")
@@ -226,28 +246,29 @@ def test_what_names_stand_for_changes_after_the_snapshot(
     fresh(connection)
     connection.execute("SET search_path = first, public")
     connection.execute(before)
-    described, turns = source._Reading._describe, list[str]()
+    begin, turns = locks.Locks.begin, list[str]()
 
-    def changed(self: Any, query: str) -> Any:
-        turns.append(query)
+    def changed(self: Any) -> None:
+        begin(self)
+        turns.append(what)
         if len(turns) == 2:  # the first looks for tables to lock, the second has its snapshot
             with psycopg.connect(postgres) as other:
                 other.execute("SET search_path = first, public; SET lock_timeout = '9s'")
                 other.execute("DELETE FROM public.q1")
                 other.execute(_FILL.format(t="public.q1", k=1, n=SIZES["q1"](1)))
                 other.execute(after)
-        return described(self, query)
 
-    monkeypatch.setattr(source._Reading, "_describe", changed)
+    monkeypatch.setattr(locks.Locks, "begin", changed)
     address = f"{postgres}&options=-c%20search_path%3Dfirst,public"
     try:
         # LOCK TABLE takes no table of which some columns may be read
-        who = "guest" if "first.q1" in after else "penstock"
+        who = "guest" if re.search("first.q1|guest", after) else "penstock"
         assert state(read(address, who, what), ("q1",)) == 1 and len(turns) > 2
     finally:
         connection.execute("SET search_path = public; DROP SCHEMA first CASCADE")
         connection.execute("DROP FUNCTION IF EXISTS lim; DROP TYPE IF EXISTS moods CASCADE")
         fresh(connection)
+        connection.execute("DROP ROLE IF EXISTS granted; ALTER ROLE guest NOBYPASSRLS")
 
 
 def check_races(postgres: str, connection: psycopg.Connection, readings: int) -> None:

@@ -8,7 +8,10 @@ Those are judged afterwards, under their locks. Whoever changes a relation's sto
 A row that our snapshot still sees has the number of that transaction as its xmax; where it has committed, all is read again. One that
 commits later changes nothing that the lock does not protect, but for a partition that is attached: it is a relation newly locked.
 
-What names stand for is judged in the same way: functions, labels, schemas, and relations that are called alike.
+What names stand for, and who may see which rows, the server takes from the catalog as it is when it reads a query: functions, operators,
+types, schemas, roles and their members, policies, relations that are called alike. A second session compares these catalogs as they are at
+the end with what the snapshot shows; where they differ, all is read again. What one transaction makes and another one undoes meanwhile
+leaves no trace.
 
 READ ONLY is no lock: a function may RESET it. Whether it is so still, and nothing was written, is asked last. A function that sets
 it again may have advanced a sequence: that leaves no trace in the transaction.
@@ -19,6 +22,8 @@ Sources: PostgreSQL 15 manual, "Caveats" of Concurrency Control; `access/heap/RE
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cached_property
 from typing import Any, TypeVar
 
 from ..errors import SourceError, server_error
@@ -53,21 +58,31 @@ SELECT oid, EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = held.oid)
             AND NOT EXISTS (SELECT FROM replaced r WHERE r.oid = held.oid AND pg_catalog.txid_status(r.by) = 'committed')
 FROM held
 """
-#: whether what names stand for is as the snapshot has it: functions, operators, casts and labels of users, schemas, and relations
-#: that are called as one that is held. The server takes these as they are when it reads a query.
-_MEANT = f"""
-WITH held AS ({_HELD}),
-described AS (
-    SELECT xmax FROM pg_catalog.pg_proc WHERE oid >= {_FIRST_OWN}
-  UNION ALL SELECT xmax FROM pg_catalog.pg_operator WHERE oid >= {_FIRST_OWN}
-  UNION ALL SELECT xmax FROM pg_catalog.pg_cast WHERE oid >= {_FIRST_OWN}
-  UNION ALL SELECT xmax FROM pg_catalog.pg_enum
-  UNION ALL SELECT xmax FROM pg_catalog.pg_namespace
-  UNION ALL SELECT c.xmax FROM pg_catalog.pg_class c
-            WHERE c.relname IN (SELECT relname FROM pg_catalog.pg_class JOIN held USING (oid))),
-replaced AS ({_BY.format("0", "described")})
-SELECT NOT EXISTS (SELECT FROM replaced WHERE pg_catalog.txid_status(by) = 'committed')
-"""
+#: catalogs, and those of their rows, that say what names, values and rights mean
+_MEANING = {
+    "pg_aggregate": "", "pg_amop": "", "pg_amproc": "", "pg_auth_members": "", "pg_cast": "", "pg_collation": "", "pg_enum": "",
+    "pg_foreign_data_wrapper": "", "pg_foreign_server": "", "pg_language": "", "pg_opclass": "", "pg_operator": "", "pg_policy": "",
+    "pg_proc": "", "pg_range": "", "pg_ts_config": "", "pg_ts_config_map": "", "pg_ts_dict": "", "pg_ts_parser": "", "pg_ts_template": "",
+    "pg_attribute": "JOIN pg_catalog.pg_class c ON c.oid = r.attrelid AND c.relkind = 'c'",  # of composite types
+    "pg_constraint": "WHERE contypid <> 0",  # of domains
+    "pg_namespace": "WHERE nspname !~ '^pg_(toast_)?temp_'",
+    "pg_type": "WHERE typtype <> 'c' AND typcategory <> 'A'",  # each table has two of these
+}  # fmt: skip
+#: what these catalogs say: the versions of their rows, and of roles, which are read in a view, what may change who sees a row
+_STATE = " UNION ALL ".join(
+    [
+        *(
+            f"SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(r.ctid::text || ' ' || r.xmin::text)) "
+            f"FROM pg_catalog.{name} r {which}"
+            for name, which in _MEANING.items()
+        ),
+        "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(ROW(oid, rolname, rolsuper, rolinherit, rolbypassrls)::text)) "
+        "FROM pg_catalog.pg_roles",
+    ]
+)
+#: names of the relations held, and who else is called like them
+_HELD_NAMES = f"SELECT relname FROM pg_catalog.pg_class JOIN ({_HELD}) held USING (oid)"
+_CALLED = "SELECT oid, relname, relnamespace FROM pg_catalog.pg_class WHERE relname = ANY (%s) ORDER BY oid"
 #: whether the transaction can write by now, or has written
 _WROTE = (
     "SELECT pg_catalog.current_setting('transaction_read_only') <> 'on' "
@@ -92,12 +107,38 @@ class Altered(Exception):
 class Locks:
     """The locks of one connection's transaction.
 
+    A context: a second session, which sees what has changed meanwhile, ends with it.
+
     Parameters: `names`: relations to lock before the snapshot, qualified and quoted.
     """
 
     def __init__(self, connection: Any, names: list[str]) -> None:
         self.connection, self.names = connection, names
         self._proven: list[int] = []
+        self._meaning: list[Any] = []
+        self._sessions = ExitStack()
+
+    def __enter__(self) -> Locks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sessions.close()
+
+    @cached_property
+    def _beside(self) -> Any:
+        import psycopg
+
+        own = self.connection.info
+        return self._sessions.enter_context(
+            psycopg.connect(
+                own.dsn,
+                password=own.password or None,
+                connect_timeout=10,
+                autocommit=True,
+                prepare_threshold=None,
+                client_encoding="utf8",
+            )
+        )
 
     def reading(self, read: Callable[[], Found]) -> Found:
         """Return what `read` returns, in a READ ONLY transaction, which stays open, whose snapshot shows all that it read as it was.
@@ -106,11 +147,7 @@ class Locks:
         """
 
         def checked() -> Found:
-            try:
-                found = read()
-            except SourceError:  # which a changed table may have caused
-                self.check()
-                raise
+            found = read()
             self.check()
             return found
 
@@ -127,13 +164,20 @@ class Locks:
         self._tried(touched)
 
     def _tried(self, action: Callable[[], Found]) -> Found:
-        from psycopg.errors import DeadlockDetected
+        from psycopg import Error, errors
 
         for _ in range(_TRIES):
             try:
                 self.begin()
-                return action()
-            except (Altered, DeadlockDetected):
+                try:
+                    return action()
+                except (errors.DeadlockDetected, errors.LockNotAvailable):
+                    raise
+                except (SourceError, Error):  # which a change may have caused
+                    if not self.connection.closed:
+                        self.check()
+                    raise
+            except (Altered, errors.DeadlockDetected):
                 self.connection.execute("ROLLBACK")
         raise server_error(
             f"other sessions altered or truncated tables each of the {_TRIES} times that they were read",
@@ -159,10 +203,13 @@ class Locks:
             ):
                 self.connection.execute("ROLLBACK")
         self._proven = [oid for (oid,) in self.connection.execute(_HELD)] if names else []
+        self._meaning = self.connection.execute(_STATE).fetchall()
 
     def check(self) -> None:
-        """Raise Altered where a relation that is locked by now is not as the snapshot shows it. A failed transaction has read nothing."""
-        if self.connection.info.transaction_status.name == "INERROR":
+        """Raise Altered where a relation that is locked by now is not as the snapshot shows it, or what names and rights mean is not."""
+        if self._beside.execute(_STATE).fetchall() != self._meaning:
+            raise Altered
+        if self.connection.info.transaction_status.name == "INERROR":  # it has read nothing
             return
         if self.connection.execute(_WROTE).fetchone()[0]:
             self.connection.execute("ROLLBACK")
@@ -171,8 +218,12 @@ class Locks:
                 "it was rolled back, but for sequences: leave the function out",
             )
         judged = self.connection.execute(_JUDGED, (self._proven,)).fetchall()
-        (same,) = self.connection.execute(_MEANT).fetchone()
-        if not (same and all(same for _, same in judged)):
+        names = [name for (name,) in self.connection.execute(_HELD_NAMES)]
+        called, called_now = (
+            session.execute(_CALLED, (names,)).fetchall()
+            for session in (self.connection, self._beside)
+        )
+        if called != called_now or not all(same for _, same in judged):
             self._note()
             raise Altered
         self._proven += [oid for oid, _ in judged]

@@ -162,15 +162,16 @@ class _Reading:
         self.full: str | None = None  # what the table's name meant when the locks were chosen
 
     def table(self) -> Table:
-        query, held = self.address.query, Locks(self.connection, [])
-        if query is not None:
-            if self.pages:
-                raise server_error(
-                    "a query has no pages of its own", "without --pages the rows come by SELECT"
-                )
+        query = self.address.query
+        if query is not None and self.pages:
+            raise server_error(
+                "a query has no pages of its own", "without --pages the rows come by SELECT"
+            )
+        with Locks(self.connection, []) as held:
+            if query is None:
+                return held.reading(lambda: self._named(self.address.name, held))
             held.learn(lambda: self._describe(query))
             return held.reading(lambda: self._query(query, held))
-        return held.reading(lambda: self._named(self.address.name, held))
 
     def _named(self, name: str, held: Locks) -> Table:
         from psycopg import sql
