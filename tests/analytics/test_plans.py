@@ -13,7 +13,7 @@ from hypothesis import given, seed, settings
 from penstock.models.memory import FixedLatency
 from testbench.kernels.drawn import FIXED, FLOATS, Case, cases
 from testbench.kernels.judge import RUN, judged
-from testbench.kernels.kept import KEPT
+from testbench.kernels.kept import KEPT, ON_HARDWARE
 
 
 @pytest.mark.parametrize("case", KEPT)
@@ -75,6 +75,11 @@ def hardware(number: int, count: int, backend: str) -> None:
         on_hardware(case, backend)
 
     run()
+
+
+@pytest.mark.parametrize("case", ON_HARDWARE)
+def test_kept_on_hardware(case: Case) -> None:
+    on_hardware(case, "pysim")
 
 
 def test_hardware() -> None:

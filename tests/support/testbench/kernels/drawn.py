@@ -407,15 +407,20 @@ class _Writer:
             self.lines.append(f"{name} = {text}")
             kept[name] = shape
 
+    def from_tuple(self, shape: Shape) -> str:
+        """Return an expression that uses an input or output."""
+        text = self.grower.grow(self.of_tuple, shape, 2)
+        if not _uses(text, self.tuple):
+            name, has = next(iter(self.tuple.items()))
+            text = f"({f'sum({name})' if has else name} + {text})"
+        return text
+
     def merges(self) -> None:
-        count = self.one("", ", 1", ", 2", ", 3", ", 4", ", 4", ", 6", ", 8", ", 16")
+        self.count = count = self.one("", ", 1", ", 2", ", 3", ", 4", ", 4", ", 6", ", 8", ", 16")
         for k in range(self.one(1, 2, 3)):
             self.grower.begin()
             shape = self.grower.shape()
-            text = self.grower.grow(self.of_tuple, shape, 2)
-            if not _uses(text, self.tuple):
-                name, has = next(iter(self.tuple.items()))
-                text = f"({f'sum({name})' if has else name} + {text})"
+            text = self.from_tuple(shape)
             form = self.one("merge({}{}{})", "merge({}{}{})", "mean({}{})")
             op = self.one("", "", ', op="max"', ', op="min"', ', op="*"')
             self.lines.append(f"m{k} = " + form.format(text, count, op))
@@ -466,7 +471,12 @@ class _Writer:
         self.grower.begin()
         text = self.grower.grow(self.of_batch, (), depth)
         if ends and _uses(text, self.merged | self.model):
-            self.lines.append(f"until {text} {self.one('>', '<=')} {self.grower.number()}")
+            sign, number = self.one(">", "<="), self.grower.number()
+            if merges and self.one(False, False, True):  # a merged value that no model uses
+                self.grower.begin()
+                self.lines.append(f"u = merge({self.from_tuple(())}{self.count})")
+                text = "u"
+            self.lines.append(f"until {text} {sign} {number}")
         self.lines.append(f"epochs {epochs}")
         self.lines += [
             f"init {n} = {start}" for n, start in zip(self.updated, starts, strict=True) if start

@@ -2,7 +2,7 @@
 
 from .drawn import Case
 
-__all__ = ["KEPT"]
+__all__ = ["KEPT", "ON_HARDWARE"]
 
 KEPT = (
     # the root of a norm over rows was lost
@@ -55,5 +55,19 @@ KEPT = (
         seed=4,
         lanes=2,
         threads=2,
+    ),
+)
+
+#: whose golden result has no plan's times: hardware alone differed
+ON_HARDWARE = (
+    # a merged value that only `until` reads is written after the new model
+    Case(
+        "kernel f(x0: input, w0: model)\n  m0 = merge(exp(x0), 4)\n  w0 <- w0 + 1\n  until m0 > 2\n  epochs 3\n",
+        (),
+        "fixed:8,8",
+        rows=5,
+        seed=0,
+        lanes=1,
+        threads=1,
     ),
 )
