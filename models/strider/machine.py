@@ -482,9 +482,9 @@ class Machine:
 
     def _ins(self, i: Instruction, values: NDArray[np.int64]) -> None:
         if i.attr >= self.body.natts:
-            values[i.beat * self.config.lanes + i.lane] = (
-                i.value & (1 << self.config.format.width) - 1
-            )
-            self.body.fits.append(Unfit.NAN if i.use else Unfit.OVERFLOW if i.keep else Unfit.FITS)
-            self.body.delivered.append(i.beat * self.config.lanes + i.lane)
+            at = i.beat * self.config.lanes + i.lane
+            values[at] = i.value & (1 << self.config.format.width) - 1
+            over = Unfit.INDEX if at in dict(self.config.integers) else Unfit.OVERFLOW
+            self.body.fits.append(Unfit.NAN if i.use else over if i.keep else Unfit.FITS)
+            self.body.delivered.append(at)
         self.now += 1

@@ -158,6 +158,21 @@ def test_integers_stay_integers():
     assert ends == {"", "VALUE_INDEX"}
 
 
+@pytest.mark.parametrize("default", [-1, 1 << 12])
+@pytest.mark.parametrize("on_overflow", ["error", "saturate"])
+def test_a_default_that_names_nothing(default, on_overflow):
+    """It ends the run at the first row from before the column, whatever becomes of other numbers."""
+    columns = Column("x", "float4"), Column("a", "int2"), Column("i", "int4", missing=default)
+    sources = Source(0, 0, 1, 0), Source(1, 0, 1, 1), Source(2, 0, 1, 4)
+    layout = TupleLayout(3, 2, (), sources, integers=INTEGERS.integers)
+    policy = InputPolicy(on_overflow)
+    walk = WalkConfig(Schema("t", columns, 1024), layout, INTEGERS.format, policy=policy)
+    pages = write_heap(walk.schema, {n: [1, 2, 0] for n in "xai"}, natts=[3, 2, 3])
+    out = check_port(INTEGERS, walk, pages)
+    assert (out.error.code, out.error.line) == (PageError.VALUE_INDEX, 2)
+    assert len(out.tuples) == 1
+
+
 def test_ends_of_pages_that_wait():
     """The last pages hold no tuple, and their ends wait behind one that nobody takes."""
     walk, pages = table(NARROW, 3, clean=1.0)
