@@ -199,7 +199,7 @@ class Manager:
 
     At most `opened` bursts of each direction, of up to `beats` beats, are begun and not answered.
     Addresses have `address_bits` bits, in bus words; `fair` bounds the cycles for which R and B are
-    refused.
+    refused. `early`: W may be offered before its AW is taken, and has to wait; for bursts of one beat.
     """
 
     def __init__(
@@ -212,6 +212,7 @@ class Manager:
         opened: int = 3,
         beats: int = 2,
         fair: int | None = None,
+        early: bool = False,
     ) -> None:
         self.opened = opened
         length = (beats - 1).bit_length()
@@ -240,7 +241,7 @@ class Manager:
             bus.araddr.eq(free("araddr in words", address_bits) << shift),
             bus.awvalid.eq(free("awvalid") & (self.writing != opened)),
             bus.awaddr.eq(free("awaddr in words", address_bits) << shift),
-            bus.wvalid.eq(free("wvalid") & (self.owed != 0)),
+            bus.wvalid.eq(free("wvalid") & (early | (self.owed != 0))),
             bus.rready.eq(free("rready")),
             bus.bready.eq(free("bready")),
             self.ar.eq(bus.arvalid & bus.arready),

@@ -42,6 +42,21 @@ def control(make, bound: int, *, writes_first: bool = False) -> Bench:
     return b
 
 
+def answers() -> Bench:
+    """Bursts of one beat, W of which may be early, and the answers of which nobody need take."""
+    b = Bench()
+    dut, b.m.submodules.dut = block_ram()
+    manager = Manager(b, dut.bus, address_bits=1, opened=7, beats=1, early=True)
+    unanswered = manager.writing - manager.owed
+    b.within(
+        b.check, "B comes within 4 cycles of the last W", (unanswered != 0) & ~dut.bus.bvalid, 4
+    )
+    b.check("W is taken only after its AW", ~manager.w | (manager.owed != 0))
+    b.cover("W comes before its AW", dut.bus.wvalid & (manager.owed == 0))
+    b.cover("five bursts wait for their answers", unanswered == 5)
+    return b
+
+
 def word(make) -> Bench:
     b = Bench()
     dut, b.m.submodules.dut = make()
@@ -66,6 +81,13 @@ PROOFS = [
         _ANSWERS.format(8),
         lambda: control(block_ram, 8),
         Defect(_RAM, "final.eq(burst.p.length == 0)", "final.eq(0)"),
+    ),
+    Proof(
+        "hdl.memory.BlockRam",
+        "W waits for its AW; each write has its answer within 4 cycles, however long answers wait; "
+        "7 bursts open, of 1 beat",
+        answers,
+        Defect(_RAM, "burst.valid & (under_way != _ANSWERS)", "burst.valid"),
     ),
     Proof(
         "hdl.memory.BlockRam",
