@@ -128,12 +128,7 @@ class Emitter:
         """Whether an operation may overwrite `model` while it reads: each beat of it once, in order, and no other model."""
         for operand in op.operands:
             if self.buffers[operand.buffer].kind == "model":
-                if (
-                    operand.buffer != model
-                    or operand.element
-                    or operand.col != "c"
-                    or (operand.row == "") != (op.extents[0] == 1)
-                ):
+                if operand.buffer != model or operand.element or operand.col != "c":
                     return False
         return True
 

@@ -223,8 +223,8 @@ def _merge(walk: WalkConfig, program: list[Instruction]) -> list[Instruction]:
     def joins(old: Instruction, new: Instruction) -> bool:
         if old.base != new.base or old.count + new.count > _LIMIT:
             return False
-        if new.op == Op.CLN:
-            return new.base == Base.P
+        if new.op == Op.CLN:  # at P: but one starts from D
+            return True
         size = TYPES[FIXED_TYPES[old.type]].length
         follows = old.base == Base.P or new.offset == old.offset + old.count * size
         return new.op == Op.RUN and follows and _flat(walk, old) + old.count == _flat(walk, new)
