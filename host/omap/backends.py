@@ -93,7 +93,7 @@ def open_backend(backend: str | Powers, config: OmapConfig, keys: Keys | None = 
     """Return a backend with a new map: one of `BACKENDS`, or a device that is powered up. `keys`: of the
     models, fresh unless given; a device derives its own.
 
-    Raises ValueError for another name, ImportError for a device without the package `cryptography`.
+    Raises ValueError for another name, Error for a device without the package `cryptography`.
     """
     if backend == "golden":
         return GoldenBackend(config, keys)

@@ -3,11 +3,16 @@ NKpsk2 with a role's key (`models.crypto.noise`), on `cryptography`."""
 
 from __future__ import annotations
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from ...models.crypto.noise import Symmetric, nonce_bytes, second_bytes
+from ...models.errors import Error
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+except ImportError as missing:
+    hint = "pip install 'penstock[map]'"
+    raise Error("sessions with a map's device need the package cryptography", hint) from missing
 
 __all__ = ["HandshakeRefused", "Initiator", "Session"]
 

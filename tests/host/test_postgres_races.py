@@ -271,6 +271,38 @@ def test_what_names_stand_for_changes_after_the_snapshot(
         connection.execute("DROP ROLE IF EXISTS granted; ALTER ROLE guest NOBYPASSRLS")
 
 
+def test_what_is_made_and_undone_while_a_query_is_read(
+    postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction changes rows and adds a function beside another, behind the first look at the catalogs; one before the last drops it."""
+    from penstock.host.sources.postgres import locks
+
+    check, turns = locks.Locks.check, [0]
+
+    def changed(self: Any) -> None:
+        turns[0] += 1
+        with psycopg.connect(postgres) as other:
+            other.execute("SET lock_timeout = '9s'")
+            if turns[0] == 2:
+                other.execute("DROP FUNCTION first.most(int)")
+                other.commit()
+            check(self)
+            if turns[0] == 1:
+                other.execute("UPDATE q1 SET k = 1; INSERT INTO q1 (k, i) VALUES (1, 100)")
+                other.execute("CREATE FUNCTION first.most(int) RETURNS int LANGUAGE sql AS 'SELECT 50'")
+
+    connection.execute("DROP SCHEMA IF EXISTS first CASCADE; CREATE SCHEMA first")
+    connection.execute("CREATE FUNCTION first.most(bigint) RETURNS int LANGUAGE sql AS 'SELECT 999'")
+    fresh(connection)
+    monkeypatch.setattr(locks.Locks, "check", changed)
+    try:
+        found = read(postgres, "penstock", "query=SELECT k, i FROM q1 WHERE i < first.most(0)")
+        assert state(found, ("q1",)) == 1 and turns[0] > 2
+    finally:
+        connection.execute("DROP SCHEMA first CASCADE")
+        fresh(connection)
+
+
 def check_races(postgres: str, connection: psycopg.Connection, readings: int) -> None:
     stop, done, faults = threading.Event(), [0], list[BaseException]()
 

@@ -11,7 +11,8 @@ commits later changes nothing that the lock does not protect, but for a partitio
 What names stand for, and who may see which rows, the server takes from the catalog as it is when it reads a query: functions, operators,
 types, schemas, roles and their members, policies, relations that are called alike. A second session compares these catalogs as they are at
 the end with what the snapshot shows; where they differ, all is read again. What one transaction makes and another one undoes meanwhile
-leaves no trace.
+leaves no trace there. So a quick reading is repeated until no transaction committed beside it, a few times; where some always do, the
+catalogs are looked at several times more, and must stay as they are.
 
 READ ONLY is no lock: a function may RESET it. Whether it is so still, and nothing was written, is asked last. A function that sets
 it again may have advanced a sequence: that leaves no trace in the transaction.
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from ..errors import SourceError, server_error
@@ -32,6 +34,8 @@ __all__ = ["LOCK_SECONDS", "Altered", "Locks"]
 
 LOCK_SECONDS = 30
 _TRIES = 20
+#: a reading that took fewer seconds is repeated so often where a transaction committed beside it; then the catalogs are seen so often more
+_QUICK, _QUIET_TRIES, _LOOKS = 0.2, 6, 12
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _FIRST_OWN = 16384  # the catalog's relations have smaller OIDs
 
@@ -80,6 +84,15 @@ _STATE = " UNION ALL ".join(
         "FROM pg_catalog.pg_roles",
     ]
 )
+_SNAPSHOT = "SELECT pg_catalog.txid_current_snapshot()::text"
+#: whether a transaction has committed that a snapshot does not show; true where there are too many to ask
+_COMMITTED = """
+WITH s AS (SELECT %s::pg_catalog.txid_snapshot AS old, pg_catalog.txid_current_snapshot() AS new),
+ends AS (SELECT old, pg_catalog.txid_snapshot_xmin(old) AS low, pg_catalog.txid_snapshot_xmax(new) - 1 AS high FROM s)
+SELECT high - low > 10000 OR EXISTS (
+    SELECT FROM pg_catalog.generate_series(low, least(high, low + 10000)) x
+    WHERE NOT pg_catalog.txid_visible_in_snapshot(x, old) AND pg_catalog.txid_status(x) = 'committed')
+FROM ends"""
 #: names of the relations held, and who else is called like them
 _HELD_NAMES = f"SELECT relname FROM pg_catalog.pg_class JOIN ({_HELD}) held USING (oid)"
 _CALLED = "SELECT oid, relname, relnamespace FROM pg_catalog.pg_class WHERE relname = ANY (%s) ORDER BY oid"
@@ -116,6 +129,7 @@ class Locks:
         self.connection, self.names = connection, names
         self._proven: list[int] = []
         self._meaning: list[Any] = []
+        self._snapshot, self._began, self._disturbed = "", 0.0, 0
         self._sessions = ExitStack()
 
     def __enter__(self) -> Locks:
@@ -149,6 +163,7 @@ class Locks:
         def checked() -> Found:
             found = read()
             self.check()
+            self._check_beside()
             return found
 
         return self._tried(checked)
@@ -203,6 +218,8 @@ class Locks:
             ):
                 self.connection.execute("ROLLBACK")
         self._proven = [oid for (oid,) in self.connection.execute(_HELD)] if names else []
+        self._began = monotonic()
+        self._snapshot = self.connection.execute(_SNAPSHOT).fetchone()[0]
         self._meaning = self.connection.execute(_STATE).fetchall()
 
     def check(self) -> None:
@@ -227,6 +244,18 @@ class Locks:
             self._note()
             raise Altered
         self._proven += [oid for oid, _ in judged]
+
+    def _check_beside(self) -> None:
+        """Raise Altered where what names and rights mean may have changed and changed back during the reading."""
+        if not self._beside.execute(_COMMITTED, (self._snapshot,)).fetchone()[0]:
+            return
+        if monotonic() - self._began < _QUICK and self._disturbed < _QUIET_TRIES:
+            self._disturbed += 1
+            raise Altered
+        for look in range(_LOOKS):
+            sleep(0.001 * look)
+            if self._beside.execute(_STATE).fetchall() != self._meaning:
+                raise Altered
 
     def _note(self) -> None:
         self.names = [name for (name,) in self.connection.execute(_NAMES)]
