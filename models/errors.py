@@ -73,7 +73,6 @@ class ErrorCode(HardwareCode):
     BUS_READ = 64, "a read was answered with an error"
     BUS_WRITE = 65, "a write was answered with an error"
     WATCHDOG = 67, "nothing moved for too long"
-    SETUP = 68, "a register of the set-up was not written", "write each before the first start"
 
 
 class NamedCode(Protocol):

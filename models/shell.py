@@ -61,7 +61,7 @@ class Interrupt(IntFlag):
 
 @dataclass(frozen=True)
 class Register:
-    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw", "w1" (acts on ones written) or "wo" (reads as 0)."""
+    """One value in the map. `offset` in bytes; `bits` is 32 or 64; `access` is "ro", "rw" or "w1" (acts on ones written)."""
 
     name: str
     offset: int
@@ -72,19 +72,12 @@ class Register:
 
 @dataclass(frozen=True)
 class EngineRegister:
-    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written.
-
-    A `once` one takes one write of each of its words until power is cut: later ones are answered with
-    an error and change nothing. Until all are written, a start ends with `ErrorCode.SETUP`. A `secret`
-    one reads as 0.
-    """
+    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written."""
 
     name: str
     bits: int = 32
     doc: str = ""
     reset: int = 0
-    secret: bool = False
-    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -233,9 +226,7 @@ class RegisterMap:
                 )
             size = 8 if item.bits > 32 else 4
             offset += -offset % size
-            registers.append(
-                Register(item.name, offset, size * 8, "wo" if item.secret else "rw", item.doc)
-            )
+            registers.append(Register(item.name, offset, size * 8, "rw", item.doc))
             offset += size
         for monitor in self.monitors:
             if not 0 <= monitor.level_bits <= 16:

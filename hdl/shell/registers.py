@@ -15,8 +15,7 @@ class ControlRegisters(wiring.Component):
 
     One write and one read at a time; AW and W in any order; byte strobes are obeyed. The low two address bits are ignored.
     Unmapped words answer DECERR. A write to a read-only register, or to an engine register while a run is busy, changes nothing
-    and answers SLVERR. So does a second write of a word of a register that is written once, whatever the
-    first one's strobes were; it and what it knows of writes have no reset. A secret register reads as 0.
+    and answers SLVERR.
 
     Parameters
     ----------
@@ -28,8 +27,6 @@ class ControlRegisters(wiring.Component):
     axil : In(AXI4Lite)
     start, reset : Out(1)
         One-cycle pulses.
-    refused : Out(1)
-        Pulse in place of `start`: a word of a register that is written once is still to be written.
     busy : In(1)
     values : In(struct)
         What the registers without storage here read as: one member for each read-only register but the constants.
@@ -51,7 +48,6 @@ class ControlRegisters(wiring.Component):
             "axil": In(AXI4Lite(address_width=register_map.address_width)),
             "start": Out(1),
             "reset": Out(1),
-            "refused": Out(1),
             "busy": In(1),
             "values": In(data.StructLayout({r.name: r.bits for r in self.live})),
             "watchdog": Out(32),
@@ -100,13 +96,9 @@ class ControlRegisters(wiring.Component):
         ones = Mux(self.strobe[0], self.word[:8], 0)
         engine = {r.name: r for r in self.register_map.engine}
         self.storage = {"watchdog": self.watchdog} | {
-            name: Signal(r.bits, init=r.reset, name=f"register_{name}", reset_less=r.once)
+            name: Signal(r.bits, init=r.reset, name=f"register_{name}")
             for name, r in engine.items()
         }
-        words = sum(self.register_map[r.name].bits // 32 for r in engine.values() if r.once)
-        written = Signal(words, reset_less=True)
-        locks = iter(written)
-        lacking = ~written.all() if words else Const(0)
         if engine:
             m.d.comb += [self.registers[name].eq(self.storage[name]) for name in engine]
         with m.If(self.ended):
@@ -121,10 +113,8 @@ class ControlRegisters(wiring.Component):
                                 continue
                             m.d.sync += self.axil.bresp.eq(Response.OKAY.value)
                             if register.name == "control":
-                                asked = (ones & Control.START != 0) & ~self.busy
                                 m.d.comb += [
-                                    self.start.eq(asked & ~lacking),
-                                    self.refused.eq(asked & lacking),
+                                    self.start.eq((ones & Control.START != 0) & ~self.busy),
                                     self.reset.eq(ones & Control.RESET != 0),
                                 ]
                             elif register.name == "interrupt":
@@ -135,9 +125,6 @@ class ControlRegisters(wiring.Component):
                             else:
                                 target = self.storage[register.name][32 * half : 32 * half + 32]
                                 held = self.busy & (register.name in engine)
-                                if register.name in engine and engine[register.name].once:
-                                    held = next(locks)
-                                    m.d.sync += held.eq(1)
                                 with m.If(held):
                                     m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
                                 with m.Else():
@@ -166,7 +153,6 @@ class ControlRegisters(wiring.Component):
             "interrupt": Cat(self.enable, self.pending),
         }
         sources |= self.storage | {r.name: self.values[r.name] for r in self.live}
-        sources |= {r.name: Const(0, 64) for r in self.register_map.engine if r.secret}
         with m.If(reading):
             m.d.sync += [
                 reading.eq(0),

@@ -19,7 +19,6 @@ class Shell(wiring.Component):
     A run: a write of `START` to `control` pulses the engine's `start` (cycle 0). It ends with the engine's `done` or `error`, which count from
     cycle 0 on, a soft reset, or the watchdog. Then the shell brings the memory ports to rest (`hdl.memory.guard.Guard`), resets the engine (for one cycle
     after `done`, else for as many as its `settling`), and only then shows `done` or `error` in `status` and raises the interrupt.
-    A start before all registers that are written once were written does not reach the engine, and ends with `SETUP`.
     `cycles` counts from the start to the end of the run, without that. Counters and monitors keep their last values until the next start.
 
     Parameters
@@ -129,10 +128,6 @@ class Shell(wiring.Component):
             m.d.sync += [self.cycles.eq(0), self.still.eq(0)]
             m.next = "RUN"
             self._told(m)
-        with m.Elif(self.registers.refused):
-            self._forget(m)
-            m.d.sync += [self.cycles.eq(0), self.next_done.eq(0)]
-            self._give_up(m, ErrorCode.SETUP)
 
     def _run_states(self, m):
         """From start to rest: a run, its end, and the engine's reset."""
@@ -156,7 +151,12 @@ class Shell(wiring.Component):
                 & self.still
                 & (self.quiet >= self.registers.watchdog)
             ):
-                self._give_up(m, ErrorCode.WATCHDOG)
+                m.d.sync += [
+                    self.report.code.eq(ErrorCode.WATCHDOG.value),
+                    self.next_failed.eq(1),
+                    self.stop.eq(1),
+                ]
+                m.next = "DRAIN"
         with m.State("DRAIN"):
             with m.If(self.registers.reset):  # while it ends: the host no longer wants to know how
                 m.d.sync += [self.next_done.eq(0), self.next_failed.eq(0), self.report.eq(0)]
@@ -187,15 +187,6 @@ class Shell(wiring.Component):
     def _forget(self, m):
         """What the host may read of the last run."""
         m.d.sync += [self.done.eq(0), self.failed.eq(0), self.report.eq(0)]
-
-    def _give_up(self, m, code):
-        """The run fails with a code of the shell's own."""
-        m.d.sync += [
-            self.report.code.eq(code.value),
-            self.next_failed.eq(1),
-            self.stop.eq(1),
-        ]
-        m.next = "DRAIN"
 
     def _told(self, m):
         """The run's end, if the engine says it in this cycle."""

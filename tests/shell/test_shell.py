@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from amaranth.hdl import Cat, Module, ResetInserter, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
-from amaranth.sim import Simulator
 
 from penstock.hdl.shell import Shell, engine_members
 from penstock.models.errors import ErrorCode
@@ -184,21 +183,3 @@ def test_reset_clears_done_and_error_whenever_it_comes(ends):
 
     simulated(dut, bench)
     assert left == {late: [Status.IDLE, 0] for late in range(40)}
-
-
-def test_what_is_written_once_outlives_a_reset_of_everything():
-    dut, reset = Shell(Lingering(1), RegisterMap([EngineRegister("ends", 2, once=True)])), Signal()
-
-    async def hosted(ctx) -> None:
-        host = Host(ctx, dut)
-        await host.write("ends", 2)
-        ctx.set(reset, 1)
-        await ctx.tick()
-        ctx.set(reset, 0)
-        await host.write("ends", 1)
-        assert await host.read("ends") == 2
-
-    simulator = Simulator(ResetInserter(reset)(dut))
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(hosted)
-    simulator.run()

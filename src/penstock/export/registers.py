@@ -38,9 +38,7 @@ def _fields(register: Register, registers: RegisterMap) -> list[dict[str, Any]]:
         return [_field("value", 31, 0, "r", "na", reset=f"32'h{constants[name]:08x}")]
     if name in engine:
         one = engine[name]
-        access = "w" if one.secret else "rw"
-        reset = f"{one.bits}'h{one.reset:x}"
-        return [_field("value", one.bits - 1, 0, access, "r", reset=reset)]
+        return [_field("value", one.bits - 1, 0, "rw", "r", reset=f"{one.bits}'h{one.reset:x}")]
     if name in monitors:
         bits = [_field("valid", 0, 0, "r", "w"), _field("ready", 1, 1, "r", "w")]
         level = monitors[name].level_bits

@@ -417,62 +417,6 @@ def status() -> Bench:
     return b
 
 
-def set_up() -> Bench:
-    """What is written once: each word takes its first write and no other, and there is no run before."""
-    b = Bench()
-    registers = (
-        EngineRegister("key", 34, secret=True, once=True),
-        EngineRegister("base", 2, once=True),
-    )
-    run = _Run(b, bound=None, registers=registers)
-    host, values, to = run.host, run.engine.registers, run.to
-    key, base = (run.place[name] for name in ("key", "base"))
-    words = ((key, values.key[:2]), (key + 1, values.key[32:]), (base, values.base))
-    write, there = host.wvalid & host.wready, []
-    refused = Signal()
-    for number, (at, value) in enumerate(words):
-        mine, first, seen = Signal(name=f"write{number}"), Signal(2), Signal(name=f"seen{number}")
-        b.d.comb += mine.eq(write & (to == at))
-        with b.m.If(mine & ~seen):
-            b.d.sync += [seen.eq(1), first.eq(Mux(host.wstrb[0], host.wdata[:2], 0))]
-        with b.m.If(mine):
-            b.d.sync += refused.eq(seen)
-        b.check(f"word {number} is that of its first write", value == first)
-        there.append(seen)
-        b.show(f"word {number}", value)
-    with b.m.If(write & ~Cat(to == at for at, _ in words).any()):
-        b.d.sync += refused.eq(0)
-    b.check("a second write is refused", ~(host.bvalid & refused) | (host.bresp == 2))
-    complete = Cat(there).all()
-    b.check("no run begins before all words are there", ~run.engine.start | complete)
-    asked = run.acts & ((host.wdata & Control.START) != 0) & ~run.shell.busy & ~run.reset
-    b.check("a start begins a run then", ~(asked & complete) | run.engine.start)
-    denied = Signal()
-    with b.m.If(asked):
-        b.d.sync += denied.eq(~complete)
-    with b.m.If(run.reset):
-        b.d.sync += denied.eq(0)
-    at, took, told = Signal.like(to), Signal(), Signal()
-    for name, value in (("arvalid", 1), ("araddr", b.free("host.read place", len(at)) << 2)):
-        b.d.comb += getattr(host, name).eq(value)
-    b.d.comb += host.rready.eq(1)
-    with b.m.If(host.arready):
-        b.d.sync += at.eq(host.araddr >> 2)
-    b.d.sync += took.eq(host.arready)
-    with b.m.If(took):
-        b.d.sync += told.eq(denied & ~run.shell.busy)
-    for name, value in (("status", Status.IDLE | Status.ERROR), ("error_code", ErrorCode.SETUP)):
-        b.check(
-            f"a start before is an error: {name}",
-            ~(host.rvalid & told & (at == run.place[name])) | (host.rdata == int(value)),
-        )
-    secret = host.rvalid & ((at == key) | (at == key + 1))
-    b.check("what is secret reads as 0", ~secret | (host.rdata == 0))
-    b.cover("a start is refused, and one is not", b.past(denied) & run.engine.start)
-    b.cover("a second write is refused", host.bvalid & refused)
-    return b
-
-
 def interrupts() -> Bench:
     """START begins a run, RESET none, and the interrupt comes with the end of a run that was not
     stopped.
@@ -552,13 +496,6 @@ PROOFS = [
         "that was not done is reset for as long as it needs",
         status,
         Defect(_SHELL, "& (self.quiet >= self.registers.watchdog)", "& (self.quiet == 1)"),
-    ),
-    Proof(
-        "hdl.shell.Shell",
-        "a word of the set-up takes its first write and no other; a start before all are there is refused "
-        "as SETUP",
-        set_up,
-        Defect(_REGISTERS, "m.d.sync += held.eq(1)", "m.d.sync += held.eq(self.strobe[0])"),
     ),
     Proof(
         "hdl.shell.Shell",
