@@ -224,8 +224,6 @@ def test_anchors_are_there(path: Path) -> None:
 def test_pages_are_quick_to_read(path: Path) -> None:
     """No paragraph over 80 words, and no line over 100 columns but those of tables, links and what a command printed."""
     text = path.read_text(encoding="utf-8")
-    if path.name == "diagnostics.md":
-        return
     by_hand = _prose(re.sub(r"<!-- begin .*?<!-- end .*?-->", "", text, flags=re.S))
     paragraphs = [
         block
@@ -262,25 +260,24 @@ def test_documents_name_what_exists(path: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text):
         if not (path.parent / target).exists():
             missing.append(f"link to {target}")
-    if path.name != "diagnostics.md":  # its commands are examples of mistakes
-        # paths of the repository in commands and prose; capitals, stars and braces stand for something
-        for name in re.findall(
-            r"(?<![\w/.~-])((?:\.ci|benchmarks|docs|examples|scripts|studies|tests|boards|dsl|hdl|host|models|sim)/[\w./-]*\w)(?![\w*{<…])",
-            text,
+    # paths of the repository in commands and prose; capitals, stars and braces stand for something
+    for name in re.findall(
+        r"(?<![\w/.~-])((?:\.ci|benchmarks|docs|examples|scripts|studies|tests|boards|dsl|hdl|host|models|sim)/[\w./-]*\w)(?![\w*{<…])",
+        text,
+    ):
+        if (
+            not re.search(r"(?<![a-z])[A-Z]{2,}", name)
+            and not any((base / name).exists() for base in (ROOT, path.parent))
+            and not (ROOT / f"{name}.py").exists()
+            and not (ROOT / f"{name}.heap").exists()
         ):
-            if (
-                not re.search(r"(?<![a-z])[A-Z]{2,}", name)
-                and not any((base / name).exists() for base in (ROOT, path.parent))
-                and not (ROOT / f"{name}.py").exists()
-                and not (ROOT / f"{name}.heap").exists()
-            ):
-                missing.append(name)
-        for command in re.findall(r"(?:^|`|bin/|\$ )penstock ([a-z]+)", text, re.M):
-            if command not in program.commands:
-                missing.append(f"the command penstock {command}")
-        for module in re.findall(r"python3? -m (penstock[\w.]*)", text):
-            if importlib.util.find_spec(module) is None:
-                missing.append(f"the module {module}")
+            missing.append(name)
+    for command in re.findall(r"(?:^|`|bin/|\$ )penstock ([a-z]+)", text, re.M):
+        if command not in program.commands:
+            missing.append(f"the command penstock {command}")
+    for module in re.findall(r"python3? -m (penstock[\w.]*)", text):
+        if importlib.util.find_spec(module) is None:
+            missing.append(f"the module {module}")
     assert missing == []
 
 

@@ -1,11 +1,10 @@
 """The codes of diagnostics: one page each, here in `pages/` or in a dialect's folder, whose heading is the title.
 
-`python -m penstock.dsl.core.codes docs/reference/diagnostics.md` writes the list for the documentation.
+The site shows all of them on docs/reference/diagnostics.md (`document`, which scripts/site/hooks.py calls).
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -70,28 +69,20 @@ def explain(code: str) -> str:
     """Return the page of a code, as Markdown. Raises KernelError (E901) for an unknown one."""
     wanted = code.strip().upper()
     if wanted not in codes():
-        hint = closest(wanted, codes()) or "docs/reference/diagnostics.md lists them all"
+        hint = closest(wanted, codes()) or "docs/reference/diagnostics.md says where they all are"
         hint += absent()
         raise error("E901", f"there is no diagnostic {code}", Span.whole("explain"), hint=hint)
     return _pages(dialects().values())[wanted].read_text(encoding="utf-8")
 
 
 def document() -> str:
-    """Return the list of all of Penstock's diagnostics with their pages, as Markdown."""
-    lines = [
-        "# Diagnostics",
-        "",
-        "Every message about a kernel, its data or its options has a code; `penstock explain CODE` prints its page. Both front",
-        "ends give the same codes and messages. This file is written by `python -m penstock.dsl.core.codes docs/reference/diagnostics.md`.",
-    ]
+    """Return all of Penstock's diagnostics by groups, as Markdown for the site: a page's anchor is its code, as in `#e301`."""
+    lines: list[str] = []
     group = ""
     for code, page in _pages(own()).items():
         if _group(code) != group:
             group = _group(code)
-            lines += ["", f"## {group}"]
-        lines += ["", "##" + page.read_text(encoding="utf-8").rstrip()]
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(document(), encoding="utf-8")
+            lines += [f"## {group}", ""]
+        heading, _, text = page.read_text(encoding="utf-8").rstrip().partition("\n")
+        lines += [f"##{heading} {{#{code.lower()}}}", text, ""]
+    return "\n".join(lines)

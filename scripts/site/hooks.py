@@ -2,6 +2,7 @@
 
 A page links to `../../CONTRIBUTING.md` or `../../examples/svm.py`, which GitHub follows. The site has
 such a file under `repository/`: a page of its own if it is Markdown, else the file.
+A link to a diagnostic's page, `../../dsl/core/pages/E301.md`, leads to its place on the page of all messages, which is made here.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
+from penstock.dsl.core.codes import document
+
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "repository/"
+MESSAGES = "reference/diagnostics.md"
+MESSAGE = re.compile(r"dsl/\w+/pages/([EW]\d+)\.md")
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 
 
@@ -43,6 +48,8 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
                 continue
             if not (ROOT / path).is_file():
                 raise PluginError(f"a page links to {path}, which is no file")
+            if MESSAGE.fullmatch(path):
+                continue
             uri = PREFIX + path
             files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
             if path.endswith(".md"):
@@ -51,13 +58,17 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links that leave docs/ to where their files lie in the site."""
+    """Turn links that leave docs/ to where their files lie in the site; put all messages on their page."""
     here = page.file.src_uri
+    if here == MESSAGES:
+        return f"{markdown}\n{document()}"
 
     def turned(match: re.Match[str]) -> str:
         path = _place(match[1], here)
         if path is None:
             return match[1]
+        if message := MESSAGE.fullmatch(path):
+            return f"{relpath(MESSAGES, dirname(here) or '.')}#{message[1].lower()}"
         place = path.removeprefix("docs/") if path.startswith("docs/") else PREFIX + path
         return relpath(place, dirname(here) or ".")
 

@@ -81,7 +81,7 @@ MESSAGES = [
     ("check k.psk", "error[E102]: there is no file k.psk\n --> k.psk\nhint: did you mean k.py?\n"),
     (
         "explain E999",
-        "error[E901]: there is no diagnostic E999\n --> explain\nhint: docs/reference/diagnostics.md lists them all\n",
+        "error[E901]: there is no diagnostic E999\n --> explain\nhint: docs/reference/diagnostics.md says where they all are\n",
     ),
     (
         "model k.py --rows 5",

@@ -170,10 +170,17 @@ def test_every_code_in_use_has_a_page() -> None:
     assert used <= set(codes.codes())
 
 
-def test_documentation_is_current() -> None:
-    assert (ROOT / "docs" / "reference" / "diagnostics.md").read_text(
-        encoding="utf-8"
-    ) == codes.document()
+def test_site_has_every_page() -> None:
+    """By its code as an anchor, in a group, with its whole text."""
+    groups, pages = [], []
+    for line in codes.document().splitlines():
+        if found := re.fullmatch(r"### ([EW]\d+): .+ \{#([ew]\d+)\}", line):
+            assert found[1].lower() == found[2] and groups
+            pages.append(found[1])
+        elif line.startswith("## "):
+            groups.append(line)
+    assert pages == [*codes.codes()]
+    assert codes.explain("E901").split("\n", 1)[1].strip() in codes.document()
 
 
 def test_explain() -> None:
