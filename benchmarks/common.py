@@ -1,6 +1,6 @@
 """What the benchmarks share: shapes, kernels, random tables, repetition, the machine in one line, Markdown.
 
-A benchmark is a script with a list of `Section`s: each makes one generated part of docs/reference/benchmarks.md. `timed` sections hold seconds of
+A benchmark is a script with a list of `Section`s: each makes one generated part of benchmarks/measured.md. `timed` sections hold seconds of
 this machine, the others only what any machine gives alike: cycles, ratios, estimates, numbers.
 """
 
@@ -226,7 +226,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def main(sections: Sequence[Section], doc: str | None) -> None:
-    """Print the sections of one script; `--write` puts them into docs/reference/benchmarks.md instead."""
+    """Print the sections of one script; `--write` puts them into benchmarks/measured.md instead."""
     from page import rewrite
 
     parser = argparse.ArgumentParser(
@@ -236,7 +236,7 @@ def main(sections: Sequence[Section], doc: str | None) -> None:
     parser.add_argument(
         "--write",
         action="store_true",
-        help="rewrite the generated parts of docs/reference/benchmarks.md",
+        help="rewrite the generated parts of benchmarks/measured.md",
     )
     given = parser.parse_args()
     if given.quick and given.write:

@@ -1,4 +1,4 @@
-"""Runs all benchmarks and rewrites the generated parts of docs/reference/benchmarks.md; see `benchmarks/all`."""
+"""Runs all benchmarks and rewrites the generated parts of benchmarks/measured.md; see `benchmarks/all`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODULES = (
 def _given() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="benchmarks/all",
-        description="Runs the benchmarks and rewrites the generated parts of docs/reference/benchmarks.md.",
+        description="Runs the benchmarks and rewrites the generated parts of benchmarks/measured.md.",
     )
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
@@ -69,7 +69,7 @@ def main() -> int:
         section for module in MODULES for section in importlib.import_module(module).SECTIONS
     ]
     if sorted(names()) != sorted(section.name for section in sections):
-        raise ValueError("docs/reference/benchmarks.md has other parts than the benchmarks make")
+        raise ValueError("benchmarks/measured.md has other parts than the benchmarks make")
     failed = 0
     for section in sections:
         if (given.timings and not section.timed) or (given.counts and section.timed):
@@ -88,7 +88,7 @@ def main() -> int:
             failed += bool(wrong)
             if wrong:
                 print(
-                    f"docs/reference/benchmarks.md, {section.name}:", *wrong, sep="\n  ", flush=True
+                    f"benchmarks/measured.md, {section.name}:", *wrong, sep="\n  ", flush=True
                 )
         elif given.quick:
             print(f"## {section.name}\n\n{text}\n", flush=True)

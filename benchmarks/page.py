@@ -1,4 +1,4 @@
-"""The generated parts of docs/reference/benchmarks.md: what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+"""The generated parts of benchmarks/measured.md: what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from common import ROOT
 
 __all__ = ["PAGE", "differences", "names", "rewrite"]
 
-PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
+PAGE = ROOT / "benchmarks" / "measured.md"
 
 
 def names() -> list[str]:

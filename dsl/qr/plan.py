@@ -60,7 +60,7 @@ class Load:
         """Such a refit, with the passes over all rows that the engine makes."""
         span, moved = self.rows, 0
         if config.incremental:
-            # at half density a new row finds its gap taken the more often, the more others come (what runs of docs/reference/benchmarks.md need)
+            # at half density a new row finds its gap taken the more often, the more others come (what runs of benchmarks/measured.md need)
             span = 2 * self.rows
             moved = min(self.new, self.new // 8 + 6 * self.new**2 // max(self.rows, 1))
         size = Size(

@@ -85,7 +85,7 @@ def test_quick_report() -> None:
     grids = {part.title: part for part in parts if isinstance(part, Grid)}
     charts = {part.title: part.data for part in parts if isinstance(part, Chart)}
     assert [*charts["Figure 14, bandwidth"]["series"]] == ["a quarter of it", "four times"]
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "benchmarks.md").read_text()
+    page = (Path(__file__).parents[2] / "benchmarks" / "measured.md").read_text()
     facts = {row.name: row.value for part in parts if isinstance(part, Facts) for row in part.rows}
     assert f"* LRMF: {facts['LRMF']}\n" in page
     for grid in grids.values():

@@ -1,4 +1,4 @@
-"""Writes the table of docs/explanation/proofs.md: python tests/proofs/table.py docs/explanation/proofs.md
+"""Writes what is proven: python tests/proofs/table.py tests/proofs/table.md
 
 Decides all proofs, those that only --long runs as well, and plants all defects; what was decided
 before is recalled.

@@ -14,7 +14,7 @@ __all__ = ["Proof"]
 
 @dataclass(frozen=True)
 class Proof:
-    """One row of the table in docs/explanation/proofs.md.
+    """One row of tests/proofs/table.md.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _modules = [
     for name in sorted((module.name for module in pkgutil.iter_modules(__path__)), key=_place)
 ]
 
-#: all proofs, in the order of the table in docs/explanation/proofs.md
+#: all proofs, in the order of tests/proofs/table.md
 PROOFS: list[Proof] = [proof for module in _modules for proof in module.PROOFS]
 #: components that no proof is about
 COMPONENTS: dict[str, Callable[[], wiring.Component]] = {
