@@ -22,7 +22,7 @@ CASES: dict[str, tuple[str, dict[str, int], bool | None, str]] = {
     "mlp": ("cancer", {"h": 8}, True, "MLPClassifier(8)"),
     "linear": ("diabetes", {}, False, "LinearRegression"),
     "ridge": ("diabetes", {}, False, "Ridge"),
-    "lrmf": ("ratings", {"k": 4}, None, ""),
+    "lrmf": ("ratings", {"m": 24, "n": 32, "k": 4}, None, ""),
 }
 
 
@@ -41,6 +41,7 @@ def reference(
     binding = bind(learner, table.schema, None, dims)
     graph = learner.trace(binding.dims)
     columns = table.columns()
+    indices = {name: np.asarray(columns[name]) for name in binding.indices}
     stored = [
         np.asarray(columns[column.name], dtype=np.float64).reshape(table.rows, -1)
         for column in table.schema.columns
@@ -51,7 +52,7 @@ def reference(
         )
         for variable, sources in binding.fields.items()
     }
-    return interp.run(graph, given, epochs=epochs).models
+    return interp.run(graph, given | indices, epochs=epochs).models
 
 
 def quality(name: str, models: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> float:

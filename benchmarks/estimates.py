@@ -146,11 +146,8 @@ def _table(rng: random.Random, name: str, dims: dict[str, int]) -> tuple[Schema,
     size = rng.choice((1024, 2048, 8192))
     if name == "lrmf":
         columns, words = (
-            [
-                Column(column, "float4[]", length=dims[dim])
-                for column, dim in (("u", "m"), ("r", "n"), ("mask", "n"))
-            ],
-            "arrays",
+            [Column("u", "int4"), Column("i", "int2"), Column("r", "float4")],
+            "ratings",
         )
     elif rng.random() < 0.5 or dims["d"] > 8:
         kind, label = rng.choice(("float4[]", "float4[]", "float8[]")), rng.choice(TYPES)

@@ -30,7 +30,7 @@ DESIGNS = (
     ("svm", "small", "fixed:8,24", 384, {}, 2_000, None),
     ("ridge", "small", "float32", 520, {}, 1_000, None),
     ("mlp", "small", "bfloat16", 54, {"h": 8}, 2_000, None),
-    ("lrmf", "small", "fixed:8,24", 0, {"k": 4}, 24, None),
+    ("lrmf", "small", "fixed:8,24", 0, {"k": 4}, 452, None),
     (
         "logistic",
         "u55c",

@@ -28,7 +28,6 @@ EXAMPLES = {
     "svm.py": "--rows 100000 --dim d=54 --target u55c",
     "ridge.py": "--rows 100000 --dim d=54 --target ulx3s-85f-sdram",
     "mlp.py": "--rows 10000 --dim d=30 --dim h=8 --target vu9p",
-    "lrmf.py": "--data heap:examples/data/ratings.heap,examples/data/ratings.json --dim k=4 --target vu9p",
     "closed_form.py": "--rows 100000 --dim d=10 --target vu9p",
     "rank_model.py:slots": "--rows 8000 --target vu9p",
     "mamba2.py": "--dim n=128 --dim p=64 --tokens 4",

@@ -41,13 +41,10 @@ def table(
 
 def ratings(seed: int) -> Table:
     rng = np.random.default_rng(seed)
-    known = (rng.random((6, 9)) < 0.6).astype(np.float32)
-    stars = rng.integers(1, 6, size=(6, 9)).astype(np.float32)
-    return Table.from_columns(
-        {"u": np.eye(6, dtype=np.float32), "r": known * stars, "mask": known},
-        "ratings",
-        page_size=1024,
-    )
+    columns = {"u": rng.integers(0, 6, 90), "i": rng.integers(0, 9, 90)}
+    columns["u"][:6], columns["i"][:9] = np.arange(6), np.arange(9)
+    columns["r"] = rng.integers(1, 6, 90).astype(np.float32)
+    return Table.from_columns(columns, "ratings", page_size=1024)
 
 
 def check(

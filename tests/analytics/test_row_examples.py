@@ -11,6 +11,7 @@ import numpy as np
 import penstock as ps
 from penstock.dsl.analytics import interp
 from penstock.dsl.core.load import load_kernel
+from penstock.host.sources import open_table
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -32,6 +33,19 @@ def near_float64(name: str, run: Any, table: dict[str, Any], within: float, **di
     found = interp.train(graph, table, epochs=run.epochs)
     for model, values in found.items():
         assert np.abs(run.result[model] - values).max() < within, model
+
+
+def test_lrmf() -> None:
+    """On the bundled ratings as well, whose noise of 0.05 is what remains."""
+    path = EXAMPLES / "data" / "ratings"
+    source = f"heap:{path}.heap,{path}.json"
+    design = ps.compile(EXAMPLES / "lrmf.py", table=source, dims={"k": 4})
+    model, rows = design.run(source).result, open_table(source).columns()
+    guessed = np.sum(model["P"][rows["u"]] * model["Q"][rows["i"]], axis=1)
+    assert np.sqrt(np.mean((guessed - rows["r"]) ** 2)) < 0.06
+    table = {name: np.asarray(values) for name, values in rows.items()}
+    run = trained("lrmf", table, dims={"k": 4}, epochs=2)
+    near_float64("lrmf", run, table, 1e-5, m=24, n=32, k=4)
 
 
 def test_biased_lrmf() -> None:

@@ -38,7 +38,7 @@ def types(table: Table) -> dict[str, str]:
         ("cancer_columns", 569, None),
         ("diabetes", 442, 10),
         ("iris", 150, 4),
-        ("ratings", 24, 24),
+        ("ratings", 452, None),
     ],
 )
 def test_bundled_tables(name: str, rows: int, length: int | None) -> None:

@@ -146,7 +146,6 @@ KERNELS: dict[str, tuple[list[str], list[str], float]] = {
         ["--threads 64", "--lanes 32", "--ports 4", "--threads 2 --lanes 128"],
         12,
     ),
-    "lrmf.py": (["float32", "fixed:8,16"], ["--threads 8", "--lanes 16"], 11),
     "mlp.py": (["float32", "float16"], ["--threads 16", "--walkers 4", "--fill 0.95"], 11),
     "closed_form.py": ([], ["--limbs 1", "--limbs 3"], 6.1),
     "rank_model.py:slots": ([], ["--refits 2", "--groups 3"], 0),

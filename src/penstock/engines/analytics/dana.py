@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from penstock.accounts import decoded
 from penstock.api import assume, compile
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import from_text
+from penstock.host.sources import Table
 from penstock.models.feasible import fullest
 from penstock.models.feed import Decoded, Seconds, run_seconds
 from penstock.models.heap.schema import Column, Schema
+from penstock.models.heap.writer import write_heap
 from penstock.models.link.kinds import parse_link
 from penstock.models.target import Target
 from penstock.models.verdict import WORTH, verdict
@@ -39,6 +43,7 @@ from .equal_loss import measured as measured_peers
 __all__ = ["Epoch", "epoch", "measured", "parts", "schema", "tables", "text", "workloads"]
 
 _Work = Mapping[str, Any]
+_Shape = int | tuple[int, int, int]
 _TARGET = "vu9p"
 #: bytes of a page; tuples of a batch, of rows with 1,000 features and more, and where threads are many
 _PAGE, _BATCH = 32_768, 64
@@ -51,6 +56,15 @@ _STEPS = {
     "svm": "where(y * sum(w * x) < 1, -y, 0)",
     "linear": "(sum(w * x) - y)",
 }
+#: low-rank matrix factorisation of one tuple a rating; the rank of all of the paper's
+_FACTORS = """kernel lrmf(u: index[m], i: index[n], r: output, P: model[m, k], Q: model[n, k], rate: meta = 0.05)
+  error = sum(P[u] * Q[i]) - r
+  P[u] += -rate * error * Q[i]
+  Q[i] += -rate * error * P[u]
+  init P = uniform(-0.5, 0.5, seed=1)
+  init Q = uniform(-0.5, 0.5, seed=2)
+  batch {}
+"""
 
 
 def workloads(only: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -64,37 +78,46 @@ def _data() -> Mapping[str, Any]:
 
 def text(kernel: str, batch: int) -> str:
     """Return a kernel of the paper's as text, with batches of so many tuples."""
+    if kernel not in _STEPS:
+        return _FACTORS.format(batch)
     head = f"kernel {kernel}(x: input[d], y: output, w: model[d], rate: meta = 0.1)\n"
     return f"{head}  step = mean({_STEPS[kernel]} * x, {batch})\n  w <- w - rate * step\n"
 
 
 def schema(kernel: str, features: int) -> Schema:
-    """Return the schema of the authors' scripts: a serial number, a label, an array stored as it is."""
+    """Return the schema of the authors' scripts: a serial number, a label, an array stored as it is; of ratings one a row."""
+    if kernel not in _STEPS:
+        kinds = (("u", "int4", None), ("i", "int4", None), ("r", "float4", None))
+        return _schema(kinds)
     label = "float4" if kernel == "linear" else "int4"
-    kinds = (("id", "int4", None), ("y", label, None), ("x", "float4[]", features))
+    return _schema((("id", "int4", None), ("y", label, None), ("x", "float4[]", features)))
+
+
+def _schema(kinds: Iterable[tuple[str, str, int | None]]) -> Schema:
     columns = (Column(name, kind, not_null=True, length=length) for name, kind, length in kinds)
     return Schema("t", tuple(columns), page_size=_PAGE)
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass of a plan over a workload's table, or several, by the cycle model."""
+    """One pass of a plan over a workload's table, or several, by the cycle model; `numbers` of a row, of what is learned."""
 
     design: AnalyticsDesign
     run: Run
     pages: int
     rows: int
-    features: int
+    numbers: int
+    weights: int
 
     def seconds(self, *, disk: bool = False, rows_per_s: float | None = None) -> Seconds:
         """Return where the time goes from end to end; `rows_per_s`: at which the host takes tuples
         out of pages, where no Strider does."""
-        values = self.rows * 4 * (self.features + 1)
+        values = self.rows * 4 * self.numbers
         return run_seconds(
             self.run.cycles or 0,
             self.design.target.clock_mhz,
             self.pages * self.design.plan.page_size,
-            4 * self.features,
+            4 * self.weights,
             link=link_of(self.design.target),
             disk=_DISK if disk else None,
             decoded=None if rows_per_s is None else Decoded(self.rows, int(rows_per_s), values),
@@ -120,7 +143,7 @@ class Epoch:
 def _trained(
     kernel: str,
     batch: int,
-    features: int,
+    features: _Shape,
     rows: int,
     part: Target | str,
     epochs: int,
@@ -128,37 +151,26 @@ def _trained(
 ) -> Epoch:
     """Return a training by the cycle model. Raises KernelError."""
     loaded = from_text(text(kernel, batch), f"{kernel}.psk")
-    design = compile(loaded, part, schema(kernel, features), **options)
+    if isinstance(features, int):
+        numbers, weights = features + 1, features
+    else:
+        options["dims"], numbers = dict(zip("mnk", features, strict=True)), 3
+        weights = (features[0] + features[1]) * features[2]
+    design = compile(loaded, part, schema(kernel, numbers - 1), **options)
     assert isinstance(design, AnalyticsDesign)
     table = assume(design.plan.schema, rows)
-    return Epoch(design, design.run(table, "model", epochs=epochs), table.pages, rows, features)
-
-
-def _small() -> tuple[str, str]:
-    """Return what low-rank matrix factorisation takes where its models are dense and fit."""
-    users, items = 128, 256
-    dims = {"m": users, "n": items, "k": 10}
-    design = compile(from_text(_data()["notes"]["lrmf"], "lrmf.psk"), _TARGET, dims=dims)
-    assert isinstance(design, AnalyticsDesign)
-    run = design.run(assume(design.plan.schema, users), "model", epochs=20)
-    took = f"{(run.cycles or 0) / 20 / design.target.clock_mhz:,.0f} µs an epoch"
-    return "LRMF", f"{users} × {items}, rank 10, as dense rows: {took}. The paper's: {_later()}"
-
-
-def _later() -> str:
-    return str(_data()["notes"]["later"])
+    run = design.run(table, "model", epochs=epochs)
+    return Epoch(design, run, table.pages, rows, numbers, weights)
 
 
 @cache
 def epoch(
-    kernel: str, features: int, rows: int, threads: int | None = None, bandwidth: float = 1.0
+    kernel: str, features: _Shape, rows: int, threads: int | None = None, bandwidth: float = 1.0
 ) -> Epoch | str:
-    """Return an epoch on the paper's part, or why there is none; `bandwidth`: times the part's own. A
-    port has no more than its width: beyond, the part has more ports."""
-    if kernel not in _STEPS:
-        return _later()
+    """Return an epoch on the paper's part, or why there is none; `features`: of ratings how many users and items and which rank;
+    `bandwidth`: times the part's own. A port has no more than its width: beyond, the part has more ports."""
     part, memory = target_named(_TARGET), None
-    wide = features >= 1000
+    wide = isinstance(features, int) and features >= 1000
     batch = _MOST if threads else _FEW if wide else _BATCH
     if bandwidth > 1:
         part = replace(part, ports=part.ports * round(bandwidth))
@@ -175,8 +187,10 @@ def epoch(
 
 
 def _of(w: _Work, **options: Any) -> Epoch | str:
-    features = w["features"] if w["kernel"] in _STEPS else 0
-    return epoch(w["kernel"], features, w["rows"], **options)
+    if w["kernel"] in _STEPS:
+        return epoch(w["kernel"], w["features"], w["rows"], **options)
+    users, items, rank = w["features"]
+    return epoch(w["kernel"], (users, items, rank), users * items, **options)
 
 
 def _made(chosen: Sequence[_Work]) -> dict[str, tuple[_Work, Epoch]]:
@@ -207,6 +221,8 @@ def _table3(chosen: Sequence[_Work]) -> Part:
     def ours(w: _Work, made: Epoch) -> tuple[float, str]:
         if swapped := other.get(w["name"]):
             return made.pages, f"printed in {swapped}'s row: {pages[swapped]:,}"
+        if w["kernel"] not in _STEPS:
+            return made.pages, "one tuple a rating, of each place of the paper's dense rows"
         close = abs(made.pages / w["pages"] - 1) < 1e-3
         return made.pages, "" if close else "no whole number of rows a page gives it"
 
@@ -254,9 +270,12 @@ def _means(chosen: Sequence[_Work], found: Mapping[str, Sequence[Cell]]) -> Part
         if not own or (group == "all" and column != "warm"):
             continue
         names = {w["name"] for w in own}
-        ours = [c.ours for c in found.get(column, ()) if c.name in names and c.ours is not None]
-        cause = f"of the paper's cells: {geomean(w[column] for w in own):.2f}; "
-        cause += "ours without LRMF" if ours else "no Greenplum was run"
+        cells_of = [c for c in found.get(column, ()) if c.name in names]
+        ours = [c.ours for c in cells_of if c.ours is not None]
+        without = [c.name for c in cells_of if c.ours is None]
+        cause = f"of the paper's cells: {geomean(w[column] for w in own):.2f}"
+        cause += f"; ours without {', '.join(without)}" if without else ""
+        cause += "" if ours else "; no Greenplum was run"
         mine = geomean(ours) if ours else None
         cells.append(Cell(f"{group}, {column}", mean["printed"], mine, cause))
     return beside("Geometric means of figures 8 to 10", "tables", cells)
@@ -346,8 +365,7 @@ def _software(chosen: Sequence[_Work]) -> Part:
 def tables(only: Sequence[str] = ()) -> Iterator[Part]:
     """Return what needs no clock of this machine, for workloads of these names or for all."""
     chosen = workloads(only)
-    facts = (*_data()["facts"].items(), _small())
-    yield Facts.of(*facts, title="DAnA: learning from a database's pages")
+    yield Facts.of(*_data()["facts"].items(), title="DAnA: learning from a database's pages")
     yield _table3(chosen)
     yield _plans(chosen)
     for section in (_table5, _greenplum, _threads, _bandwidth, _libraries):
@@ -360,8 +378,11 @@ def _striders(chosen: Sequence[_Work]) -> Iterator[Part]:
     """Return the gain of Striders: without, this machine's decoder takes tuples out of pages."""
 
     def ours(w: _Work, made: Epoch) -> tuple[float, str]:
-        few = min(w["rows"], _SAMPLE // (4 * w["features"]))
-        table = random_table(made.design.plan.schema, w["features"], few, w["kernel"])
+        few, written = min(made.rows, _SAMPLE // (4 * (made.numbers - 1))), made.design.plan.schema
+        if w["kernel"] in _STEPS:
+            table = random_table(written, w["features"], few, w["kernel"])
+        else:
+            table = Table(written, write_heap(written, dict.fromkeys("uir", np.zeros(few))))
         rate = float(decoded(table, 0).rows_per_s)
         without = made.seconds(rows_per_s=rate)
         cause = f"{number(rate / 1e6)} M rows/s decoded here; without, {without.binds} binds"
@@ -374,8 +395,9 @@ def _striders(chosen: Sequence[_Work]) -> Iterator[Part]:
 
 
 def _equal_loss(chosen: Sequence[_Work]) -> Iterator[Part]:
-    """Return CPUs' time for `_PASSES` epochs beside ours on the paper's part and on a card of today."""
-    for name, (w, _) in _made([w for w in chosen if w["group"] == "public"]).items():
+    """Return CPUs' time for `_PASSES` epochs beside ours on the paper's part and on a card of today, of generalised linear models."""
+    own = [w for w in chosen if w["group"] == "public" and w["kernel"] in _STEPS]
+    for name, (w, _) in _made(own).items():
         kernel, features = w["kernel"], w["features"]
         table = random_table(schema(kernel, features), features, w["rows"], kernel)
         graph = from_text(text(kernel, _LOSS_BATCH)).trace({"d": features})
