@@ -115,8 +115,6 @@ class Lowering:
                 else "batch"
             )
             until = self.made.plain(self.value(graph.until, region), (1, 1), region).buffer
-            if self.made.buffers[until].kind != "temp":  # a flag of its own, written once an epoch
-                until = self.made.copy(View(until), (1, 1), "epoch", "until").buffer
         self.made.drop_dead({*models, *(() if until is None else (until,))})
         return self._program(models, until=until)
 

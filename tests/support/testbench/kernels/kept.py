@@ -70,4 +70,14 @@ ON_HARDWARE = (
         lanes=1,
         threads=1,
     ),
+    # the flag is a merged value itself
+    Case(
+        "kernel f(x0: input, w0: model)\n  m0 = merge(x0, 4)\n  w0 <- w0 + m0\n  until m0\n  epochs 3\n",
+        (),
+        "fixed:8,8",
+        rows=5,
+        seed=1,
+        lanes=1,
+        threads=1,
+    ),
 )
