@@ -287,7 +287,7 @@ class Binder:
                 return False
             counts[unknown[0]] = want - have
             if counts[unknown[0]] < 1:
-                raise self.mismatch(parameter, have, want)
+                raise self.mismatch(parameter, have + 1, want)  # an array has one at least
         elif len(set(open_dims)) > 1:
             return False
         elif open_dims:

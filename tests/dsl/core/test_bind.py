@@ -89,6 +89,28 @@ def test_length_of_an_array_follows_from_the_kernel() -> None:
     )
 
 
+@pytest.mark.parametrize("left", [7, 1])
+def test_an_array_takes_what_the_others_leave(left: int) -> None:
+    schema, chosen = table("a:float4[]", "b:float4[]:3", "y:float4"), {"x": ["a", "b"]}
+    made = bind(from_text(VECTOR), schema, chosen, {"d": 3 + left})
+    assert made.fields["x"] == (Source(0, 0, left), Source(1, 0, 3))
+    assert message(VECTOR, schema, chosen, {"d": 3}).startswith(
+        "error[E615]: x is [d=3] and takes 3 elements, but its columns have 4: a[], b[3]\n"
+    )
+
+
+def test_long_lists_are_cut() -> None:
+    names = [f"a{number}" for number in range(13)]
+    text = "kernel f(x: input[n, 5], w: model[n])\n w <- w - sum(x, axis=1)"
+    for count, end in ((12, "a11"), (13, "a11, …")):
+        schema = table(*(f"{name}:float4" for name in names[:count]))
+        said = message(text, schema, {"x": ["nowhere"]})
+        assert said.endswith(", ".join(["hint: its numeric columns are a0", *names[1:11], end]))
+    for count, end in ((8, "a7\n"), (9, "a7, …\n")):
+        schema = table(*(f"{name}:float4" for name in names[:count]))
+        assert f": {', '.join(names[:7])}, {end}" in message(text, schema)
+
+
 def test_unsupervised() -> None:
     kernel = from_text("kernel f(x: input[d], w: model[d])\n w <- w - x")
     assert bind(kernel, table("a:float4", "b:float4")).dims == {"d": 2}
@@ -162,6 +184,13 @@ PLACE_F = " --> f.psk:1:8\n  |\n1 | kernel f(x: input[d], y: output, w: model[d]
             {},
             f"error[E613]: y cannot take the column y: its type text is not numeric\n{PLACE_Y}hint: its numeric columns are x",
             id="text_name",
+        ),
+        pytest.param(
+            ("x:text", "a:float4", "y:float4"),
+            {},
+            {},
+            f"error[E613]: x cannot take the column x: its type text is not numeric\n{PLACE_X}hint: its numeric columns are a, y",
+            id="text_vector",
         ),
         pytest.param(
             ("x:float4[]:3", "y:float4[]:2"),
