@@ -18,7 +18,7 @@ __all__ = ["Widen"]
 
 
 class Widen(wiring.Component):
-    """Bounds for all rows of a segment of labels, by the three sums of Claim 2 in docs/explanation/qr_bounds.md.
+    """Bounds for all rows of a segment of labels, by the three sums of Claim 2 in `models.qr.bounds`.
 
     Golden: `models.qr.bounds.widen_bounds`. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`.
     WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.

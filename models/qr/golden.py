@@ -1,4 +1,29 @@
-"""The golden refit: what every backend must give, bit for bit."""
+"""The golden refit: what every backend must give, bit for bit. A job, step by step:
+
+1. **Check** (`check.py`): sizes, lists of changes, memo, window and offsets, order of the rows that are read. The first error ends the job with its
+   code; the old model stays.
+2. **Sums** (`normal_equations.py`): counts, column sums, sums of squares, c = Aᵀb, for `gram` AᵀA. Integers of 64 bits; with m ≤ 2²³ and labels < 2³¹
+   none overflows.
+3. **Factor** (`factor.py`): AᵀA = uᵀ D u, u with a unit diagonal, by one of the two methods.
+4. **Right side**: h = trunc(float32(c₀) / float32(rows)), about the labels' mean; c − h · sums in exact integers, rounded to float32 once; after the
+   solve h (float32) is added to the bias.
+5. **Rank rule**: column k, in order, is kept if its pivot d_k > 2⁻¹⁶ · squares_k (its exact sum of squares, rounded to float32; `gram` takes the
+   diagonal). A column that is not kept has weight +0. `gram` passes it over. `givens` folds its row of u into the rows below, with weight d_k, in a
+   copy; the memo keeps the factor as folded.
+6. **Two triangular solves**, column by column: forward y_j −= u_kj y_k for ascending k, z_k = y_k · (1 / d_k), backward z_k −= u_kj z_j for
+   descending j.
+7. **Bounds** (`bounds.py`), then the new memo.
+
+The factor's two methods:
+
+`givens` keeps the factor (d, u) in float32 and rotates new rows in, without a square root (Gentleman 1973; AS 75).
+
+A row x of weight δ meets column k: e = δ x_k, d' = d_k + e x_k, c = d_k / d', s = e / d', δ' = δ c, then for j > k: u_kj' = c u_kj + s x_j, x_j' =
+x_j − x_k u_kj. With weight −1 a row is taken out again. Where that would leave d_k' ≤ 2⁻⁸ d_k the job is refused (QR_DOWNDATE).
+
+`gram` keeps AᵀA in exact integers: + a aᵀ for a new row, − a aᵀ for one that went. Each entry is rounded to float32 once, then eliminated: t = 1 /
+d_k, u_kj = g_kj t, g_ij' = g_ij − u_ki g_kj.
+"""
 
 from __future__ import annotations
 

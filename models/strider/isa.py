@@ -1,28 +1,63 @@
 """The Striders' instruction set: words, assembler and disassembler.
 
 The mnemonics are those of DAnA (PVLDB 11(11), table 2) where the meaning fits; its 22-bit words with 6-bit fields cannot reach into a
-page, so words have 96 bits here. `docs/explanation/striders.md` documents every instruction.
+page, so words have 96 bits here:
 
-======  ========================================================================
-bits    field
-======  ========================================================================
-0-3     op
-4-6     type: index into `FIXED_TYPES`
-7       bexit: last instruction of the tuple
-8-9     base: 0 P (running position), 1 D (start of the tuple's data), 2 A (start of the last array's elements)
-10      test: the instruction depends on attribute `attr` being present; `skip` of readB
-11      use: the value goes to the tuple buffer; `pass` of readB, `nan` of ins
-12      missing: an attribute past the tuple's `natts` is no NULL, an `ins` follows
-13      flag: `all` of readB, `skip` of att and arr
-14      keep: P stays where it is (run on base P, att); `saturate` of readB, `over` of ins
-16-31   count        (ins: the value's lower half)
-32-47   offset       (ins: the value's upper half)
-48-58   attr
-64-79   beat
-80-87   lane
-======  ========================================================================
+    bits    field
+    0-3     op
+    4-6     type: index into `FIXED_TYPES`
+    7       bexit: last instruction of the tuple
+    8-9     base: 0 P (running position), 1 D (start of the tuple's data), 2 A (start of the last array's elements)
+    10      test: the instruction depends on attribute `attr` being present; `skip` of readB
+    11      use: the value goes to the tuple buffer; `pass` of readB, `nan` of ins
+    12      missing: an attribute past the tuple's `natts` is no NULL, an `ins` follows
+    13      flag: `all` of readB, `skip` of att and arr
+    14      keep: P stays where it is (run on base P, att); `saturate` of readB, `over` of ins
+    16-31   count        (ins: the value's lower half)
+    32-47   offset       (ins: the value's upper half)
+    48-58   attr
+    64-79   beat
+    80-87   lane
 
 Bits that no field names are zero. In a program image each word is three little-endian 32-bit words, lowest bits first.
+
+A program for `id int4, y float4, x float4[54]`:
+
+    readB  8196, 3, a3                                      ; 0
+    bentr  5                                                ; 1
+    run    float4, D+4, 1, @3.6, a0                         ; 2   y -> beat 3, lane 6
+    arr    float4, D+8, 54, a2                              ; 3   check x's header
+    run    float4, A+0, 54, @0.0, a0, bexit                 ; 4   x -> beat 0 on
+    extrBi a0                                               ; 5   tuples with NULLs, or short of attributes
+    att    int4, 1, @0.0, a0                                ; 6
+    att    float4, 1, @3.6, a1, use                         ; 7
+    arr    float4, P+0, 54, a2, test                        ; 8
+    run    float4, A+0, 54, @0.0, a2, test, bexit           ; 9
+
+Addresses count from a base: `P` the running position, `D` the start of the tuple's data, `A` the elements of the last array. One on base P or D is
+rounded up to the type's alignment. `@b.l` is a flat position as beat and lane; values that follow go to the lanes that follow. `aN` is an attribute.
+`test`: only if attribute N is present.
+
+* `readB` version, need, columns, `all`, `saturate`, `skip`, `pass`: first word of a program: reads and checks the page header; sets the configuration
+  registers: attributes that the dense part needs, columns of the schema, visibility, and the policy of values that do not fit (`saturate`: an
+  overflow is no error; `skip`: a NaN leaves the tuple out; `pass`: it is delivered)
+* `bentr` target: loop start, second word: takes the next tuple, judges its header, meanwhile fetches the line pointer and header after it. A tuple
+  without bitmap and with `need` attributes goes on at the next instruction, another one at `target`. After the last line pointer: next page
+* `bexit`: the tuple is complete, back to `bentr`. As the flag `bexit` of any other instruction it costs no cycle
+* `run` type, address, count, @, aN, `test`, `keep`: delivers `count` values that lie side by side. On base P
+  it moves P, unless `keep`
+* `cln` type, address, count, aN, `test`: leaves out `count` values: sets P behind them. A type of another
+  length than its alignment is left out as so many values of that alignment and so many bytes
+* `arr` type, address, count, aN, `test`, `missing`, `skip`: checks an array's header; sets A and P. `test`: applies the NULL policy to attribute N
+  first (`skip`: leave the tuple out; `missing`: past natts is no NULL)
+* `att` type, count, @, aN, `use`, `missing`, `skip`, `keep`: walks `count` attributes of one type from N on, one a cycle, by null bitmap and natts;
+  with `use` delivers them
+* `var` type, aN, `test`: steps over a variable-length attribute (`type` gives its alignment)
+* `extrBi` aN: loads the null bits of attributes N … N + 31 (N a multiple of 32)
+* `ins` constant, @, aN, `over`, `nan`: delivers a constant if N ≥ natts; the flags say that it stands for a value that does not fit
+
+An unknown opcode, an instruction where it does not belong, a type without a converter, and the program's end all give `PROGRAM`. After an `arr` at
+least one `run` on base A comes before the next `arr`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,22 @@ The hardware (`hdl.strider.pipeline`) is this machine. It issues in order, at mo
 cycle. An issue in cycle t forms its address in t + 1, the window is decoded in t + L - 1, and what it says is seen by an issue in cycle t + L, where L is
 `PortConfig.latency`. Addresses (the running position P, an array's place A) live where they are formed: what a window says about them serves an issue in
 t + L - 1 already; an issue that decides by their alignment sees what one in cycle t makes of them in t + 2.
+
+Issues that each thing takes:
+
+* page: ⌈12 / bus⌉ + 4 cycles, then the first line pointer; 1 at the end
+* line pointers: one window of bus / 4 pointers whenever they run out; a pointer that is passed over, 1
+* tuple (`bentr`): ⌈7 / bus⌉, the header of the next tuple; at least 4 (4-byte bus: 5) from tuple to tuple, as much for one that is left out
+* `run`: one for each min(bus / size, lanes) values (8-byte values on a 4-byte bus: two each)
+* `arr`: ⌈24 / bus⌉, 1 more where its place is not aligned; arrays that may have a 1-byte header (≤ 26 float4, ≤ 13 float8): then 4 more instead, and
+  their elements follow ≥ 3 cycles after the header's first window; on base P or A it comes ≥ 2 cycles after what moved that
+* `att`: 1 an attribute
+* `extrBi`: 5 (1 without bitmap)
+* `var`: 3; where its place is not aligned 5 or, after padding, 7
+* `cln`, `ins`, `bexit`: 1
+
+So a 272-byte tuple (id, y, float4[54] with a 4-byte header) takes 7 1/16 cycles on a 64-byte bus with 16 lanes and 32 1/2 on an 8-byte bus; a bus
+word a cycle would be 4 1/4 and 34. Costly layouts are alternating types, tuples with a null bitmap, and text before a used column.
 """
 
 from __future__ import annotations
