@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from amaranth.back import rtlil
 from amaranth.hdl import (
     ClockSignal,
     Const,
+    Fragment,
     Instance,
     Module,
     ResetInserter,
@@ -23,6 +23,8 @@ from amaranth.hdl import (
 )
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
+
+from .alike import Alike
 
 __all__ = ["ModuleLibrary", "Parts", "Submodules", "directed_ports", "module_name"]
 
@@ -83,6 +85,7 @@ class ModuleLibrary:
     ) -> None:
         self.styles = styles or {}
         self._sources = sources
+        self._alike = Alike(sources=sources)
         self._texts: dict[str, str] = {}
         self._unseen: set[str] = set()
         self._ports: dict[str, dict[str, tuple[bool, int]]] = {}
@@ -96,10 +99,12 @@ class ModuleLibrary:
         self._ports[name] = {
             port: (is_input, len(value)) for port, (value, is_input) in ports.items()
         }
-        self._texts[name] = rtlil.convert(
-            component, name=name, ports=directed_ports(component), emit_src=self._sources
-        )
-        if getattr(component, "collisions_unseen", False):
+        # what says of itself that collisions are unseen says nothing of others
+        unseen = getattr(component, "collisions_unseen", False)
+        alike = Alike(sources=self._sources) if unseen else self._alike
+        fragment = Fragment.get(component, None)
+        self._texts[name] = "\n".join(alike.converted(fragment, name, directed_ports(component)))
+        if unseen:
             self._unseen.add(name)
 
     def instance(
@@ -144,9 +149,14 @@ class ModuleLibrary:
     def _clocked(self, name: str) -> bool:
         """Whether the converted module has a clock (a purely combinational one has none)."""
         return (
-            re.search(r"wire (width 1 )?input \d+\s+\\clk$", self._texts[name], re.MULTILINE)
+            re.search(r"wire (width 1 )?input \d+\s+\\clk$", self._own(name), re.MULTILINE)
             is not None
         )
+
+    def _own(self, name: str) -> str:
+        """Return the text of a module, without those that it uses."""
+        text = self._texts[name]
+        return text[text.index(f"module \\{name}\n") :]
 
     @property
     def texts(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Pages on the host's port: which are read when, and how whole texts leave."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -83,13 +83,14 @@ class PageReads(wiring.Component):
             self.empty.eq(~queue.o.valid & ~there.any()),
         ]
         with m.If(self.sent):
-            m.d.sync += [
-                there.bit_select(tail, 1).eq(1),
-                Array(pages)[tail].eq(page),
-                tail.eq(tail + 1),
-            ]
+            m.d.sync += tail.eq(tail + 1)
+        for k in range(depth):
+            with m.If(self.sent & (tail == k)):
+                m.d.sync += pages[k].eq(page)
         with m.If(self.released):
-            m.d.sync += [there.bit_select(head, 1).eq(0), head.eq(head + 1)]
+            m.d.sync += head.eq(head + 1)
+        bit = lambda at, when: Mux(when, Const(1, depth) << at, 0)[:depth]
+        m.d.sync += there.eq((there | bit(tail, self.sent)) & ~bit(head, self.released))
         with m.If(reader.o.valid & reader.o.p.last):
             m.d.sync += self.data_to.eq(self.data_to + 1)
         return m

@@ -5,10 +5,10 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from amaranth.back import rtlil
 from amaranth.hdl import Fragment
 
 from ...models.shell import TOP
+from ..alike import Alike
 from ..apart import with_styles
 from ..modules import ModuleLibrary, directed_ports
 from ..verilog import Text, written
@@ -33,8 +33,9 @@ def to_modules(
     with collector_off():
         fragment = Fragment.get(design, None)  # elaborates, and so fills the library
         ports = directed_ports(design)
-        top = rtlil.convert(fragment, name=name, ports=ports, emit_src=place is not None)
-        text = "\n".join([*(library.texts if library else ()), top])
+        alike = Alike(sources=place is not None)
+        own = alike.converted(fragment, name, ports)
+        text = "\n".join([*(library.texts if library else ()), *own])
         return list(written(with_styles(text, library.styles if library else {}), names, place))
 
 

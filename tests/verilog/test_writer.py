@@ -10,10 +10,31 @@ from typing import Any
 
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import Array, Cat, Const, Instance, Module, Mux, Signal, Value, signed, unsigned
+from amaranth.hdl import (
+    Array,
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    Const,
+    DomainRenamer,
+    Fragment,
+    Instance,
+    Module,
+    Mux,
+    ResetInserter,
+    ResetSignal,
+    Signal,
+    Value,
+    signed,
+    unsigned,
+)
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
+from penstock.hdl.alike import Alike
 from penstock.hdl.verilog import written
 from penstock.hdl.verilog.names import plain
 from penstock.sim.native.toolchain import verilator_root
@@ -22,7 +43,9 @@ STEPS = 40
 
 
 class Drawn:
-    """A random module: `ins` and `outs` are its ports."""
+    """A random module: `ins` and `outs` are its ports. `modules`: how many it becomes, where that is known."""
+
+    modules: int | None = None
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
@@ -158,6 +181,85 @@ class Needless(Drawn):
         return m
 
 
+class Cell(wiring.Component):
+    """A register, a memory with one read port, and a part of its own; `less`: no reset reaches the register."""
+
+    def __init__(self, start: int, *, less: bool = False, depth: int = 2) -> None:
+        self.start, self.less, self.depth = start, less, depth
+        super().__init__({"i": In(9), "o": Out(9)})
+        self.total = Signal(9, init=start, reset_less=less)
+
+    def elaborate(self, platform: Any) -> Module:
+        m, total = Module(), self.total
+        m.submodules.words = words = Memory(shape=9, depth=4, init=[self.start])
+        write, read = words.write_port(), words.read_port(domain="comb")
+        m.d.sync += total.eq(total + self.i)
+        m.d.comb += [
+            write.addr.eq(self.i),
+            write.data.eq(total),
+            write.en.eq(self.i[8]),
+            read.addr.eq(total),
+            self.o.eq(total ^ read.data),
+        ]
+        with m.If((self.i[:4] == 3) | (total[3:6] == 5) | (self.i[2:] < total[4:])):
+            m.d.sync += total.eq(self.i ^ Cat(total[4:], total[:4]))
+        if self.depth:
+            m.submodules.inner = inner = Cell(self.start, depth=self.depth - 1)
+            m.d.comb += [inner.i.eq(total), self.o.eq(total ^ inner.o ^ read.data)]
+        return m
+
+
+class Own(wiring.Component):
+    """A cell in a clock domain of its own, with a reset or without."""
+
+    def __init__(self, start: int, reset: Value | None) -> None:
+        self.start, self.reset = start, reset
+        super().__init__({"i": In(9), "o": Out(9)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.domains.own = ClockDomain("own", local=True, reset_less=self.reset is None)
+        m.submodules.cell = cell = DomainRenamer("own")(Cell(self.start))
+        m.d.comb += [ClockSignal("own").eq(ClockSignal("sync")), cell.i.eq(self.i)]
+        m.d.comb += self.o.eq(cell.o)
+        if self.reset is not None:
+            m.d.comb += ResetSignal("own").eq(self.reset)
+        return m
+
+
+class Repeated(Drawn):
+    """Parts that are equal, and parts that differ in one thing each."""
+
+    def module(self) -> Module:
+        m = Module()
+        m.domains.steady = ClockDomain("steady", local=True, reset_less=True)
+        m.d.comb += ClockSignal("steady").eq(ClockSignal("sync"))
+        start, reset = self.rng.randrange(1, 255), (self.ins[2].any(), self.ins[3].any())
+        cells = [
+            *(Cell(start) for _ in range(3)),
+            Cell(start + 1),
+            Cell(start, less=True),
+            *(ResetInserter(reset[0])(Cell(start)) for _ in range(2)),
+            *(ResetInserter(reset[k])(Cell(start, less=True)) for k in range(2)),
+            DomainRenamer("steady")(Cell(start)),
+            Cell(start, depth=1),
+            seen := Cell(start),
+            Own(start, None),
+            Own(start, reset[0]),
+        ]
+        for k, cell in enumerate(cells):
+            m.submodules[f"cell{k}"] = cell
+            self.outs.append(out := Signal(9, name=f"o{k}"))
+            value = self.ins[k % 5] if k > 2 else self.ins[0] ^ (k * 37)
+            m.d.comb += [cell.i.eq(Cat(value, self.ins[k % 4])), out.eq(cell.o)]
+        self.outs.append(out := Signal(9, name="seen"))
+        m.d.comb += out.eq(seen.total)
+        # the first three, another start, no reset of its own, two with a reset, less of it, another reset, another
+        # domain, one whose register is read, and domains of their own
+        self.modules = 1 + 3 + 3 + 1 + 3 + 1 + 3 + 3 + 1 + 4 + 4
+        return m
+
+
 def simulated(seed: int, inputs: list[list[int]], kind: type[Drawn] = Drawn) -> list[list[int]]:
     """Return the outputs of each step in Amaranth's simulator. Clocked reads count from the step on in which they are known."""
     drawn, found = kind(seed), []
@@ -200,9 +302,13 @@ def check(seed: int, folder: Path, kind: type[Drawn] = Drawn) -> None:
     rng = random.Random(seed)
     drawn = kind(seed)
     inputs = [[rng.getrandbits(len(s)) for s in drawn.ins] for _ in range(STEPS)]
-    fragment = drawn.module()
-    text = rtlil.convert(fragment, name="drawn", ports=[*drawn.ins, *drawn.outs], emit_src=False)
-    verilog = "\n".join(module.text for module in written(text))
+    ports = {signal.name: (signal, PortDirection.Input) for signal in drawn.ins}
+    fragment = Fragment.get(drawn.module(), None)
+    ports |= {signal.name: (signal, PortDirection.Output) for signal in drawn.outs}
+    modules = list(written("\n".join(Alike().converted(fragment, "drawn", ports))))
+    verilog = "\n".join(module.text for module in modules)
+    if drawn.modules is not None:
+        assert len(modules) == drawn.modules
     assert "$" not in verilog.replace("$signed", "") and "\\" not in verilog
     (folder / "dut.v").write_text(verilog)
     (folder / "bench.v").write_text(bench_text(drawn, inputs))
@@ -253,6 +359,11 @@ def test_random_modules(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_needless_operations(seed: int, tmp_path: Path) -> None:
     check(seed, tmp_path, Needless)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_equal_parts_are_written_once(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path, Repeated)
 
 
 @pytest.mark.long

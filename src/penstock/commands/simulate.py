@@ -153,7 +153,7 @@ def run_hardware(state: State, design: Design, how: How) -> Run:
     if how.backend == "rtl":
         from penstock.sim.native import level
 
-        options["optimise"] = level(total)
+        options["optimise"] = level(None if total is None else total + workload.set_up)
     if how.backend in ("rtl", "netlist"):
         with steps.step("Verilog"):
             design.verilog  # noqa: B018  made once, here

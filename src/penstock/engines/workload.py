@@ -109,6 +109,8 @@ class Workload(ABC):
     watchdog: int = 1_000_000
     #: what the vault gives, of a design that has one (`models.shell.VaultValue`)
     vault: Mapping[str, int] | None = None
+    #: cycles of runs that set a machine up, which are not counted
+    set_up = 0
     #: the cycle model computes the results anyway, so that its report shows them
     results_with_model: bool = False
 

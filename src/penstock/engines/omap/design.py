@@ -30,13 +30,14 @@ from penstock.models.omap.sessions import (
     Sessions,
     Welcome,
     digest_of_map,
+    opening_cycles,
     prologue,
 )
 from penstock.models.omap.sessions import Request as Asked
 from penstock.models.omap.shell import PORTS, Handshake, port_bytes, register_map
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic
-from penstock.models.omap.vault import KeySchedule, Role
+from penstock.models.omap.vault import KeySchedule, Role, boot_cycles
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
@@ -180,6 +181,7 @@ class Mapped(Workload):
         self.keys = self.schedule.of_map
         self.frames = Frames.of(design.plan)
         texts = {"root": root, "entropy": entropy}
+        self.set_up = boot_cycles() + opening_cycles(Role.WRITER, first=True)
         self.vault = {name: int.from_bytes(text, "little") for name, text in texts.items()}
 
     @cached_property
