@@ -8,6 +8,8 @@ codes, row by row, every row on a fresh beat. An operation walks three nested lo
 * reductions: j runs over what is reduced; with `lane_reduce` the lanes of each beat are first added up in a balanced tree, then
   the beats of one (i, c) in a balanced tree over time (pairs in order of arrival, a missing partner replaced by the identity).
 
+An elementwise operation whose only reader is a reduction or a merge is fused with it.
+
 See `models.analytics.timing` for the cycles and docs/explanation/analytics.md for the pictures.
 """
 

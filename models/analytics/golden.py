@@ -2,6 +2,19 @@
 
 Tuples of a batch are computed side by side, for the model stands still meanwhile. Sums are balanced trees exactly as the hardware
 builds them: over the lanes of a beat, over the beats of a row, over the threads of a group; groups are then accumulated in order.
+
+The order of every sum:
+
+1. Along a row: the lanes of each beat in a balanced tree of neighbours, missing lanes replaced by the identity (`+0`, `1`, `-inf`, `inf`). Then the
+   beats of the row in a balanced tree over time, pairs in order of arrival, a missing partner replaced by the identity.
+2. Over rows: a balanced tree over time, lane by lane.
+3. A whole matrix of several rows: each row as in 1, then their results as one row.
+4. `norm`: every element times itself, the sum of these products, the root of the sum. Of a value with a single element it is `abs`.
+5. `merge`: the threads of a group in a balanced tree (a thread without a tuple gives the identity), then groups in order into an accumulator that
+   starts at the identity.
+
+Products, `max` and `min` go the same ways. Where a format does not hold 1, the identity of products is the number nearest to it, and it counts as
+often as it stands in.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 
 Nothing but arrivals, the pages that are opened, and the host's memory enters: neither keys nor
 values, nor whether a key was there.
+
+Five stages work on different requests: requests, the front (position map, loads, frames), openers, the back (merging) and sealers.
+
+* **The front** takes every step of a request at a fixed distance from its beginning. What HBM may not show yet is kept on the chip, so that no
+  request waits because two have a key, bucket or bin in common.
+* **Tags** delay only what can be seen: they are compared before any response or page that depends on them is sealed whole. The address of a write,
+  which is public, may have left; none of its data have.
+* **The back** merges both pages side by side. An operation writes when its own frames are there, so a frame is always read before it is written.
+
+A page is not read before its last write is answered: which pages are opened is public. There are six memory ports: pages in the host's memory,
+requests and answers in the card's, and four for HBM.
 """
 
 from __future__ import annotations

@@ -3,6 +3,15 @@
 Both bins in which an item may lie are stored with its key, and an access opens both of them,
 whichever holds it. So the pair that an access shows was drawn at the access before, uniformly, and
 has been used for nothing that anyone sees. Items that come to a page wait in HBM until it is opened.
+
+GET, PUT and DELETE take the same steps.
+
+1. The key's SipHash-2-4 names two buckets of the position map, one in each half (its bits from 0 and from 32 on). An entry has the key, the two bins
+   that were drawn for the item, which of them holds it, and its frame in HBM. Without an entry, a stand-in pair is used.
+2. Both bins are opened. A bin in the host's memory is a page: it is always read, opened and later written back. A bin in HBM costs no traffic.
+3. The item is taken out. Items that wait in HBM for one of the two pages join it.
+4. A fresh pair of distinct uniform bins is drawn. The item goes into a frame of HBM, labelled with the bin that has fewer items. If that bin is a
+   page, the item waits until the page is opened.
 """
 
 from __future__ import annotations
