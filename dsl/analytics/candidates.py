@@ -16,7 +16,7 @@ from ...models.heap.schema import TYPES, Schema
 from ...models.memory.timing import Memory
 from ...models.numerics.formats import Format
 from ...models.resources import Resources
-from ...models.strider.layout import Source, TupleLayout, place
+from ...models.strider.layout import NUMBERS, Integer, Source, TupleLayout, place
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
 from ..core.bind_index import BoundIndex
@@ -240,14 +240,23 @@ class Maker:
             beats, fields = place(self.shapes, lanes)
             sources = tuple(self._sources(fields))
             integers = tuple(
-                (f.position + k, min(counts, self.indices[f.name].counts))
+                self._integer(f.position + k, self.indices[f.name], k)
                 for f in fields
                 if f.name in self.indices
-                for k, (_, _, counts) in enumerate(self.indices[f.name].columns)
+                for k in range(len(self.indices[f.name].columns))
             )
             on_null = self.choices.on_null
             self._layouts[lanes] = TupleLayout(lanes, beats, fields, sources, on_null, integers)
         return self._layouts[lanes]
+
+    def _integer(self, position: int, index: Any, number: int) -> Integer:
+        """Return what column `number` of an index has at a position."""
+        column, begin, counts = index.columns[number]
+        unseen = {"error": NUMBERS, "skip": -1, "last": index.counts - 1 - begin}
+        plain = self.schema.columns[column].labels is None
+        policy = NUMBERS if plain else unseen[self.choices.on_unseen]
+        leaves = self.choices.on_index == "skip"
+        return Integer(position, min(counts, index.counts), leaves, policy)
 
     def _sources(self, fields: Sequence[Any]) -> Iterable[Source]:
         for item in fields:

@@ -131,13 +131,14 @@ def _of_bags(graph: Graph, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
 
 def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
     choices, target, fmt = maker.choices, maker.target, maker.fmt
-    if choices.on_index != "error" or choices.on_unseen != "error":
-        yield "rows are left out because of their indices"
     if choices.threads not in (None, 1) or choices.ports not in (None, 1):
         yield "several threads or memory ports"
     for v in graph.of_kind("index"):
         bound = indices[v.name]
-        if max(counts for _, _, counts in bound.columns) > 1 << fmt.width:
+        counted = [counts for _, _, counts in bound.columns]
+        if choices.on_unseen == "last":
+            counted.append(bound.counts)
+        if max(counted) > 1 << fmt.width:
             yield f"the index {v.name} does not fit in the {fmt.width} bits of {fmt.name}"
     for node in graph.nodes:
         places = np.arange(node.attrs.get("places", 0), dtype=np.float64)

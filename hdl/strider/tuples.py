@@ -13,6 +13,7 @@ from ...models.numerics.latency import convert_latency
 from ...models.numerics.limbs import LIMBS_MAX, OFFSET_BITS, SHIFT_BITS, UNIT_BITS, Limbs
 from ...models.strider.errors import PageError
 from ...models.strider.isa import FIXED_TYPES, Op
+from ...models.strider.layout import NUMBERS
 from ..apart import APART
 from ..arith.convert import pg_converter
 from ..modules import module_name
@@ -44,7 +45,8 @@ def units_members(config):
 
 
 class _Converted(NamedTuple):
-    """What a converter gives: a code, whether the value is beyond the format or a NaN, whether it is an integer."""
+    """What a converter gives: a code, whether the value is beyond the format or a NaN, whether it is an integer: then "NaN" is said of one
+    that leaves its tuple out."""
 
     code: Any
     over: Any
@@ -81,7 +83,7 @@ class TupleBuffer(wiring.Component):
     room : Out(1), taken : In(1)
         A slot is free; the Strider has used it up.
     ready : Out(1), end : Out(1), error : Out(1), void : Out(1)
-        The oldest slot is complete; it is the end of a page, an error, a tuple that is left out because of a NaN, or else a tuple.
+        The oldest slot is complete; it is the end of a page, an error, a tuple that its values leave out, or else a tuple.
     unfit : Out(unfit_layout(config))
         The error, where it is a value's: then it comes before all that `failed` is about.
     beat : In, read : In(1), lanes : Out
@@ -185,17 +187,23 @@ class TupleBuffer(wiring.Component):
             m.d.sync += later.eq(lines)
             lines = later
         writes, some = self._writes(tag), self._some(tag, len(converted))
-        void, wrong = Signal(), Signal()  # of this window
+        void, wrong, lost = Signal(), Signal(), Signal()  # of this window
         first, code = Signal(range(len(converted))), Signal(8)
-        m.d.comb += void.eq(
-            writes
-            & self.policy.skip
-            & Cat(there & each.nan for there, each in zip(some, converted, strict=True)).any()
-        )
-        for k, (there, each) in reversed(list(enumerate(zip(some, converted, strict=True)))):
+        there_are = list(zip(some, converted, strict=True))
+        m.d.comb += [
+            void.eq(
+                writes
+                & self.policy.skip
+                & Cat(there & each.nan & ~each.integer for there, each in there_are).any()
+            ),
+            lost.eq(
+                writes & Cat(there & each.nan & each.integer for there, each in there_are).any()
+            ),
+        ]
+        for k, (there, each) in reversed(list(enumerate(there_are))):
             over = each.over & (~self.policy.saturate | each.integer)
             beyond = Mux(each.integer, PageError.VALUE_INDEX, PageError.VALUE_OVERFLOW)
-            nan = each.nan & ~self.policy.skip & ~self.policy.go
+            nan = each.nan & ~each.integer & ~self.policy.skip & ~self.policy.go
             with m.If(there & (over | nan)):
                 m.d.comb += [
                     wrong.eq(writes),
@@ -203,21 +211,26 @@ class TupleBuffer(wiring.Component):
                     code.eq(Mux(nan, PageError.VALUE_NAN, beyond)),
                 ]
         # of the tuple's windows before this one
-        voided, failed = Signal(), Signal()
+        voided, failed, losing = Signal(), Signal(), Signal()
         kept_code, kept_item = Signal(8), Signal(item_bits(config))
         item = Signal(item_bits(config))
         m.d.comb += item.eq(_times(tag.beat, config.lanes) + tag.lane + first + 1)
         over = tag.commit | tag.skip
         with m.If(over):
-            m.d.sync += [voided.eq(0), failed.eq(0)]
+            m.d.sync += [voided.eq(0), failed.eq(0), losing.eq(0)]
         with m.Else():
-            m.d.sync += [voided.eq(voided | void), failed.eq(failed | wrong)]
+            m.d.sync += [
+                voided.eq(voided | void),
+                failed.eq(failed | wrong),
+                losing.eq(losing | lost),
+            ]
         with m.If(wrong & ~failed):
             m.d.sync += [kept_code.eq(code), kept_item.eq(item)]
-        left, bad = Signal(), Signal()
+        nan, left, bad = Signal(), Signal(), Signal()  # asked of a whole tuple alone
         m.d.comb += [
-            left.eq(voided | void),  # asked of a whole tuple alone
-            bad.eq(tag.commit & (failed | wrong) & ~left),
+            nan.eq(voided | void),
+            left.eq(nan | ((losing | lost) & ~(failed | wrong))),
+            bad.eq(tag.commit & (failed | wrong) & ~nan),
         ]
         with m.If(bad & ~self.unfit.valid):
             m.d.sync += [
@@ -289,7 +302,8 @@ class TupleBuffer(wiring.Component):
         if not config.integers:
             return made, Const(0)
         number, here, beyond = Signal(64), Signal(), Signal()
-        m.d.comb += number.eq(raw)
+        leaves, kept = Signal(), Signal(64)
+        m.d.comb += [number.eq(raw), kept.eq(number)]
         for n, name in enumerate(types):
             bits = 8 * TYPES[name].length
             with m.If(choice == n):
@@ -298,11 +312,21 @@ class TupleBuffer(wiring.Component):
                 elif bits < 64:
                     m.d.comb += number.eq(raw[:bits].as_signed())
         with m.Switch(_times(self.tag.beat, config.lanes) + self.tag.lane + k):
-            for place, count in config.integers:
-                with m.Case(place):
-                    m.d.comb += [here.eq(1), beyond.eq(number >= count)]
+            for integer in config.integers:
+                far = number >= integer.count
+                unseen = (number == (1 << 64) - 1) & (integer.unseen != NUMBERS)
+                with m.Case(integer.position):
+                    m.d.comb += [
+                        here.eq(1),
+                        beyond.eq(far & ~unseen & (not integer.leaves)),
+                        leaves.eq(
+                            (far & ~unseen & integer.leaves) | (unseen & (integer.unseen < 0))
+                        ),
+                    ]
+                    if integer.unseen >= 0:
+                        m.d.comb += kept.eq(Mux(unseen, integer.unseen, number))
         width = config.format.width
-        found = Cat(number[:width], Const(0, max(0, width - 64)), beyond, Const(0, 1), here)
+        found = Cat(kept[:width], Const(0, max(0, width - 64)), beyond, leaves, here)
         for n in range(config.depth):
             later = Signal.like(found, name=f"integer{k}_{n}")
             m.d.sync += later.eq(found)

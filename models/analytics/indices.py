@@ -61,7 +61,7 @@ def _told(
     plan: AnalyticsPlan, error: HardwareError, pages: NDArray[np.uint8], first: int, stride: int
 ) -> HardwareError:
     """Return the Striders' error, with column and value where it is about an index."""
-    at = {place for place, _ in plan.layout.integers}
+    at = {integer.position for integer in plan.layout.integers}
     sources = tuple(s for s in plan.layout.sources if s.position not in at)
     bare = replace(plan, layout=replace(plan.layout, sources=sources, integers=()))
     found = walk_port(bare, pages, first, stride).error

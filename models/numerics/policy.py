@@ -27,6 +27,8 @@ class Unfit(IntEnum):
     OVERFLOW = 1
     NAN = 2
     INDEX = 3  #: an integer that names nothing
+    LEFT_INDEX = 4  #: the same, and its tuple is left out
+    LEFT_UNSEEN = 5  #: a category that is not known, and its tuple is left out
 
 
 @dataclass(frozen=True)

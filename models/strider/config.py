@@ -59,9 +59,10 @@ class WalkConfig:
         if self.schema.page_size not in PAGE_SIZES:
             raise ValueError(f"page_size must be one of {PAGE_SIZES}, not {self.schema.page_size}")
         taken: set[int] = set()
+        integers = {integer.position for integer in self.layout.integers}
         for source in self.layout.sources:
             column = self.schema.columns[source.column]
-            if not column.is_numeric and source.position not in dict(self.layout.integers):
+            if not column.is_numeric and source.position not in integers:
                 raise ValueError(f"column {column.name!r} holds no numbers that a kernel can use")
             count = self.array_length(source.column) if column.is_array else 1
             if source.first < 0 or source.count < 1 or source.first + source.count > count:

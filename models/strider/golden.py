@@ -22,7 +22,7 @@ from ..numerics.policy import Unfit
 from . import landing
 from .config import WalkConfig
 from .errors import PageError
-from .judge import CODES, RowCounts, count_values, delivery, judge_rows
+from .judge import CODES, RowCounts, count_rows, delivery, judge_rows
 from .layout import Source
 from .program import missing_codes, missing_fits, needed
 
@@ -422,18 +422,19 @@ def walk_page(
             places += [(line, line in given) for line in rows.visible]
         return list(codes), RowCounts(skipped), error
     order = delivery(walk)
-    left, first = judge_rows(fits[:, order], walk.policy)
+    judged = fits[:, order]
+    left, first = judge_rows(judged, walk.policy)
     wrong = np.flatnonzero(first >= 0)
     if len(wrong):  # it comes before the error that stopped the walk
         row = int(wrong[0])
         position = int(order[first[row]])
         line, skipped = found[row]
         error = HardwareError(CODES[Unfit(fits[row, position])], block, line, position + 1)
-        codes, fits, left = codes[:row], fits[:row], left[:row]
+        codes, judged, left = codes[:row], judged[:row], left[:row]
         given = {line for line, _ in found[:row]}
     given -= {found[row][0] for row in np.flatnonzero(left)}
     if places is not None:
         places += [(line, line in given) for line in rows.visible]
-    counts = count_values(fits[~left])
-    counts.skipped, counts.nan_rows = skipped + int(left.sum()), int(left.sum())
+    counts = count_rows(judged, left, walk.policy)
+    counts.skipped += skipped
     return list(codes[~left]), counts, error

@@ -2,7 +2,7 @@
 
 A tuple's values are judged when all of it was read: what is wrong with its bytes comes first. A NaN
 under "skip" leaves the tuple out, whatever else it holds. Else the first value, in the order of
-delivery, that its policy does not let pass is the error.
+delivery, that its policy does not let pass is the error. Else an index may leave it out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..numerics.policy import InputPolicy, Unfit
 from .config import WalkConfig
 from .errors import PageError
 
-__all__ = ["CODES", "RowCounts", "count_values", "delivery", "judge_rows", "verdict"]
+__all__ = ["CODES", "RowCounts", "count_rows", "delivery", "judge_rows", "verdict"]
 
 #: the errors of values that do not fit
 CODES = {
@@ -91,12 +91,27 @@ def judge_rows(
     if policy.on_nan == "error":
         wrong |= nan
     found = wrong.any(axis=1) & ~left
+    left = left | (_index_left(fits).any(axis=1) & ~found)
     first = np.where(found, wrong.argmax(axis=1) if fits.shape[1] else 0, -1)
     return left, first.astype(np.int64)
 
 
-def count_values(fits: NDArray[np.uint8]) -> RowCounts:
-    """Return the counts of values of tuples that are delivered."""
+def _index_left(fits: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return (fits == Unfit.LEFT_INDEX) | (fits == Unfit.LEFT_UNSEEN)
+
+
+def count_rows(fits: NDArray[np.uint8], left: NDArray[np.bool_], policy: InputPolicy) -> RowCounts:
+    """Return the counts of tuples, by how their values fit (tuples, values in the order of delivery) and which are `left` out. Of what
+    leaves one out a NaN counts, else its first index."""
+    own, given = fits[left], fits[~left]
+    nan = (own == Unfit.NAN).any(axis=1) if policy.skips else np.zeros(len(own), np.bool_)
+    rest = own[~nan]
+    first = rest[np.arange(len(rest)), _index_left(rest).argmax(axis=1)] if len(rest) else rest
     return RowCounts(
-        saturated=int((fits == Unfit.OVERFLOW).sum()), not_finite=int((fits == Unfit.NAN).sum())
+        skipped=len(own),
+        nan_rows=int(nan.sum()),
+        saturated=int((given == Unfit.OVERFLOW).sum()),
+        not_finite=int((given == Unfit.NAN).sum()),
+        index_rows=int((first == Unfit.LEFT_INDEX).sum()),
+        unseen_rows=int((first == Unfit.LEFT_UNSEEN).sum()),
     )

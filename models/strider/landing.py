@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from ..numerics.convert import from_pg, may_be_unfit, numbers_of, unfit
 from ..numerics.formats import Codes, Format
 from ..numerics.policy import Unfit
+from .layout import NUMBERS, Integer
 
 __all__ = ["Integers", "codes", "fits", "may_end"]
 
-#: flat positions with integers, and how far those count
-Integers = tuple[tuple[int, int], ...]
+Integers = tuple[Integer, ...]
 
 
-def _at(places: NDArray[np.int64], integers: Integers) -> list[tuple[NDArray[np.bool_], int]]:
-    return [(places == place, count) for place, count in integers if (places == place).any()]
+def _at(places: NDArray[np.int64], integers: Integers) -> list[tuple[NDArray[np.bool_], Integer]]:
+    return [(here, i) for i in integers if (here := places == i.position).any()]
 
 
 def codes(
@@ -30,8 +30,10 @@ def codes(
 ) -> Codes:
     """Return the codes of stored values that go to these flat positions: `from_pg`; an integer's is its low bits."""
     found = from_pg(element, raw, format, places)
-    for here, _ in _at(np.broadcast_to(places, found.shape), integers):
+    for here, integer in _at(np.broadcast_to(places, found.shape), integers):
         whole = numbers_of(element, raw[here].astype(np.uint64)).astype(np.int64)
+        if integer.unseen >= 0:
+            whole = np.where(whole == -1, integer.unseen, whole)
         found[here] = whole & ((1 << format.width) - 1)
     return found
 
@@ -43,11 +45,15 @@ def fits(
     places: NDArray[np.int64],
     integers: Integers = (),
 ) -> NDArray[np.uint8]:
-    """Return how they fit: `unfit`; an integer counts from 0."""
+    """Return how they fit: `unfit`; of integers what `Integer` says."""
     found = unfit(element, raw, format, places)
-    for here, count in _at(np.broadcast_to(places, found.shape), integers):
+    for here, integer in _at(np.broadcast_to(places, found.shape), integers):
         whole = numbers_of(element, raw[here].astype(np.uint64))
-        found[here] = np.where((whole < 0) | (whole >= count), Unfit.INDEX, Unfit.FITS)
+        beyond = (whole < 0) | (whole >= integer.count)
+        wrong = Unfit.LEFT_INDEX if integer.leaves else Unfit.INDEX
+        unseen = Unfit.LEFT_UNSEEN if integer.unseen == -1 else Unfit.FITS
+        known = (whole != -1) if integer.unseen != NUMBERS else np.ones_like(beyond)
+        found[here] = np.where(beyond, np.where(known, wrong, unseen), Unfit.FITS)
     return found
 
 

@@ -8,7 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Integer(NamedTuple):
+    """A flat position whose value is an integer, not a code.
+
+    It is one of 0 to `count` − 1; of others `leaves` leaves the tuple out, else they are errors. −1 stands for a category that is not known
+    where `unseen` is no `NUMBERS`: it becomes `unseen`, or leaves the tuple out where that is −1.
+    """
+
+    position: int
+    count: int
+    leaves: bool = False
+    unseen: int = -2
+
+
+#: of `Integer.unseen`: there are no categories
+NUMBERS = -2
 
 
 @dataclass(frozen=True)
@@ -39,8 +56,7 @@ class Field:
 class TupleLayout:
     """The engine's view of one tuple: `beats` beats of `lanes` codes, and which column element fills which position.
 
-    `on_null` is the plan's policy for NULL in a used column: "error" or "skip". `integers`: positions whose values are integers, not
-    codes, and how far each counts.
+    `on_null` is the plan's policy for NULL in a used column: "error" or "skip".
     """
 
     lanes: int
@@ -48,14 +64,14 @@ class TupleLayout:
     fields: tuple[Field, ...]
     sources: tuple[Source, ...]
     on_null: str = "error"
-    integers: tuple[tuple[int, int], ...] = ()
+    integers: tuple[Integer, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TupleLayout:
         """Return what `asdict` gave, read back."""
         fields = tuple(Field(**field) for field in data["fields"])
         sources = tuple(Source(**source) for source in data["sources"])
-        integers = tuple((int(at), int(count)) for at, count in data.get("integers", ()))
+        integers = tuple(Integer(*integer) for integer in data.get("integers", ()))
         return cls(data["lanes"], data["beats"], fields, sources, data["on_null"], integers)
 
     def field(self, name: str) -> Field:

@@ -344,7 +344,7 @@ class Machine:
             values[places] = landing.codes(*how)
 
     def _judge_values(self) -> bool:
-        """Whether a NaN leaves the tuple out; raises where a value is an error."""
+        """Whether a value leaves the tuple out; raises where a value is an error."""
         left, first = verdict(np.array(self.body.fits, np.uint8), self.policy)
         if first >= 0:
             code = CODES[Unfit(self.body.fits[first])]
@@ -500,7 +500,8 @@ class Machine:
         if i.attr >= self.body.natts:
             at = i.beat * self.config.lanes + i.lane
             values[at] = i.value & (1 << self.config.format.width) - 1
-            over = Unfit.INDEX if at in dict(self.config.integers) else Unfit.OVERFLOW
-            self.body.fits.append(Unfit.NAN if i.use else over if i.keep else Unfit.FITS)
+            integer = any(at == one.position for one in self.config.integers)
+            nan, over = (Unfit.LEFT_INDEX, Unfit.INDEX) if integer else (Unfit.NAN, Unfit.OVERFLOW)
+            self.body.fits.append(nan if i.use else over if i.keep else Unfit.FITS)
             self.body.delivered.append(at)
         self.now += 1

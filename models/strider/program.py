@@ -303,7 +303,7 @@ def _insertions(walk: WalkConfig, index: int) -> list[Instruction]:
                     count=value & _LIMIT,
                     offset=value >> 16,
                     attr=index,
-                    use=int(fits[element] == Unfit.NAN),
+                    use=int(fits[element] in (Unfit.NAN, Unfit.LEFT_INDEX, Unfit.LEFT_UNSEEN)),
                     keep=int(fits[element] in (Unfit.OVERFLOW, Unfit.INDEX) and not units),
                     **_at(walk, source.position + k),
                 )

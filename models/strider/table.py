@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from ..errors import HardwareError
 from ..heap import page as p
 from ..heap.schema import TYPES
+from ..numerics.policy import InputPolicy
 from . import landing
 from .config import WalkConfig
 from .golden import array_header, walk_page
 from .isa import short_possible
-from .judge import RowCounts, count_values, delivery, judge_rows
+from .judge import RowCounts, count_rows, delivery, judge_rows
 from .layout import Source
 from .program import needed
 
@@ -47,7 +48,7 @@ class Regular:
     fits
         How the tuples' values fit, by flat position; no columns where all fit whatever they are.
     left
-        Whether a NaN leaves the tuple out.
+        Whether a value leaves the tuple out.
     """
 
     pages: NDArray[np.bool_]
@@ -278,11 +279,13 @@ class Walked(NamedTuple):
 
 @dataclass
 class _Gathered:
-    """What a walk has found so far: `Walked`'s members, the codes in parts, and `walk_table`'s `places`."""
+    """What a walk has found so far: `Walked`'s members, the codes in parts, and `walk_table`'s `places`. `order`: as of `delivery`."""
 
     parts: list[NDArray[np.int64]]
     counts: NDArray[np.int64]
     places: list[NDArray[np.int64]] | None
+    order: NDArray[np.int64]
+    policy: InputPolicy
     total: RowCounts = field(default_factory=RowCounts)
 
     def regular(
@@ -292,11 +295,10 @@ class _Gathered:
         keep = ~found.left[rows]
         self.parts.append(values[rows][keep])
         if len(found.fits):
-            self.total.add(count_values(found.fits[rows][keep]))
+            judged = found.fits[rows][:, self.order]
+            self.total.add(count_rows(judged, found.left[rows], self.policy))
         if self.places is not None:
             self.places.append(np.stack([*where[:, rows], keep.astype(np.int64)], axis=1))
-        left = int((~keep).sum())
-        self.total.add(RowCounts(skipped=left, nan_rows=left))
 
     def other(
         self, page: NDArray[np.uint8], walk: WalkConfig, number: int, block: int
@@ -338,9 +340,8 @@ def walk_table(
     places
         Takes arrays of shape (rows, 3), for each visible row its block, its line pointer and whether it is delivered.
     """
-    gathered = _Gathered(
-        [np.zeros((0, walk.positions), np.int64)], np.zeros(len(pages), np.int64), places
-    )
+    none, counts = [np.zeros((0, walk.positions), np.int64)], np.zeros(len(pages), np.int64)
+    gathered = _Gathered(none, counts, places, delivery(walk), walk.policy)
     steps, begin = np.array([[block_stride], [1]]), np.array([[first_block], [1]])
     for first, chunk in chunks(pages):
         found = classify(walk, chunk)

@@ -209,6 +209,63 @@ def test_bad_input(cases: int, backend: str, tmp_path: Path) -> None:
         assert run.errors[0].code.name in ("VALUE_INDEX", "TUPLE_NULL")
 
 
+def _without(table: dict[str, np.ndarray], bad: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: values[~bad] for name, values in table.items()}
+
+
+@pytest.mark.parametrize(
+    ("cases", "backend"), [(1, "pysim"), pytest.param(30, "rtl", marks=pytest.mark.long)]
+)
+def test_rows_that_are_left_out(cases: int, backend: str, tmp_path: Path) -> None:
+    """With `skip` a run is that of the table without them, cycles of the model; of a value that is an error and an index that is none, the error
+    stands."""
+    rng = np.random.default_rng(10)
+    (tmp_path / "k.psk").write_text(LRMF)
+    dims, choices = {"m": 5, "n": 5, "k": 1}, ps.Choices(on_index="skip")
+    for _ in range(cases):
+        table = _ratings(rng, 40, 5, 5)
+        bad = rng.random(40) < 0.2
+        table["u"][bad] = rng.choice([-1, 5, 261, -(1 << 31)], bad.sum())
+        table["i"][rng.random(40) < 0.1] = 5
+        bad |= table["i"] == 5
+        design = ps.compile(
+            tmp_path / "k.psk", "small", table, "fixed:8,8", dims=dims, choices=choices
+        )
+        golden, model, run = (design.run(table, backend=b) for b in ("golden", "model", backend))
+        assert golden.counters["index_rows"] == golden.counters["rows_skipped"] == bad.sum() > 0
+        assert run.cycles == model.cycles
+        clean = design.run(_without(table, bad), backend="golden")
+        for name, codes in clean.codes.items():
+            assert np.array_equal(run.codes[name], codes) and np.array_equal(
+                golden.codes[name], codes
+            )
+        table["r"][np.flatnonzero(bad)[-1]] = 200.0
+        ended = design.run(table, backend="golden")
+        assert ended.errors[0].code.name == "VALUE_OVERFLOW"
+        assert design.run(table, backend=backend).errors == ended.errors
+
+
+@pytest.mark.parametrize("policy", ["skip", "last"])
+def test_categories_that_are_not_known(policy: str, tmp_path: Path) -> None:
+    """Texts that the design has not seen: their rows are left out, or are those of the model's last row."""
+    rng = np.random.default_rng(11)
+    table = _ratings(rng, 30, 4, 4) | {"u": rng.choice(list("abcd"), 30)}
+    (tmp_path / "k.psk").write_text(LRMF)
+    dims, choices = {"m": 5, "n": 4, "k": 1}, ps.Choices(on_unseen=policy)
+    design = ps.compile(tmp_path / "k.psk", "small", table, "fixed:8,8", dims=dims, choices=choices)
+    other, numbers = dict(table), np.unique(table["u"], return_inverse=True)[1]
+    new = rng.random(30) < 0.2
+    other["u"] = np.where(new, "z", table["u"])
+    golden, model, run = (design.run(other, backend=b) for b in ("golden", "model", "pysim"))
+    assert run.cycles == model.cycles
+    assert golden.counters["unseen_rows" if policy == "skip" else "unseen_last"] == new.sum() > 0
+    numbered = table | {"u": np.where(new, 4, numbers)}
+    plain = ps.compile(tmp_path / "k.psk", "small", numbered, "fixed:8,8", dims=dims)
+    exact = plain.run(_without(numbered, new) if policy == "skip" else numbered, backend="golden")
+    for name, codes in exact.codes.items():
+        assert np.array_equal(run.codes[name], codes) and np.array_equal(golden.codes[name], codes)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(24))
 def test_drawn_fields(number: int, tmp_path: Path) -> None:

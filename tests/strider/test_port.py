@@ -13,7 +13,7 @@ from penstock.models.numerics.policy import InputPolicy
 from penstock.models.strider.config import PortConfig, WalkConfig
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.isa import FIXED_TYPES, Instruction
-from penstock.models.strider.layout import Source, TupleLayout
+from penstock.models.strider.layout import Integer, Source, TupleLayout
 from penstock.models.strider.program import generate
 from testbench.strider_bench import check_port, run_port
 from testbench.strider_cases import corrupt, random_case, regular_case
@@ -115,13 +115,20 @@ def test_random_tables_long(config):
 
 
 #: positions 1 and 4 are integers
-INTEGERS = port(1024, 4, 3, 2, "fixed:4,8", FIXED_TYPES, integers=((1, 3000), (4, 1 << 12)))
+INTEGERS = port(
+    1024, 4, 3, 2, "fixed:4,8", FIXED_TYPES, integers=(Integer(1, 3000), Integer(4, 1 << 12))
+)
 
 
-def test_integers_stay_integers():
-    """Beside codes of a narrow format: dates, booleans and integers of every length; the first that names nothing ends the run."""
+@pytest.mark.parametrize("leaves", [False, True])
+def test_integers_stay_integers(leaves):
+    """Beside codes of a narrow format: dates, booleans and integers of every length; the first that names nothing ends the run, or its row is
+    left out."""
     ends = set()
-    for seed in range(24):
+    port_of = dataclasses.replace(
+        INTEGERS, integers=tuple(i._replace(leaves=leaves) for i in INTEGERS.integers)
+    )
+    for seed in range(24 if not leaves else 8):
         rng = np.random.default_rng(seed)
         kinds = rng.choice(["bool", "int2", "int4", "int8", "date"], 2).tolist()
         names = ["date", "x", kinds[0], "int2", kinds[1]]
@@ -139,7 +146,7 @@ def test_integers_stay_integers():
             Source(place[2], 0, 1, 1),
             Source(place[4], 0, 1, 4),
         )
-        layout = TupleLayout(3, 2, (), sources, integers=INTEGERS.integers)
+        layout = TupleLayout(3, 2, (), sources, integers=port_of.integers)
         schema = Schema("t", tuple(columns), 1024)
         policy = InputPolicy("saturate" if rng.random() < 0.5 else "error")
         walk = WalkConfig(schema, layout, INTEGERS.format, policy=policy)
@@ -149,13 +156,14 @@ def test_integers_stay_integers():
             else values[c.name]
             for c in columns
         }
-        out = check_port(INTEGERS, walk, write_heap(schema, stored), ready=rng.random(97) < 0.7)
-        whole = out.tuples[:, [1, 4]]
-        assert np.array_equal(whole, np.stack([values["c2"], values["c4"]], 1)[: len(whole)])
-        assert len(whole) == (30 if wrong is None else wrong)
-        assert (out.error is None) == (wrong is None)
+        out = check_port(port_of, walk, write_heap(schema, stored), ready=rng.random(97) < 0.7)
+        whole, given = out.tuples[:, [1, 4]], np.stack([values["c2"], values["c4"]], 1)
+        if wrong is not None:
+            given = np.delete(given, wrong, 0) if leaves else given[:wrong]
+        assert np.array_equal(whole, given)
+        assert (out.error is None) == (wrong is None or leaves)
         ends.add("" if out.error is None else out.error.code.name)
-    assert ends == {"", "VALUE_INDEX"}
+    assert ends == ({""} if leaves else {"", "VALUE_INDEX"})
 
 
 @pytest.mark.parametrize("default", [-1, 1 << 12])
