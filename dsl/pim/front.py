@@ -25,18 +25,23 @@ class PythonRecurrence(Traced, Recurrence):
         result = self.run(builder)
         values = list(result) if isinstance(result, (tuple, list)) else [result]
         if result is None:
-            return Returned(None, None, self.name_span, self.name_span)
+            return Returned({}, None, self.name_span)
         spans = self.return_spans(len(values)) or [self.name_span] * len(values)
-        if len(values) > 2:
+        names = [p.name for p in self.of_kind("state")]
+        if len(values) not in (1, len(names) + 1):
+            several = "the new states in their order" if len(names) > 1 else "the new state"
             raise self.error(
                 "E461",
                 f"the recurrence {self.name} returns {len(values)} values",
-                spans[2],
-                hint="return the new state and the output, or the output alone",
+                spans[min(len(values) - 1, len(names) + 1)],
+                hint=f"return {several} and the output, or the output alone",
             )
         plain = [self.plain(builder, v, s) for v, s in zip(values, spans, strict=True)]
-        state = plain[0] if len(plain) == 2 else None
-        own = builder.shape(builder.variables[next(p.name for p in self.of_kind("state"))])
+        own = next(
+            builder.shape(builder.variables[p.name])
+            for p in self.of_kind("state")
+            if len(p.dims) == 2
+        )
         if len(plain) == 1 and isinstance(plain[0], Ref) and builder.shape(plain[0]) == own:
             raise self.error(
                 "E461",
@@ -44,7 +49,8 @@ class PythonRecurrence(Traced, Recurrence):
                 spans[0],
                 hint=f"what it returns is {show(own)} like the state: return S, q @ S",
             )
-        return Returned(state, plain[-1], spans[0], spans[-1])
+        states = zip(plain[:-1], spans[:-1], strict=True)
+        return Returned(dict(zip(names, states, strict=False)), plain[-1], spans[-1])
 
 
 @dataclass
@@ -58,24 +64,23 @@ class TextRecurrence(text.Written, Recurrence):
 
 
 class _Body(text.Body):
-    """Runs the statements of a recurrence: `S <- ...` is the new state, which S means from then on; `y <- ...`
+    """Runs the statements of a recurrence: `S <- ...` is a new state, which S means from then on; `y <- ...`
     the output."""
 
     def __init__(self, kernel: TextRecurrence, builder: GraphBuilder) -> None:
         super().__init__(kernel, builder)
-        self.returned = Returned(None, None, kernel.name_span, kernel.name_span)
+        self.returned = Returned({}, None, kernel.name_span)
 
     def update(self, token: Token, value: Any, span: Span) -> None:
         name, place = str(token), text.span_of(self.kernel.file, token)
         is_state = any(p.name == name for p in self.kernel.of_kind("state"))
-        given = self.returned.state if is_state else self.returned.output
-        if given is not None:
+        if name in self.returned.states if is_state else self.returned.output is not None:
             what = "the new state" if is_state else "an output"
             raise self.builder.error(
                 "E204", f"{what} is given twice", place, hint="leave one of the lines out"
             )
         if is_state:
-            self.returned.state, self.returned.state_span = value, span
+            self.returned.states[name] = value, span
             self.values[name] = value
         else:
             if name in self.defined:

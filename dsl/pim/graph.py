@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ..core.dims import Dim
 from ..core.operations import OPERATIONS
 from ..core.operations import spoken as _spoken
 from .products import ONE, HostNodes, Product
-from .recurrent import HostNode, Recurrent
+from .recurrent import HostNode, Pass, Recurrent
 
 if TYPE_CHECKING:
     from .kernel import Recurrence
@@ -25,7 +26,7 @@ def spoken(op: str) -> str:
     return _spoken(op) if op in OPERATIONS else op
 
 
-_FORM = "the unit computes S = d[:, None] * S + outer(k, v), then q @ S"
+_FORM = "the unit computes S = d[:, None] * S + outer(k, v), and reads a state by q @ S"
 
 
 _Terms = tuple[int | None, list[Product]]
@@ -33,102 +34,269 @@ _Reading = tuple[int, int, int]
 
 
 def matched(
-    kernel: Recurrence, builder: GraphBuilder, state: int, new: int | None, output: int
+    kernel: Recurrence, builder: GraphBuilder, state: int, new: Mapping[str, int], output: int
 ) -> Recurrent:
-    """Return a traced recurrence in the unit's form. Raises KernelError (E462) for what does not fit."""
+    """Return a traced recurrence in the unit's form; `new`: the new states by name. Raises KernelError (E462) for what does not fit."""
     return _Matcher(kernel, builder, state, new).match(output)
 
 
 class _Matcher:
+    """Takes a kernel apart: `with_state` are the matrices that are made of the state, `reads` the nodes that read one, each the host's from
+    then on, `early` and `after` the operands that read the old state and the new one, with the names of their results."""
+
     def __init__(
-        self, kernel: Recurrence, builder: GraphBuilder, state: int, new: int | None
+        self, kernel: Recurrence, builder: GraphBuilder, state: int, new: Mapping[str, int]
     ) -> None:
-        self.kernel, self.builder = kernel, builder
-        self.state, self.new = state, new
+        self.kernel, self.builder, self.state = kernel, builder, state
         self.nodes = builder.nodes
-        self._with: dict[int, bool] = {}
+        name = self.nodes[state].attrs["name"]
+        self.new = new.get(name)
+        self.held = {held: number for held, number in new.items() if held != name}
         self.host = HostNodes(builder.nodes)
         self.turned = False  # whether the unit's rows are the state's columns
+        self.with_state = {state}
+        self.reads: dict[int, HostNode] = {}
+        self.early: list[tuple[int, str]] = []
+        self.after: list[tuple[int, str]] = []
+        self._from: dict[
+            int, frozenset[str]
+        ] = {}  # which results and states of the host a node is made of
 
     def uses_state(self, number: int) -> bool:
-        """Whether a value depends on the state."""
-        if number not in self._with:
-            todo = [number]
-            while todo:
-                n = todo[-1]
-                inputs = [i for i in self.nodes[n].inputs if i not in self._with]
-                if inputs:
-                    todo += inputs
-                    continue
-                todo.pop()
-                self._with[n] = n == self.state or any(self._with[i] for i in self.nodes[n].inputs)
-        return self._with[number]
+        """Whether a value is a matrix that is made of the state."""
+        return number in self.with_state
 
     def misfit(self, number: int, message: str, hint: str = "") -> Exception:
         return self.kernel.fits(message, self.nodes[number].span, hint=hint or _FORM)
 
-    # -- the new state
-
     def match(self, output: int) -> Recurrent:
-        d = k = v = None
-        if self.new is not None and not self.uses_state(self.new):
+        """Return the recurrence in the unit's form."""
+        wanted = self._reached(
+            [output, *self.held.values()] + [n for n in (self.new,) if n is not None]
+        )
+        cache = self.new is None
+        for number in sorted(wanted):
+            if (reading := self.reading(number)) is not None:
+                (self._cached if cache else self._read)(number, *reading)
+            elif any(map(self.uses_state, self.nodes[number].inputs)):
+                self.with_state.add(number)
+        if self.new is not None and self.state not in self._reached([self.new]):
             raise self.misfit(self.new, "the new state does not depend on the old one")
-        units, operand, mode = self.read(output)
-        if self.new is not None:
-            decay, products = self.terms(self.new)
-            if not products:
-                raise self.misfit(
-                    self.new,
-                    "nothing is added to the state",
-                    "add an outer product, as in d[:, None] * S + outer(k, v)",
-                )
-            d = decay
-            if len(products) > 1:
-                raise self.misfit(
-                    products[1].at,
-                    "two outer products are added to the state; the unit adds one a step",
-                    "join them where they share a factor: outer(k, v + w)",
-                )
-            k, v = products[0].k, self.host.columns(products[0])
-            k, v = (self.host.number(1.0) if n == ONE else n for n in (k, v))
-        nodes = [self._host(n, node, units) for n, node in enumerate(self.nodes)]
+        self._check_uses(output, "the output")
+        for name, number in self.held.items():
+            self._check_uses(number, f"the new {name}")
+        if not any(n in self.reads for n in self._reached([output])):
+            hint = "return S, q @ S (as text: `y <- q @ S`)"
+            raise self.misfit(output, "the output does not read the state", hint)
+        passes = self._of_cache() if cache else self._passes()
+        return self._recurrent(passes, output)
+
+    def _recurrent(self, passes: Sequence[Pass], output: int) -> Recurrent:
         kernel, shape = self.kernel, self.nodes[self.state].shape
+        late = self._late()
+        passes = [replace(one, waits=self._waits(one, late)) for one in passes]
+        nodes = [
+            self.reads.get(n, HostNode(o.op, o.inputs, o.attrs)) for n, o in enumerate(self.nodes)
+        ]
+        mode = "update" if self.new is not None else "score" if passes[0].v is None else "attend"
         known = [None if isinstance(n, Dim) and not n.known else int(n) for n in shape]
-        nodes += self.host.extra  # operands that are made of several operations
         return Recurrent(
             kernel.name,
             mode,
             self.nodes[self.state].attrs["name"],
             tuple(p.name for p in kernel.of_kind("input")),
             (known[0], known[1]),
-            tuple(nodes),
-            d if d != ONE else None,
-            k,
-            operand if mode == "attend" else v,
-            None if mode == "attend" else operand,
+            (*nodes, *self.host.extra),  # operands that are made of several operations
+            tuple(passes),
             output,
             kernel.source or "",
             tuple((p.name, tuple(p.dims)) for p in kernel.parameters),
             tuple((name, int(n)) for name, n in self.builder.names.items() if n.known),
             self.turned,
+            tuple(self.held.items()),
+            late,
         )
 
-    def _host(self, number: int, node: Any, units: set[int]) -> HostNode:
-        if number in units:
-            return HostNode("unit", (), {"name": ""})
-        return HostNode(node.op, node.inputs, node.attrs)
+    def _reached(self, wanted: Iterable[int]) -> set[int]:
+        """Return the nodes that some are made of, with them."""
+        todo, seen = list(wanted), set[int]()
+        while todo:
+            number = todo.pop()
+            if number not in seen:
+                seen.add(number)
+                todo += self.nodes[number].inputs
+        return seen
 
-    def terms(self, number: int) -> tuple[int | None, list[Product]]:
-        """Take a value apart: (the state's decay, a vector along its rows or a number, `ONE`, or None
-        without the state; the outer products beside it)."""
+    # -- what the host makes of results
+
+    def _made_of(self, number: int) -> frozenset[str]:
+        """Return the results that a node is made of, and the states of the host."""
+        count, todo = len(self.nodes), [number]
+        while todo:
+            n = todo[-1]
+            node = self.reads.get(n) or (self.nodes[n] if n < count else self.host.extra[n - count])
+            if missing := [i for i in node.inputs if i not in self._from]:
+                todo += missing
+                continue
+            todo.pop()
+            own = frozenset({node.attrs["name"]} if node.op in ("unit", "state") else ())
+            self._from[n] = own.union(*(self._from[i] for i in node.inputs))
+        return self._from[number]
+
+    def _late(self) -> tuple[str, ...]:
+        """Return the host's states that depend on results."""
+        results, late = {name for _, name in self.early + self.after}, set[str]()
+        while found := {
+            name
+            for name, n in self.held.items()
+            if name not in late and self._made_of(n) & (results | late)
+        }:
+            late |= found
+        return tuple(name for name in self.held if name in late)
+
+    def _waits(self, one: Pass, late: tuple[str, ...]) -> bool:
+        found = {*late, *(name for _, name in self.early + self.after)}
+        operands = (n for n in (one.d, one.k, one.v, one.q) if n is not None)
+        return any(self._made_of(n) & found for n in operands)
+
+    # -- passes
+
+    def _passes(self) -> list[Pass]:
+        """Return the passes of a token: those that read the old state, one for each product that is added, those that read the new state."""
+        assert self.new is not None
+        decay, products = self.terms(self.new, self.state, "the new state")
+        decay = (
+            self.host.number(0.0) if decay is None else decay
+        )  # it is made of what was read alone
+        if not products:
+            hint = "add an outer product, as in d[:, None] * S + outer(k, v)"
+            raise self.misfit(self.new, "nothing is added to the state", hint)
+        late = {name for _, name in self.after}
+        for operand, name in self.early:
+            if self._made_of(operand) & late:
+                number = next(n for n, node in self.reads.items() if node.attrs.get("name") == name)
+                raise self.misfit(
+                    number,
+                    "the old state is read by what the new one gave",
+                    "the unit reads the old state before it makes the new one",
+                )
+        made = [Pass(q=operand, result=name) for operand, name in self.early]
+        for product in products:
+            k, v = (
+                self.host.number(1.0) if n == ONE else n
+                for n in (product.k, self.host.columns(product))
+            )
+            made.append(Pass(decay if decay != ONE else None, k, v))
+            decay = ONE
+        if self.after:
+            operand, name = self.after[0]
+            made[-1] = replace(made[-1], q=operand, result=name)
+        return made + [Pass(q=operand, result=name) for operand, name in self.after[1:]]
+
+    def _of_cache(self) -> list[Pass]:
+        [(operand, name)] = self.after
+        scores = self.axis == 1
+        return [Pass(q=operand, result=name) if scores else Pass(v=operand, result=name)]
+
+    # -- what reads a state
+
+    def _check_uses(self, wanted: int, what: str) -> None:
+        """Raise where a value of the host's is made of the state in another way than by what the unit reads."""
+        if not self.uses_state(wanted):
+            return
+        number = wanted
+        while number not in (self.state, self.new):
+            inner = [n for n in self.nodes[number].inputs if self.uses_state(n)]
+            if inner[0] in (self.state, self.new):
+                message = f"{spoken(self.nodes[number].op)} of the state in {what}"
+                raise self.misfit(number, message, "what reads the state is q @ S alone")
+            number = inner[0]
+        raise self.misfit(wanted, f"{what} is the state itself", "what reads the state is q @ S")
+
+    def _cached(self, number: int, matrix: int, operand: int, axis: int) -> None:
+        """A node that reads a cache: all that do are alike."""
+        matrix, operand, axis = self._peeled(number, matrix, operand, axis)
+        if matrix != self.state:
+            raise self.misfit(
+                number,
+                "the output reads a new state that is not the recurrence's",
+                "return it as well, as in `return S, q @ S` (as text: `S <- …`)",
+            )
+        if self.after and (not self.host.same(self.after[0][0], operand) or axis != self.axis):
+            raise self.misfit(number, "a cache is read twice; the unit reads one once a step")
+        self.axis = axis
+        self.after = self.after or [(operand, "y")]
+        self.reads[number] = HostNode("unit", (), {"name": "y"})
+
+    def _read(self, number: int, matrix: int, operand: int, axis: int) -> None:
+        """A node that reads the old state, the new one, or a sum of one of them and products, which are the host's."""
+        matrix, operand, axis = self._peeled(number, matrix, operand, axis)
+        if (self.early or self.after) and (axis == 1) != self.turned:
+            raise self.misfit(
+                number,
+                "the state is read along both axes",
+                "a unit's dot products lie along its rows: read by q @ S alone, or by S @ q alone",
+            )
+        self.turned = axis == 1
+        base = self.new if self.new in self._reached([matrix]) else self.state
+        assert base is not None
+        decay, products = self.terms(matrix, base, "what is read")
+        assert decay is not None
+        name = self._result(self.host.op("mul", operand, decay), base)
+        node = HostNode("unit", (), {"name": name})
+        if not products:
+            self.reads[number] = node
+            return
+        total = self.host.new("unit", (), node.attrs)
+        for product in products:
+            own = self.host.new("sum", (self.host.op("mul", operand, product.k),), {"axis": None})
+            part = self.host.op("mul", own, self.host.columns(product))
+            last, total = total, self.host.op("add", total, part)
+        self.reads[number] = HostNode("add", (last, part), {})
+
+    def _result(self, operand: int, base: int) -> str:
+        """Return the name of what an operand reads of the old state or of the new one."""
+        place = self.after if base == self.new else self.early
+        for own, name in place:
+            if self.host.same(own, operand):
+                return name
+        count = len(self.early) + len(self.after)
+        name = "y" if not count else f"y{count + 1}"
+        place.append((operand, name))
+        return name
+
+    def _peeled(self, number: int, matrix: int, operand: int, axis: int) -> _Reading:
+        """Return what a node reads, without the factors along the axis that it sums, which are the operand's."""
+        if operand != ONE and len(self.nodes[operand].shape) != 1:
+            raise self.misfit(
+                number,
+                "the state is multiplied by a matrix",
+                "the unit takes one vector a step: q @ S",
+            )
+        if operand == ONE:
+            operand = self.host.new("const", (), {"value": np.ones(1)})
+        factors = []
+        while (
+            matrix not in (self.state, self.new)
+            and (under := self._under(matrix, axis)) is not None
+        ):
+            matrix, axis, *factor = under
+            factors += factor
+        for op, *factor in factors:
+            operand = self.host.new(op, (operand, *factor), {})
+        return matrix, operand, axis
+
+    def terms(self, number: int, base: int, place: str) -> _Terms:
+        """Take a value apart: (the decay of the state `base` in it, a vector along its rows or a number, `ONE`, or None
+        without the state; the outer products beside it). `place`: what messages call it."""
         node = self.nodes[number]
-        if number == self.state:
+        if number == base:
             return ONE, []
         if node.op in ("add", "sub"):
-            a, b = (self.terms(n) for n in node.inputs)
+            a, b = (self.terms(n, base, place) for n in node.inputs)
             return self._sum(a, b if node.op == "add" else self._minus(b))
         if node.op == "neg":
-            return self._minus(self.terms(node.inputs[0]))
+            return self._minus(self.terms(node.inputs[0], base, place))
         if not self.uses_state(number):
             product = self.outer(number)
             return None, [product.turned if self.turned else product]
@@ -139,12 +307,12 @@ class _Matcher:
             if self.uses_state(y) and node.op == "div":
                 raise self.misfit(number, "a division by the state")
             inner, factor = (y, x) if self.uses_state(y) else (x, y)
-            decay, products = self.terms(inner)
+            decay, products = self.terms(inner, base, place)
             assert decay is not None
             scaled = [self._scaled(product, factor, node.op) for product in products]
             return self._decayed(decay, factor, node.op), scaled
         name = {"matmul": "@", "transpose": ".T"}.get(node.op, spoken(node.op))
-        raise self.misfit(number, f"{name} of the state does not fit in the new state")
+        raise self.misfit(number, f"{name} of the state does not fit in {place}")
 
     def _sum(self, a: _Terms, b: _Terms) -> _Terms:
         """Two sums together; products that share a factor become one."""
@@ -209,7 +377,7 @@ class _Matcher:
             return found
         raise self.misfit(
             number,
-            f"{self._called(number)} is added to the state; the unit adds an outer product",
+            f"{self._called(number)} is added to the state; the unit adds outer products",
             "write outer(k, v), or k[:, None] * v[None, :]",
         )
 
@@ -220,86 +388,6 @@ class _Matcher:
         if node.op == "expand":
             return f"the result of {('[None, :]', '[:, None]')[node.attrs['axis']]}"
         return "a constant" if node.op == "const" else f"the result of {spoken(node.op)}"
-
-    # -- the output
-
-    def read(self, output: int) -> tuple[set[int], int, str]:
-        """Return the nodes that read the state (one, or several alike), its other operand, and the mode."""
-        source = self.state if self.new is None else self.new
-        found = self._readings(output, source)
-        if len(set(found.values())) > 1:
-            raise self.misfit(
-                min(found), "the output reads the state twice; the unit reads it once a step"
-            )
-        number, (matrix, operand, axis) = next(iter(found.items()))
-        factors = []
-        while matrix != source and (under := self._under(matrix, axis)) is not None:
-            matrix, axis, *factor = under
-            factors += factor
-        self._check_reading(number, matrix, operand, source)
-        if operand == ONE:
-            operand = self.host.new("const", (), {"value": np.ones(1)})
-        for op, *factor in factors:
-            operand = self.host.new(op, (operand, *factor), {})
-        self.turned = self.new is not None and axis == 1
-        mode = "update" if self.new is not None else "attend" if axis == 0 else "score"
-        return set(found), operand, mode
-
-    def _readings(self, output: int, source: int) -> dict[int, _Reading]:
-        """Return the nodes that read a state. Raises for an output that reads it in another way, or not at all."""
-        found: dict[int, _Reading] = {}
-        todo, seen = [output], set()
-        while todo:
-            number = todo.pop()
-            if number in seen or not self.uses_state(number):
-                continue
-            seen.add(number)
-            node = self.nodes[number]
-            if (reading := self.reading(number)) is not None:
-                found[number] = reading
-                continue
-            if number in (source, self.state) or not node.inputs:
-                raise self.misfit(output, "the output is the state itself", "the output is q @ S")
-            for inner in node.inputs:
-                if inner in (source, self.state):
-                    raise self.misfit(
-                        number,
-                        f"{spoken(node.op)} of the state in the output",
-                        "the output reads the state by q @ S alone",
-                    )
-            todo += node.inputs
-        if not found:
-            raise self.misfit(
-                output,
-                "the output does not read the state",
-                "return S, q @ S (as text: `y <- q @ S`)",
-            )
-        return found
-
-    def _check_reading(self, number: int, matrix: int, operand: int, source: int) -> None:
-        """Raise where a node reads another matrix than `source`, or not by a vector."""
-        if matrix != source:
-            if matrix == self.state:
-                raise self.misfit(
-                    number,
-                    "the output reads the old state; the unit reads the new one",
-                    "write the new state first, and q @ S behind it",
-                )
-            if self.new is None:
-                raise self.misfit(
-                    number,
-                    "the output reads a new state that is not the recurrence's",
-                    "return it as well, as in `return S, q @ S` (as text: `S <- …`)",
-                )
-            raise self.misfit(
-                number, "the output reads something else than the new state", "the output is q @ S"
-            )
-        if operand != ONE and len(self.nodes[operand].shape) != 1:
-            raise self.misfit(
-                number,
-                "the state is multiplied by a matrix",
-                "the unit takes one vector a step: q @ S",
-            )
 
     def reading(self, number: int) -> _Reading | None:
         """Return what a node sums over the state: (the matrix, the other operand, the matrix's axis), `ONE`

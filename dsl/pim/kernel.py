@@ -4,8 +4,9 @@
       S <- d[:, None] * S + outer(k, v)
       y <- q @ S
 
-A step has one form, S' = d ⊙ S + k vᵀ and y = S'ᵀ q, or reads a cache that it does not change. What makes d, k, v
-and q out of inputs, and the result out of y, are operations without the state: the host computes them.
+A step reads the old state, decays it and adds outer products, S' = d ⊙ S + k vᵀ, and reads the new one, y = S'ᵀ q; or it reads a
+cache that it does not change. What makes d, k, v and q out of inputs and of what was read, and the result, are operations without the
+state: the host computes them. States that are vectors or numbers are the host's.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..core.builder import GraphBuilder, Ref
 from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, KernelError, Span
 from ..core.dims import Dim, show
-from ..core.kernel import AnyKernel
+from ..core.kernel import AnyKernel, Parameter
 from .graph import matched
 from .recurrent import Recurrent
 
@@ -28,11 +29,10 @@ __all__ = ["Recurrence", "Returned"]
 
 @dataclass
 class Returned:
-    """What a recurrence returns, with places; None where it does not."""
+    """What a recurrence returns, each with its place: the new states by name, the output (None where there is none)."""
 
-    state: Any
+    states: dict[str, tuple[Any, Span]]
     output: Any
-    state_span: Span
     output_span: Span
 
 
@@ -63,7 +63,6 @@ class Recurrence(AnyKernel):
         self.check_dims(dims or {})
         builder = GraphBuilder(self.dialect, self.parameters, dims or {}, self.source)
         returned = self.body(builder)
-        [state] = self.of_kind("state")
         if returned.output is None:
             raise self.error(
                 "E461",
@@ -71,29 +70,44 @@ class Recurrence(AnyKernel):
                 self.name_span,
                 hint="return the new state and the output: `return S, q @ S` (as text: `y <- q @ S`)",
             )
-        for value, span in (
-            (returned.state, returned.state_span),
-            (returned.output, returned.output_span),
-        ):
-            if value is not None and not isinstance(value, Ref):
+        for value, span in (*returned.states.values(), (returned.output, returned.output_span)):
+            if not isinstance(value, Ref):
                 raise self.error(
                     "E461",
                     f"a recurrence returns values of the kernel, not {kind_of(value)}",
                     span,
                     hint="return the new state and the output: `return S, q @ S`",
                 )
-        own = builder.variables[state.name]
-        if returned.state is not None and builder.shape(returned.state) != builder.shape(own):
+        states = self.of_kind("state")
+        matrix = next(p for p in states if len(p.dims) == 2)
+        for state in states:
+            self._check_new(builder, state, returned)
+        own = builder.variables[matrix.name].index
+        new = {name: value.index for name, (value, _) in returned.states.items()}
+        return matched(self, builder, own, new, returned.output.index)
+
+    def _check_new(self, builder: GraphBuilder, state: Parameter, returned: Returned) -> None:
+        """Raise KernelError (E461) where a state has no new value beside those that have, or one of another shape."""
+        if not returned.states and len(self.of_kind("state")) == 1:
+            return
+        if state.name not in returned.states:
             raise self.error(
                 "E461",
-                f"the new state is {show(builder.shape(returned.state))}, but {state.name} is "
+                f"the state {state.name} has no new value",
+                state.span,
+                hint="return the new states in their order and the output: `return S, n, q @ S` (as text: `n <- …`)",
+            )
+        value, span = returned.states[state.name]
+        own = builder.variables[state.name]
+        if builder.shape(value) != builder.shape(own):
+            raise self.error(
+                "E461",
+                f"the new state is {show(builder.shape(value))}, but {state.name} is "
                 f"{show(builder.shape(own))}",
-                returned.state_span,
+                span,
                 (state.span, f"{state.name} is declared here"),
                 hint="d[:, None] * S + outer(k, v) has the shape of S",
             )
-        new = None if returned.state is None else returned.state.index
-        return matched(self, builder, own.index, new, returned.output.index)
 
     def fits(self, message: str, span: Span, *notes: tuple[Span, str], hint: str) -> KernelError:
         """The error of an operation that does not fit the unit."""
@@ -104,18 +118,27 @@ class Recurrence(AnyKernel):
     def check_header(self) -> None:
         super().check_header()
         states = self.of_kind("state")
-        if len(states) != 1:
+        matrices = [p for p in states if len(p.dims) == 2]
+        if not states:
             raise self.error(
                 "E463",
-                f"the recurrence {self.name} has {len(states) or 'no'} state{'s' * (len(states) > 1)}",
-                states[1].span if states else self.name_span,
+                f"the recurrence {self.name} has no state",
+                self.name_span,
                 hint='it has one, as in `S: ps.State["k", "v"]` (as text: `S: state[k, v]`)',
             )
-        if len(states[0].dims) != 2:
+        if len(matrices) > 1:
             raise self.error(
                 "E463",
-                f"the state {states[0].name} has {len(states[0].dims)} dimensions; a state is a matrix",
-                states[0].span,
+                f"the recurrence {self.name} has {len(matrices)} states that are matrices",
+                matrices[1].span,
+                hint="the banks hold one; other states are vectors or numbers, which the host keeps",
+            )
+        if not matrices or any(len(p.dims) > 2 for p in states):
+            wrong = next((p for p in states if len(p.dims) > 2), states[0])
+            raise self.error(
+                "E463",
+                f"the state {wrong.name} has {len(wrong.dims)} dimensions; the state in the banks is a matrix",
+                wrong.span,
                 hint='as in `S: ps.State["k", "v"]`: one row for each element of k',
             )
         for parameter in self.of_kind("input"):

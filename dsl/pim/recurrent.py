@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.operations import apply
 
-__all__ = ["HostNode", "Recurrent"]
+__all__ = ["HostNode", "Pass", "Recurrent"]
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,29 @@ class HostNode:
 
 
 @dataclass(frozen=True)
+class Pass:
+    """One pass of the units over the state: S' = d ⊙ S + k vᵀ where it has a `k`, and Sᵀ q of what is there then where it has a `q`.
+
+    `d`, `k`, `v`, `q`: the nodes of the operands (no `d`: ones); in attend `v` alone; `result`: the name that the nodes of op "unit" have which
+    stand for what it reads; `waits`: whether operands depend on results of the same token or of those before, which the host must have first.
+    """
+
+    d: int | None = None
+    k: int | None = None
+    v: int | None = None
+    q: int | None = None
+    result: str | None = None
+    waits: bool = False
+
+
+@dataclass(frozen=True)
 class Recurrent:
     """A recurrence in the unit's form.
 
-    `mode`: "update", "score" (a cache's rows times q) or "attend" (weights times a cache's rows); `d`, `k`,
-    `v`, `q`: which nodes give the unit's operands (None: ones for d, none for the others); `output`: the node
+    `mode`: "update", "score" (a cache's rows times q) or "attend" (weights times a cache's rows); `passes`: of a token, in order; `output`: the node
     of the result; `state`, `inputs`: names; `sizes`: of the state, None where they are not known; `turned`: the
-    unit's rows are the state's columns, because the output is S @ q.
+    unit's rows are the state's columns, because the output is S @ q; `held`: the states that are the host's, vectors and numbers, with the
+    nodes of their new values; `late`: those of them that depend on results.
     """
 
     name: str
@@ -42,15 +58,29 @@ class Recurrent:
     inputs: tuple[str, ...]
     sizes: tuple[int | None, int | None]
     nodes: tuple[HostNode, ...]
-    d: int | None
-    k: int | None
-    v: int | None
-    q: int | None
+    passes: tuple[Pass, ...]
     output: int
     source: str = ""
     dims: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
     extra_sizes: tuple[tuple[str, int], ...] = ()  #: of other dimensions by name
     turned: bool = False
+    held: tuple[tuple[str, int], ...] = ()
+    late: tuple[str, ...] = ()
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of all states, the unit's first."""
+        return (self.state, *(name for name, _ in self.held))
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """What the passes read, by name."""
+        return tuple(one.result for one in self.passes if one.result is not None)
+
+    @property
+    def depends(self) -> bool:
+        """Whether the host makes operands of results, so that a run has several programs."""
+        return any(one.waits for one in self.passes)
 
     @property
     def shape(self) -> tuple[int | None, int | None]:
@@ -58,20 +88,28 @@ class Recurrent:
         return (self.sizes[1], self.sizes[0]) if self.turned else self.sizes
 
     @property
-    def form(self) -> tuple[str, int, int]:
-        """The mode, and dim_head and dim_state as `models.pim.layout` takes them; all sizes are known."""
+    def form(self) -> tuple[tuple[tuple[str, bool], ...], int, int]:
+        """The passes of a token, dim_head and dim_state as `models.pim.layout` takes them; all sizes are known."""
         rows, columns = self.shape
         assert rows is not None and columns is not None
-        return (self.mode, rows, columns) if self.mode == "update" else (self.mode, columns, rows)
+        if self.mode != "update":
+            return ((self.mode, True),), columns, rows
+        modes = ("score" if one.k is None else "update" for one in self.passes)
+        reads = (one.result is not None for one in self.passes)
+        return tuple(zip(modes, reads, strict=True)), rows, columns
+
+    @property
+    def _decay(self) -> int | None:
+        return next((one.d for one in self.passes if one.d is not None), None)
 
     def decays(self) -> set[str]:
         """Return the inputs that are decays as they are."""
-        leaf = None if self.d is None else self.leaf(self.d)
+        leaf = None if self._decay is None else self.leaf(self._decay)
         return set() if leaf is None else {leaf}
 
     def rates(self) -> set[str]:
         """Return the inputs that are 1 less a decay as they are."""
-        node = None if self.d is None else self.rate(self.d)
+        node = None if self._decay is None else self.rate(self._decay)
         leaf = None if node is None else self.leaf(node)
         return set() if leaf is None else {leaf}
 
@@ -95,7 +133,7 @@ class Recurrent:
         return str(own.attrs["name"]) if own.op == "input" else None
 
     def host(self, values: Mapping[str, np.ndarray], wanted: int) -> np.ndarray:
-        """Return a node's values: `values` has those of inputs, and of the unit's output as "", with an axis of
+        """Return a node's values: `values` has those of inputs, of the host's states and of results by name, with an axis of
         heads and tokens in front; so has what is returned."""
         done: dict[int, tuple[np.ndarray, bool]] = {}
         todo = [wanted]
@@ -112,7 +150,7 @@ class Recurrent:
             todo.pop()
             if node.op == "const":
                 done[number] = np.asarray(node.attrs["value"], dtype=np.float64), False
-            elif node.op in ("input", "unit"):
+            elif node.op in ("input", "unit", "state"):
                 done[number] = values[node.attrs["name"]], True
             elif node.op == "flat":
                 value, batched = done[node.inputs[0]]

@@ -130,6 +130,8 @@ class Device:
             type(sums)(sums.value[1::2], sums.exponent[1::2])
         )
         out, lost = unit.results(pair)
+        if not given.reads:
+            return np.zeros((0, 32), dtype=np.uint8)
         self.saturated += int(lost.sum())
         return out.reshape(-1, 32)
 

@@ -15,6 +15,10 @@ of slices.
 float16. Each operand, product, sum and result is off by 2⁻¹¹ of itself; an operand, state or result by 2⁻¹⁴ where it would
 be subnormal, what is inside a unit by 2⁻³⁰. The output's products are cut 24 bits below the largest one of a slice.
 The host has the output in float32.
+
+Where v is made of what was read before (a delta rule's β (v − Sᵀ k)), the errors of the state go through it again, mostly with the
+other sign. So each column's errors have a second bound, of their length: they are taken to (D + K M Bᵀ) of themselves, D the decays, K the keys
+of the products, B what was read with, M how much of it each product takes; its norm is that of a matrix as small as their number.
 """
 
 from __future__ import annotations
@@ -28,26 +32,15 @@ import numpy as np
 
 from ..numerics.mx import GROUP
 from .config import COLUMNS, PimConfig
-from .layout import Floats, Operands
+from .layout import Floats
 from .unit import FRACTION
 
-__all__ = ["Exact", "Reference", "reference"]
+__all__ = ["Added", "Exact", "Number", "Reading"]
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A run in float64, each with how far the device's may be from it: the outputs (tokens, items, dim_state; in attend
-    dim_head), and the last state (items, dim_head, dim_state; None for caches)."""
-
-    y: Floats
-    y_bound: Floats
-    state: Floats | None
-    state_bound: Floats | None
-
-
-@dataclass(frozen=True)
-class _Number:
-    """A number in float64, and how far that of the unit may be from it."""
+class Number:
+    """A number in float64, and how far that of the unit (of the host, for operands) may be from it."""
 
     value: Floats
     error: Floats
@@ -57,14 +50,14 @@ class _Number:
         """The largest magnitude that the unit's may have."""
         return np.abs(self.value) + self.error
 
-    def times(self, other: _Number) -> _Number:
+    def times(self, other: Number) -> Number:
         """The exact product of the unit's numbers."""
         mine, its = np.abs(self.value), np.abs(other.value)
         error = mine * other.error + self.error * its + self.error * other.error
-        return _Number(self.value * other.value, error)
+        return Number(self.value * other.value, error)
 
-    def plus(self, error: Floats) -> _Number:
-        return _Number(self.value, self.error + error)
+    def plus(self, error: Floats) -> Number:
+        return Number(self.value, self.error + error)
 
 
 def _largest(size: Floats, axis: int, count: int) -> Floats:
@@ -79,17 +72,17 @@ class _Format(Protocol):
     unit, as the device rounds states), `updated` the new state before, `read` what a sum over a pair of slices
     loses, `gathered` what a sum over a round of attend loses."""
 
-    def rounded(self, x: _Number, axis: int) -> _Number: ...
-    def stored(self, x: _Number, axis: int) -> _Number: ...
-    def updated(self, s: _Number, c: _Number, k: _Number, v: _Number) -> _Number: ...
-    def read(self, state: _Number, q: _Number) -> Floats: ...
-    def gathered(self, values: _Number, weights: _Number) -> Floats: ...
+    def rounded(self, x: Number, axis: int) -> Number: ...
+    def stored(self, x: Number, axis: int) -> Number: ...
+    def updated(self, s: Number, c: Number, k: Number, v: Number) -> Number: ...
+    def read(self, state: Number, q: Number) -> Floats: ...
+    def gathered(self, values: Number, weights: Number) -> Floats: ...
 
 
-def _kept(s: _Number, c: _Number) -> _Number:
+def _kept(s: Number, c: Number) -> Number:
     """S − c S."""
     rest = 1 - c.value
-    return _Number(s.value - c.value * s.value, np.abs(rest) * s.error + c.error * s.size)
+    return Number(s.value - c.value * s.value, np.abs(rest) * s.error + c.error * s.size)
 
 
 class _Mx8:
@@ -103,30 +96,30 @@ class _Mx8:
     def __init__(self, stochastic: bool) -> None:
         self.places = 2 if stochastic else 1
 
-    def rounded(self, x: _Number, axis: int) -> _Number:
+    def rounded(self, x: Number, axis: int) -> Number:
         return x.plus(_largest(x.size, axis, GROUP) * self.half + self.tiny)
 
-    def stored(self, x: _Number, axis: int) -> _Number:
+    def stored(self, x: Number, axis: int) -> Number:
         return x.plus(_largest(x.size, axis, GROUP) * self.half * self.places + self.tiny)
 
-    def _powers(self, a: _Number, b: _Number) -> Floats:
+    def _powers(self, a: Number, b: Number) -> Floats:
         """The product of two groups' powers of two: along rows, and of v along columns."""
         axis = lambda x: 2 if x.value.shape[1] == 1 and x.value.shape[2] > 1 else 1
         sizes = (_largest(x.size, axis(x), GROUP) for x in (a, b))
         return np.asarray(next(sizes) * next(sizes) * self.power**2)
 
-    def updated(self, s: _Number, c: _Number, k: _Number, v: _Number) -> _Number:
+    def updated(self, s: Number, c: Number, k: Number, v: Number) -> Number:
         kept, added = _kept(s, c), k.times(v)
         rates = _largest(c.size, 1, GROUP)
         # a rate of 2 or more makes the power of two greater, up to eight times as much
         own = _largest(s.size, 1, GROUP) * self.power * np.where(rates < 2, 1, 8 * rates)
         lost = 5 * np.maximum(own, self._powers(k, v)) * 2.0**-FRACTION
-        return _Number(kept.value + added.value, kept.error + added.error + lost)
+        return Number(kept.value + added.value, kept.error + added.error + lost)
 
-    def read(self, state: _Number, q: _Number) -> Floats:
+    def read(self, state: Number, q: Number) -> Floats:
         return np.asarray(3 * self.unit * self._powers(state, q).max(axis=1))
 
-    def gathered(self, values: _Number, weights: _Number) -> Floats:
+    def gathered(self, values: Number, weights: Number) -> Floats:
         terms = values.times(weights)
         powers = self._powers(values, weights).max(axis=2)
         carried = _largest(terms.size.sum(axis=2), 1, GROUP) / 4
@@ -138,7 +131,7 @@ class _Float16:
     #: where products are cut, and what of each slice's 16 and of their sum
     cut, slices = 2.0**-24, 2 * 16 + 1
 
-    def rounded(self, x: _Number, axis: int) -> _Number:
+    def rounded(self, x: Number, axis: int) -> Number:
         del axis
         return x.plus(x.size * self.half + self.tiny)
 
@@ -147,18 +140,18 @@ class _Float16:
     def _inside(self, size: Floats) -> Floats:
         return size * self.half + self.inner
 
-    def updated(self, s: _Number, c: _Number, k: _Number, v: _Number) -> _Number:
+    def updated(self, s: Number, c: Number, k: Number, v: Number) -> Number:
         kept, added = _kept(s, c), k.times(v)
         decayed = c.size * s.size
         error = self._inside(decayed) + self._inside(added.size)
         change = decayed + added.size + error
         error = error + self._inside(change)
-        return _Number(kept.value + added.value, kept.error + added.error + error)
+        return Number(kept.value + added.value, kept.error + added.error + error)
 
-    def read(self, state: _Number, q: _Number) -> Floats:
+    def read(self, state: Number, q: Number) -> Floats:
         return np.asarray(self.slices * self.cut * state.times(q).size.max(axis=1))
 
-    def gathered(self, values: _Number, weights: _Number) -> Floats:
+    def gathered(self, values: Number, weights: Number) -> Floats:
         # each product and each sum is rounded, and no sum is above that of all sizes
         terms = self.rounded(values.times(weights), 2)
         total, count = terms.size.sum(axis=2), terms.value.shape[2]
@@ -167,75 +160,135 @@ class _Float16:
         return np.asarray((terms.error - values.times(weights).error).sum(axis=2) + lost)
 
 
-def _exact(x: Floats | None) -> _Number:
-    assert x is not None
-    return _Number(x, np.zeros_like(x))
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a state: (items, columns), how far it may be from that, with what, and how much of the distance is not the state's."""
+
+    value: Floats
+    error: Floats
+    vector: Floats
+    own: Floats
+
+
+@dataclass(frozen=True)
+class Added:
+    """An outer product that is added: k (items, rows), v (items, columns); in v's error are `slopes`, by which it goes with that of what was
+    read before, and the `rest`."""
+
+    k: Number
+    v: Number
+    slopes: Sequence[tuple[Reading, Floats]]
+    rest: Floats
+
+
+def _length(x: Floats) -> Floats:
+    return np.asarray(np.sqrt((x**2).sum(axis=1)))
+
+
+def _norm(scale: Floats, k: Floats, m: Floats, b: Floats) -> Floats:
+    """The norm of scale · 1 + K M Bᵀ: scale (items), K and B (items, rows, count), M (items, columns or 1, …)."""
+    if not all(np.isfinite(x).all() for x in (scale, k, m, b)):
+        return np.full(m.shape[:2], np.inf)
+    q = np.linalg.qr(np.concatenate([k, b], axis=2))[0][:, None]
+    small = q.swapaxes(2, 3) @ k[:, None] @ m @ (b[:, None].swapaxes(2, 3) @ q)
+    small = small + scale[:, None, None, None] * np.eye(small.shape[2])
+    return np.maximum(np.linalg.norm(small, 2, axis=(2, 3)), np.abs(scale)[:, None])
 
 
 class Exact:
-    """Heads of a recurrence, or caches, in float64 with the bound of the device's, token after token. `start`: their states
-    (items, dim_head, dim_state)."""
+    """Heads of a recurrence, or caches, in float64 with the bound of the device's. `start`: their states
+    (items, dim_head, dim_state). `length`: of each column's errors (items, dim_state), at most."""
 
     def __init__(self, config: PimConfig, mode: str, start: Floats) -> None:
         self.config, self.mode = config, mode
         self.form: _Format = _Mx8(config.stochastic) if config.format == "mx8" else _Float16()
-        self.state = self.form.rounded(_exact(start), 1)
+        self.state = self.form.rounded(Number(start, np.zeros_like(start)), 1)
+        self.length = _length(self.state.error)
 
     @classmethod
     def joined(cls, some: Sequence[Exact]) -> Exact:
         """Return the items of all of them, one after another."""
         made = copy(some[0])
-        value, error = (
-            np.concatenate([getattr(one.state, n) for one in some]) for n in ("value", "error")
-        )
-        made.state = _Number(value, error)
+        join = lambda arrays: np.concatenate(list(arrays))
+        made.state = Number(join(x.state.value for x in some), join(x.state.error for x in some))
+        made.length = join(x.length for x in some)
         return made
 
     def part(self, begin: int, end: int) -> Exact:
         """Return some of the items."""
         made = copy(self)
-        made.state = _Number(self.state.value[begin:end], self.state.error[begin:end])
+        made.state = Number(self.state.value[begin:end], self.state.error[begin:end])
+        made.length = self.length[begin:end]
         return made
 
-    def _operand(self, x: Floats | None, token: int, axis: int) -> _Number:
+    def _operand(self, x: Number, axis: int) -> Number:
         """A vector along rows (axis 1) or columns (2)."""
-        assert x is not None
-        return self.form.rounded(_exact(np.expand_dims(x[token], 3 - axis)), axis)
+        wide = Number(np.expand_dims(x.value, 3 - axis), np.expand_dims(x.error, 3 - axis))
+        return self.form.rounded(wide, axis)
 
-    def step(self, given: Operands, token: int) -> tuple[Floats, Floats]:
-        """Take a token of what is given; return the output (items, dim_state; in attend dim_head), and its bound."""
-        form = self.form
-        if self.mode == "update":
-            assert given.c is not None
-            rates = np.expand_dims(given.c[token], 2)
-            c = _Number(rates, np.where(rates == 0, 0, np.abs(rates) * 2.0**-11 + 2.0**-25))
-            k, v = self._operand(given.k, token, 1), self._operand(given.v, token, 2)
-            self.state = form.stored(form.updated(self.state, c, k, v), 1)
-        wanted = (given.v, token, 2) if self.mode == "attend" else (given.q, token, 1)
-        found = _output(form, self.config, self.mode, self.state, self._operand(*wanted))
-        return found.value, found.error + (np.abs(found.value) + found.error) * 2.0**-24
+    def read(self, vector: Number) -> Reading:
+        """Return what a vector (items, rows; in attend columns) reads."""
+        axis = 2 if self.mode == "attend" else 1
+        found = _output(self.form, self.config, self.mode, self.state, self._operand(vector, axis))
+        size = np.abs(vector.value)
+        carried = np.einsum("nrc,nc->nr" if axis == 2 else "nrc,nr->nc", self.state.error, size)
+        own = np.maximum(found.error - carried, 0) + (np.abs(found.value) + found.error) * 2.0**-24
+        if axis == 1:
+            carried = np.minimum(carried, _length(size)[:, None] * self.length)
+        return Reading(found.value, own + carried, vector.value, own)
+
+    def update(self, c: Number, products: Sequence[Added]) -> None:
+        """Take S' = S − c ⊙ S and some outer products: an update each. c (items, rows or 1) has its error without rounding."""
+        lost = np.zeros_like(self.length)
+        none = Number(np.zeros((len(lost), 1)), np.zeros((len(lost), 1)))
+        for rates, product in zip([c, *[none] * (len(products) - 1)], products, strict=True):
+            size, v = np.abs(product.k.value)[:, :, None], product.v
+            kept = np.abs(1 - rates.value)[:, :, None] * self.state.error + size * v.error[:, None]
+            held = np.where(rates.size == 0, 0, rates.size * 2.0**-11 + 2.0**-25) + rates.error
+            rate = Number(rates.value[:, :, None], held[:, :, None])
+            k, v = self._operand(product.k, 1), self._operand(product.v, 2)
+            new = self.form.stored(self.form.updated(self.state, rate, k, v), 1)
+            rest = product.rest + sum(np.abs(slope) * one.own for one, slope in product.slopes)
+            lost = lost + _length(np.maximum(new.error - kept, 0)) + _length(size) * rest
+            self.state = new
+        length = np.minimum(self._moved(c, products) * self.length + lost, _length(new.error))
+        self.length = np.where(np.isnan(length), np.inf, length)
+        self.state = Number(new.value, np.minimum(new.error, self.length[:, None]))
+
+    @staticmethod
+    def _moved(c: Number, products: Sequence[Added]) -> Floats:
+        """By how much an update makes a column's errors longer, at most: (items, columns or 1)."""
+        d = 1 - c.value
+        most = np.abs(d).max(axis=1)
+        readings = list({id(one): one for p in products for one, _ in p.slopes}.values())
+        if not readings:
+            return most[:, None]
+        k, b = (
+            np.stack(x, axis=2)
+            for x in ([p.k.value for p in products], [r.vector for r in readings])
+        )
+        slopes = [
+            [
+                sum((slope for one, slope in p.slopes if one is r), np.zeros((len(d), 1)))
+                for r in readings
+            ]
+            for p in products
+        ]
+        many = max(x.shape[1] for own in slopes for x in own)
+        wide = [[np.broadcast_to(x, (len(d), many)) for x in own] for own in slopes]
+        m = np.array(wide).transpose(2, 3, 0, 1)
+        if d.shape[1] == 1:
+            return _norm(d[:, 0], k, m, b)
+        one, zero, column = np.ones(len(d)), np.zeros(len(d)), d[:, :, None]
+        with np.errstate(divide="ignore", invalid="ignore"):  # decays of 0
+            beside = [np.where(x == 0, 0, x / column) for x in (k, b)]
+        factored = np.minimum(_norm(one, beside[0], m, b), _norm(one, k, m, beside[1]))
+        return np.asarray(
+            np.minimum(most[:, None] * factored, most[:, None] + _norm(zero, k, m, b))
+        )
 
 
-def reference(config: PimConfig, mode: str, given: Operands, tokens: int) -> Reference:
-    """Return a run in float64, with the bound of the device's.
-
-    Parameters: `mode`: "update", "score" or "attend"; `given`: as `models.pim.layout.Layout.program` takes it.
-    """
-    start = given.state
-    if start is None:
-        assert given.q is not None and given.v is not None
-        start = np.zeros((given.q.shape[1], given.q.shape[2], given.v.shape[2]))
-    exact = Exact(config, mode, start)
-    y, bound = (
-        np.array(x) for x in zip(*(exact.step(given, n) for n in range(tokens)), strict=True)
-    )
-    last = (exact.state.value, exact.state.error) if mode == "update" else (None, None)
-    return Reference(y, bound, *last)
-
-
-def _output(
-    form: _Format, config: PimConfig, mode: str, state: _Number, vector: _Number
-) -> _Number:
+def _output(form: _Format, config: PimConfig, mode: str, state: Number, vector: Number) -> Number:
     """One token's output, with the error of all sums that the unit makes, each rounded."""
     axis = 2 if mode == "attend" else 1
     size = 2 * (COLUMNS if mode == "attend" else config.lanes)
@@ -245,10 +298,10 @@ def _output(
     for begin in range(0, state.value.shape[axis], size):
         part = (slice(None),) * axis + (slice(begin, begin + size),)
         a, b = (
-            _Number(x.value[part], x.error[part]) if x.value.shape[axis] > 1 else x
+            Number(x.value[part], x.error[part]) if x.value.shape[axis] > 1 else x
             for x in (state, vector)
         )
         terms = a.times(b)
-        total = _Number(terms.value.sum(axis=axis), terms.error.sum(axis=axis) + lose(a, b))
+        total = Number(terms.value.sum(axis=axis), terms.error.sum(axis=axis) + lose(a, b))
         value, error = value + total.value, error + form.rounded(total, 1).error
-    return _Number(value, error)
+    return Number(value, error)

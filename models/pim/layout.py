@@ -28,12 +28,11 @@ from ..numerics.mx import BIAS, FAMILY, LARGEST
 from ..target import Target
 from . import rate
 from .config import COLUMNS, PimConfig
-from .device import Device, Step, registers_of
-from .program import Program, program
+from .device import Step, registers_of
 from .rounds import Round
 from .schedule import schedule
 
-__all__ = ["Bits", "Layout", "Operands", "Seating", "beyond", "largest"]
+__all__ = ["Bits", "Layout", "Operands", "Seating", "Work", "beyond", "largest"]
 
 MX8 = FAMILY["mx8"]
 Floats = NDArray[np.float64]
@@ -58,15 +57,22 @@ def beyond(format: str, values: Floats) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Operands:
-    """What a run computes with, in float64: k, q (tokens, items, dim_head), v (tokens, items, dim_state), the rates
-    c = 1 − d (tokens, items, dim_head, or 1 where a head has a single one), the state (items, dim_head, dim_state);
-    items are requests times heads. Those that a mode lacks are None."""
+    """What a pass computes with, in float64: k, q (tokens, items, dim_head), v (tokens, items, dim_state), the rates
+    c = 1 − d (tokens, items, dim_head, or 1 where a head has a single one);
+    items are requests times heads. Those that a pass lacks are None."""
 
-    state: Floats | None
     q: Floats | None = None
     c: Floats | None = None
     k: Floats | None = None
     v: Floats | None = None
+
+
+class Work(NamedTuple):
+    """What some tokens, from `first` of the run on, take in one of their passes, by its number."""
+
+    number: int
+    first: int
+    given: Operands
 
 
 class Bits(NamedTuple):
@@ -82,13 +88,12 @@ class Seating:
     """Where the parts of items lie in a step of a session, instead of in order.
 
     `slots`: of each part, seat · pairs + pair; `rows`: the first row of each seat; `idle`: slots of requests that take
-    no step, which keep their bits; `fresh`: which requests begin; `bits`: of each request; `layer`: theirs.
+    no step, which keep their bits; `bits`: of each request; `layer`: theirs.
     """
 
     slots: tuple[int, ...]
     rows: tuple[int, ...]
     idle: tuple[int, ...]
-    fresh: tuple[bool, ...]
     bits: tuple[Bits, ...]
     layer: int = 0
 
@@ -97,18 +102,19 @@ class Seating:
 class Layout:
     """One recurrence on one device.
 
-    `mode`: "update", "score" or "attend"; `head` and `columns`: dim_head and dim_state (for a cache, the
+    `passes`: of a token, each "update", "score" or "attend", and whether it reads; `head` and `columns`: dim_head and dim_state (for a cache, the
     dimension and its tokens); `items`: requests times heads; `tokens`: steps; `heads`: of a request; `first`: the
     number of the first token; `seating`: of a session's step, None for a run.
 
     Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
-    request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair.
+    request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair; a token's second update takes those
+    of units that there are not.
 
-    A state of zeros is not loaded: the rates of its first token are 1. So are those of slots that nobody has.
+    A state of zeros is not loaded: the rates of its first token are 1, and what reads it before takes zeros. So are those of slots that nobody has.
     """
 
     config: PimConfig
-    mode: str
+    passes: tuple[tuple[str, bool], ...]
     head: int
     columns: int
     items: int
@@ -117,6 +123,11 @@ class Layout:
     heads: int = 1
     first: int = 0
     seating: Seating | None = None
+
+    @property
+    def mode(self) -> str:
+        """How the state lies: of "update", "score" or "attend"."""
+        return next((mode for mode, _ in self.passes if mode == "update"), self.passes[0][0])
 
     @property
     def slices(self) -> int:
@@ -156,22 +167,21 @@ class Layout:
         """Rows of each bank that are used."""
         return self.seats * self.chunks
 
-    @property
-    def rounds(self) -> int:
-        """Rounds of each set, without loads and stores."""
-        return self.tokens * self.rows
-
     def machine_bound(self, part: Target, memory: Memory) -> Machine:
         """Return what no device beats on this part. Of `config` only the format counts.
 
-        memory: the state, and each token's operands. products: of each number of the state one, in an update three. recurrence: token after token.
+        memory: the state, and each token's operands. products: of each number of the state two in an update, one where it is read.
+        recurrence: token after token.
         """
-        update = self.mode == "update"
         size, factor = (1, 7) if self.config.format == "mx8" else (2, 11)
         numbers = self.items * self.head * self.columns
         vectors = self.head if self.mode != "attend" else self.columns
-        read = numbers + self.tokens * self.items * vectors
-        products = self.tokens * numbers * (3 if update else 1)
+        read = numbers + self.tokens * self.items * vectors * sum(reads for _, reads in self.passes)
+        products = (
+            self.tokens
+            * numbers
+            * sum(2 * (mode == "update") + reads for mode, reads in self.passes)
+        )
         return Machine.of(
             part,
             memory,
@@ -207,8 +217,8 @@ class Layout:
         data = self._bytes(wide.reshape(tokens, self.items, self.parts, 2, lanes))
         return self._dealt(data.reshape(tokens, self.items * self.parts, 2, 32))
 
-    def _rates(self, c: Floats, fresh: Sequence[bool]) -> Bytes:
-        """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32); `fresh`: requests that
+    def _rates(self, c: Floats, fresh: NDArray[np.bool_]) -> Bytes:
+        """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32); `fresh`: items that
         begin here."""
         lanes, tokens = self.config.lanes, len(c)
         if c.shape[-1] == 1:
@@ -219,7 +229,7 @@ class Layout:
         data = np.ascontiguousarray(rate.codes(wide).astype("<u2")).view(np.uint8)
         data = data.reshape(tokens, self.items * self.parts, 2, -1, 32)
         ones = np.full(16, rate.ONE, dtype="<u2").view(np.uint8)
-        data[0, np.repeat(fresh, self.heads * self.parts)] = ones
+        data[0, np.repeat(fresh, self.parts)] = ones
         dealt = self._dealt(data)
         pairs = dealt.reshape(tokens, -1, *data.shape[2:])
         idle = () if self.seating is None else self.seating.idle
@@ -227,9 +237,11 @@ class Layout:
         pairs[:, free] = ones
         return dealt
 
-    def _seeds(self, units: int) -> Bytes:
+    def _seeds(self, work: Work) -> Bytes:
         """Seeds (tokens, seats, pairs, 32) of all pairs' units."""
-        shape = (self.tokens, self.items * self.parts, units)
+        assert work.given.k is not None
+        units, tokens = 2 // self.config.design.banks, len(work.given.k)
+        shape = (tokens, self.items * self.parts, units)
         token, place, unit = np.indices(shape, sparse=True)
         item, part = np.divmod(place, self.parts)
         request, head = np.divmod(item, self.heads)
@@ -242,10 +254,12 @@ class Layout:
             np.array([n & mask for n in numbers], dtype=np.uint64)[request]
             for numbers in zip(*whose, strict=True)
         )
-        words = seed_words(seed, own, layer, head, part, token.astype(np.uint64) + first, unit)
+        number = token.astype(np.uint64) + first + np.uint64(work.first)
+        further = units * sum(mode == "update" for mode, _ in self.passes[: work.number])
+        words = seed_words(seed, own, layer, head, part, number, unit + further)
         made = np.zeros((*shape[:2], 2, 16), dtype=np.uint8)
         made[..., :units, :] = words.astype("<u8").view(np.uint8)
-        return self._dealt(made).reshape(self.tokens, self.seats, -1, 32)
+        return self._dealt(made).reshape(tokens, self.seats, -1, 32)
 
     def _columns(self, x: Floats) -> Bytes:
         """(tokens, items, dim_state) as bytes (tokens, seats, banks, chunks, bytes of 32 numbers)."""
@@ -306,11 +320,11 @@ class Layout:
         single = given.c is None or given.c.shape[-1] == 1
         return 1 if single else self.config.lanes // 16
 
-    def round_of(self, chunk: int, rates: int, row: int = 0) -> Round:
-        """Return the round of a chunk, the first of which has `rates` registers of rates."""
-        first = chunk == 0
-        drawn = int(first and self.mode == "update" and self.config.stochastic)
-        made = Round(self.mode, 1, row, self.reads, first, drawn, rates)
+    def round_of(self, number: int, chunk: int, rates: int = 1, row: int = 0) -> Round:
+        """Return the round of a chunk in one of a token's passes, an update's first of which has `rates` registers of rates."""
+        (mode, reads), first = self.passes[number], chunk == 0
+        drawn = int(first and mode == "update" and self.config.stochastic)
+        made = Round(mode, 1, row, self.reads * reads, first, drawn, rates)
         return replace(made, registers=len(registers_of(self.config, made)))
 
     def token_cycles(self, most: int = 32) -> int:
@@ -318,45 +332,72 @@ class Layout:
         many times those of so many."""
         count = min(self.rows, max(1, most // self.chunks) * self.chunks)
         count = min(count, most) if self.chunks > most else count
-        rounds = [self.round_of(row % self.chunks, 1) for row in range(count)]
+        rounds = [
+            self.round_of(number, row % self.chunks)
+            for number in range(len(self.passes))
+            for row in range(count)
+        ]
         made = schedule(
             replace(self.config, refresh="none"), [rounds * 3 for _ in range(self.config.sets)]
         )
-        longest = max(starts[2 * count] - starts[count] for starts in made.starts)
+        longest = max(starts[2 * len(rounds)] - starts[len(rounds)] for starts in made.starts)
         return -(-longest * self.rows // count)
 
-    def steps(self, given: Operands) -> list[list[Step]]:
-        """Return the steps of each set: a given state is loaded; the rounds token by token; a run stores its state."""
-        banks = self.config.groups * self.config.banks
-        start = None if given.state is None else self.rows_of(given.state)
-        held = {n: self._vectors(x) for n, x in (("k", given.k), ("q", given.q)) if x is not None}
-        if given.c is not None:
-            fresh = (
-                [start is None] * (self.items // self.heads)
-                if self.seating is None
-                else self.seating.fresh
-            )
-            rates = self._rates(given.c, fresh)
-            held |= {f"c{n}": rates[..., n, :] for n in range(rates.shape[-2])}
-        if given.v is not None:
-            held["v"] = self._columns(given.v)
-        if self.config.stochastic:
-            held["seed"] = self._seeds(2 // self.config.design.banks)
-        each = banks // self.config.sets
+    def steps(
+        self,
+        works: Sequence[Work],
+        order: Iterable[tuple[int, int]],
+        fresh: Sequence[bool],
+        start: Floats | None = None,
+        stores: bool = False,
+    ) -> list[list[Step]]:
+        """Return the steps of each set: a given state is loaded; then all rounds of a pass for a token, in the `order` of (which of the works, which
+        of its tokens); `stores`: then the state is read. `fresh`: which requests begin with the first token."""
+        each = self.config.groups * self.config.banks // self.config.sets
+        held = [self._held(work, np.repeat(fresh, self.heads)) for work in works]
+        rounds = [(works[which], held[which], token) for which, token in order]
+        rows = None if start is None else self.rows_of(start)
         made: list[list[Step]] = []
         for number in range(self.config.sets):
             own = slice(number * each, (number + 1) * each)
             steps = []
-            if start is not None:
-                steps += [Step(Round("load", row=r), start[r][own]) for r in range(self.rows)]
-            for token, seat, chunk in np.ndindex(self.tokens, self.seats, self.chunks):
-                given_round = self.round_of(chunk, self.rates_of(given), self.row(seat, chunk))
-                steps.append(self._step(given_round, held, token, seat, chunk, own))
-            if self.mode == "update" and self.seating is None:
+            if rows is not None:
+                steps += [Step(Round("load", row=r), rows[r][own]) for r in range(self.rows)]
+            for work, operands, token in rounds:
+                rates = self.rates_of(work.given)
+                for seat, chunk in np.ndindex(self.seats, self.chunks):
+                    given = self.round_of(work.number, chunk, rates, self.row(seat, chunk))
+                    steps.append(self._step(given, operands, token, seat, chunk, own))
+            if stores:
                 none = np.zeros(0, dtype=np.uint8)
                 steps += [Step(Round("store", row=r), none) for r in range(self.rows)]
             made.append(steps)
         return made
+
+    def _held(self, work: Work, fresh: NDArray[np.bool_]) -> dict[str, Bytes]:
+        """Return the registers' bytes of a pass; `fresh`: items that begin with the first token."""
+        given, own = work.given, {}
+        updates = [mode == "update" for mode, _ in self.passes]
+        begins = fresh & (work.first == 0)
+        if updates[work.number]:
+            assert given.k is not None
+            own["k"] = self._vectors(given.k)
+            c = np.zeros((*given.k.shape[:2], 1)) if given.c is None else given.c
+            rates = self._rates(c, begins & (not any(updates[: work.number])))
+            own |= {f"c{n}": rates[..., n, :] for n in range(rates.shape[-2])}
+            q = np.zeros_like(given.k) if given.q is None else given.q
+            own["q"] = self._vectors(q)
+            if self.config.stochastic:
+                own["seed"] = self._seeds(work)
+        elif given.q is not None:
+            q = given.q
+            if any(updates[work.number :]) and begins.any():  # it reads what is not there yet
+                q = q.copy()
+                q[0, begins] = 0
+            own["q"] = self._vectors(q)
+        if given.v is not None:
+            own["v"] = self._columns(given.v)
+        return own
 
     def _step(
         self,
@@ -379,48 +420,35 @@ class Layout:
         pairs = slice(own.start // 2, own.stop // 2)
         return Step(given, data, held["seed"][token, seat, pairs] if given.seeds else None)
 
-    def program(self, given: Operands) -> tuple[Program, list[list[Step]]]:
-        """Return the program of a run, and its steps."""
-        steps = self.steps(given)
-        return program(self.config, steps), steps
-
-    def play(
-        self, made: Program, steps: list[list[Step]], device: Device | None = None
-    ) -> tuple[Bytes, int]:
-        """Return the bytes that the device sends to memory, in order, and what saturates. `device`: one that
-        has played nothing yet."""
-        device = Device(self.config) if device is None else device
-        outs = [device.play_all(number, own) for number, own in enumerate(steps)]
-        taken = [outs[a][b][c] for a, b, c in made.order]
-        return np.array(taken, dtype=np.uint8).reshape(-1, 32), device.saturated
-
     def results(
         self, order: Iterable[tuple[int, int, int]], steps: list[list[Step]], out: Bytes
     ) -> tuple[Floats, Floats | None]:
-        """Return the outputs (tokens, items, dim_state; dim of values in attend) as the host adds them, and
-        the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it."""
+        """Return the outputs (passes of tokens, items, dim_state; dim of values in attend) as the host adds them, 0 of passes that do not
+        read, and the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it."""
         config = self.config
         each = config.pairs // config.sets
-        before, reads = sum(step.round.mode == "load" for step in steps[0]), self.reads
-        partial = np.zeros((self.rounds, config.pairs, reads, 32), dtype=np.uint8)
+        kinds = [step.round.mode for step in steps[0]]
+        before, stored = kinds.count("load"), kinds.count("store") > 0
+        rounds = len(kinds) - before - kinds.count("store")
+        partial = np.zeros((rounds, config.pairs, self.reads, 32), dtype=np.uint8)
         rows = np.zeros((self.rows, config.pairs * 2 * COLUMNS, 32), dtype=np.uint8)
         for data, (number, step, index) in zip(out, order, strict=True):
             place = step - before
-            if place < self.rounds:
-                pair, half = divmod(index, reads)
+            if place < rounds:
+                pair, half = divmod(index, self.reads)
                 partial[place, number * each + pair, half] = data
             else:
-                rows[place - self.rounds, number * each * 2 * COLUMNS + index] = data
+                rows[place - rounds, number * each * 2 * COLUMNS + index] = data
         x = self._numbers(partial.reshape(*partial.shape[:2], -1))
-        x = x.reshape(self.tokens, self.seats, self.chunks, config.pairs, -1)
-        x = x.transpose(0, 1, 3, 2, 4).reshape(self.tokens, -1, self.chunks, x.shape[-1])
-        x = x[:, self.slots].reshape(self.tokens, self.items, self.parts, self.chunks, -1)
+        turns = rounds // self.rows
+        x = x.reshape(turns, self.seats, self.chunks, config.pairs, -1)
+        x = x.transpose(0, 1, 3, 2, 4).reshape(turns, -1, self.chunks, x.shape[-1])
+        x = x[:, self.slots].reshape(turns, self.items, self.parts, self.chunks, -1)
         many, axis = (self.head, 3) if self.mode == "attend" else (self.columns, 2)
         x = np.moveaxis(x, axis, 0)
         y = x[0]
         with np.errstate(invalid="ignore"):  # ∞ − ∞, where parts left float16 on opposite sides
             for part in x[1:]:  # one after another: NumPy's order depends on the array's shape
                 y = y + part
-        y = y.reshape(self.tokens, self.items, -1)[..., :many]
-        stored = self.mode == "update" and self.seating is None
+        y = y.reshape(turns, self.items, -1)[..., :many]
         return y, self.state_of(rows) if stored else None

@@ -29,7 +29,7 @@ def test_what_no_device_beats(
 ) -> None:
     """Five tokens of three heads of 64 by 40, on a part whose look-up tables multiply."""
     part = replace(target_named("small"), dsp=0)
-    layout = Layout(PimConfig(format=format), mode, 64, 40, 3, 5)
+    layout = Layout(PimConfig(format=format), ((mode, True),), 64, 40, 3, 5)
     words = size * read // part.bus_bytes
     factors = (factor, factor, False)
     expected = Machine.of(part, MEMORY, words, [(products, [factors])], 5)
@@ -42,4 +42,4 @@ def test_what_no_device_beats(
 @pytest.mark.parametrize(("mode", "chunks"), [("update", 3), ("score", 3), ("attend", 2)])
 def test_rows_of_a_bank(mode: str, chunks: int) -> None:
     """A head's columns fill one bank of a pair, those of a cache that is attended both."""
-    assert Layout(PimConfig(), mode, 64, 3 * COLUMNS, 1, 1).chunks == chunks
+    assert Layout(PimConfig(), ((mode, True),), 64, 3 * COLUMNS, 1, 1).chunks == chunks

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import penstock as ps
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.engines.base import Given
-from penstock.models.pim.error import reference
+from penstock.engines.pim.errors import Beside
 from penstock.models.pim.rules import check
 
 __all__ = ["Written", "beyond", "drawn"]
@@ -223,7 +223,6 @@ def in_float64(made: Written, bound: Floats) -> tuple[list[list[Interval]], Floa
             names = _run(made.lines, {**_NUMPY, **own, "None": None, "S": state})
             state = names["S"]
             read, away = eval(made.reading, {}, names), bound[token, item]
-            away = away + (abs(read) + away) * 2.0**-24  # a run has the sums in float32
             spans = {n: Interval.of(value) for n, value in own.items()}
             names = _run(alone, {**_INTERVALS, **spans})
             names["r_"] = Interval(read, read, away)
@@ -236,16 +235,15 @@ def in_float64(made: Written, bound: Floats) -> tuple[list[list[Interval]], Floa
 def beyond(made: Written, design: Any, run: Any) -> list[str]:
     """Return what of a golden run lies further from float64 than the bound; `saturated` alone where a number left float16, as the reference's may too."""
     work = design.workload(Given(data=made.arrays, options={"tokens": made.tokens, "first": 0}))
-    operands, _ = work.inputs.operands(design.device.format, False)
     mode = design.recurrent.mode
-    own = reference(design.device, mode, operands, made.tokens)
-    bound, last_bound = own.y_bound, own.state_bound
+    found, behind = Beside(work.layout, work._told(run.codes)).exactly
+    bound, last_bound = found["y"][1], behind.exact.state.error
     outputs, last, most = in_float64(made, bound)
     if run.counters["saturated"]:
         assert design.device.format == "float16" and most + bound.max() > 1e3
         return ["saturated"]
     assert np.isfinite(bound).all()
-    wrong = list(map(str, check(work.layout.program(operands)[0].schedule)))
+    wrong = [text for made in work.programs for text in check(made.schedule)]
     found = run.result["y"].reshape(made.tokens, len(outputs[0]), *run.result["y"].shape[3:])
     for token, item in np.ndindex(found.shape[:2]):
         own, value = outputs[token][item], found[token, item]

@@ -19,8 +19,6 @@ from penstock.engines.base import Given
 from penstock.errors import Conflict, RunWarning
 from penstock.host.sources.errors import SourceError, table_error
 from penstock.inputs import input_policy
-from penstock.models.pim import rate
-from penstock.models.pim.layout import Operands, beyond, largest
 
 __all__ = [
     "MOST_TOKENS",
@@ -30,13 +28,13 @@ __all__ = [
     "opened",
     "policy_of",
     "seed_of",
+    "shapes_of",
     "tokens_of",
 ]
 
 Floats = NDArray[np.float64]
 TOKENS = 4
 MOST_TOKENS = 1 << 20
-_NAMES = {"d": "decays", "k": "keys", "v": "values", "q": "queries"}
 _SAVED = "write it with numpy.savez(file, name=array, …)"
 
 
@@ -129,9 +127,9 @@ class Inputs:
         """Return random inputs: normal, decays uniform between 0.8 and 1; a state of a recurrence begins at 0."""
         rng, decay, rates = np.random.default_rng(seed), recurrent.decays(), recurrent.rates()
         found: dict[str, Floats] = {}
-        for name, shape in _shapes(recurrent).items():
+        for name, shape in shapes_of(recurrent).items():
             lead = (batch, heads)
-            if name == recurrent.state:
+            if name in recurrent.states:
                 if recurrent.mode != "update":
                     found[name] = rng.normal(size=(*lead, *shape))
             elif name in decay:
@@ -148,11 +146,11 @@ class Inputs:
     ) -> Inputs:
         """Return the arrays that a user gave; `tokens`: how many of them, all without; `batch`: None for those of a session's
         request, which have no axis of requests and no state. Raises SourceError."""
-        given, shapes = _mapped(source), _shapes(recurrent)
+        given, shapes = _mapped(source), shapes_of(recurrent)
         if batch is None:
-            del shapes[recurrent.state]
+            shapes = {n: shape for n, shape in shapes.items() if n not in recurrent.states}
         if unknown := sorted(given.keys() - shapes.keys()):
-            kept = batch is None and unknown[0] == recurrent.state
+            kept = batch is None and unknown[0] in recurrent.states
             raise table_error(
                 f"the data have an array {unknown[0]!r}, which "
                 + ("the session keeps" if kept else f"is no parameter of {recurrent.name}"),
@@ -165,16 +163,16 @@ class Inputs:
         bare = set()
         for name, shape in shapes.items():
             if name not in given:
-                if name == recurrent.state and recurrent.mode == "update":
+                if name in recurrent.states and recurrent.mode == "update":
                     continue
-                said = _said(lead, shape, name == recurrent.state)
+                said = _said(lead, shape, name in recurrent.states)
                 raise table_error(f"the data have no array {name!r}", f"it has the shape {said}")
-            value, is_bare = _shaped(name, given[name], lead, shape, name == recurrent.state)
+            value, is_bare = _shaped(name, given[name], lead, shape, name in recurrent.states)
             if is_bare:
                 bare.add(name)
             found[name] = value.reshape(len(value), 1, *value.shape[1:]) if batch is None else value
         many = _counted(recurrent, found, tokens)
-        cut = {n: v if n == recurrent.state else v[:many] for n, v in found.items()}
+        cut = {n: v if n in recurrent.states else v[:many] for n, v in found.items()}
         return cls(recurrent, batch or 1, heads, many, cut, frozenset(bare), batch is None)
 
     def warn_of_first(self) -> None:
@@ -187,133 +185,14 @@ class Inputs:
                 stacklevel=2,
             )
 
-    # -- what the host computes before and after
-
     @property
     def items(self) -> int:
         return self.batch * self.heads
 
     @cached_property
-    def leaves(self) -> dict[str, Floats]:
-        """Inputs with tokens and items in one axis."""
-        return {
-            name: value.reshape(-1, *value.shape[3:])
-            for name, value in self.arrays.items()
-            if name != self.recurrent.state
-        }
-
-    def operands(self, format: str, saturates: bool) -> tuple[Operands, int]:
-        """Return the unit's operands in float64 (of decays, the rates), and how many numbers of them lay beyond the format and are its end
-        now. Raises SourceError for numbers that the format does not hold, unless it `saturates`."""
-        recurrent = self.recurrent
-        rows, columns = recurrent.shape
-        assert rows is not None and columns is not None
-        update = recurrent.mode == "update"
-        head, many = (rows, columns) if update else (columns, rows)
-        count = 0
-        state = self.arrays.get(recurrent.state)
-        if state is not None:
-            count += self._check(recurrent.state, state, format, saturates)
-            state = state.reshape(-1, *state.shape[2:])
-            if recurrent.turned or not update:
-                state = state.swapaxes(1, 2)
-        made: dict[str, Floats | None] = {}
-        for name, size in (("q", head), ("k", head), ("v", many)):
-            node = getattr(recurrent, name)
-            if node is None:
-                made[name] = None
-                continue
-            value = self._host(name, node)
-            count += self._check(name, value, format, saturates, node)
-            made[name] = np.broadcast_to(value, (len(value), size)).reshape(
-                self.tokens, self.items, size
-            )
-        rates, beside = self._rates(saturates) if update else (None, 0)
-        end = largest(format)
-        clip = lambda a: a if a is None or not count else np.clip(a, -end, end)
-        q, k, v = (clip(made[name]) for name in "qkv")
-        return Operands(clip(state), q, rates, k, v), count + beside
-
-    def _rates(self, saturates: bool) -> tuple[Floats, int]:
-        """Return the rates 1 − d (tokens, items, dim_head or 1), in float64, and how many were beyond their range."""
-        node, shape = self.recurrent.d, (self.tokens, self.items, -1)
-        if node is None:
-            return np.zeros((*shape[:2], 1)), 0
-        own = self.recurrent.rate(node)
-        value = self._host("d", node)
-        rates = 1 - value if own is None else self._host("d", own)
-        wrong = rate.beyond(rates)
-        if wrong.any() and not saturates:
-            raise self._outside("d", node, value, wrong, "that decays may have", rate.LARGEST)
-        rates = np.clip(rates, -rate.LARGEST, rate.LARGEST) if wrong.any() else rates
-        return rates.reshape(shape), int(wrong.sum())
-
-    def _host(self, name: str, node: int) -> Floats:
-        """Return an operand (tokens · items, its size). Raises SourceError where it is no number."""
-        leaves = self.leaves or {"": np.zeros((self.tokens * self.items, 1))}
-        value = self.recurrent.host(leaves, node)
-        value = np.asarray(value.reshape(len(value), -1), dtype=np.float64)
-        if not np.isfinite(value).all():
-            place = self._place(np.argwhere(~np.isfinite(value))[0])
-            raise SourceError(
-                f"{_NAMES[name]} of the unit, which the host computes, are NaN or infinite at {place}, which a block "
-                "cannot hold",
-                "look at the inputs, and at divisions and exp in the kernel",
-                code="E842",
-            )
-        return value
-
-    def _place(self, index: NDArray[np.int64]) -> str:
-        token, item = divmod(int(index[0]), self.items)
-        request, head = divmod(item, self.heads)
-        whose = "" if self.alone else f" request {request},"
-        return f"token {token},{whose} head {head}, element {index[1]}"
-
-    def _check(
-        self, name: str, value: Floats, format: str, saturates: bool, node: int | None = None
-    ) -> int:
-        """Return how many numbers lie beyond the format's range. Raises SourceError unless it `saturates`."""
-        wrong = beyond(format, value)
-        count = int(wrong.sum())
-        if not count or saturates:
-            return count
-        wider = "; --format mx8 has a wider range" if format != "mx8" else ""
-        raise self._outside(name, node, value, wrong, f"of {format}", largest(format), wider)
-
-    def _outside(
-        self,
-        name: str,
-        node: int | None,
-        value: Floats,
-        wrong: NDArray[np.bool_],
-        of: str,
-        end: float,
-        wider: str = "",
-    ) -> SourceError:
-        """The error of numbers that lie beyond a range: `of` which, its `end`, and what has a wider one."""
-        first = np.argwhere(wrong)[0]
-        leaf = name if node is None else self.recurrent.leaf(node)
-        if leaf is None:
-            what = f"{_NAMES[name]} of the unit, which the host computes, reach {value[tuple(first)]:.6g} at "
-            what += self._place(first)
-        else:
-            own = self.arrays[leaf]
-            index = (
-                first
-                if node is None
-                else np.array(
-                    np.unravel_index(int(np.ravel_multi_index(first, value.shape)), own.shape)
-                )
-            )
-            at = index.tolist()
-            lead, gone = int(node is not None), 2 if leaf in self.bare else int(self.alone)
-            at = [*at[:lead], *at[lead + gone :]]
-            what = f"{leaf}{at} is {value[tuple(first)]:.6g}"
-        return SourceError(
-            f"{what}, which lies beyond the range {of}, ± {end:.6g}",
-            f"--on-overflow saturate takes the end of the range in its place and counts it{wider}",
-            code="E841",
-        )
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each parameter for one head."""
+        return shapes_of(self.recurrent)
 
 
 def _random(source: str) -> dict[str, int]:
@@ -356,7 +235,7 @@ def tokens_of(source: str | None, tokens: int | None, rows: int | None) -> int:
     return int(said[0]) if said else TOKENS
 
 
-def _shapes(recurrent: Recurrent) -> dict[str, tuple[int, ...]]:
+def shapes_of(recurrent: Recurrent) -> dict[str, tuple[int, ...]]:
     """Return the shape of each parameter for one head."""
     declared = dict(recurrent.dims)
     sizes: dict[str, int] = {}
@@ -381,7 +260,7 @@ def _numbers(name: str, value: NDArray[Any]) -> Floats:
 
 def _counted(recurrent: Recurrent, found: Mapping[str, Floats], tokens: int | None) -> int:
     """Return how many tokens the arrays have, or those of them that are wanted. Raises SourceError."""
-    counts = {name: len(value) for name, value in found.items() if name != recurrent.state}
+    counts = {name: len(value) for name, value in found.items() if name not in recurrent.states}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise table_error(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.dsl.pim.recurrent import HostNode, Recurrent
+from penstock.dsl.pim.recurrent import HostNode, Pass, Recurrent
 from penstock.engines.base import Design, Given
 from penstock.errors import Conflict
 from penstock.models.numerics.floating import float16
@@ -35,7 +35,10 @@ def recurrent_from(data: dict[str, Any]) -> Recurrent:
     values["nodes"] = tuple(
         HostNode(op, tuple(inputs), attrs) for op, inputs, attrs in values["nodes"]
     )
-    values["sizes"], values["inputs"] = tuple(values["sizes"]), tuple(values["inputs"])
+    for name in ("sizes", "inputs", "late"):
+        values[name] = tuple(values[name])
+    values["passes"] = tuple(Pass(**one) for one in values["passes"])
+    values["held"] = tuple((name, node) for name, node in values["held"])
     values["dims"] = tuple((name, tuple(dims)) for name, dims in values["dims"])
     return Recurrent(**values)
 
@@ -120,7 +123,12 @@ class PimDesign(Design):
 
     def to_json(self) -> dict[str, Any]:
         recurrent, *more = (
-            {**vars(one), "nodes": [n.to_json() for n in one.nodes]} for one in self.recurrents
+            {
+                **vars(one),
+                "nodes": [n.to_json() for n in one.nodes],
+                "passes": list(map(vars, one.passes)),
+            }
+            for one in self.recurrents
         )
         return {
             "recurrent": recurrent,

@@ -49,10 +49,12 @@ def _unit(recurrent: Recurrent, given: Given) -> Unit:
     from penstock.models.pim.config import Design as Unit
 
     unit = Unit.named(given.option("unit", "pimba"))
-    if recurrent.mode != "update" and unit is not Unit.PIMBA:
+    reads = any(one.k is None for one in recurrent.passes)
+    if reads and unit is not Unit.PIMBA:
+        what = "a state that it does not change" if recurrent.mode == "update" else "a cache"
         raise error(
             "E464",
-            f"{recurrent.name} reads a cache, which units of the kind {unit.label} cannot",
+            f"{recurrent.name} reads {what}, which units of the kind {unit.label} cannot",
             Span.whole("--unit"),
             hint="leave --unit out",
         )
@@ -272,7 +274,7 @@ class PimEngine(Engine):
         if isinstance(given.data, Mapping):
             for name, dims in recurrent.dims:
                 shape = getattr(given.data.get(name), "shape", ())
-                lead = len(shape) - len(dims) - (name != recurrent.state)
+                lead = len(shape) - len(dims) - (name not in recurrent.states)
                 if lead == 2:
                     at = len(shape) - len(dims) - 2
                     batch, heads = batch or int(shape[at]), heads or int(shape[at + 1])
@@ -358,6 +360,7 @@ class PimEngine(Engine):
 
     def check(self, kernel: AnyKernel, given: Given, design: Design | None) -> Iterable[Part]:
         from .data import Inputs, policy_of
+        from .host import Course
         from .sections import facts, read
 
         assert isinstance(kernel, Recurrence)
@@ -367,8 +370,11 @@ class PimEngine(Engine):
         recurrent = self._sized(kernel, given)
         heads = self._heads(recurrent, given)
         inputs = Inputs.of(recurrent, *heads, given.data, given.option("tokens"))
-        _, count = inputs.operands(_format(given), saturates)
-        return facts(recurrent), read(inputs, count)
+        course = Course(inputs, _format(given), saturates)
+        for number, one in enumerate(recurrent.passes):
+            if not one.waits:
+                course.operands(number, 0, inputs.tokens)
+        return facts(recurrent), read(inputs, course.beyond)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:
         from .sections import summary

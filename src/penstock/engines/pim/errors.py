@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,12 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.dsl.pim.recurrent import Pass, Recurrent
 from penstock.models.pim import rate
-from penstock.models.pim.error import reference
-from penstock.models.pim.layout import Floats, Layout, Operands
+from penstock.models.pim.config import PimConfig
+from penstock.models.pim.error import Added, Exact, Number, Reading
+from penstock.models.pim.layout import Floats, Layout, largest
 from penstock.models.pim.unit import FRACTION
 
-__all__ = ["MOST", "Beside", "Compared", "clipped", "collapsed"]
+from .host import Course
+from .spans import Span, Spans
+
+__all__ = ["MOST", "Beside", "Compared", "Exactly", "clipped", "collapsed"]
 
 #: numbers of states that are computed in float64, token by token: golden takes 50 to 500 times as long over as many
 MOST = 1 << 25
@@ -81,13 +87,101 @@ class Compared:
         }
 
 
+class Exactly:
+    """Heads of a recurrence in float64, from token to token: the unit's state and the host's own, with how far those of a run may be from them."""
+
+    def __init__(
+        self, recurrent: Recurrent, config: PimConfig, start: Floats, held: Mapping[str, Floats]
+    ) -> None:
+        self.recurrent, self.end = recurrent, largest(config.format)
+        with np.errstate(all="ignore"):  # infinities of a snapshot
+            self.exact = Exact(config, recurrent.mode, start)
+        self.held = {name: (value, np.zeros_like(value)) for name, value in held.items()}
+
+    @classmethod
+    def joined(cls, some: Sequence[Exactly]) -> Exactly:
+        """Return the items of all of them, one after another."""
+        made = copy(some[0])
+        made.exact = Exact.joined([one.exact for one in some])
+        for name in made.held:
+            pairs = zip(*(one.held[name] for one in some), strict=True)
+            made.held = {**made.held, name: tuple(np.concatenate(x) for x in pairs)}
+        return made
+
+    def part(self, begin: int, end: int) -> Exactly:
+        """Return some of the items."""
+        made = copy(self)
+        made.exact = self.exact.part(begin, end)
+        made.held = {name: (v[begin:end], e[begin:end]) for name, (v, e) in self.held.items()}
+        return made
+
+    def step(self, inputs: Mapping[str, Floats]) -> dict[str, Reading]:
+        """Take a token of inputs (items, …); return what is read, by name."""
+        values = {name: Span(value) for name, value in inputs.items()}
+        values |= {name: Span(value, error) for name, (value, error) in self.held.items()}
+        found: dict[str, Reading] = {}
+        errors: dict[str, Floats] = {}
+        spans, passes, products = Spans(self.recurrent, values, errors), self.recurrent.passes, []
+        last = max((n for n, one in enumerate(passes) if one.k is not None), default=-1)
+        rates = None
+        for number, one in enumerate(passes):
+            if one.k is not None:
+                rates = rates or self._rates(spans, one.d)
+                products.append(self._product(spans, one, found))
+                if number == last:
+                    self.exact.update(rates, products)
+            if one.result is not None:
+                node = one.v if self.recurrent.mode == "attend" else one.q
+                found[one.result] = read = self.exact.read(self._operand(spans, node))
+                values[one.result] = Span(read.value, 0.0, {one.result: np.ones((1, 1))})
+                errors[one.result] = read.error
+        for name, node in self.recurrent.held:
+            span = spans.of(node)
+            shape = self.held[name][0].shape
+            new = (np.broadcast_to(x, shape) for x in (span.value, spans.error(span)))
+            self.held = {**self.held, name: tuple(new)}
+        return found
+
+    def _wide(self, x: Floats, span: Span, size: int) -> Floats:
+        """A number or vector (items, …) of a span as (items, size)."""
+        items = len(self.exact.length)
+        full = x if span.batched else np.broadcast_to(x, (items, *x.shape))
+        return np.broadcast_to(full.reshape(items, -1), (items, size))
+
+    def _operand(self, spans: Spans, node: int | None) -> Number:
+        assert node is not None
+        span, attends = spans.of(node), self.recurrent.mode == "attend"
+        size = self.exact.state.value.shape[2 if attends else 1]
+        value = np.clip(self._wide(span.value, span, size), -self.end, self.end)
+        return Number(value, self._wide(spans.error(span), span, size))
+
+    def _product(self, spans: Spans, one: Pass, found: Mapping[str, Reading]) -> Added:
+        assert one.v is not None
+        span, size = spans.of(one.v), self.exact.state.value.shape[2]
+        wide = lambda x: self._wide(x + np.zeros(span.value.shape), span, size)
+        v = Number(np.clip(wide(span.value), -self.end, self.end), wide(spans.error(span)))
+        slopes = [(found[name], wide(slope)) for name, slope in span.slopes.items()]
+        return Added(self._operand(spans, one.k), v, slopes, wide(np.asarray(span.rest)))
+
+    def _rates(self, spans: Spans, node: int | None) -> Number:
+        """Rates 1 − d (items, rows or 1)."""
+        items = len(self.exact.length)
+        if node is None:
+            return Number(np.zeros((items, 1)), np.zeros((items, 1)))
+        own = self.recurrent.rate(node)
+        span = spans.of(node if own is None else own)
+        size = span.value.size // (items if span.batched else 1)
+        value = self._wide(span.value, span, size)
+        value = np.clip(1 - value if own is None else value, -rate.LARGEST, rate.LARGEST)
+        return Number(value, self._wide(spans.error(span), span, size))
+
+
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """What the units gave (y: tokens, items, columns) beside float64."""
+    """What the units gave (results by name: tokens, items, columns) beside float64."""
 
     layout: Layout
-    operands: Operands
-    y: Floats
+    course: Course
 
     @cached_property
     def items(self) -> Sequence[int]:
@@ -99,18 +193,31 @@ class Beside:
         return [number * own.items // most for number in range(most)]
 
     @cached_property
-    def _taken(self) -> tuple[Floats, Floats, Floats]:
-        """What was given, float64's, and the bound, of the items that are compared."""
-        of, own = list(self.items), self.operands
-        state = None if own.state is None else own.state[of]
-        given = (None if x is None else x[:, of] for x in (own.q, own.c, own.k, own.v))
-        operands = Operands(state, *given)
-        exact = reference(self.layout.config, self.layout.mode, operands, self.layout.tokens)
-        return self.y[:, of], exact.y, exact.y_bound
+    def exactly(self) -> tuple[dict[str, tuple[Floats, Floats]], Exactly]:
+        """Float64's results and the bounds (tokens, items, columns), and what is there behind the last token."""
+        of, course, own = list(self.items), self.course, self.layout
+        recurrent = course.recurrent
+        start = course.start
+        if start is None:
+            start = np.zeros((own.items, own.head, own.columns))
+        held = {name: states[0][of] for name, states in course.held.items()}
+        exact = Exactly(recurrent, own.config, start[of], held)
+        inputs = {n: x[:, of] for n, x in course.values.items() if n not in recurrent.results}
+        found: dict[str, list[Reading]] = {name: [] for name in recurrent.results}
+        with np.errstate(all="ignore"):
+            for token in range(own.tokens):
+                for name, read in exact.step({n: x[token] for n, x in inputs.items()}).items():
+                    found[name].append(read)
+        both = lambda reads: (
+            np.array([r.value for r in reads]),
+            np.array([r.error for r in reads]),
+        )
+        return {name: both(reads) for name, reads in found.items()}, exact
 
     def to_json(self) -> dict[str, Any]:
         made = Compared()
-        made.add(*self._taken, self._place)
+        for name, (value, bound) in self.exactly[0].items():
+            made.add(self.course.values[name][:, list(self.items)], value, bound, self._place)
         return {"heads": len(self.items), "of": self.layout.items, **made.to_json()}
 
     def _place(self, token: int, place: int, column: int) -> list[int]:
@@ -118,7 +225,7 @@ class Beside:
 
     def collapsed(self) -> list[dict[str, Any]]:
         """Return the heads that collapse, each with its smallest rate that is not 0."""
-        rates, made = self.operands.c, []
+        rates, made = self.course.all_operands().c, []
         for item in collapsed(self.layout.config.format, rates):
             assert rates is not None
             own = np.abs(rates[:, item])

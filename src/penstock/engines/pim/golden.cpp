@@ -6,8 +6,8 @@ namespace {
 
 enum Mode { UPDATE, SCORE, ATTEND };
 
-struct Step {  // a round: `first`: operands that chunks share come with it; `rates`: registers of them; `seeded`: as are seeds
-  int64_t mode, row, first, rates, seeded;
+struct Step {  // a round: `first`: operands that chunks share come with it; `rates`: registers of them; `seeded`: as are seeds; `reads`: whether results are read
+  int64_t mode, row, first, rates, seeded, reads;
 };
 
 // Registers of a set's banks: as many bytes as `all` banks have, one after another.
@@ -51,7 +51,7 @@ const uint8_t* written(const Step& step, const Held& held, bool wide, const uint
 
 int64_t played(const Step& step, bool wide, bool stochastic, int64_t served, uint8_t* rows, int64_t stride, const Held& held,
                uint64_t* words, uint8_t*& out) {
-  const Registers r = {held.of(C0), held.of(C1), held.of(K), held.of(Q_), held.of(V0), held.of(V1)};
+  const Registers r = {held.of(C0), held.of(C1), held.of(K), held.of(Q_), held.of(V0), held.of(V1), step.reads != 0};
   int64_t saturated = 0;
   for (int64_t bank = 0; bank < held.count; bank += 2) {
     uint8_t* const both[2] = {rows + bank * stride, rows + (bank + 1) * stride};
@@ -59,13 +59,13 @@ int64_t played(const Step& step, bool wide, bool stochastic, int64_t served, uin
       saturated += step.mode == UPDATE  ? wide_pair<true>(both, bank, r, out)
                    : step.mode == SCORE ? wide_pair<false>(both, bank, r, out)
                                         : wide_attend(both, bank, r, out);
-      out += step.mode == ATTEND ? 32 : 64;
+      out += step.mode == ATTEND ? 32 : step.reads ? 64 : 0;
     } else {
       saturated += step.mode == ATTEND  ? mx_attend(both, bank, r, out)
                    : step.mode == SCORE ? mx_pair<false, false>(both, bank, r, served, words, out)
                    : stochastic         ? mx_pair<true, true>(both, bank, r, served, words, out)
                                         : mx_pair<true, false>(both, bank, r, served, words, out);
-      out += 32;
+      out += step.mode == ATTEND || step.reads ? 32 : 0;
     }
   }
   return saturated;
@@ -76,7 +76,7 @@ int64_t played(const Step& step, bool wide, bool stochastic, int64_t served, uin
 // Plays `steps` rounds of a set of `count` banks one after another; returns what saturates.
 // `given`, `seeds`: operands and seeds of the rounds that have them, as models.pim.device.Step; `served`: banks of a stream;
 // `rows`: the set's first bank, of `bank` bytes and rows of `row` bytes; `registers`: of the set, `all` bytes from one to the
-// next; `words`: two a stream; `out`: 32 bytes for each transfer.
+// next; `words`: two a stream; `out`: 32 bytes for each transfer, and 64 behind them.
 extern "C" __attribute__((visibility("default"))) int64_t
 penstock_pim_golden(int64_t steps, const Step* step, const uint8_t* given, const uint8_t* seeds, int64_t wide, int64_t stochastic,
                     int64_t served, int64_t count, uint8_t* rows, int64_t bank, int64_t row, uint8_t* registers, int64_t all,

@@ -83,7 +83,7 @@ class InCpp(Device):
         rounds = [step.round for step in steps]
         told = np.array(
             [
-                (MODES.index(r.mode), r.row, r.first, r.rates, s.seeds is not None)
+                (MODES.index(r.mode), r.row, r.first, r.rates, s.seeds is not None, r.reads)
                 for r, s in zip(rounds, steps, strict=True)
             ],
             dtype=np.int64,
@@ -91,8 +91,8 @@ class InCpp(Device):
         given = np.concatenate([step.data.reshape(-1) for step in steps])
         seeds = [step.seeds.reshape(-1) for step in steps if step.seeds is not None]
         drawn = np.concatenate(seeds) if seeds else given
-        reads = [2 if wide and r.mode != "attend" else 1 for r in rounds]
-        out = np.empty((count // 2 * sum(reads), 32), dtype=np.uint8)
+        reads = [1 if r.mode == "attend" else (1 + wide) * (r.reads > 0) for r in rounds]
+        out = np.empty((count // 2 * sum(reads) + 2, 32), dtype=np.uint8)
         bank, row = self.banks.strides[:2]
         self.saturated += self._play(
             len(steps),
@@ -111,7 +111,7 @@ class InCpp(Device):
             self._words.ctypes.data + 16 * first,
             out.ctypes.data,
         )
-        return np.split(out, np.cumsum(reads[:-1]) * (count // 2))
+        return np.split(out[:-2], np.cumsum(reads[:-1]) * (count // 2))
 
 
 def golden_device(config: PimConfig) -> Device:

@@ -148,7 +148,7 @@ INLINE int64_t wide_pair(uint8_t* const* rows, int64_t bank, const Registers& r,
     const uint32_t code = encoded(total.value, total.exponent - 30 - 20 - GUARD);
     out[2 * column] = uint8_t(code);
     out[2 * column + 1] = uint8_t(code >> 8);
-    lost += (code & 0x7C00) == 0x7C00;
+    lost += r.reads && (code & 0x7C00) == 0x7C00;
   }
   return lost;
 }

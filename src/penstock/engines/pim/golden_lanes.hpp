@@ -16,8 +16,9 @@ namespace {
 constexpr int COLUMNS = 32, GROUP = 16, BIAS = 127, LARGEST = 254, GUARD = 4, FRACTION = 17, PRODUCT = 12;
 constexpr int BITS = 6, WIDTH = FRACTION + 4, RANDOM = 8, LOW = BITS + 1 + RANDOM, ONE = 0x3C00;
 
-struct Registers {  // 32 bytes a bank
+struct Registers {  // 32 bytes a bank; whether results are read
   const uint8_t *c0, *c1, *k, *q, *v0, *v1;
+  bool reads;
 };
 
 struct Sum {

@@ -229,7 +229,8 @@ INLINE int64_t mx_pair(uint8_t* const* rows, int64_t bank, const Registers& r, i
     for (int column = 0; column < COLUMNS; column++) sums[side][column] = joined(parts[0][column], parts[1][column]);
   }
   for (int column = 0; column < COLUMNS; column++) sums[0][column] = joined(sums[0][column], sums[1][column]);
-  return saturated + results(sums[0], out) + results(sums[0] + GROUP, out + GROUP);
+  const int lost = results(sums[0], out) + results(sums[0] + GROUP, out + GROUP);
+  return saturated + (r.reads ? lost : 0);
 }
 
 INLINE int64_t mx_attend(uint8_t* const* rows, int64_t bank, const Registers& r, uint8_t* out) {

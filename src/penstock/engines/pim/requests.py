@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.models.pim.config import COLUMNS, PimConfig
-from penstock.models.pim.error import Exact
-from penstock.models.pim.layout import Bits, Layout, Operands, Seating
+from penstock.models.pim.layout import Bits, Layout, Seating
 from penstock.models.pim.seats import Seats, stacked
 
-from .data import Inputs
-from .errors import Compared
+from .errors import Compared, Exactly
+from .host import Course
 
-__all__ = ["Layer", "Request", "Stack", "State", "Taken", "compare", "layers_of"]
+__all__ = ["Layer", "Request", "Stack", "State", "compare", "layers_of"]
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -51,14 +49,6 @@ class Request:
 
     def __repr__(self) -> str:
         return f"request {self.number}"
-
-
-class Taken(NamedTuple):
-    """What a request brings to a step, what the units take of it, and how many numbers lay `beyond` their format."""
-
-    inputs: Inputs
-    operands: Operands
-    beyond: int
 
 
 @dataclass(frozen=True)
@@ -105,7 +95,6 @@ class Layer:
             local(own),
             tuple(self.base + group * self.one.chunks for group in groups),
             local(idle),
-            tuple(not state.tokens[self.number] for state in many),
             tuple(Bits(state.seed, state.own, state.tokens[self.number]) for state in many),
             self.number,
         )
@@ -124,55 +113,64 @@ class Layer:
         x = x.transpose(0, 3, 4, 1, 2, 5)
         return np.ascontiguousarray(x).reshape(-1, 2, one.chunks, COLUMNS, 32)
 
-    def exact(self, start: Floats | None = None) -> Exact:
-        """Return the compared heads of a request in float64: of zeros, or of a state (heads, dim_head, dim_state)."""
-        one = self.one
+    def exact(
+        self, recurrent: Recurrent, held: Mapping[str, Floats], start: Floats | None = None
+    ) -> Exactly:
+        """Return the compared heads of a request in float64: of zeros, or of a state (heads, dim_head, dim_state); `held`: of the host's states."""
+        one, heads = self.one, list(self.heads)
         state = np.zeros((one.heads, one.head, one.columns)) if start is None else start
-        with np.errstate(all="ignore"):  # infinities of a snapshot
-            return Exact(one.config, one.mode, state[list(self.heads)])
+        return Exactly(recurrent, one.config, state[heads], {n: x[heads] for n, x in held.items()})
 
 
 @dataclass
 class State:
-    """What is known of a request: its number, the seeds of its random bits; by layer, the tokens it took, and its heads in float64."""
+    """What is known of a request: its number, the seeds of its random bits; by layer, the tokens it took, the host's states (heads, …), and its
+    heads in float64."""
 
     number: int
     seed: int
     own: int
     tokens: list[int]
-    exact: dict[int, Exact] = field(default_factory=dict)
+    held: list[dict[str, Floats]]
+    exact: dict[int, Exactly] = field(default_factory=dict)
 
 
 def compare(
     layer: Layer,
-    many: Sequence[tuple[State, Operands, Floats]],
+    many: Sequence[tuple[State, Course]],
     begin: int,
+    end: int,
     compared: Compared,
 ) -> None:
-    """Compare outputs (tokens, heads, columns) of requests' latest tokens, in what they brought from `begin` on, with float64's."""
+    """Compare results of the tokens from `begin` to `end` of what requests brought, which they have taken, with float64's."""
     heads, number = list(layer.heads), layer.number
-    states, given, ys = zip(*many, strict=True)
-    for state in states:
+    states, courses = zip(*many, strict=True)
+    for state, course in many:
         if number not in state.exact:
-            state.exact[number] = layer.exact()
-    exact = Exact.joined([state.exact[number] for state in states])
-    tokens = len(ys[0])
-    join = lambda arrays: np.concatenate([x[:, heads] for x in arrays], axis=1)
-    parts = (join([getattr(x, name)[begin : begin + tokens] for x in given]) for name in "qckv")
-    some = Operands(None, *parts)
+            state.exact[number] = layer.exact(course.recurrent, state.held[number])
+    exact = Exactly.joined([state.exact[number] for state in states])
+    results = courses[0].recurrent.results
+    join = lambda name: np.concatenate([x.values[name][begin:end, heads] for x in courses], axis=1)
+    inputs = {name: join(name) for name in courses[0].values}
+    given = {name: inputs.pop(name) for name in results}
     with np.errstate(all="ignore"):
-        made = [exact.step(some, token) for token in range(tokens)]
+        made = [
+            exact.step({n: x[token] for n, x in inputs.items()}) for token in range(end - begin)
+        ]
     for at, state in enumerate(states):
         state.exact[number] = exact.part(at * len(heads), (at + 1) * len(heads))
-    values, bounds = (np.array(x) for x in zip(*made, strict=True))
 
     def place(token: int, item: int, column: int) -> list[int]:
         which, head = divmod(item, len(heads))
-        first = states[which].tokens[number] - tokens
+        first = states[which].tokens[number] - (end - begin)
         return [number, states[which].number, first + token, heads[head], column]
 
-    with np.errstate(all="ignore"):
-        compared.add(join(ys), values, bounds, place)
+    for name in results:
+        values, bounds = (
+            np.array([getattr(one[name], n) for one in made]) for n in ("value", "error")
+        )
+        with np.errstate(all="ignore"):
+            compared.add(given[name], values, bounds, place)
 
 
 def layers_of(stack: Stack) -> list[Layer]:

@@ -36,8 +36,22 @@ def facts(recurrent: Recurrent) -> Facts:
     return Facts.of(
         ("recurrence", recurrent.name),
         ("form", _MODES["turned" if recurrent.turned else recurrent.mode]),
+        *_beside(recurrent),
         ("state", f"{recurrent.state}[{rows or '?'}, {columns or '?'}]"),
     )
+
+
+def _beside(recurrent: Recurrent) -> Iterable[tuple[str, str]]:
+    """Return what a token takes where that is more than one update."""
+    kinds = [
+        ("read" if one.k is None else "update and read" if one.q is not None else "update")
+        for one in recurrent.passes
+    ]
+    if len(kinds) > 1:
+        waits = "; the host makes operands of what is read" if recurrent.depends else ""
+        yield "passes", f"{', '.join(kinds)}{waits}"
+    if recurrent.held:
+        yield "states of the host", ", ".join(name for name, _ in recurrent.held)
 
 
 def read(inputs: Inputs, count: int) -> Facts:
@@ -80,9 +94,8 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
     yield from agreement(outcome)
     yield from cycle_rows(outcome, clock=True)
     if isinstance(workload, Stepping):
-        made, _ = workload._run
-        wrong = check(made.schedule)
-        count = plural(len(made.schedule.commands), "command")
+        wrong = [text for made in workload.programs for text in check(made.schedule)]
+        count = plural(sum(len(made.schedule.commands) for made in workload.programs), "command")
         yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
         yield Row("a round", _round(workload))
     run = outcome.rtl or outcome.golden
@@ -127,8 +140,9 @@ def _round(workload: Stepping) -> str:
     """Return the cycles of a round in steady state."""
     device, rates = workload.design.device, workload.rates
     texts = []
+    number = next((n for n, (m, _) in enumerate(workload.layout.passes) if m == "update"), 0)
     for row in (0, 1) if workload.layout.chunks > 1 else (0,):
-        given = workload.layout.round_of(row, rates)
+        given = workload.layout.round_of(number, row, rates)
         hardware, published = (period_of(device, given, c) for c in (HARDWARE, PUBLISHED))
         texts.append(f"{hardware} cycles ({published} without the slots that drain)")
     if len(set(texts)) == 1:

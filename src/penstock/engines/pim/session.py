@@ -15,16 +15,17 @@ from penstock.errors import not_both, not_one_of
 from penstock.host.sources.errors import SourceError
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.device import Step
-from penstock.models.pim.layout import Operands
+from penstock.models.pim.layout import Operands, Work
 from penstock.models.pim.program import BUS
 from penstock.models.pim.seats import read, transfer
 from penstock.report.words import plural
 from penstock.sim.machine import Closing, Metered
 
 from .banks import Banks, Golden, Hardware, Modelled, Order, Room
-from .data import Inputs, policy_of
+from .data import Inputs, policy_of, shapes_of
 from .errors import Compared, clipped, collapsed
-from .requests import Layer, Request, Stack, State, Taken, compare, layers_of
+from .host import Course, batches, worked
+from .requests import Layer, Request, Stack, State, compare, layers_of
 from .snapshot import packed, unpacked
 
 __all__ = ["PimSession", "opened"]
@@ -106,7 +107,8 @@ class PimSession(Closing):
             raise not_both("state", "seed")
         request = Request(self._joined)
         tensors: dict[str, NDArray[np.uint8]] = {}
-        own = State(request.number, self.seed, request.number, [0] * len(self._layers))
+        none = [self._no_states(number) for number in range(len(self._layers))]
+        own = State(request.number, self.seed, request.number, [0] * len(self._layers), none)
         if isinstance(seed, (int, np.integer)):
             own.own = int(seed)
         elif seed is not None:
@@ -120,7 +122,10 @@ class PimSession(Closing):
         for number, layer in enumerate(self._layers):
             if own.tokens[number]:
                 parts = layer.parts(tensors[f"layers.{number}.state"])
-                own.exact[number] = layer.exact(layer.one.numbers_of(parts))
+                for name, value in said["held"][number].items():
+                    own.held[number][name] = np.array(value)
+                one = self.stack.layers[number]
+                own.exact[number] = layer.exact(one, own.held[number], layer.one.numbers_of(parts))
                 slots = layer.seats.slots[request.number]
                 self._write(layer.places(slots), parts.reshape(-1, *parts.shape[-2:]))
         return request
@@ -141,9 +146,9 @@ class PimSession(Closing):
             if own.tokens[number]:
                 places = layer.places(layer.seats.slots[request.number])
                 tensors[f"layers.{number}.state"] = layer.columns(self._read(places))
-        return packed(
-            tensors, {**self._form, "seed": own.seed, "request": own.own, "tokens": own.tokens}
-        )
+        held = [{name: x.tolist() for name, x in states.items()} for states in own.held]
+        said = {"seed": own.seed, "request": own.own, "tokens": own.tokens, "held": held}
+        return packed(tensors, {**self._form, **said})
 
     # -- steps
 
@@ -168,73 +173,91 @@ class PimSession(Closing):
         for request in given:
             self._state(request)
         taken = {who: self._taken(who, layer, arrays) for who, arrays in given.items()}
-        for who, one in taken.items():
-            self._count(layer, who, one)
-        outputs: dict[Request, list[Floats]] = {who: [] for who in taken}
+        begun = {who: course.beyond for who, course in taken.items()}
         done, lost = 0, ""
-        for count in sorted({one.inputs.tokens for one in taken.values()}):
-            many = {who: one for who, one in taken.items() if one.inputs.tokens >= count}
-            latest = []
-            for who, y in self._played(layer, many, done, count).items():
-                y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
-                self._counters["saturated_sums"] += int(outside.sum())
-                if outside.any() and not lost:
-                    token, head, _ = np.argwhere(outside)[0].tolist()
-                    lost = f"{who!r}, token {done + token}, head {head}"
-                outputs[who].append(float32.decode(float32.encode(y)))
-                latest.append((self._requests[who], many[who].operands, outputs[who][-1]))
-            compare(self._layers[layer], latest, done, self._compared)
+        for count in sorted({course.inputs.tokens for course in taken.values()}):
+            many = {who: own for who, own in taken.items() if own.inputs.tokens >= count}
+            lost = self._played(layer, many, done, count) or lost
+            latest = [(self._requests[who], course) for who, course in many.items()]
+            compare(self._layers[layer], latest, done, count, self._compared)
             done = count
+        for who, course in taken.items():
+            self._counters["saturated_inputs"] += course.beyond - begun[who]
+            self._requests[who].held[layer] = {n: x[-1] for n, x in course.held.items()}
+            self._name_collapsed(layer, who, course)
+        deferred = [(who, course.lost) for who, course in taken.items() if course.lost]
         if lost and not self.saturates:
             raise SourceError(
                 f"{lost}: a sum of the units' results is beyond float32, or no number; the states have taken the tokens",
                 "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it",
                 code="E841",
             )
-        return {who: self._result(layer, taken[who], ys) for who, ys in outputs.items()}
+        for who, problem in deferred:
+            said = f"{who!r}: {problem.message}; the states have taken the tokens"
+            raise SourceError(said, problem.hint, code=problem.code)
+        return {who: course.output() for who, course in taken.items()}
 
-    def _taken(self, who: Request, layer: int, arrays: Any) -> Taken:
+    def _taken(self, who: Request, layer: int, arrays: Any) -> Course:
         """Return what a request brings. Raises SourceError."""
         try:
             inputs = Inputs.of(self.stack.layers[layer], None, self.stack.heads, arrays, None)
-            operands, beyond = inputs.operands(self.stack.device.format, self.saturates)
+            held = self._requests[who].held[layer]
+            course = Course(inputs, self.stack.device.format, self.saturates, held, defers=True)
+            for number, one in enumerate(course.recurrent.passes):
+                if not one.waits:
+                    course.operands(number, 0, inputs.tokens)
         except SourceError as problem:
             said = f"{who!r}: {problem.message}"
             raise SourceError(said, problem.hint, code=problem.code) from None
-        return Taken(inputs, operands, beyond)
+        return course
 
-    def _count(self, layer: int, who: Request, given: Taken) -> None:
-        """Count what is clipped, and name the heads whose decays collapse."""
-        self._counters["saturated_inputs"] += given.beyond
-        rates = given.operands.c
+    def _name_collapsed(self, layer: int, who: Request, course: Course) -> None:
+        """Name the heads whose decays collapse."""
+        rates = course.all_operands().c
         for head in collapsed(self.stack.device.format, rates).tolist():
             assert rates is not None
             own = np.abs(rates[:, head])
             self._collapsed.setdefault((layer, who.number, head), float(own[own > 0].min()))
 
-    def _result(self, layer: int, given: Taken, ys: Sequence[Floats]) -> Floats:
-        recurrent, y = self.stack.layers[layer], np.concatenate(ys)
-        leaves = {**given.inputs.leaves, "": y.reshape(-1, y.shape[-1])}
-        value = recurrent.host(leaves, recurrent.output)
-        return np.asarray(value.reshape(len(y), self.stack.heads, *value.shape[1:]))
+    def _no_states(self, number: int) -> dict[str, Floats]:
+        """Return the host's states of a request that begins, (heads, …)."""
+        recurrent = self.stack.layers[number]
+        shapes = shapes_of(recurrent)
+        return {name: np.zeros((self.stack.heads, *shapes[name])) for name, _ in recurrent.held}
 
-    def _played(
-        self, number: int, many: Mapping[Request, Taken], begin: int, end: int
-    ) -> dict[Request, Floats]:
-        """Take the tokens from `begin` to `end` of what some requests bring; return the units' output of each."""
+    def _played(self, number: int, many: Mapping[Request, Course], begin: int, end: int) -> str:
+        """Take the tokens from `begin` to `end` of what some requests bring. Return which sum left float32 first, if one did."""
         self._pack(number, list(many))
-        parts = [one.operands for one in many.values()]
-        join = lambda name: np.concatenate([getattr(p, name)[begin:end] for p in parts], axis=1)
-        seating = self._layers[number].seating(
-            [self._requests[who] for who in many], self._requests.values()
-        )
-        layout = self.stack.layout_of(number, len(many), end - begin, seating)
-        steps = layout.steps(Operands(None, *map(join, "qckv")))
-        order, out = self._play(steps)
-        y, _ = layout.results(order, steps, out)
+        layer, courses, lost = self._layers[number], list(many.values()), ""
+        fresh = [not self._requests[who].tokens[number] for who in many]
+        for batch in batches(self.stack.layers[number], end - begin):
+            parts = [
+                worked(batch, lambda n, a, b, own=own: own.operands(n, begin + a, begin + b))
+                for own in courses
+            ]
+            order = parts[0][1]
+            works = [_joined(own) for own in zip(*(w for w, _ in parts), strict=True)]
+            seating = layer.seating([self._requests[who] for who in many], self._requests.values())
+            layout = self.stack.layout_of(number, len(many), end - begin, seating)
+            steps = layout.steps(works, order, fresh)
+            y, _ = layout.results(*self._results(steps))
+            y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
+            self._counters["saturated_sums"] += int(outside.sum())
+            if outside.any() and not lost:
+                turn, item, _ = np.argwhere(outside)[0].tolist()
+                which, head = divmod(item, self.stack.heads)
+                token = begin + works[order[turn][0]].first + order[turn][1]
+                lost = f"{list(many)[which]!r}, token {token}, head {head}"
+            y = float32.decode(float32.encode(y))
+            for course, own in zip(courses, np.split(y, len(many), axis=1), strict=True):
+                course.took(works, order, own, begin)
         for who in many:
             self._requests[who].tokens[number] += end - begin
-        return dict(zip(many, np.split(y, len(many), axis=1), strict=True))
+        return lost
+
+    def _results(self, steps: list[list[Step]]) -> tuple[Order, list[list[Step]], Any]:
+        order, out = self._play(steps)
+        return order, steps, out
 
     def _pack(self, number: int, many: Sequence[Request]) -> None:
         """Exchange seats of the requests that take a step with others, where they lie in too many groups."""
@@ -345,6 +368,17 @@ class PimSession(Closing):
                     code="E467",
                 )
         return tensors, said
+
+
+def _joined(works: Sequence[Work]) -> Work:
+    """The works of several requests as one."""
+    given = [work.given for work in works]
+    both = {
+        name: np.concatenate([getattr(x, name) for x in given], axis=1)
+        for name in ("q", "c", "k", "v")
+        if getattr(given[0], name) is not None
+    }
+    return works[0]._replace(given=Operands(**both))
 
 
 def _refused(message: str, hint: str) -> SessionError:

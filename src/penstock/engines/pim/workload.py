@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.errors import Conflict
 from penstock.models.bound import Terms
-from penstock.models.errors import HardwareError
+from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
+from penstock.models.pim.device import Step
 from penstock.models.pim.errors import PimError
-from penstock.models.pim.layout import Layout, Operands
-from penstock.models.pim.program import BUS, cycles_of
+from penstock.models.pim.layout import Layout, Work
+from penstock.models.pim.program import BUS, Program, cycles_of, program
 from penstock.sim.machine import PAGE, Metered, round_up
 
 from .data import Inputs, bits_of, policy_of, seed_of, tokens_of
 from .errors import Beside, clipped
 from .golden import golden_device, language_of
+from .host import Batch, Course, batches, worked
 
 if TYPE_CHECKING:
     from penstock.failures import Failure
@@ -40,6 +42,16 @@ class _Bound(Terms):
 
     iterations: int
     memory: int
+
+
+class _Batch(NamedTuple):
+    """A program of a run, with what it plays, and how many numbers lay beyond the format until then."""
+
+    program: Program
+    steps: list[list[Step]]
+    works: list[Work]
+    order: list[tuple[int, int]]
+    beyond: int
 
 
 class Stepping(Workload):
@@ -86,96 +98,150 @@ class Stepping(Workload):
             inputs.warn_of_first()
         return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)
 
-    @cached_property
-    def _operands(self) -> tuple[Operands, int]:
-        return self.inputs.operands(self.design.device.format, self.saturates)
+    def _course(self) -> Course:
+        return Course(self.inputs, self.design.device.format, self.saturates)
 
     @cached_property
-    def _run(self) -> tuple[Any, Any]:
-        return self.layout.program(self._operands[0])
+    def _batches(self) -> list[Batch]:
+        return list(batches(self.design.recurrent, self.tokens))
 
-    @property
+    @cached_property
     def rates(self) -> int:
-        """Registers of rates that a first chunk writes."""
-        return self.layout.rates_of(self._operands[0])
+        """Registers of rates that a first chunk of an update writes."""
+        return self.layout.rates_of(self._course().all_operands())
 
-    # -- the run
+    def _made(self, at: int, course: Course) -> _Batch:
+        """The program of a batch."""
+        last = at == len(self._batches) - 1
+        works, order = worked(self._batches[at], course.operands)
+        fresh = [course.start is None] * self.design.batch
+        stores = last and self.layout.mode == "update"
+        start = course.start if at == 0 else None
+        steps = self.layout.steps(works, order, fresh, start, stores)
+        return _Batch(
+            program(self.design.device, steps, settled=not last), steps, works, order, course.beyond
+        )
 
-    def _codes(self, out: NDArray[np.uint8]) -> Result:
-        made, steps = self._run
-        y, state = self.layout.results(made.order, steps, out)
-        y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
-        if outside.any() and not self.saturates:
-            token, item, column = (int(n) for n in np.argwhere(outside)[0])
-            return Result(None, HardwareError(PimError.PIM_RANGE, token, item, column))
-        codes = {"y": float32.encode(y)}
+    @cached_property
+    def _first(self) -> _Batch:
+        """The first batch, whose operands are made of no results."""
+        return self._made(0, self._course())
+
+    def _carried_out(self, play: Callable[[_Batch], NDArray[np.uint8]]) -> Result:
+        """The result of playing one batch after another."""
+        course, state, lost = self._course(), None, 0
+        digest, begun = hashlib.sha256(), course.beyond
+        for at in range(len(self._batches)):
+            batch = self._made(at, course) if at else self._first
+            out = play(batch)
+            digest.update(out.tobytes())
+            y, state = self.layout.results(batch.program.order, batch.steps, out)
+            y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
+            if outside.any() and not self.saturates:
+                turn, item, column = (int(n) for n in np.argwhere(outside)[0])
+                which, token = batch.order[turn]
+                place = batch.works[which].first + token, item, column
+                return Result(None, HardwareError(PimError.PIM_RANGE, *place))
+            lost += int(outside.sum())
+            course.took(batch.works, batch.order, float32.decode(float32.encode(y)))
+        codes = {name: float32.encode(course.values[name]) for name in course.recurrent.results}
         if state is not None:
             codes[self.design.recurrent.state] = float32.encode(state)
-        facts = {"results": hashlib.sha256(out.tobytes()).hexdigest()[:16]}
-        return Result(codes, None, facts, {"saturated_sums": int(outside.sum()), **self._clipped})
+        beyond = self._first.beyond + course.beyond - begun
+        counters = {"saturated_sums": lost, "saturated_inputs": beyond}
+        return Result(codes, None, {"results": digest.hexdigest()[:16]}, counters)
 
-    def golden(self) -> Result:
-        made, steps = self._run
+    @cached_property
+    def _golden_run(self) -> tuple[Result, list[Program], int]:
         device = golden_device(self.design.device)
         self._golden = language_of(device)
-        out, saturated = self.layout.play(made, steps, device)
-        result = self._codes(out)
+        programs = []
+
+        def play(batch: _Batch) -> NDArray[np.uint8]:
+            programs.append(batch.program)
+            outs = [device.play_all(number, own) for number, own in enumerate(batch.steps)]
+            taken = [outs[a][b][c] for a, b, c in batch.program.order]
+            return np.array(taken, dtype=np.uint8).reshape(-1, 32)
+
+        return self._carried_out(play), programs, device.saturated
+
+    def golden(self) -> Result:
+        result, _, saturated = self._golden_run
         return replace(result, counters={"saturated": saturated, **result.counters})
 
     @property
-    def _clipped(self) -> dict[str, int]:
-        """What the host counts before a run."""
-        return {"saturated_inputs": self._operands[1]}
+    def programs(self) -> list[Program]:
+        """The programs of a run: those of golden, where it has several."""
+        return self._golden_run[1] if self.design.recurrent.depends else [self._first.program]
 
     @property
     def _results_at(self) -> int:
-        return round_up(self._run[0].words.nbytes)
+        return round_up(max(made.words.nbytes for made in self.programs))
 
     def model(self, memory: Memory) -> Cycles:
-        made, _ = self._run
-        cycles = cycles_of(made, {"m0": memory}, 0, self._results_at)
+        programs, at = self.programs, self._results_at
+        cycles = [cycles_of(made, {"m0": memory}, 0, at) for made in programs]
         compute = sum(
-            c.count * made.schedule.interval for c in made.schedule.commands if c.name == "COMP"
+            c.count * made.schedule.interval
+            for made in programs
+            for c in made.schedule.commands
+            if c.name == "COMP"
         )
-        count = int(made.reads.sum())
-        words = memory.least(len(made.words), 4 * count, BUS)
+        read, written = self.moved()
+        words = sum(
+            memory.least(len(made.words), 4 * int(made.reads.sum()), BUS) for made in programs
+        )
         bound = _Bound(compute // self.design.device.sets, words)
-        starts = made.schedule.starts
-        facts = {"dram_cycles": made.schedule.length, "rounds": max(map(len, starts))}
-        counters = {"commands": len(made.waits), "stalled": cycles.stalled}
-        read, written = made.words.nbytes, 32 * count
+        facts = {
+            "dram_cycles": sum(made.schedule.length for made in programs),
+            "rounds": sum(max(map(len, made.schedule.starts)) for made in programs),
+        }
+        counters = {
+            "commands": sum(len(made.waits) for made in programs),
+            "stalled": sum(own.stalled for own in cycles),
+        }
         least = self.layout.machine_bound(self.design.target, memory)
-        return Cycles(cycles.total, bound, counters, facts, read, written, bound_machine=least)
+        total = sum(own.total for own in cycles)
+        return Cycles(total, bound, counters, facts, read, written, bound_machine=least)
 
     def memory_bytes(self) -> int:
-        made, _ = self._run
-        return self._results_at + round_up(32 * int(made.reads.sum()) + 1, PAGE)
+        most = max(int(made.reads.sum()) for made in self.programs)
+        return self._results_at + round_up(32 * most + 1, PAGE)
 
     def moved(self) -> tuple[int, int]:
-        made = self._run[0]
-        return made.words.nbytes, 32 * int(made.reads.sum())
+        programs = self.programs
+        reads = sum(int(made.reads.sum()) for made in programs)
+        return sum(made.words.nbytes for made in programs), 32 * reads
 
     def drive(self, machine: Metered) -> Result:
-        made, _ = self._run
-        count = int(made.reads.sum())
-        machine.write(0, made.words.view(np.uint8))
-        machine.reserve(self._results_at, round_up(32 * count + 1, PAGE))
-        ended = machine.run(
-            {
-                "program": 0,
-                "words": len(made.words),
-                "results": self._results_at,
-                "result_words": 4 * count,
-            }
-        )
-        if ended.error is not None:
-            return Result(None, ended.error)
-        out = machine.read(self._results_at, 32 * count).reshape(-1, 32)
-        return self._codes(np.array(out))
+        at, size = self._results_at, self.memory_bytes()
+        machine.reserve(at, size - at)
+        if len(self._batches) > 1:
+            machine.reserve(0, at)
+
+        def play(batch: _Batch) -> NDArray[np.uint8]:
+            made, count = batch.program, int(batch.program.reads.sum())
+            machine.write(0, made.words.view(np.uint8))
+            ended = machine.run(
+                {"program": 0, "words": len(made.words), "results": at, "result_words": 4 * count}
+            )
+            if ended.error is not None:
+                raise RunError(ended.error)
+            return np.array(machine.read(at, 32 * count).reshape(-1, 32))
+
+        try:
+            return self._carried_out(play)
+        except RunError as problem:
+            return Result(None, problem.error)
+
+    def _told(self, codes: Mapping[str, Any]) -> Course:
+        """What the host knows behind a run."""
+        course = self._course()
+        course.told({name: float32.decode(codes[name]) for name in course.recurrent.results})
+        return course
 
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
-        y = float32.decode(codes["y"])
-        beside = Beside(self.layout, self._operands[0], y.reshape(*y.shape[:2], -1))
+        beside = Beside(self.layout, self._told(codes))
         told = {"float64": beside.to_json(), "collapsed": beside.collapsed()}
         return {**told, "golden": self._golden} if self._golden else told
 
@@ -189,15 +255,15 @@ class Stepping(Workload):
         return hardware_failure(error, f"{self.name or 'the data'}, {where}")
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        recurrent, design = self.design.recurrent, self.design
-        y = float32.decode(codes["y"])
-        leaves = {**self.inputs.leaves, "": y.reshape(-1, y.shape[-1])}
-        value = recurrent.host(leaves, recurrent.output)
-        shape = (self.tokens, design.batch, design.heads)
-        found = {"y": value.reshape(*shape, *value.shape[1:])}
+        recurrent, design, course = self.design.recurrent, self.design, self._told(codes)
+        value = course.output()
+        lead = (design.batch, design.heads)
+        found = {"y": value.reshape(self.tokens, *lead, *value.shape[2:])}
         if recurrent.state in codes:
             state = float32.decode(codes[recurrent.state])
             if recurrent.turned:
                 state = state.swapaxes(1, 2)
-            found[recurrent.state] = state.reshape(design.batch, design.heads, *state.shape[1:])
+            found[recurrent.state] = state.reshape(*lead, *state.shape[1:])
+        for name, states in course.held.items():
+            found[name] = states[-1].reshape(*lead, *states.shape[2:])
         return found
