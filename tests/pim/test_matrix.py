@@ -36,7 +36,7 @@ def matrix(seed: int, **options: Any) -> None:
         golden, model, rtl = (
             design.run(made.arrays, backend=b, **given) for b in ("golden", "model", "rtl")
         )
-        assert beyond(made, design, golden) in ([], ["saturated"]), made
+        assert beyond(made, design, golden) in ([], ["saturated"], ["unbounded"]), made
         assert differences(golden, rtl) == [], made
         assert model.cycles == rtl.cycles, made
         for counter, of in (("stalled", model), ("saturated", golden)):

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
 from penstock.engines.pim.errors import Beside
+from penstock.host.sources.errors import SourceError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sigmoid = lambda x: 1 / (1 + np.exp(-x))
@@ -65,13 +67,6 @@ JUDGES = {
 }
 
 
-def beside(design, run, tokens):
-    """The units' bound of what the output reads, (tokens, heads, columns)."""
-    work = design.workload(Given(data="random:seed=3", options={"tokens": tokens}))
-    exact, _ = Beside(work.layout, work._told(run.codes)).exactly
-    return exact
-
-
 def judged(judge, tokens, **options):
     design = ps.compile(EXAMPLES / f"{judge.__name__}.psk", **options)
     run = design.run("random:seed=3", tokens=tokens, backend="golden")
@@ -112,7 +107,7 @@ def test_beside_float64(judge):
         assert again.facts == run.facts
 
 
-@pytest.mark.parametrize("format", ["float16", "mx8"])
+@pytest.mark.parametrize("format", [pytest.param("float16", marks=pytest.mark.long), "mx8"])
 def test_on_hardware(format):
     """All of them on one device: bits are golden's, cycles the model's."""
     for judge in JUDGES:
@@ -125,6 +120,46 @@ def test_on_hardware(format):
             np.testing.assert_array_equal(codes, golden.codes[name], judge.__name__)
         assert rtl.counters["saturated"] == golden.counters["saturated"]
         assert rtl.cycles == design.run(data, tokens=3, backend="model").cycles
+
+
+@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__name__)
+def test_sessions_give_the_bits_of_a_run(judge):
+    """Token by token, beside another request, restored on another device: one run's outputs and states."""
+    options = {"dims": {"k": 24, "v": 40}, "heads": 3}
+    small, large = (
+        ps.compile(EXAMPLES / f"{judge.__name__}.psk", banks=banks, batch=batch, **options)
+        for banks, batch in ((2, 1), (4, 3))
+    )
+    run = small.run("random:seed=3", tokens=9, seed=7, backend="golden")
+    work = small.workload(Given(data="random:seed=3", options={"tokens": 9}, seed=7))
+    data = {n: x[:, 0] for n, x in work.inputs.arrays.items()}
+    with small.open(seed=7) as one, large.open(seed=7, backend="model") as two:
+        a = one.join(seed=0)
+        ys = [one.step({a: {n: x[:2] for n, x in data.items()}})[a]]
+        saved = one.snapshot(a)
+        b, c = two.join(seed=5), two.join(state=saved)
+        for n in range(2, 9):
+            token = {name: x[n : n + 1] for name, x in data.items()}
+            ys.append(two.step({b: {m: x[n - 2 : n + 1] for m, x in data.items()}, c: token})[c])
+        assert two.errors["within_bound"] and two.cycles
+    np.testing.assert_array_equal(np.concatenate(ys), run.result["y"][:, 0])
+
+
+def test_a_number_made_of_what_was_read_leaves_the_format():
+    """The run stops; a session takes the end of the range, and tells of it behind the step."""
+    kernel = "recurrence f(S: state[k, v], k: input[k], v: input[v])\n"
+    kernel += "  S <- S + outer(k, v + 60000 * (k @ S))\n  y <- k @ S\n"
+    sizes = {"k": 4, "v": 3}
+    design = ps.compile(from_text(kernel, "f.psk"), dims=sizes, format="float16", heads=1, batch=1)
+    data = {"k": np.ones((3, 1, 4)), "v": np.ones((3, 1, 3))}
+    lead = {name: x[:, None] for name, x in data.items()}
+    with pytest.raises(SourceError, match="values of the unit, which the host computes, reach 240001"):
+        design.run(lead, backend="golden")
+    with design.open() as session:
+        request = session.join()
+        with pytest.raises(SourceError, match="the states have taken the tokens"):
+            session.step({request: data})
+        session.step({request: {n: 0 * x for n, x in data.items()}})
 
 
 def test_delta_rules_take_two_passes():

@@ -30,8 +30,9 @@ def held(made: Written, path: Path | None = None) -> str:
         made.arrays, backend="golden", tokens=made.tokens, first=0, on_overflow="saturate"
     )
     wrong = beyond(made, design, run)
-    assert wrong in ([], ["saturated"]), (made, wrong)
-    return (*wrong, design.recurrent.mode + " turned" * design.recurrent.turned)[0]
+    assert wrong in ([], ["saturated"], ["unbounded"]), (made, wrong)
+    passes = " of passes" * (len(design.recurrent.passes) > 1)
+    return (*wrong, design.recurrent.mode + " turned" * design.recurrent.turned + passes)[0]
 
 
 def held_all(examples: int, folder: Path) -> None:
@@ -44,8 +45,9 @@ def held_all(examples: int, folder: Path) -> None:
 
     searched(examples, run)
     print(ends)
-    assert ends["saturated"] <= 0.02 * examples
-    assert len(ends) - ("saturated" in ends) == 4  # updates either way, scores, attention
+    assert ends["saturated"] <= 0.04 * examples and ends["unbounded"] <= 0.02 * examples
+    # updates either way, in one pass and in several, scores, attention
+    assert len(ends) - ("saturated" in ends) - ("unbounded" in ends) == 6
 
 
 def test_kernels_are_as_float64_has_them(tmp_path):
