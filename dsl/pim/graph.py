@@ -31,6 +31,7 @@ _FORM = "the unit computes S = d[:, None] * S + outer(k, v), and reads a state b
 
 _Terms = tuple[int | None, list[Product]]
 _Reading = tuple[int, int, int]
+_Made = tuple[str, tuple[int, ...], Mapping[str, Any]]
 
 
 def matched(
@@ -41,26 +42,25 @@ def matched(
 
 
 class _Matcher:
-    """Takes a kernel apart: `with_state` are the matrices that are made of the state, `reads` the nodes that read one, each the host's from
-    then on, `early` and `after` the operands that read the old state and the new one, with the names of their results."""
+    """Takes a kernel apart: `with_state` are the matrices that are made of the state; nodes that read one are the host's from then on ("unit");
+    `early` and `after` are the operands that read the old state and the new one, with the names of their results."""
 
     def __init__(
         self, kernel: Recurrence, builder: GraphBuilder, state: int, new: Mapping[str, int]
     ) -> None:
         self.kernel, self.builder, self.state = kernel, builder, state
-        self.nodes = builder.nodes
+        self.nodes = list(builder.nodes)
         name = self.nodes[state].attrs["name"]
         self.new = new.get(name)
         self.held = {held: number for held, number in new.items() if held != name}
-        self.host = HostNodes(builder.nodes)
+        self.host = HostNodes(self.nodes)
         self.turned = False  # whether the unit's rows are the state's columns
         self.with_state = {state}
-        self.reads: dict[int, HostNode] = {}
         self.early: list[tuple[int, str]] = []
         self.after: list[tuple[int, str]] = []
-        self._from: dict[
-            int, frozenset[str]
-        ] = {}  # which results and states of the host a node is made of
+        self._read_by: dict[int, str] = {}
+        #: which results and states of the host a node is made of
+        self._from: dict[int, frozenset[str]] = {}
 
     def uses_state(self, number: int) -> bool:
         """Whether a value is a matrix that is made of the state."""
@@ -74,18 +74,20 @@ class _Matcher:
         wanted = self._reached(
             [output, *self.held.values()] + [n for n in (self.new,) if n is not None]
         )
+        if self.new is not None and self.state not in self._reached([self.new]):
+            raise self.misfit(self.new, "the new state does not depend on the old one")
         cache = self.new is None
         for number in sorted(wanted):
             if (reading := self.reading(number)) is not None:
-                (self._cached if cache else self._read)(number, *reading)
+                self._becomes(
+                    number, *(self._cached if cache else self._projected)(number, *reading)
+                )
             elif any(map(self.uses_state, self.nodes[number].inputs)):
                 self.with_state.add(number)
-        if self.new is not None and self.state not in self._reached([self.new]):
-            raise self.misfit(self.new, "the new state does not depend on the old one")
         self._check_uses(output, "the output")
         for name, number in self.held.items():
             self._check_uses(number, f"the new {name}")
-        if not any(n in self.reads for n in self._reached([output])):
+        if not self._made_of(output) & {name for _, name in self.early + self.after}:
             hint = "return S, q @ S (as text: `y <- q @ S`)"
             raise self.misfit(output, "the output does not read the state", hint)
         passes = self._of_cache() if cache else self._passes()
@@ -95,9 +97,7 @@ class _Matcher:
         kernel, shape = self.kernel, self.nodes[self.state].shape
         late = self._late()
         passes = [replace(one, waits=self._waits(one, late)) for one in passes]
-        nodes = [
-            self.reads.get(n, HostNode(o.op, o.inputs, o.attrs)) for n, o in enumerate(self.nodes)
-        ]
+        nodes = [HostNode(node.op, node.inputs, node.attrs) for node in self.nodes]
         mode = "update" if self.new is not None else "score" if passes[0].v is None else "attend"
         known = [None if isinstance(n, Dim) and not n.known else int(n) for n in shape]
         return Recurrent(
@@ -124,17 +124,22 @@ class _Matcher:
             number = todo.pop()
             if number not in seen:
                 seen.add(number)
-                todo += self.nodes[number].inputs
+                todo += self._node(number).inputs
         return seen
+
+    def _node(self, number: int) -> Any:
+        """Return a node of the kernel, or of the host's beside it."""
+        count = len(self.nodes)
+        return self.nodes[number] if number < count else self.host.extra[number - count]
 
     # -- what the host makes of results
 
     def _made_of(self, number: int) -> frozenset[str]:
         """Return the results that a node is made of, and the states of the host."""
-        count, todo = len(self.nodes), [number]
+        todo = [number]
         while todo:
             n = todo[-1]
-            node = self.reads.get(n) or (self.nodes[n] if n < count else self.host.extra[n - count])
+            node = self._node(n)
             if missing := [i for i in node.inputs if i not in self._from]:
                 todo += missing
                 continue
@@ -174,7 +179,7 @@ class _Matcher:
         late = {name for _, name in self.after}
         for operand, name in self.early:
             if self._made_of(operand) & late:
-                number = next(n for n, node in self.reads.items() if node.attrs.get("name") == name)
+                number = next(n for n in self._read_by if self._read_by[n] == name)
                 raise self.misfit(
                     number,
                     "the old state is read by what the new one gave",
@@ -213,8 +218,14 @@ class _Matcher:
             number = inner[0]
         raise self.misfit(wanted, f"{what} is the state itself", "what reads the state is q @ S")
 
-    def _cached(self, number: int, matrix: int, operand: int, axis: int) -> None:
-        """A node that reads a cache: all that do are alike."""
+    def _becomes(
+        self, number: int, op: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]
+    ) -> None:
+        """Make a node another operation, of the host's."""
+        self.nodes[number] = replace(self.nodes[number], op=op, inputs=inputs, attrs=attrs)
+
+    def _cached(self, number: int, matrix: int, operand: int, axis: int) -> _Made:
+        """What becomes of a node that reads a cache: all that do are alike."""
         matrix, operand, axis = self._peeled(number, matrix, operand, axis)
         if matrix != self.state:
             raise self.misfit(
@@ -226,10 +237,21 @@ class _Matcher:
             raise self.misfit(number, "a cache is read twice; the unit reads one once a step")
         self.axis = axis
         self.after = self.after or [(operand, "y")]
-        self.reads[number] = HostNode("unit", (), {"name": "y"})
+        return "unit", (), {"name": "y"}
 
-    def _read(self, number: int, matrix: int, operand: int, axis: int) -> None:
-        """A node that reads the old state, the new one, or a sum of one of them and products, which are the host's."""
+    def _projected(self, number: int, matrix: int, operand: int, axis: int) -> _Made:
+        """What becomes of a node that reads a state, by a vector or by an outer product."""
+        wide = operand != ONE and len(self.nodes[operand].shape) == 2
+        product = self.host.product(operand) if wide else None
+        if product is None or ONE in (product.k, product.v):
+            return self._read(number, matrix, operand, axis)
+        ends = product.k, product.v
+        made = self.host.new(*self._read(number, matrix, ends[1 - axis], axis))
+        made = self.host.columns(replace(product, v=made))
+        return "outer", (ends[0], made) if axis == 0 else (made, ends[1]), {}
+
+    def _read(self, number: int, matrix: int, operand: int, axis: int) -> _Made:
+        """What becomes of a node that reads the old state, the new one, or a sum of one of them and products, which are the host's."""
         matrix, operand, axis = self._peeled(number, matrix, operand, axis)
         if (self.early or self.after) and (axis == 1) != self.turned:
             raise self.misfit(
@@ -243,16 +265,16 @@ class _Matcher:
         decay, products = self.terms(matrix, base, "what is read")
         assert decay is not None
         name = self._result(self.host.op("mul", operand, decay), base)
-        node = HostNode("unit", (), {"name": name})
+        self._read_by[number] = name
+        unit: _Made = ("unit", (), {"name": name})
         if not products:
-            self.reads[number] = node
-            return
-        total = self.host.new("unit", (), node.attrs)
+            return unit
+        total = self.host.new(*unit)
         for product in products:
             own = self.host.new("sum", (self.host.op("mul", operand, product.k),), {"axis": None})
             part = self.host.op("mul", own, self.host.columns(product))
             last, total = total, self.host.op("add", total, part)
-        self.reads[number] = HostNode("add", (last, part), {})
+        return "add", (last, part), {}
 
     def _result(self, operand: int, base: int) -> str:
         """Return the name of what an operand reads of the old state or of the new one."""
@@ -267,7 +289,7 @@ class _Matcher:
 
     def _peeled(self, number: int, matrix: int, operand: int, axis: int) -> _Reading:
         """Return what a node reads, without the factors along the axis that it sums, which are the operand's."""
-        if operand != ONE and len(self.nodes[operand].shape) != 1:
+        if 0 <= operand < len(self.nodes) and len(self.nodes[operand].shape) != 1:
             raise self.misfit(
                 number,
                 "the state is multiplied by a matrix",
