@@ -12,6 +12,8 @@ from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
 from penstock.engines.pim.errors import Beside
 from penstock.host.sources.errors import SourceError
+from penstock.models.pim.config import PimConfig
+from penstock.models.pim.layout import Layout, Operands, Work
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sigmoid = lambda x: 1 / (1 + np.exp(-x))
@@ -124,7 +126,7 @@ def test_on_hardware(format):
 
 @pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.__name__)
 def test_sessions_give_the_bits_of_a_run(judge):
-    """Token by token, beside another request, restored on another device: one run's outputs and states."""
+    """Token by token, in the seat of one that left, beside another request, restored on another device: one run's outputs."""
     options = {"dims": {"k": 24, "v": 40}, "heads": 3}
     small, large = (
         ps.compile(EXAMPLES / f"{judge.__name__}.psk", banks=banks, batch=batch, **options)
@@ -134,6 +136,9 @@ def test_sessions_give_the_bits_of_a_run(judge):
     work = small.workload(Given(data="random:seed=3", options={"tokens": 9}, seed=7))
     data = {n: x[:, 0] for n, x in work.inputs.arrays.items()}
     with small.open(seed=7) as one, large.open(seed=7, backend="model") as two:
+        gone = one.join(seed=9)
+        one.step({gone: data})
+        one.leave(gone)
         a = one.join(seed=0)
         ys = [one.step({a: {n: x[:2] for n, x in data.items()}})[a]]
         saved = one.snapshot(a)
@@ -145,6 +150,19 @@ def test_sessions_give_the_bits_of_a_run(judge):
     np.testing.assert_array_equal(np.concatenate(ys), run.result["y"][:, 0])
 
 
+def test_updates_of_a_token_draw_bits_of_their_own():
+    layout = Layout(PimConfig(stochastic=True), (("update", False), ("update", True)), 64, 32, 2, 3)
+    given = Operands(q=np.ones((3, 2, 64)), k=np.ones((3, 2, 64)), v=np.ones((3, 2, 32)))
+    works, order = (
+        [Work(0, 0, given), Work(1, 0, given)],
+        [(n, t) for t in range(3) for n in (0, 1)],
+    )
+    [steps] = layout.steps(works, order, [True, True])
+    seeds = np.concatenate([step.seeds[:2, :16] for step in steps])
+    assert len(np.unique(seeds, axis=0)) == len(seeds) == 12
+    assert [step.round.reads for step in steps] == [0, 1] * 3
+
+
 def test_a_number_made_of_what_was_read_leaves_the_format():
     """The run stops; a session takes the end of the range, and tells of it behind the step."""
     kernel = "recurrence f(S: state[k, v], k: input[k], v: input[v])\n"
@@ -153,7 +171,9 @@ def test_a_number_made_of_what_was_read_leaves_the_format():
     design = ps.compile(from_text(kernel, "f.psk"), dims=sizes, format="float16", heads=1, batch=1)
     data = {"k": np.ones((3, 1, 4)), "v": np.ones((3, 1, 3))}
     lead = {name: x[:, None] for name, x in data.items()}
-    with pytest.raises(SourceError, match="values of the unit, which the host computes, reach 240001"):
+    with pytest.raises(
+        SourceError, match="values of the unit, which the host computes, reach 240001"
+    ):
         design.run(lead, backend="golden")
     with design.open() as session:
         request = session.join()

@@ -240,7 +240,8 @@ class PimSession(Closing):
             seating = layer.seating([self._requests[who] for who in many], self._requests.values())
             layout = self.stack.layout_of(number, len(many), end - begin, seating)
             steps = layout.steps(works, order, fresh)
-            y, _ = layout.results(*self._results(steps))
+            sent, out = self._play(steps)
+            y, _ = layout.results(sent, steps, out)
             y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
             self._counters["saturated_sums"] += int(outside.sum())
             if outside.any() and not lost:
@@ -254,10 +255,6 @@ class PimSession(Closing):
         for who in many:
             self._requests[who].tokens[number] += end - begin
         return lost
-
-    def _results(self, steps: list[list[Step]]) -> tuple[Order, list[list[Step]], Any]:
-        order, out = self._play(steps)
-        return order, steps, out
 
     def _pack(self, number: int, many: Sequence[Request]) -> None:
         """Exchange seats of the requests that take a step with others, where they lie in too many groups."""
