@@ -225,7 +225,7 @@ class Beside:
 
     def collapsed(self) -> list[dict[str, Any]]:
         """Return the heads that collapse, each with its smallest rate that is not 0."""
-        rates, made = self.course.all_operands().c, []
+        rates, made = self.course.first_update(self.layout.tokens).c, []
         for item in collapsed(self.layout.config.format, rates):
             assert rates is not None
             own = np.abs(rates[:, item])

@@ -174,10 +174,10 @@ class Course:
             made["c"] = self._rates(one.d, begin, end, one.waits)
         return Operands(**made)
 
-    def all_operands(self) -> Operands:
-        """Return those of the first update, or of the only pass, of all tokens."""
+    def first_update(self, tokens: int) -> Operands:
+        """Return the operands of the first update, or of the only pass, of the first tokens."""
         first = next((n for n, one in enumerate(self.recurrent.passes) if one.k is not None), 0)
-        return self.operands(first, 0, self.inputs.tokens)
+        return self.operands(first, 0, tokens)
 
     def _rates(self, node: int, begin: int, end: int, waits: bool) -> Floats:
         """Return the rates 1 − d (tokens, items, dim_head or 1)."""

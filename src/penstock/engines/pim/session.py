@@ -213,7 +213,7 @@ class PimSession(Closing):
 
     def _name_collapsed(self, layer: int, who: Request, course: Course) -> None:
         """Name the heads whose decays collapse."""
-        rates = course.all_operands().c
+        rates = course.first_update(course.inputs.tokens).c
         for head in collapsed(self.stack.device.format, rates).tolist():
             assert rates is not None
             own = np.abs(rates[:, head])

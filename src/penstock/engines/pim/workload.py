@@ -108,7 +108,7 @@ class Stepping(Workload):
     @cached_property
     def rates(self) -> int:
         """Registers of rates that a first chunk of an update writes."""
-        return self.layout.rates_of(self._course().all_operands())
+        return self.layout.rates_of(self._course().first_update(1))
 
     def _made(self, at: int, course: Course) -> _Batch:
         """The program of a batch."""
