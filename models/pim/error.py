@@ -197,13 +197,13 @@ def _norm(scale: Floats, k: Floats, m: Floats, b: Floats) -> Floats:
 
 class Exact:
     """Heads of a recurrence, or caches, in float64 with the bound of the device's. `start`: their states
-    (items, dim_head, dim_state). `length`: of each column's errors (items, dim_state), at most."""
+    (items, dim_head, dim_state). `length`: of each column's errors (items, dim_state), at most, where it was made of what was read."""
 
     def __init__(self, config: PimConfig, mode: str, start: Floats) -> None:
         self.config, self.mode = config, mode
         self.form: _Format = _Mx8(config.stochastic) if config.format == "mx8" else _Float16()
         self.state = self.form.rounded(Number(start, np.zeros_like(start)), 1)
-        self.length = _length(self.state.error)
+        self.length: Floats | None = None
 
     @classmethod
     def joined(cls, some: Sequence[Exact]) -> Exact:
@@ -211,15 +211,19 @@ class Exact:
         made = copy(some[0])
         join = lambda arrays: np.concatenate(list(arrays))
         made.state = Number(join(x.state.value for x in some), join(x.state.error for x in some))
-        made.length = join(x.length for x in some)
+        if any(x.length is not None for x in some):
+            made.length = join(x._length() for x in some)
         return made
 
     def part(self, begin: int, end: int) -> Exact:
         """Return some of the items."""
         made = copy(self)
         made.state = Number(self.state.value[begin:end], self.state.error[begin:end])
-        made.length = self.length[begin:end]
+        made.length = None if self.length is None else self.length[begin:end]
         return made
+
+    def _length(self) -> Floats:
+        return _length(self.state.error) if self.length is None else self.length
 
     def _operand(self, x: Number, axis: int) -> Number:
         """A vector along rows (axis 1) or columns (2)."""
@@ -233,25 +237,31 @@ class Exact:
         size = np.abs(vector.value)
         carried = np.einsum("nrc,nc->nr" if axis == 2 else "nrc,nr->nc", self.state.error, size)
         own = np.maximum(found.error - carried, 0) + (np.abs(found.value) + found.error) * 2.0**-24
-        if axis == 1:
+        if axis == 1 and self.length is not None:
             carried = np.minimum(carried, _length(size)[:, None] * self.length)
         return Reading(found.value, own + carried, vector.value, own)
 
     def update(self, c: Number, products: Sequence[Added]) -> None:
         """Take S' = S − c ⊙ S and some outer products: an update each. c (items, rows or 1) has its error without rounding."""
-        lost = np.zeros_like(self.length)
-        none = Number(np.zeros((len(lost), 1)), np.zeros((len(lost), 1)))
+        before, lost = self._length(), np.zeros(())
+        plain = self.length is None and not any(product.slopes for product in products)
+        none = Number(*np.zeros((2, len(before), 1)))
         for rates, product in zip([c, *[none] * (len(products) - 1)], products, strict=True):
-            size, v = np.abs(product.k.value)[:, :, None], product.v
-            kept = np.abs(1 - rates.value)[:, :, None] * self.state.error + size * v.error[:, None]
             held = np.where(rates.size == 0, 0, rates.size * 2.0**-11 + 2.0**-25) + rates.error
             rate = Number(rates.value[:, :, None], held[:, :, None])
             k, v = self._operand(product.k, 1), self._operand(product.v, 2)
-            new = self.form.stored(self.form.updated(self.state, rate, k, v), 1)
+            old, new = self.state, self.form.stored(self.form.updated(self.state, rate, k, v), 1)
+            self.state = new
+            if plain:
+                continue
+            size = np.abs(product.k.value)[:, :, None]
+            kept = np.abs(1 - rates.value)[:, :, None] * old.error
+            kept = kept + size * product.v.error[:, None]
             rest = product.rest + sum(np.abs(slope) * one.own for one, slope in product.slopes)
             lost = lost + _length(np.maximum(new.error - kept, 0)) + _length(size) * rest
-            self.state = new
-        length = np.minimum(self._moved(c, products) * self.length + lost, _length(new.error))
+        if plain:
+            return
+        length = np.minimum(self._moved(c, products) * before + lost, _length(new.error))
         self.length = np.where(np.isnan(length), np.inf, length)
         self.state = Number(new.value, np.minimum(new.error, self.length[:, None]))
 

@@ -55,8 +55,7 @@ def beyond(format: str, values: Floats) -> NDArray[np.bool_]:
     return np.isinf(float16.decode(float16.encode(magnitude)))
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(NamedTuple):
     """What a pass computes with, in float64: k, q (tokens, items, dim_head), v (tokens, items, dim_state), the rates
     c = 1 − d (tokens, items, dim_head, or 1 where a head has a single one);
     items are requests times heads. Those that a pass lacks are None."""

@@ -371,9 +371,6 @@ class PimEngine(Engine):
         heads = self._heads(recurrent, given)
         inputs = Inputs.of(recurrent, *heads, given.data, given.option("tokens"))
         course = Course(inputs, _format(given), saturates)
-        for number, one in enumerate(recurrent.passes):
-            if not one.waits:
-                course.operands(number, 0, inputs.tokens)
         return facts(recurrent), read(inputs, course.beyond)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:

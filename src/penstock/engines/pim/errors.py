@@ -144,7 +144,7 @@ class Exactly:
 
     def _wide(self, x: Floats, span: Span, size: int) -> Floats:
         """A number or vector (items, …) of a span as (items, size)."""
-        items = len(self.exact.length)
+        items = len(self.exact.state.value)
         full = x if span.batched else np.broadcast_to(x, (items, *x.shape))
         return np.broadcast_to(full.reshape(items, -1), (items, size))
 
@@ -165,7 +165,7 @@ class Exactly:
 
     def _rates(self, spans: Spans, node: int | None) -> Number:
         """Rates 1 − d (items, rows or 1)."""
-        items = len(self.exact.length)
+        items = len(self.exact.state.value)
         if node is None:
             return Number(np.zeros((items, 1)), np.zeros((items, 1)))
         own = self.recurrent.rate(node)

@@ -53,7 +53,8 @@ class Course:
     token and behind the last; `beyond`: how many numbers lay beyond the format and are its end now.
 
     Parameters: `saturates`: whether there may be such, else they raise SourceError; `defers`: whether those among operands that are made of
-    results do not, but are in `lost`; `held`: states of the host where the data have none.
+    results do not, but are in `lost`; `held`: states of the host where the data have none; `like`: a course with the same of all these, whose
+    operands that are made of no results need not be computed again.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Course:
         saturates: bool,
         held: Mapping[str, Floats] | None = None,
         defers: bool = False,
+        like: Course | None = None,
     ) -> None:
         self.inputs, self.recurrent, self.format = inputs, inputs.recurrent, format
         self.saturates, self.defers = saturates, defers
@@ -82,6 +84,11 @@ class Course:
         self.held = self._begun(held or {})
         for token in range(tokens if self.held else 0):
             self._advance(token, [n for n in self.held if n not in self.recurrent.late])
+        if like is not None:
+            self._known, self.beyond = like._known, like.beyond
+            return
+        known = [n for n, one in enumerate(self.recurrent.passes) if not one.waits]
+        self._known = {number: self._operands(number, 0, tokens) for number in known}
 
     def _start(self) -> Floats | None:
         """The state that is given, (items, dim_head, dim_state)."""
@@ -158,6 +165,11 @@ class Course:
     def operands(self, number: int, begin: int, end: int) -> Operands:
         """Return the operands of a pass for some tokens, in float64 (of decays, the rates). Raises SourceError for numbers that the format does
         not hold."""
+        if (known := self._known.get(number)) is None:
+            return self._operands(number, begin, end)
+        return Operands(*(None if x is None else x[begin:end] for x in known))
+
+    def _operands(self, number: int, begin: int, end: int) -> Operands:
         one, (rows, columns) = self.recurrent.passes[number], self.recurrent.shape
         assert rows is not None and columns is not None
         update = self.recurrent.mode == "update"

@@ -173,7 +173,6 @@ class PimSession(Closing):
         for request in given:
             self._state(request)
         taken = {who: self._taken(who, layer, arrays) for who, arrays in given.items()}
-        begun = {who: course.beyond for who, course in taken.items()}
         done, lost = 0, ""
         for count in sorted({course.inputs.tokens for course in taken.values()}):
             many = {who: own for who, own in taken.items() if own.inputs.tokens >= count}
@@ -182,7 +181,7 @@ class PimSession(Closing):
             compare(self._layers[layer], latest, done, count, self._compared)
             done = count
         for who, course in taken.items():
-            self._counters["saturated_inputs"] += course.beyond - begun[who]
+            self._counters["saturated_inputs"] += course.beyond
             self._requests[who].held[layer] = {n: x[-1] for n, x in course.held.items()}
             self._name_collapsed(layer, who, course)
         deferred = [(who, course.lost) for who, course in taken.items() if course.lost]
@@ -202,14 +201,10 @@ class PimSession(Closing):
         try:
             inputs = Inputs.of(self.stack.layers[layer], None, self.stack.heads, arrays, None)
             held = self._requests[who].held[layer]
-            course = Course(inputs, self.stack.device.format, self.saturates, held, defers=True)
-            for number, one in enumerate(course.recurrent.passes):
-                if not one.waits:
-                    course.operands(number, 0, inputs.tokens)
+            return Course(inputs, self.stack.device.format, self.saturates, held, defers=True)
         except SourceError as problem:
             said = f"{who!r}: {problem.message}"
             raise SourceError(said, problem.hint, code=problem.code) from None
-        return course
 
     def _name_collapsed(self, layer: int, who: Request, course: Course) -> None:
         """Name the heads whose decays collapse."""

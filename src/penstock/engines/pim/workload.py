@@ -45,13 +45,12 @@ class _Bound(Terms):
 
 
 class _Batch(NamedTuple):
-    """A program of a run, with what it plays, and how many numbers lay beyond the format until then."""
+    """A program of a run, with what it plays."""
 
     program: Program
     steps: list[list[Step]]
     works: list[Work]
     order: list[tuple[int, int]]
-    beyond: int
 
 
 class Stepping(Workload):
@@ -98,8 +97,12 @@ class Stepping(Workload):
             inputs.warn_of_first()
         return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)
 
-    def _course(self) -> Course:
+    @cached_property
+    def _known(self) -> Course:
         return Course(self.inputs, self.design.device.format, self.saturates)
+
+    def _course(self) -> Course:
+        return Course(self.inputs, self.design.device.format, self.saturates, like=self._known)
 
     @cached_property
     def _batches(self) -> list[Batch]:
@@ -108,7 +111,7 @@ class Stepping(Workload):
     @cached_property
     def rates(self) -> int:
         """Registers of rates that a first chunk of an update writes."""
-        return self.layout.rates_of(self._course().first_update(1))
+        return self.layout.rates_of(self._known.first_update(1))
 
     def _made(self, at: int, course: Course) -> _Batch:
         """The program of a batch."""
@@ -118,19 +121,17 @@ class Stepping(Workload):
         stores = last and self.layout.mode == "update"
         start = course.start if at == 0 else None
         steps = self.layout.steps(works, order, fresh, start, stores)
-        return _Batch(
-            program(self.design.device, steps, settled=not last), steps, works, order, course.beyond
-        )
+        return _Batch(program(self.design.device, steps, settled=not last), steps, works, order)
 
     @cached_property
     def _first(self) -> _Batch:
         """The first batch, whose operands are made of no results."""
-        return self._made(0, self._course())
+        return self._made(0, self._known)
 
     def _carried_out(self, play: Callable[[_Batch], NDArray[np.uint8]]) -> Result:
         """The result of playing one batch after another."""
         course, state, lost = self._course(), None, 0
-        digest, begun = hashlib.sha256(), course.beyond
+        digest = hashlib.sha256()
         for at in range(len(self._batches)):
             batch = self._made(at, course) if at else self._first
             out = play(batch)
@@ -147,8 +148,7 @@ class Stepping(Workload):
         codes = {name: float32.encode(course.values[name]) for name in course.recurrent.results}
         if state is not None:
             codes[self.design.recurrent.state] = float32.encode(state)
-        beyond = self._first.beyond + course.beyond - begun
-        counters = {"saturated_sums": lost, "saturated_inputs": beyond}
+        counters = {"saturated_sums": lost, "saturated_inputs": course.beyond}
         return Result(codes, None, {"results": digest.hexdigest()[:16]}, counters)
 
     @cached_property
