@@ -55,6 +55,7 @@ class _Matcher:
         self.held = {held: number for held, number in new.items() if held != name}
         self.host = HostNodes(self.nodes)
         self.turned = False  # whether the unit's rows are the state's columns
+        self.axis = 0  # of a cache that is summed
         self.with_state = {state}
         self.early: list[tuple[int, str]] = []
         self.after: list[tuple[int, str]] = []
@@ -222,7 +223,7 @@ class _Matcher:
         self, number: int, op: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]
     ) -> None:
         """Make a node another operation, of the host's."""
-        self.nodes[number] = replace(self.nodes[number], op=op, inputs=inputs, attrs=attrs)
+        self.nodes[number] = replace(self.nodes[number], op=op, inputs=inputs, attrs=dict(attrs))
 
     def _cached(self, number: int, matrix: int, operand: int, axis: int) -> _Made:
         """What becomes of a node that reads a cache: all that do are alike."""

@@ -104,8 +104,8 @@ class Exactly:
         made = copy(some[0])
         made.exact = Exact.joined([one.exact for one in some])
         for name in made.held:
-            pairs = zip(*(one.held[name] for one in some), strict=True)
-            made.held = {**made.held, name: tuple(np.concatenate(x) for x in pairs)}
+            value, error = zip(*(one.held[name] for one in some), strict=True)
+            made.held = {**made.held, name: (np.concatenate(value), np.concatenate(error))}
         return made
 
     def part(self, begin: int, end: int) -> Exactly:
@@ -138,8 +138,8 @@ class Exactly:
         for name, node in self.recurrent.held:
             span = spans.of(node)
             shape = self.held[name][0].shape
-            new = (np.broadcast_to(x, shape) for x in (span.value, spans.error(span)))
-            self.held = {**self.held, name: tuple(new)}
+            value, error = (np.broadcast_to(x, shape) for x in (span.value, spans.error(span)))
+            self.held = {**self.held, name: (value, error)}
         return found
 
     def _wide(self, x: Floats, span: Span, size: int) -> Floats:

@@ -68,7 +68,9 @@ class Course:
     ) -> None:
         self.inputs, self.recurrent, self.format = inputs, inputs.recurrent, format
         self.saturates, self.defers = saturates, defers
-        self.beyond, self.lost = 0, None
+        self.beyond = 0
+        self.lost: SourceError | None = None
+        self._known: dict[int, Operands]
         self._end = largest(format)
         tokens, items = inputs.tokens, inputs.items
         self.values = {
@@ -78,6 +80,7 @@ class Course:
         }
         rows, columns = self.recurrent.shape
         wide = rows if self.recurrent.mode == "score" else columns
+        assert wide is not None
         for name in self.recurrent.results:
             self.values[name] = np.zeros((tokens, items, wide))
         self.start = self._start()

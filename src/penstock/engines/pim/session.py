@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -184,16 +185,16 @@ class PimSession(Closing):
             self._counters["saturated_inputs"] += course.beyond
             self._requests[who].held[layer] = {n: x[-1] for n, x in course.held.items()}
             self._name_collapsed(layer, who, course)
-        deferred = [(who, course.lost) for who, course in taken.items() if course.lost]
         if lost and not self.saturates:
             raise SourceError(
                 f"{lost}: a sum of the units' results is beyond float32, or no number; the states have taken the tokens",
                 "open(on_overflow='saturate') takes the end of the range in its place, or 0, and counts it",
                 code="E841",
             )
-        for who, problem in deferred:
-            said = f"{who!r}: {problem.message}; the states have taken the tokens"
-            raise SourceError(said, problem.hint, code=problem.code)
+        for who, course in taken.items():
+            if problem := course.lost:
+                said = f"{who!r}: {problem.message}; the states have taken the tokens"
+                raise SourceError(said, problem.hint, code=problem.code)
         return {who: course.output() for who, course in taken.items()}
 
     def _taken(self, who: Request, layer: int, arrays: Any) -> Course:
@@ -226,10 +227,7 @@ class PimSession(Closing):
         layer, courses, lost = self._layers[number], list(many.values()), ""
         fresh = [not self._requests[who].tokens[number] for who in many]
         for batch in batches(self.stack.layers[number], end - begin):
-            parts = [
-                worked(batch, lambda n, a, b, own=own: own.operands(n, begin + a, begin + b))
-                for own in courses
-            ]
+            parts = [worked(batch, partial(_operands, own, begin)) for own in courses]
             order = parts[0][1]
             works = [_joined(own) for own in zip(*(w for w, _ in parts), strict=True)]
             seating = layer.seating([self._requests[who] for who in many], self._requests.values())
@@ -360,6 +358,10 @@ class PimSession(Closing):
                     code="E467",
                 )
         return tensors, said
+
+
+def _operands(course: Course, first: int, number: int, begin: int, end: int) -> Operands:
+    return course.operands(number, first + begin, first + end)
 
 
 def _joined(works: Sequence[Work]) -> Work:

@@ -138,18 +138,18 @@ def _error(
         most = run("add", errors[0], zeros[1]) + np.abs(value) * run("add", zeros[0], errors[1])
         return np.where(below > 0, most / below, np.inf)
     if op == "where":
-        ends, away = [], []
+        either = []
         for flag in (1.0, 0.0):
             chosen = np.full_like(values[0], flag)
-            away.append(run("where", chosen, *errors[1:]))
-            ends.append(np.abs(run("where", chosen, *values[1:]) - value) + away[-1])
+            away = run("where", chosen, *errors[1:])
+            either.append(np.abs(run("where", chosen, *values[1:]) - value) + away)
         sure = run(
             "where",
             errors[0],
             *(np.full_like(v, n) for n, v in zip((0.0, 1.0), values[1:], strict=True)),
         )
         kept = run("where", values[0], *errors[1:])
-        return np.where(sure == 1, kept, np.maximum(*ends))
+        return np.where(sure == 1, kept, np.maximum(*either))
     # a comparison: it may be the other way round where the operands' spans meet
     apart = np.abs(run("sub", *values)) > run("add", *errors)
     return np.where(apart, 0.0, 1.0)
