@@ -16,7 +16,10 @@ from ...models.crypto.noise import Refusal
 from ...models.errors import Error
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapStopped, error_of
+from ...models.omap.kept_device import receipt_value
 from ...models.omap.messages import Operation, Request, Response, Status
+from ...models.omap.sessions import Asked
+from ...models.omap.vault import Role
 from ...sim.machine import Closing
 from .frames import (
     GREETING,
@@ -33,6 +36,7 @@ from .frames import (
 from .handshake import HandshakeRefused
 from .keyfiles import KeyFileError, read_map, read_role
 from .mapping import ObliviousMap, check_room, load_operations, make_request
+from .receipts import Receipt, RolledBack, read_receipt, write_receipt
 from .session import MapSession, initiator
 
 __all__ = ["AsyncMap", "ConnectionLost", "NotAllowed", "RemoteMap", "SessionMoved", "connect"]
@@ -91,10 +95,16 @@ class AsyncMap:
     """
 
     def __init__(
-        self, host: str, port: int, keys: str | Path, role: str | Path | None, timeout: float
+        self,
+        host: str,
+        port: int,
+        keys: str | Path,
+        role: str | Path | None,
+        receipt: str | Path | None,
+        timeout: float,
     ) -> None:
         self._place, self._timeout = (host, port), timeout
-        self._keys, self._role_file = keys, role
+        self._keys, self._role_file, self._receipt = keys, role, receipt
         self._known = read_map(keys)
         self.role, self._secret = read_role(role, self._known)
         self._tls: ssl.SSLContext | None = None
@@ -108,6 +118,7 @@ class AsyncMap:
         self._reading: asyncio.Task[None] | None = None
         self._session: MapSession | None = None
         self._token, self._lost = b"", "it is closed"
+        self._trusted = False  # the receipt fits
         self.config: OmapConfig
 
     @classmethod
@@ -118,6 +129,7 @@ class AsyncMap:
         keys: str | Path,
         *,
         role: str | Path | None = None,
+        receipt: str | Path | None = None,
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
         timeout: float = 60.0,
@@ -125,15 +137,16 @@ class AsyncMap:
         """Connect to a server, and open a session with its device.
 
         Parameters: `keys`: the map's public file, `map.json`; `role`: the file of a role's key,
-        `writer.json`, without which the client is a reader; `tls`: of the outer channel; `server_name`:
+        `writer.json`, without which the client is a reader; `receipt`: a file of this client's own, in
+        which it keeps what it saw last, and by which it finds a map that was rolled back; `tls`: of the outer channel; `server_name`:
         that its certificate has, `host` unless given; `timeout`: seconds for connecting and for each
         answer.
 
         Raises ConnectionLost where there is no server of the map that the keys were made for, MapStopped
         where its map has stopped, `keyfiles.KeyFileError` where the files cannot be used or are
-        another device's.
+        another device's, `receipts.RolledBack` and `receipts.ReceiptError`.
         """
-        made = cls(host, port, keys, role, timeout)
+        made = cls(host, port, keys, role, receipt, timeout)
         made._tls, made._name = tls, server_name
         await made._open()
         return made
@@ -142,6 +155,11 @@ class AsyncMap:
     def serial(self) -> int:
         """Of the map's latest operation that this client knows of."""
         return 0 if self._session is None else self._session.serial
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a keeper had confirmed the map when this session began."""
+        return self._session is not None and self._session.welcome.confirmed
 
     # operations
 
@@ -188,7 +206,10 @@ class AsyncMap:
             frames[number] = self._messages.request(number, sealed)
             self._asked[number] = request
         self._unanswered |= frames
-        return await self._answers(self._sent(frames))
+        try:
+            return await self._answers(self._sent(frames))
+        finally:
+            self._note()
 
     def _sent(self, frames: dict[int, bytes]) -> list[asyncio.Future[Response]]:
         """Send frames; return what will have their answers."""
@@ -247,6 +268,40 @@ class AsyncMap:
             raise
         self._writer = writer
         self._reading = asyncio.create_task(self._read(reader))
+        if self._receipt is not None and not self._unanswered:
+            try:
+                await self.present()
+            except BaseException:
+                await self._end("its map is not the one of the receipt")
+                raise
+
+    def _note(self) -> None:
+        """Keep what was seen last."""
+        if self._receipt is not None and self._session is not None and self._trusted:
+            seen = Receipt(self._session.welcome.incarnation, self._session.serial)
+            write_receipt(self._receipt, seen, self._known.digest)
+
+    async def present(self) -> None:
+        """Have the device accept the receipt, if there is one, and write a new one. Raises RolledBack where
+        it does not, ReceiptError."""
+        assert self._session is not None and self._receipt is not None
+        self._trusted = False
+        welcome, seen = self._session.welcome, read_receipt(self._receipt, self._known.digest)
+        fits = seen is None or (
+            seen.incarnation == welcome.incarnation and seen.serial <= self.serial
+        )
+        # a keeper's confirms the map for others
+        if seen is not None and (not fits or self.role is Role.KEEPER):
+            value = receipt_value(self.config, seen.incarnation)
+            [answer] = await self.run([Request(Asked.RECEIPT, seen.serial, value)])
+            fits = answer.status == Status.FOUND
+        if not fits:
+            raise RolledBack(
+                f"the map is not the one that {self._receipt} saw: operations that were acknowledged "
+                "are gone"
+            )
+        self._trusted = True
+        self._note()
 
     def _went_on(self, said: Welcome) -> None:
         """Check that the server still has this client's session."""
@@ -430,6 +485,11 @@ class RemoteMap(ObliviousMap):
         """Of the map's latest operation that this client knows of."""
         return self._remote.client.serial
 
+    @property
+    def confirmed(self) -> bool:
+        """As `AsyncMap.confirmed`."""
+        return self._remote.client.confirmed
+
     def reconnect(self) -> list[tuple[Request, Response]]:
         """As `AsyncMap.reconnect`. Raises ValueError once the map is closed."""
         self._check_open()
@@ -444,11 +504,12 @@ def connect(
     keys: str | Path,
     *,
     role: str | Path | None = None,
+    receipt: str | Path | None = None,
     tls: ssl.SSLContext | None = None,
     server_name: str | None = None,
     timeout: float = 60.0,
 ) -> RemoteMap:
     """Return the map behind a server, with the calls of a dictionary. Parameters and errors are those of
     `AsyncMap.connect`; `close` or a `with` statement ends the connection."""
-    options = {"role": role, "tls": tls, "server_name": server_name, "timeout": timeout}
-    return RemoteMap(_Blocking(host, port, keys, **options))
+    options = {"role": role, "receipt": receipt, "tls": tls, "server_name": server_name}
+    return RemoteMap(_Blocking(host, port, keys, timeout=timeout, **options))

@@ -17,7 +17,7 @@ from ...models.omap.boundary import Frames
 from ...models.omap.config import OmapConfig
 from ...models.omap.device import Stopped
 from ...models.omap.errors import MapStopped
-from ...models.omap.session_device import SessionDevice
+from ...models.omap.kept_device import Carried, KeptDevice
 from ...models.omap.shell import Handshake
 from ...sim.machine import Closing, Machine, round_up
 
@@ -44,15 +44,26 @@ class GoldenDevice(Closing):
     """The golden model, powered up with a root and entropy of the system's generator: the host's pages lie in `pages` as ciphertext."""
 
     def __init__(self, config: OmapConfig, root: bytes) -> None:
-        self.config, self._device = config, SessionDevice(config, root, secrets.token_bytes(32))
+        self.config, self._device = config, KeptDevice(config, root, secrets.token_bytes(32))
 
     @property
     def pages(self) -> bytearray:
         return self._device.device.pages
 
-    def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
+    def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
+        """As `KeptDevice.restore`. Raises MapStopped."""
         try:
-            return self._device.run(frames, opening)
+            return self._device.restore(files)
+        except Stopped as problem:
+            raise MapStopped(HardwareError(problem.code)) from None
+
+    def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
+        return self.step(frames, opening).answers
+
+    def step(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
+        """As `KeptDevice.carry`. Raises MapStopped."""
+        try:
+            return self._device.carry(frames, opening, walk)
         except Stopped as problem:
             raise MapStopped(HardwareError(problem.code)) from None
 

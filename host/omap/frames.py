@@ -61,15 +61,18 @@ _OPEN, _RESUME = 0, 1
 
 class Code(IntEnum):
     """The server's own refusals. ORDER: a request is not the session's next one; TOKEN: there is no such
-    session, another one has taken its slot; STOPPED: the map has stopped, for the error that is told."""
+    session, another one has taken its slot; STOPPED: the map has stopped, for the error that is told; FULL:
+    the server has no room for what must be kept of it."""
 
     ORDER = 64
     TOKEN = 65
     STOPPED = 66
+    FULL = 67
 
 
 _TEXTS = {
     int(Code.ORDER): "it is not the session's next request, and was not asked before",
+    int(Code.FULL): "the server's disk is full, and the device has not seen it",
     int(Denied.TAG): "it was changed on its way",
     int(Denied.NUMBER): "it has been used before, or is not the session's next request",
     int(Denied.SESSION): "the device has no such session",

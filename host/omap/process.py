@@ -1,10 +1,13 @@
 """A device in a process of its own, so that the server's process has neither keys nor plaintext.
 
 The two speak through pipes. First the map's configuration, as JSON on a line; then, again and again, a
-count (4 bytes, the lowest first) and the bytes of a frame that opens a session (2 bytes, 0 without one),
-that frame, and so many frames of requests. They are answered by a byte of 0 and the answers' frames, that
-to the opening behind them, or by a byte of 1 and an error's code (4 bytes). The device alone reads its
-root from a file: it is the vault. Each process is a power-up, with entropy of its own.
+head (`_HEAD`): a count of requests, the bytes of a frame that opens a session (0 without one), and steps of
+a snapshot; behind it that frame, and so many frames of requests. They are answered by a byte of 0, the
+answers' frames, that to the opening behind them, and what belongs into the map's files, each text behind its
+length (4 bytes); or by a byte of 1 and an error's code (4 bytes). A head whose opening has `_RESTORE` bytes
+is followed by so many files of state, and answered by the beginning of a log and the bytes of the last file
+that count (8), or by a byte of 2 and what is damaged. The device alone reads its root from a file: it is
+the vault. Each process is a power-up, with entropy of its own.
 """
 
 from __future__ import annotations
@@ -15,22 +18,34 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from ...models.errors import Error, HardwareError
 from ...models.omap.boundary import Frames
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError, MapStopped, error_of
+from ...models.omap.kept_device import Carried
+from ...models.omap.state import Damaged
 from ...sim.machine import Closing
 from .devices import DeviceCarrier, GoldenDevice, Powers
 from .keyfiles import KeyFileError, read_device
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
 
-_DONE, _STOPPED = b"\0", b"\1"
+_DONE, _STOPPED, _DAMAGED = b"\0", b"\1", b"\2"
 _READY = "ready"
-#: requests, and bytes of a frame that opens a session
-_HEAD = struct.Struct("<IH")
+#: requests, bytes of a frame that opens a session, steps of a snapshot
+_HEAD = struct.Struct("<IHI")
+_RESTORE = 0xFFFF
+_DAMAGE = struct.Struct("<IQ")
+
+
+def _put(to: IO[bytes], text: bytes) -> None:
+    to.write(len(text).to_bytes(4, "little") + text)
+
+
+def _get(of: IO[bytes]) -> bytes:
+    return of.read(int.from_bytes(of.read(4), "little"))
 
 
 class DeviceLost(Error):
@@ -74,24 +89,46 @@ class DeviceProcess(Closing):
             raise DeviceLost(told or "the device's process did not begin")
 
     def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
+        return self.step(frames, opening).answers
+
+    def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
+        """As `KeptDevice.restore`. Raises state.Damaged, MapStopped."""
+        self._say(_HEAD.pack(len(files), _RESTORE, 0), files)
+        self._judge(self._from.read(1))
+        return _get(self._from), int.from_bytes(self._from.read(8), "little")
+
+    def _say(self, head: bytes, texts: Sequence[bytes] = ()) -> None:
+        try:
+            self._to.write(head)
+            for text in texts:
+                _put(self._to, text)
+            self._to.flush()
+        except (OSError, ValueError):  # it has ended, or is closed
+            raise MapStopped(HardwareError(MapError.STOPPED)) from None
+
+    def _judge(self, head: bytes) -> None:
+        """Raise what an answer begins with, if it is no answer."""
+        if head == _STOPPED:
+            raise MapStopped(error_of(int.from_bytes(self._from.read(4), "little")))
+        if head == _DAMAGED:
+            file, record = _DAMAGE.unpack(self._from.read(_DAMAGE.size))
+            raise Damaged(file, record, _get(self._from).decode())
+        if head != _DONE:
+            raise MapStopped(HardwareError(MapError.STOPPED))
+
+    def step(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
+        """As `KeptDevice.carry`. Raises MapStopped."""
         shape = self._frames
         sizes = [shape.size] * len(frames)
         if opening:
             sizes.append(shape.welcome_beats * shape.bus_bytes)
-        try:
-            head = _HEAD.pack(len(frames), len(opening))
-            self._to.write(head + opening + b"".join(frames))
-            self._to.flush()
-        except (OSError, ValueError):  # it has ended, or is closed
-            raise MapStopped(HardwareError(MapError.STOPPED)) from None
-        head = self._from.read(1)
-        if head == _DONE:
-            answers = [self._from.read(size) for size in sizes]
-            if [len(answer) for answer in answers] == sizes:
-                return answers
-        elif head == _STOPPED:
-            raise MapStopped(error_of(int.from_bytes(self._from.read(4), "little")))
-        raise MapStopped(HardwareError(MapError.STOPPED))
+        self._say(_HEAD.pack(len(frames), len(opening), walk) + opening + b"".join(frames))
+        self._judge(self._from.read(1))
+        answers = [self._from.read(size) for size in sizes]
+        made = Carried(answers, *(_get(self._from) for _ in range(3)))
+        if [len(answer) for answer in answers] != sizes:
+            raise MapStopped(HardwareError(MapError.STOPPED))
+        return made
 
     def close(self) -> None:
         for pipe in (self._to, self._from):
@@ -110,16 +147,40 @@ def _serve(carrier: DeviceCarrier, requests: BinaryIO, responses: BinaryIO) -> N
     """Answer until the other side has gone."""
     size = Frames.of(carrier.config).size
     while len(head := requests.read(_HEAD.size)) == _HEAD.size:
-        count, first = _HEAD.unpack(head)
-        opening = requests.read(first)
-        frames = [requests.read(size) for _ in range(count)]
+        count, first, walk = _HEAD.unpack(head)
         try:
-            answers = carrier.carry(frames, opening)
+            if first == _RESTORE:
+                _restore(carrier, [_get(requests) for _ in range(count)], responses)
+            else:
+                opening = requests.read(first)
+                frames = [requests.read(size) for _ in range(count)]
+                made = _carried(carrier, frames, opening, walk)
+                responses.write(_DONE + b"".join(made.answers))
+                for text in made[1:]:
+                    _put(responses, text)
         except MapStopped as problem:
             responses.write(_STOPPED + int(problem.error.code).to_bytes(4, "little"))
-        else:
-            responses.write(_DONE + b"".join(answers))
         responses.flush()
+
+
+def _carried(carrier: DeviceCarrier, frames: Sequence[bytes], opening: bytes, walk: int) -> Carried:
+    if isinstance(carrier, GoldenDevice):
+        return carrier.step(frames, opening, walk)
+    return Carried(carrier.carry(frames, opening))
+
+
+def _restore(carrier: DeviceCarrier, files: Sequence[bytes], responses: BinaryIO) -> None:
+    if not isinstance(carrier, GoldenDevice):  # no state leaves it
+        raise MapStopped(HardwareError(MapError.STOPPED))
+    try:
+        head, used = carrier.restore(files)
+    except Damaged as problem:
+        responses.write(_DAMAGED + _DAMAGE.pack(problem.file, problem.record))
+        _put(responses, problem.why.encode())
+    else:
+        responses.write(_DONE)
+        _put(responses, head)
+        responses.write(used.to_bytes(8, "little"))
 
 
 def run_device(keys: str | Path, powers: Powers) -> int:

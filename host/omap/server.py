@@ -19,6 +19,7 @@ from ...models.omap.errors import MapStopped
 from ...models.omap.sessions import WELCOME_BYTES, Denied
 from .devices import DeviceCarrier
 from .frames import HELLO, TOKEN, Code, Hello, Messages, Welcome, greeting
+from .state import ServerFull
 
 __all__ = ["MapServer"]
 
@@ -278,7 +279,7 @@ class MapServer:
         return one.number == one.session.next + before
 
     async def _ask(self, frames: list[bytes], opening: bytes = b"") -> list[bytes] | None:
-        """Return the device's answers, None where it has stopped."""
+        """Return the device's answers, None where it has stopped. Raises state.ServerFull."""
         if self._stopped is None:
             try:
                 answers = await asyncio.to_thread(self._carrier.carry, frames, opening)
@@ -299,7 +300,10 @@ class MapServer:
             opening = (header + asked.hello.first).ljust(
                 shape.opening_beats * shape.bus_bytes, b"\0"
             )
-            answers = await self._ask([], opening)
+            try:
+                answers = await self._ask([], opening)
+            except ServerFull:
+                answers = [Header(slot, Code.FULL, 0).pack()]
             if answers is None:
                 assert self._stopped is not None
                 self._refuse_hello(writer, Code.STOPPED, int(self._stopped.code))
@@ -327,7 +331,12 @@ class MapServer:
         if not fresh:
             return
         frames = [shape.request(one.session.slot, one.number, one.sealed) for one in fresh]
-        answers = await self._ask(frames)
+        try:
+            answers = await self._ask(frames)
+        except ServerFull:
+            for one in fresh:
+                self._send(one.writer, self._messages.refusal(Code.FULL, one.number))
+            return
         if answers is None:
             assert self._stopped is not None
             code = int(self._stopped.code)

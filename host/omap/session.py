@@ -23,7 +23,8 @@ class MapSession:
     def __init__(self, session: Session, welcome: bytes) -> None:
         self._session = session
         #: of the map's latest operation that this client knows of
-        self.serial = sessions.Welcome.unpack(welcome).serial
+        self.welcome = sessions.Welcome.unpack(welcome)
+        self.serial = self.welcome.serial
 
     def seal(self, request: Request) -> tuple[int, bytes]:
         """Return the request's number in the session, and its sealed bytes."""

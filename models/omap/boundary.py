@@ -152,14 +152,14 @@ class Boundary:
         self._made: tuple[int, int, Keys | Denied | Refusal] | None = None
         self._welcome = bytes(frames.welcome_beats * frames.bus_bytes)
 
-    def open(self, frame: bytes, serial: int) -> None:
-        """Begin a handshake, whatever the frame's bytes are. `serial`: of the map's last operation. Does
-        nothing while another one has no answer."""
+    def open(self, frame: bytes, serial: int, snapshot: int = 0, confirmed: bool = False) -> None:
+        """Begin a handshake, whatever the frame's bytes are. `serial`: of the map's last operation;
+        `snapshot`, `confirmed`: as in `Welcome`. Does nothing while another one has no answer."""
         if self._made is not None:
             return
         slot, role, _ = Header.unpack(frame)
         first = frame[BLOCK : BLOCK + FIRST_BYTES]
-        welcome = Welcome(self._incarnation, serial, 0, False)
+        welcome = Welcome(self._incarnation, serial, snapshot, confirmed)
         self._made = slot, role, self._sessions.shake(slot, role, first, welcome)
 
     def collect(self) -> bytes:
@@ -174,6 +174,10 @@ class Boundary:
                 text = Header(slot, int(made), 0).pack()
             self._welcome = _whole(text, len(self._welcome))
         return self._welcome
+
+    def role(self, slot: int) -> Role | None:
+        """Return who a slot's session is with, None without one."""
+        return self._sessions.role(slot)
 
     def ask(self, frame: bytes) -> Ruling:
         """Return what becomes of a frame, whatever its bytes are."""

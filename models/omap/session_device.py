@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .boundary import Boundary, Frames
+from .boundary import Boundary, Frames, Ruling
 from .config import OmapConfig
 from .device import Device
+from .messages import Response
 from .sessions import Sessions, digest_of_map
 from .vault import KeySchedule
 
@@ -27,18 +28,21 @@ class SessionDevice:
     def __init__(self, config: OmapConfig, root: bytes, entropy: bytes, *, slots: int = 64) -> None:
         digest = digest_of_map(config)
         keys = KeySchedule(root, entropy, digest)
-        self.config, self.frames = config, Frames.of(config)
+        self.config, self.frames, self._keys = config, Frames.of(config), keys
         self.device = Device(config, keys.of_map)
         sessions = Sessions(keys, digest, config.value_bytes, slots)
         self._boundary = Boundary(self.frames, sessions, keys.incarnation)
         #: of the last operation
         self.serial = 0
+        #: of the last snapshot; whether a keeper has confirmed the map
+        self.snapshot_serial, self.confirmed = 0, False
 
     def run(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
         """Return the answers' frames in order, and behind them that to `opening`, a frame that opens a
         session, if there is one. Raises `device.Stopped`."""
         if opening:
-            self._boundary.open(opening, self.serial)
+            told = self.serial, self.snapshot_serial, self.confirmed
+            self._boundary.open(opening, *told)
         answers = [self._answer(frame) for frame in frames]
         return answers + ([self._boundary.collect()] if opening else [])
 
@@ -46,4 +50,9 @@ class SessionDevice:
         ruling = self._boundary.ask(frame)
         response = self.device.step(ruling.request).response
         self.serial += 1
+        response = self._carried_out(ruling, response)
         return self._boundary.tell(ruling, response, self.serial)
+
+    def _carried_out(self, ruling: Ruling, response: Response) -> Response:
+        """Return what an operation is answered with."""
+        return response

@@ -216,6 +216,10 @@ class Sessions:
         """Let a session take its slot."""
         self._table[slot] = _Session(ROLES[role], keys)
 
+    def role(self, slot: int) -> Role | None:
+        """Return who a slot's session is with, None without one."""
+        return self._table[slot].role if slot in self._table else None
+
     def request(
         self, slot: int, number: int, sealed: bytes
     ) -> tuple[Request | None, Denied | None]:

@@ -1,4 +1,4 @@
-"""`penstock keys` and `penstock serve`: a map that can be tried with real requests."""
+"""`penstock keys`, `serve` and `keeper`: a map that can be tried with real requests."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import ssl
 
     from penstock.host.omap.devices import DeviceCarrier
+    from penstock.host.omap.kept import KeptMap
+    from penstock.host.omap.process import DeviceProcess
 
     from .design import MapDesign
 
@@ -68,11 +70,12 @@ def _keys(state: State, **values: Any) -> None:
 
 
 @click.pass_obj
-def _serve(state: State, **values: Any) -> None:
+def _serve(state: State, /, **values: Any) -> None:
     """Serve an oblivious map to clients whose sessions end in the device (penstock.host.omap.client).
 
     The device runs in a process of its own, which alone reads DIR/device.json; the server hands
-    messages on, and reads none of them. It ends with Ctrl-C.
+    messages on, and reads none of them. It ends with Ctrl-C. With --state the map outlives it: what a
+    client had an answer to is there again when a server starts on the same folder.
     """
     rest = state.begin("serve", values)
     import asyncio
@@ -81,6 +84,11 @@ def _serve(state: State, **values: Any) -> None:
 
     design = _design(state, "serve")
     keys = Path(rest["keys"])
+    if rest["state"] is not None and rest["device"] != "device":
+        raise _refused(
+            f"--state is for --device device: hardware ({rest['device']}) does not seal its map yet",
+            "leave --state out, or --device",
+        )
     program = _program(design, rest["device"], rest["family"])
     tls = _tls(rest["certificate"], rest["private_key"])
     try:
@@ -90,7 +98,30 @@ def _serve(state: State, **values: Any) -> None:
             str(problem), f"penstock keys {state.asked.kernel} --out DIR makes keys"
         ) from None
     with device:
-        asyncio.run(_served(device, rest["host"], rest["port"], tls))
+        if rest["state"] is None:
+            asyncio.run(_served(device, rest["host"], rest["port"], tls))
+        else:
+            with _kept(device, keys / "map.json", rest["state"]) as kept:
+                asyncio.run(_served(kept, rest["host"], rest["port"], tls))
+
+
+def _kept(device: DeviceProcess, known: Path, folder: str) -> KeptMap:
+    """Return the device with the map of a folder of state."""
+    from penstock.host.omap.kept import KeptMap
+    from penstock.host.omap.keyfiles import KeyFileError, read_map
+    from penstock.host.omap.state import MapState, StateError
+    from penstock.models.omap.errors import MapStopped
+
+    try:
+        return KeptMap(device, MapState(folder, read_map(known), device.config))
+    except OSError as problem:
+        raise _refused(f"{folder}: {problem.strerror}", "the server writes there") from None
+    except KeyFileError as problem:
+        raise _refused(str(problem), "map.json lies beside device.json") from None
+    except (StateError, MapStopped) as problem:
+        raise _refused(
+            str(problem), "nothing was changed; name another folder, or put back what was there"
+        ) from None
 
 
 def _program(design: MapDesign, device: str, family: str | None) -> tuple[Any, ...]:
@@ -146,6 +177,55 @@ async def _served(device: DeviceCarrier, host: str, port: int, tls: ssl.SSLConte
         await server.serve()
 
 
+@click.pass_obj
+def _keeper(state: State, **values: Any) -> None:
+    """Watch over a map's state from another machine.
+
+    Each second the keeper shows the device its receipt of what it saw last: the device says whether its map
+    is still that one, and tells clients without a receipt of their own that it was confirmed. It ends with
+    an error once the map was rolled back, and with Ctrl-C. map.json lies beside its key.
+    """
+    import asyncio
+
+    from penstock.host.omap.keyfiles import KeyFileError
+    from penstock.host.omap.receipts import ReceiptError, RolledBack
+
+    host, _, port = values["place"].rpartition(":")
+    if not host or not port.isdecimal():
+        raise _refused(f"{values['place']} is no HOST:PORT", "as in localhost:7700")
+    try:
+        asyncio.run(_watch(state, host, int(port), **values))
+    except (RolledBack, ReceiptError, KeyFileError) as problem:
+        hint = "ask who runs the server; its latest files bring back what is missing"
+        raise _refused(
+            str(problem), hint if isinstance(problem, RolledBack) else "name other files"
+        ) from None
+
+
+async def _watch(
+    state: State, host: str, port: int, *, key: str, receipt: str, once: bool, **_: Any
+) -> None:
+    """Present the receipt again and again, in one session after another."""
+    import asyncio
+
+    from penstock.host.omap.client import AsyncMap, ConnectionLost, SessionMoved
+    from penstock.models.omap.errors import MapStopped
+
+    public = Path(key).parent / "map.json"
+    while True:
+        try:
+            async with await AsyncMap.connect(host, port, public, role=key, receipt=receipt) as box:
+                state.out.print(f"the map is as it was, or newer: serial {box.serial}")
+                while not once:
+                    await asyncio.sleep(1)
+                    await box.present()
+            return
+        except (ConnectionLost, SessionMoved, MapStopped) as problem:
+            if once:
+                raise _refused(str(problem), "nothing is known of the map") from None
+            await asyncio.sleep(1)
+
+
 def _serving() -> list[click.Parameter]:
     return [
         Once(
@@ -173,6 +253,11 @@ def _serving() -> list[click.Parameter]:
             metavar="F",
             help="With --device netlist: whose cells: ecp5, ice40, gowin.  [default: the target's]",
         ),
+        Once(
+            ("--state",),
+            metavar="DIR",
+            help="Folder in which the map outlives the server, sealed by the device.",
+        ),
         Once(("--certificate",), metavar="PEM", help="The server's certificate, for TLS."),
         Once(("--private-key",), metavar="PEM", help="Its private key."),
         Once(("--target",), metavar="T", help="What to plan for.  [default: u55c]"),
@@ -189,6 +274,17 @@ COMMANDS = (
             Once(("--target",), metavar="T", help="As for `serve`.  [default: u55c]"),
         ],
         help=_keys.__doc__,
+    ),
+    Command(
+        "keeper",
+        callback=_keeper,
+        params=[
+            click.Argument(("place",), metavar="HOST:PORT"),
+            click.Argument(("key",), metavar="KEEPER.JSON"),
+            Once(("--receipt",), required=True, metavar="FILE", help="What it saw last."),
+            click.Option(("--once",), is_flag=True, help="End after one look."),
+        ],
+        help=_keeper.__doc__,
     ),
     Command(
         "serve",

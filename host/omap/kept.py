@@ -1,0 +1,66 @@
+"""A device whose map is kept in a folder, as what carries a server's frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...models.errors import HardwareError
+from ...models.omap.config import OmapConfig
+from ...models.omap.errors import MapError, MapStopped
+from ...models.omap.kept_device import Carried
+from ...models.omap.state import Damaged
+from ...sim.machine import Closing
+from .state import MapState, StateError
+
+__all__ = ["KeptCarrier", "KeptMap"]
+
+
+class KeptCarrier(Protocol):
+    """A device that seals its state (`models.omap.kept_device`)."""
+
+    config: OmapConfig
+
+    def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]: ...
+
+    def step(self, frames: Sequence[bytes], opening: bytes, walk: int) -> Carried: ...
+
+    def close(self) -> None: ...
+
+
+class KeptMap(Closing):
+    """Carries frames to a device whose map is in a folder: restored there, and kept up to date.
+
+    Parameters: `device`: powered up, and unused; `state`: closed with it. Raises StateError for files that
+    are not this device's, or damaged, MapStopped, OSError.
+    """
+
+    def __init__(self, device: KeptCarrier, state: MapState) -> None:
+        self.config, self._device, self._state = device.config, device, state
+        self._lost = False
+        try:
+            state.begin(*device.restore([path.read_bytes() for path in state.files]))
+        except BaseException as problem:
+            state.close()
+            if isinstance(problem, Damaged):
+                name = state.files[problem.file]
+                raise StateError(f"{name}, record {problem.record}: {problem.why}") from None
+            raise
+
+    def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
+        """As `devices.DeviceCarrier`. Raises ServerFull before the device has seen the frames."""
+        if self._lost:
+            raise MapStopped(HardwareError(MapError.STOPPED))
+        walk = 2 * len(frames) + 16 if self._state.may_walk() else 0
+        self._state.reserve(len(frames) + walk)
+        made = self._device.step(frames, opening, walk)
+        try:
+            self._state.keep(made)
+        except OSError:
+            self._lost = True  # the device is ahead of the disk
+            raise MapStopped(HardwareError(MapError.STOPPED)) from None
+        return made.answers
+
+    def close(self) -> None:
+        self._device.close()
+        self._state.close()

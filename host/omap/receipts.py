@@ -1,0 +1,63 @@
+"""Receipts: what a client saw of a map last, on its own disk. Who has one finds a map that was rolled back behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...models.errors import Error
+
+__all__ = ["Receipt", "ReceiptError", "RolledBack", "read_receipt", "write_receipt"]
+
+
+class ReceiptError(Error):
+    """A receipt's file cannot be read or written, is damaged, or another map's."""
+
+
+class RolledBack(Error):
+    """The map is older than what this client's receipt saw, or is another branch of it: operations that
+    were acknowledged are gone."""
+
+
+class Receipt(NamedTuple):
+    """The incarnation that answered last, and the serial of its last operation that the client knows of."""
+
+    incarnation: bytes
+    serial: int
+
+
+def read_receipt(path: str | Path, digest: bytes) -> Receipt | None:
+    """Return what a file has, None where there is none yet. Raises ReceiptError."""
+    try:
+        found: Any = json.loads(Path(path).read_bytes())
+        told = found["incarnation"], found["map"]
+        serial = found["serial"]
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise ReceiptError(f"{path} cannot be read: {problem.strerror}") from None
+    except (ValueError, TypeError, KeyError):
+        raise ReceiptError(f"{path} is no receipt, or is damaged") from None
+    texts = [
+        t for t, n in zip(told, (32, 64), strict=True) if re.fullmatch(f"[0-9a-f]{{{n}}}", str(t))
+    ]
+    if len(texts) < 2 or type(serial) is not int or not 0 <= serial < 1 << 64:
+        raise ReceiptError(f"{path} is no receipt, or is damaged")
+    if texts[1] != digest.hex():
+        raise ReceiptError(f"{path} is another map's receipt")
+    return Receipt(bytes.fromhex(texts[0]), serial)
+
+
+def write_receipt(path: str | Path, receipt: Receipt, digest: bytes) -> None:
+    """Replace a file, whole or not at all. Raises ReceiptError."""
+    told = {"incarnation": receipt.incarnation.hex(), "serial": receipt.serial, "map": digest.hex()}
+    path = Path(path)
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        new.write_text(json.dumps(told))
+        os.replace(new, path)
+    except OSError as problem:
+        raise ReceiptError(f"{path} cannot be written: {problem.strerror}") from None

@@ -1,0 +1,277 @@
+"""A map's state on a server's disk: what the device sealed, and nothing that opens it.
+
+    lock   map.json   snapshot-<n>   log-<n>-<serial>-<incarnation>   spare
+
+A log's records are on disk before their answers leave. Room for them is reserved before a request reaches
+the device. A snapshot replaces the files with smaller numbers once it is whole, on disk and read back.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from ...models.errors import Error
+from ...models.omap.config import OmapConfig
+from ...models.omap.kept_device import Carried
+from ...models.omap.state import HEAD, Head, Record
+from ...sim.machine import Closing
+from .disk import AHEAD, Disk, Growing
+from .keyfiles import MapKey
+
+__all__ = ["MapState", "ServerFull", "StateError"]
+
+_LOG = re.compile(r"log-(\d+)-(\d+)-([0-9a-f]{32})")
+_SNAPSHOT = re.compile(r"snapshot-(\d+)")
+
+
+class StateError(Error):
+    """A folder of state cannot be used: it is in use, another map's or device's, or damaged."""
+
+
+class ServerFull(Error):
+    """The server's disk has no room for the records of these requests; the device has not seen them."""
+
+
+class MapState(Closing):
+    """A folder of state, locked for this process.
+
+    Parameters: `known`: what `map.json` of the keys says; `config`: the map's. Raises StateError, OSError.
+    """
+
+    def __init__(
+        self, folder: str | Path, known: MapKey, config: OmapConfig, disk: Disk | None = None
+    ) -> None:
+        self.folder, self.config, self._disk = Path(folder), config, disk or Disk()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise StateError(f"{self.folder} is in use by another server") from None
+        self.log: Growing | None = None
+        self._spare: Growing | None = None
+        self._snapshot: Growing | None = None
+        self._seen = hashlib.sha256()
+        try:
+            self._check(known)
+            self.number, self.files = self._found()
+        except BaseException:
+            self.close()
+            raise
+
+    # what is there
+
+    def _check(self, known: MapKey) -> None:
+        path = self.folder / "map.json"
+        own = {"map": known.digest.hex(), "public": known.public.hex()}
+        if not path.exists():
+            if any(
+                _LOG.fullmatch(p.name) or _SNAPSHOT.fullmatch(p.name) for p in self.folder.iterdir()
+            ):
+                raise StateError(f"{path} is missing beside the state of a map")
+            handle = self._disk.create(new := self.folder / "map.json.new")
+            try:
+                self._disk.write(handle, 0, json.dumps(own).encode())
+                self._disk.sync(handle)
+            finally:
+                os.close(handle)
+            self._disk.rename(new, path)
+            return self._sync_folder()
+        try:
+            there = dict(json.loads(path.read_bytes()))
+        except (ValueError, TypeError):
+            raise StateError(f"{path} was changed") from None
+        if there.get("map") != own["map"]:
+            raise StateError(f"{self.folder} has the state of another map")
+        if there != own:
+            raise StateError(f"{self.folder} has the state of another device")
+
+    def _found(self) -> tuple[int, list[Path]]:
+        """Return the number of the latest snapshot, 0 without one, and the files that make the map."""
+        snapshots, logs = {}, []
+        for path in self.folder.iterdir():
+            if found := _SNAPSHOT.fullmatch(path.name):
+                snapshots[int(found[1])] = path
+            elif found := _LOG.fullmatch(path.name):
+                logs.append((int(found[1]), int(found[2]), self._links(path), path))
+        number = max(snapshots, default=0)
+        for n, *_, path in logs:
+            if n > number and self._has_records(path):
+                raise StateError(f"snapshot-{n}, which {path} follows, is missing")
+        mine = [path for n, *_, path in sorted(logs) if n == number]
+        if snapshots and not mine:
+            raise StateError(f"the log that follows {snapshots[number]} is missing")
+        return number, [*([snapshots[number]] if snapshots else []), *mine]
+
+    @staticmethod
+    def _links(path: Path) -> int:
+        with path.open("rb") as file, suppress(ValueError):
+            return Head.unpack(file.read(HEAD)).links
+        return 0
+
+    @staticmethod
+    def _has_records(path: Path) -> bool:
+        text = path.read_bytes()
+        try:
+            begin = HEAD + Head.unpack(text).chain_bytes
+        except ValueError:
+            return any(text)
+        return any(text[begin:])
+
+    # what is written
+
+    def begin(self, head: bytes, used: int) -> None:
+        """Cut the torn end of the last file off, and go on in a new log. Raises OSError."""
+        if self.files and self.files[-1].stat().st_size != used:
+            handle = os.open(self.files[-1], os.O_RDWR)
+            try:
+                self._disk.truncate(handle, used)
+                self._disk.sync(handle)
+            finally:
+                os.close(handle)
+        self._allocate()
+        self._turn(head)
+        kept = {*self.files, self._log.path}
+        for path in self.folder.iterdir():  # of snapshots that did not become whole
+            if path not in kept and (_LOG.fullmatch(path.name) or path.name.endswith(".new")):
+                self._disk.remove(path)
+
+    @property
+    def _log(self) -> Growing:
+        assert self.log is not None
+        return self.log
+
+    def _allocate(self) -> None:
+        """Have the file of the next log."""
+        if self._spare is None:
+            self._spare = Growing(self._disk, self.folder / "spare")
+            self._spare.reserve(AHEAD)
+            self._spare.sync()
+
+    def _turn(self, head: bytes) -> None:
+        """Let the next log begin."""
+        assert self._spare is not None
+        said, log = Head.unpack(head), self._spare
+        log.append(head)
+        log.sync()
+        path = self.folder / f"log-{self.number}-{said.serial}-{said.incarnation.hex()}"
+        self._disk.rename(log.path, path)
+        self._sync_folder()
+        if self.log is not None:
+            self.log.close()
+        log.path, self.log, self._spare = path, log, None
+
+    def reserve(self, records: int) -> None:
+        """Have room for so many records. Raises ServerFull."""
+        try:
+            self._log.reserve(records * Record.size(self.config))
+        except OSError as problem:
+            raise ServerFull(f"{self.folder}: {problem.strerror}") from None
+
+    def may_walk(self) -> bool:
+        """Whether a snapshot is due, or under way, and has the room to go on."""
+        whole = self.config.capacity * Record.size(self.config)
+        if self._snapshot is None and self._written() < whole:
+            return False
+        try:
+            self._allocate()
+        except OSError:
+            self._drop_spare()
+            return False
+        return True
+
+    def _written(self) -> int:
+        return self._log.size + sum(p.stat().st_size for p in self.files if _LOG.fullmatch(p.name))
+
+    def _drop_spare(self) -> None:
+        if self._spare is not None:
+            self._spare.close()
+            with suppress(OSError):
+                self._spare.path.unlink()
+            self._spare = None
+
+    def keep(self, made: Carried) -> None:
+        """Put what the device gave on disk. Raises OSError: then what is on disk is not all that the device
+        did."""
+        if made.log:
+            self._log.append(made.log)
+            self._log.sync()
+        if made.snapshot:
+            self._grow(made.snapshot)
+        if made.fresh:
+            self._replace(made.fresh)
+
+    def _grow(self, text: bytes) -> None:
+        """Write on a snapshot; one that has no room is given up."""
+        try:
+            if self._snapshot is None and self._is_head(text):
+                path = self.folder / f"snapshot-{self.number + 1}.new"
+                self._snapshot, self._seen = Growing(self._disk, path), hashlib.sha256()
+            if self._snapshot is not None:
+                self._snapshot.append(text)
+                self._seen.update(text)
+        except OSError:
+            self._give_up()
+
+    @staticmethod
+    def _is_head(text: bytes) -> bool:
+        with suppress(ValueError):
+            Head.unpack(text)
+            return True
+        return False
+
+    def _give_up(self) -> None:
+        if self._snapshot is not None:
+            self._snapshot.close()
+            with suppress(OSError):
+                self._disk.remove(self._snapshot.path)
+            self._snapshot = None
+
+    def _replace(self, fresh: bytes) -> None:
+        """The walk is over: the next log begins, behind the snapshot if that is whole."""
+        whole = self._snapshot
+        if whole is not None:
+            try:
+                whole.sync()
+                if hashlib.sha256(whole.path.read_bytes()).digest() != self._seen.digest():
+                    raise OSError(5, "it reads back otherwise")
+            except OSError:
+                self._give_up()
+                whole = None
+        old, before = [*self.files, self._log.path], self.number
+        if whole is None:
+            self.files = old
+            return self._turn(fresh)
+        self.number = before + 1
+        self._turn(fresh)
+        path = self.folder / f"snapshot-{self.number}"
+        self._disk.rename(whole.path, path)
+        self._sync_folder()
+        whole.close()
+        self._snapshot, self.files = None, [path]
+        for each in old:
+            with suppress(OSError):
+                self._disk.remove(each)
+
+    def _sync_folder(self) -> None:
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            self._disk.sync(handle)
+        finally:
+            os.close(handle)
+
+    def close(self) -> None:
+        for file in (self.log, self._spare, self._snapshot):
+            if file is not None:
+                file.close()
+        self.log = self._spare = self._snapshot = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1

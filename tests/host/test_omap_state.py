@@ -1,0 +1,417 @@
+"""A map's state on disk: what was acknowledged is there after any end, and what a hostile host makes of the files is seen."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.host.omap.devices import GoldenDevice
+from penstock.host.omap.disk import Disk
+from penstock.host.omap.kept import KeptMap
+from penstock.host.omap.keyfiles import MapKey
+from penstock.host.omap.session import MapSession, initiator
+from penstock.host.omap.state import MapState, ServerFull, StateError
+from penstock.models.crypto.gcm import TAG
+from penstock.models.omap.boundary import Frames, Header
+from penstock.models.omap.errors import MapStopped
+from penstock.models.omap.kept_device import receipt_value
+from penstock.models.omap.messages import Operation, Request, Status
+from penstock.models.omap.sessions import Asked, Welcome, digest_of_map
+from penstock.models.omap.state import HEAD, Record
+from penstock.models.omap.vault import KeySchedule, Role
+from testbench.omap import config
+
+_SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8)
+_ROOT = bytes(range(32))
+_KEYS = KeySchedule(_ROOT, bytes(32), digest_of_map(_SHAPE))
+_KNOWN = MapKey(_KEYS.public, digest_of_map(_SHAPE))
+
+
+class Cut(Exception):
+    """The power is off."""
+
+
+class Served:
+    """A device with its folder, and a session with it. `receipt`: what its client saw last."""
+
+    def __init__(self, folder, *, role=Role.WRITER, disk=None, root=_ROOT, known=_KNOWN):
+        self.map = None
+        self.state = MapState(folder, known, _SHAPE, disk)
+        try:
+            self.map = KeptMap(GoldenDevice(_SHAPE, root), self.state)
+            self.frames = Frames.of(_SHAPE)
+            asked = initiator(_KEYS.public, known.digest, role, _KEYS.role_key(role))
+            [answer] = self.map.carry([], self.frames.opening(0, role, asked.message))
+            welcome, session = asked.finish(self.frames.welcome(answer))
+        except BaseException:
+            self.state.close()
+            raise
+        self.session, self.welcome = MapSession(session, welcome), Welcome.unpack(welcome)
+
+    @property
+    def receipt(self):
+        return self.welcome.incarnation, self.session.serial
+
+    def run(self, requests):
+        sealed = [self.session.seal(request) for request in requests]
+        answers = self.map.carry([self.frames.request(0, *each) for each in sealed])
+        made = []
+        for (number, _), answer, request in zip(sealed, answers, requests, strict=True):
+            assert Header.unpack(answer).code == 0
+            text = self.frames.sealed(answer, self.frames.answer_bytes)
+            made.append(self.session.open(number, text, request))
+        return made
+
+    def accepts(self, incarnation, serial):
+        [answer] = self.run([Request(Asked.RECEIPT, serial, receipt_value(_SHAPE, incarnation))])
+        return answer.status == Status.FOUND
+
+    def items(self, keys=range(16)):
+        none = bytes(8)
+        made = self.run([Request(Operation.GET, key, none) for key in keys])
+        return {r.key: r.value for r in made if r.status == Status.FOUND}
+
+    def close(self):
+        self.map.close()
+
+
+def _drawn(draw, count):
+    made = []
+    for _ in range(count):
+        kind = draw.choice((Operation.PUT, Operation.PUT, Operation.DELETE, Operation.GET))
+        value = draw.randbytes(8) if kind == Operation.PUT else bytes(8)
+        made.append(Request(kind, draw.randrange(12), value))
+    return made
+
+
+def _applied(items, requests):
+    for request in requests:
+        if request.operation == Operation.PUT:
+            items[request.key] = request.value
+        elif request.operation == Operation.DELETE:
+            items.pop(request.key, None)
+
+
+def test_a_map_that_is_started_again_goes_on(tmp_path):
+    draw, items, receipts = random.Random(1), {}, []
+    numbers = set()
+    for _ in range(6):
+        served = Served(tmp_path)
+        assert served.items() == items
+        assert all(served.accepts(*receipt) for receipt in receipts)
+        for _ in range(draw.randrange(4)):
+            made = _drawn(draw, draw.randrange(1, 6))
+            served.run(made)
+            _applied(items, made)
+        receipts.append(served.receipt)
+        assert served.accepts(*receipts[-1])
+        # of a future, and of a fork that this device never was
+        assert not served.accepts(receipts[-1][0], served.session.serial + 1000)
+        assert not served.accepts(b"another one, 16.", 1)
+        numbers.add(served.state.number)
+        served.close()
+    assert max(numbers) >= 2  # snapshots were made, and their files replaced others
+    assert len(list(tmp_path.glob("snapshot-*"))) == 1
+
+
+class Faulty(Disk):
+    """Cuts the power at the call of this number, or says that the disk is full at some. What is not synced may be lost, whole or
+    from some byte on; so may be a name, until its folder is synced."""
+
+    def __init__(self, folder, draw, cut=None, full=()):
+        self.folder, self.draw, self.cut, self.full = folder, draw, cut, full
+        self.calls = 0
+        self.files, self.safe, self.names = {}, {}, {}
+        for path in folder.iterdir():
+            if path.name != "lock":
+                number = path.stat().st_ino
+                self.safe[number], self.names[path.name] = path.read_bytes(), number
+
+    def _call(self, changes):
+        self.calls += 1
+        if self.calls == self.cut:
+            raise Cut
+        if changes and self.calls in self.full:
+            raise OSError(28, "No space left on device")
+
+    def create(self, path):
+        self._call(True)
+        path.unlink(missing_ok=True)
+        return super().create(path)
+
+    def write(self, handle, at, data):
+        try:
+            self._call(True)
+        except Cut:
+            super().write(handle, at, data[: self.draw.randrange(len(data) + 1)])
+            raise
+        super().write(handle, at, data)
+
+    def reserve(self, handle, at, size):
+        self._call(True)
+        super().reserve(handle, at, size)
+
+    def truncate(self, handle, size):
+        self._call(False)
+        super().truncate(handle, size)
+
+    def sync(self, handle):
+        self._call(False)
+        path = Path(f"/proc/self/fd/{handle}")
+        if path.is_dir():
+            self.names = {
+                p.name: p.stat().st_ino for p in self.folder.iterdir() if p.name != "lock"
+            }
+        else:
+            self.safe[path.stat().st_ino] = path.read_bytes()
+
+    def rename(self, path, to):
+        self._call(False)
+        super().rename(path, to)
+
+    def remove(self, path):
+        self._call(False)
+        super().remove(path)
+
+    def left(self, to):
+        """Write what is on the disk behind the cut."""
+        live = {p.name: p.stat().st_ino for p in self.folder.iterdir() if p.name != "lock"}
+        now = {p.stat().st_ino: p.read_bytes() for p in self.folder.iterdir() if p.name != "lock"}
+        names = live if self.draw.random() < 0.5 else self.names
+        to.mkdir()
+        for name, number in names.items():
+            safe = self.safe.get(number, b"")
+            text = now.get(number, safe)
+            most = max(len(text), len(safe))
+            at = self.draw.randrange(most + 1)
+            text, safe = text.ljust(most, b"\0"), safe.ljust(most, b"\0")
+            # from some byte on, or up to it, what was synced last
+            mixed = text[:at] + safe[at:] if self.draw.random() < 0.5 else safe[:at] + text[at:]
+            (to / name).write_bytes(mixed)
+
+
+def _begun(folder, draw):
+    """A folder with a map; returns its items and a client's receipt."""
+    items = {}
+    for _ in range(2):
+        served = Served(folder)
+        for _ in range(3):
+            made = _drawn(draw, 3)
+            served.run(made)
+            _applied(items, made)
+        receipt = served.receipt
+        served.close()
+    return items, receipt
+
+
+def _one_cut(folder, after, draw, items, cut):
+    """Cut the power at a call; return whether there was one, and what the map may hold then."""
+    disk, sure, maybe = Faulty(folder, draw, cut), dict(items), None
+    try:
+        served = Served(folder, disk=disk)
+        try:
+            for _ in range(6):
+                made = _drawn(draw, 4)
+                maybe = dict(sure)
+                _applied(maybe, made)
+                served.run(made)
+                sure, maybe = maybe, None
+            return False
+        finally:
+            served.state.close()
+    except Cut:
+        disk.left(after)
+        again = Served(after)
+        found = again.items()
+        again.close()
+        assert found == sure or (maybe is not None and _between(found, sure, made)), cut
+        return True
+
+
+def _between(found, sure, made):
+    """Whether some of the operations without an answer, from the first on, were carried out."""
+    items = dict(sure)
+    for request in made:
+        _applied(items, [request])
+        if found == items:
+            return True
+    return False
+
+
+def _cuts(folder, seed, cuts):
+    draw = random.Random(seed)
+    begun = folder / "begun"
+    items, _ = _begun(begun, draw)
+    happened = 0
+    for cut in cuts:
+        now = shutil.copytree(begun, folder / f"now{cut}")
+        happened += _one_cut(now, folder / f"after{cut}", draw, items, cut)
+    return happened
+
+
+def test_a_cut_at_any_call_loses_nothing(tmp_path):
+    assert _cuts(tmp_path, 2, range(1, 60, 6)) >= 6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_a_thousand_cuts(seed, tmp_path):
+    assert _cuts(tmp_path, seed, range(1, 60)) >= 40
+
+
+def test_a_full_disk_is_said_before_the_device_sees_a_request(tmp_path):
+    draw, items = random.Random(3), {}
+    disk = Faulty(tmp_path, draw)
+    served, refused = Served(tmp_path, disk=disk), 0
+    for number in range(40):
+        made = _drawn(draw, 4)
+        disk.full = range(disk.calls, disk.calls + 99) if number % 3 == 1 else ()
+        served.state.log._room = 0  # as if the room that was reserved were used up
+        try:
+            served.run(made)
+        except ServerFull:
+            refused += 1
+            served.session._session.sent -= len(made)
+        else:
+            _applied(items, made)
+    disk.full = ()
+    assert refused > 8 and served.items() == items
+    served.close()
+    again = Served(tmp_path)
+    assert again.items() == items and again.state.number >= 1
+    again.close()
+
+
+@pytest.mark.parametrize("call", range(4))
+def test_a_write_that_fails_stops_the_map(call, tmp_path):
+    draw = random.Random(call)
+    items, _ = _begun(tmp_path, draw)
+    disk = Faulty(tmp_path, draw)
+    served = Served(tmp_path, disk=disk)
+    for _ in range(8):
+        made, ahead = _drawn(draw, 4), dict(items)
+        _applied(ahead, made)
+        disk.full = range(disk.calls + 1 + call, disk.calls + 2 + call) if call else ()
+        try:
+            served.run(made)
+        except (MapStopped, ServerFull):
+            break
+        items = ahead
+    served.close()
+    again = Served(tmp_path)
+    assert again.items() in (items, ahead)
+    again.close()
+
+
+def _hostile(draw, folder, old):
+    """Change a folder as its host may."""
+    files = sorted(p for p in folder.iterdir() if p.name.startswith(("log", "snapshot")))
+    path, kind = draw.choice(files), draw.randrange(6)
+    text = path.read_bytes()
+    used = len(text.rstrip(b"\0")) or 1
+    if kind == 0:
+        at = draw.randrange(used)
+        path.write_bytes(text[:at] + bytes([text[at] ^ 1 << draw.randrange(8)]) + text[at + 1 :])
+    elif kind == 1:
+        path.write_bytes(text[: draw.randrange(used)])
+    elif kind == 2:
+        other = draw.choice(files)
+        mine = other.read_bytes()
+        other.write_bytes(text)
+        path.write_bytes(mine)
+    elif kind == 3:
+        path.unlink()
+    elif kind == 4:  # the whole folder, as it was
+        shutil.rmtree(folder)
+        shutil.copytree(draw.choice(old), folder)
+    else:  # one file of an older folder
+        source = draw.choice(sorted(draw.choice(old).glob("*-*")))
+        shutil.copy(source, folder / source.name)
+
+
+def _attacked(tmp_path, seed, count):
+    draw, items, old = random.Random(seed), {}, []
+    now = tmp_path / "now"
+    for n in range(5):
+        served = Served(now)
+        for _ in range(2):
+            made = _drawn(draw, 4)
+            served.run(made)
+            _applied(items, made)
+        receipt = served.receipt
+        served.close()
+        old.append(shutil.copytree(now, tmp_path / f"old{n}"))
+    seen = {"error": 0, "rolled back": 0, "whole": 0}
+    for n in range(count):
+        folder = shutil.copytree(now, tmp_path / f"try{n}")
+        _hostile(draw, folder, old[:-1])
+        try:
+            served = Served(folder)
+        except StateError as problem:
+            assert "record" in str(problem) or "missing" in str(problem)
+            seen["error"] += 1
+            continue
+        if not served.accepts(*receipt):
+            seen["rolled back"] += 1
+        else:
+            assert served.items() == items
+            seen["whole"] += 1
+        served.close()
+        shutil.rmtree(folder)
+    return seen
+
+
+def test_what_a_hostile_host_makes_of_the_files_is_seen(tmp_path):
+    seen = _attacked(tmp_path, 4, 24)
+    assert seen["error"] > 5 and seen["rolled back"] > 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_a_thousand_changes(seed, tmp_path):
+    _attacked(tmp_path, seed, 300)
+
+
+def test_damage_in_the_middle_is_named(tmp_path):
+    served = Served(tmp_path)
+    for key in range(6):
+        served.run([Request(Operation.PUT, key, bytes(8))])
+    served.close()
+    [log] = tmp_path.glob("log-*")
+    text, begin = bytearray(log.read_bytes()), HEAD + TAG
+    text[begin + 3 * Record.size(_SHAPE) + 5] ^= 1
+    log.write_bytes(text)
+    with pytest.raises(StateError, match=r"record 4: it was changed: records behind it are whole$"):
+        Served(tmp_path)
+
+
+def test_whose_folder_it_is(tmp_path):
+    served = Served(tmp_path)
+    with pytest.raises(StateError, match=r"is in use by another server$"):
+        Served(tmp_path)
+    served.close()
+    with pytest.raises(StateError, match=r"has the state of another device$"):
+        Served(tmp_path, known=MapKey(bytes(32), _KNOWN.digest))
+    with pytest.raises(StateError, match=r"has the state of another map$"):
+        Served(tmp_path, known=MapKey(_KNOWN.public, bytes(32)))
+    with pytest.raises(StateError, match=r"record 0: it is another device's, or was changed$"):
+        Served(tmp_path, root=bytes(32))
+    (tmp_path / "map.json").unlink()
+    with pytest.raises(StateError, match=r"map\.json is missing beside the state of a map$"):
+        Served(tmp_path)
+
+
+def test_a_keeper_confirms(tmp_path):
+    served = Served(tmp_path)
+    receipt = served.receipt
+    served.close()
+    keeper = Served(tmp_path, role=Role.KEEPER)
+    assert not keeper.welcome.confirmed and keeper.accepts(*receipt)
+    asked = initiator(_KEYS.public, _KNOWN.digest, Role.READER, None)
+    [answer] = keeper.map.carry([], keeper.frames.opening(1, Role.READER, asked.message))
+    welcome, _ = asked.finish(keeper.frames.welcome(answer))
+    assert Welcome.unpack(welcome).confirmed
+    keeper.close()

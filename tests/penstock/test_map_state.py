@@ -1,0 +1,122 @@
+"""penstock serve --state and penstock keeper, as processes that are killed at any time."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.cli import run
+from penstock.host.omap.client import ConnectionLost, connect
+from penstock.host.omap.receipts import ReceiptError, RolledBack
+
+_TEXT = "import penstock as ps\n\nbox = ps.ObliviousMap(value=ps.bytes(8), capacity=40)\n"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """A kernel's file and a folder of keys."""
+    folder = tmp_path_factory.mktemp("keys")
+    (folder / "maps.py").write_text(_TEXT)
+    assert run(["keys", str(folder / "maps.py"), "--out", str(folder / "keys")]) == 0
+    return folder / "maps.py", folder / "keys"
+
+
+@contextmanager
+def _served(keys, state):
+    """A server's process and its port; killed at the end."""
+    command = [
+        sys.executable,
+        "-m",
+        "penstock",
+        "serve",
+        keys[0],
+        "--keys",
+        keys[1],
+        "--state",
+        state,
+    ]
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE) as process:
+        try:
+            said = process.stdout.readline().decode()
+            yield process, int(re.match(r"serving on 127\.0\.0\.1:(\d+) ", said)[1])
+        finally:
+            process.kill()
+
+
+def _connected(keys, port, **options):
+    return connect("127.0.0.1", port, keys[1] / "map.json", role=keys[1] / "writer.json", **options)
+
+
+def _killed(keys, folder, seed, times):
+    """Kill a server while operations are under way, and start it again."""
+    draw, items, receipt = random.Random(seed), {}, folder / "receipt.json"
+    ahead = None
+    for _ in range(times):
+        with _served(keys, folder / "state") as (process, port):
+            with _connected(keys, port, receipt=receipt) as box:
+                found = dict(zip(range(40), box.get_many(range(40)), strict=True))
+                found = {key: value for key, value in found.items() if value is not None}
+                assert found == items or (ahead is not None and found == items | ahead)
+                items = found
+                timer = threading.Timer(draw.uniform(0.1, 0.4), process.kill)
+                timer.start()
+                with pytest.raises(ConnectionLost):
+                    while True:
+                        ahead = {draw.randrange(40): draw.randbytes(8)}
+                        box.update(ahead)
+                        items |= ahead
+    return receipt
+
+
+def test_a_server_that_is_killed_loses_nothing_acknowledged(keys, tmp_path, capsys):
+    receipt = _killed(keys, tmp_path, 1, 2)
+    old = shutil.copytree(tmp_path / "state", tmp_path / "old")
+    _killed_once(keys, tmp_path, receipt)
+    watched = [str(keys[1] / "keeper.json"), "--once", "--receipt"]
+    with _served(keys, tmp_path / "state") as (_, port):
+        place = f"127.0.0.1:{port}"
+        for confirmed in (False, False, True):
+            with _connected(keys, port, receipt=receipt) as box:
+                assert box.confirmed is confirmed
+            assert run(["keeper", place, *watched, str(tmp_path / "kept")]) == 0
+    with _served(keys, old) as (_, port):
+        with pytest.raises(RolledBack, match="operations that were acknowledged are gone"):
+            _connected(keys, port, receipt=receipt)
+        place = f"127.0.0.1:{port}"
+        capsys.readouterr()
+        assert run(["keeper", place, *watched, str(tmp_path / "kept")]) == 1
+        assert "the map is not the one that" in capsys.readouterr().err
+        receipt.write_text("{}")
+        with pytest.raises(ReceiptError, match="is no receipt, or is damaged"):
+            _connected(keys, port, receipt=receipt)
+
+
+def _killed_once(keys, folder, receipt):
+    with _served(keys, folder / "state") as (_, port):
+        with _connected(keys, port, receipt=receipt) as box:
+            box[1] = bytes(8)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_a_server_that_is_killed_a_hundred_times(keys, tmp_path, seed):
+    _killed(keys, tmp_path, seed, 10)
+
+
+def test_what_a_folder_of_state_is_refused_for(keys, tmp_path, capsys):
+    serve = ["serve", str(keys[0]), "--keys", str(keys[1]), "--state", str(tmp_path / "state")]
+    assert run([*serve, "--device", "rtl"]) == 1
+    assert "--state is for --device device" in capsys.readouterr().err
+    with _served(keys, tmp_path / "state"):
+        assert run(serve) == 1
+        assert "is in use by another server" in capsys.readouterr().err
+    assert run(["keys", str(keys[0]), "--out", str(tmp_path / "keys")]) == 0
+    assert run(["serve", str(keys[0]), "--keys", str(tmp_path / "keys"), *serve[4:]]) == 1
+    assert "has the state of another device" in capsys.readouterr().err
