@@ -1,6 +1,6 @@
 """What the host sees of an oblivious map: statistical tests on traces of the golden model, and the leaks that they catch.
 
-The hardware's traces equal these (tests/omap/test_engine.py). Tests and thresholds: docs/explanation/omap.md.
+The hardware's traces equal these (tests/omap/test_engine.py). Tests and thresholds: benchmarks/measured.md.
 """
 
 from __future__ import annotations

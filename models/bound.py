@@ -1,4 +1,18 @@
-"""The least cycles of a run, by what needs them."""
+"""The least cycles of a run, by what needs them.
+
+The *plan's* is what no schedule of this plan's units beats, the largest of
+
+* memory: the busiest port's page bytes over the bytes a cycle that the port can carry;
+* operations: groups times the beats of the busiest unit;
+* recurrence: batches times the way from one model to the next, had every operation a unit of its own, and what the groups of a batch must lie apart.
+
+The *machine's* is what no plan of the kernel on this part beats, the largest of
+
+* memory: the table's bytes over all ports of the part, less refreshes;
+* products: those of all tuples over the part's multipliers, or look-up tables that make one;
+* recurrence: batches times the way from one model to the next with units, threads and lanes without number. Rows of a matrix, which one unit takes
+  one after the other, are not counted.
+"""
 
 from __future__ import annotations
 

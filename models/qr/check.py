@@ -1,4 +1,14 @@
-"""What a job must keep to. Hardware sees only what it reads, so rows are compared with their neighbours only where they are streamed."""
+"""What a job must keep to. Hardware sees only what it reads, so rows are compared with their neighbours only where they are streamed.
+
+* **A full job** has no memo but finds its offsets in a head at `memo` that the host writes (`image.pack_head`). Lists of changes are empty.
+* **Tombstones** are QR_DESCRIPTOR in a full job of target `slot`: the host drops them. The engine counts live rows and compares them with the
+  descriptor's `rows`. A tombstone's place has its row, and no bit.
+* **Order.** Labels must ascend among inserted, buried and moved rows each, and inserted rows must not descend. Removed rows of target `slot` may come
+  in any order. A pass compares each live row with the one before it.
+* **What the engine cannot check**: a list that names rows which the memo never had gives a wrong memo. The host is trusted with its keys and with
+  addresses.
+* **A job in error** writes its group and code to the first 32 bytes of its result; the run goes on. An error of the bus ends the run.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ A link to a diagnostic's page, `../../dsl/core/pages/E301.md`, leads to its plac
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "repository/"
 MESSAGES = "reference/diagnostics.md"
 MESSAGE = re.compile(r"dsl/\w+/pages/([EW]\d+)\.md")
+REPORT, SCHEMA = "<!-- report -->", ROOT / "src/penstock/report/outcome.schema.json"
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 
 
@@ -33,6 +35,15 @@ def _place(target: str, page: str) -> str | None:
 
 def _sources(page: str, text: str) -> set[str]:
     return {path for target in LINK.findall(text) if (path := _place(target, page)) is not None}
+
+
+def _report() -> str:
+    """A table of the keys of a report, by its schema."""
+    rows = ["| key | holds |", "| --- | --- |"]
+    for name, value in json.loads(SCHEMA.read_text())["properties"].items():
+        keys = ", ".join(f"`{key}`" for key in value.get("properties", {}))
+        rows.append(f"| `{name}` | {'. '.join(filter(None, (keys, value.get('description'))))} |")
+    return "\n".join(rows)
 
 
 def on_files(files: Any, config: Any, **_: Any) -> Any:
@@ -58,10 +69,11 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links that leave docs/ to where their files lie in the site; put all messages on their page."""
+    """Turn links that leave docs/ to where their files lie in the site; put on pages what is made for them."""
     here = page.file.src_uri
     if here == MESSAGES:
         return f"{markdown}\n{document()}"
+    markdown = markdown.replace(REPORT, _report())
 
     def turned(match: re.Match[str]) -> str:
         path = _place(match[1], here)

@@ -1,6 +1,6 @@
 """Statistical tests of what the host sees of a map: whether it tells anything of keys and operations.
 
-These are T1 to T5, T7 and T8 of the table in docs/explanation/omap.md. Most take traces (`Trace`); all return `Finding`s.
+These are T1 to T5, T7 and T8 of the table in benchmarks/measured.md. Most take traces (`Trace`); all return `Finding`s.
 A z is that of a chi-square statistic around its degrees of freedom. The distributions are SciPy's, the classifier is scikit-learn's.
 """
 
