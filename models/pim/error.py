@@ -32,7 +32,7 @@ import numpy as np
 
 from ..numerics.mx import GROUP
 from .config import COLUMNS, PimConfig
-from .layout import Floats
+from .operands import Floats
 from .unit import FRACTION
 
 __all__ = ["Added", "Exact", "Number", "Reading"]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,77 +23,19 @@ from ..bound import Machine
 from ..memory import Memory
 from ..numerics.floating import float16
 from ..numerics.lfsr import seed_words
-from ..numerics.mx import BIAS, FAMILY, LARGEST
+from ..numerics.mx import FAMILY
 from ..target import Target
 from . import rate
 from .config import COLUMNS, PimConfig
 from .device import Step, registers_of
+from .operands import Bits, Floats, Operands, Seating, Work
 from .rounds import Round
 from .schedule import schedule
 
-__all__ = ["Bits", "Layout", "Operands", "Seating", "Work", "beyond", "largest"]
+__all__ = ["Layout"]
 
 MX8 = FAMILY["mx8"]
-Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
-
-
-def largest(format: str) -> float:
-    """Return the largest number of "mx8" or "float16"."""
-    if format == "mx8":
-        return float(np.ldexp(MX8.largest_magnitude, LARGEST - BIAS - MX8.magnitude_bits + 1))
-    return float(float16.decode(float16.infinity - 1))
-
-
-def beyond(format: str, values: Floats) -> NDArray[np.bool_]:
-    """Return which numbers, rounded, lie beyond the range of "mx8" or "float16"."""
-    magnitude = np.abs(np.asarray(values, dtype=np.float64))
-    if format == "mx8":
-        last = np.ldexp(1.0, LARGEST - BIAS - MX8.magnitude_bits + 1)  # place of the largest number
-        return magnitude >= largest(format) + last / 2
-    return np.isinf(float16.decode(float16.encode(magnitude)))
-
-
-class Operands(NamedTuple):
-    """What a pass computes with, in float64: k, q (tokens, items, dim_head), v (tokens, items, dim_state), the rates
-    c = 1 − d (tokens, items, dim_head, or 1 where a head has a single one);
-    items are requests times heads. Those that a pass lacks are None."""
-
-    q: Floats | None = None
-    c: Floats | None = None
-    k: Floats | None = None
-    v: Floats | None = None
-
-
-class Work(NamedTuple):
-    """What some tokens, from `first` of the run on, take in one of their passes, by its number."""
-
-    number: int
-    first: int
-    given: Operands
-
-
-class Bits(NamedTuple):
-    """Whose random bits: the seed, the request's own, and the number of the first token."""
-
-    seed: int
-    request: int
-    first: int
-
-
-@dataclass(frozen=True)
-class Seating:
-    """Where the parts of items lie in a step of a session, instead of in order.
-
-    `slots`: of each part, seat · pairs + pair; `rows`: the first row of each seat; `idle`: slots of requests that take
-    no step, which keep their bits; `bits`: of each request; `layer`: theirs.
-    """
-
-    slots: tuple[int, ...]
-    rows: tuple[int, ...]
-    idle: tuple[int, ...]
-    bits: tuple[Bits, ...]
-    layer: int = 0
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -
     def update(first: bool, row: int) -> Round:
         rates = int(rng.integers(1, 3)) if not wide else 1
         count = (2 if wide else 1) + first * (2 + rates)
-        return Round("update", count, row, reads, first, int(first and config.stochastic), rates)
+        seeds, read = int(first and config.stochastic), reads * int(rng.integers(3) > 0)
+        return Round("update", count, row, read, first, seeds, rates)
 
     def own() -> list:
         rows = range(min(config.rows, 2))

@@ -55,7 +55,8 @@ def steps(rng, config):
         mode = str(rng.choice(MODES))
         first = number == 0 or bool(rng.integers(2))
         row = int(rng.integers(config.rows))
-        chunk = Round(mode, row=row, first=first, rates=int(rng.integers(1, 3)))
+        reads = int(mode != "update" or rng.integers(3) > 0)
+        chunk = Round(mode, row=row, reads=reads, first=first, rates=int(rng.integers(1, 3)))
         if config.format == "float16":
             chunk = replace(chunk, rates=1)
         names = registers_of(config, chunk)

@@ -13,7 +13,8 @@ from penstock.engines.base import Given
 from penstock.engines.pim.errors import Beside
 from penstock.host.sources.errors import SourceError
 from penstock.models.pim.config import PimConfig
-from penstock.models.pim.layout import Layout, Operands, Work
+from penstock.models.pim.layout import Layout
+from penstock.models.pim.operands import Operands, Work
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 sigmoid = lambda x: 1 / (1 + np.exp(-x))

@@ -92,7 +92,7 @@ def test_rounds_are_those_of_the_closed_form():
             timing=drawn(rng),
         )
         mode = str(rng.choice(["update", "score", "attend"]))
-        given = Round(mode, int(rng.integers(0, 6)), reads=int(rng.integers(1, 3)))
+        given = Round(mode, int(rng.integers(0, 6)), reads=int(rng.integers(0, 3)))
         if mode == "update":
             given = replace(given, seeds=int(rng.integers(2)))
         for charges in (PUBLISHED, HARDWARE):

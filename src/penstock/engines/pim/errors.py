@@ -16,7 +16,8 @@ from penstock.dsl.pim.recurrent import Pass, Recurrent
 from penstock.models.pim import rate
 from penstock.models.pim.config import PimConfig
 from penstock.models.pim.error import Added, Exact, Number, Reading
-from penstock.models.pim.layout import Floats, Layout, largest
+from penstock.models.pim.layout import Layout
+from penstock.models.pim.operands import Floats, largest
 from penstock.models.pim.unit import FRACTION
 
 from .host import Course

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.host.sources.errors import SourceError
 from penstock.models.pim import rate
-from penstock.models.pim.layout import Operands, Work, beyond, largest
+from penstock.models.pim.operands import Operands, Work, beyond, largest
 
 if TYPE_CHECKING:
     from .data import Inputs

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.models.pim.config import COLUMNS, PimConfig
-from penstock.models.pim.layout import Bits, Layout, Seating
+from penstock.models.pim.layout import Layout
+from penstock.models.pim.operands import Bits, Seating
 from penstock.models.pim.seats import Seats, stacked
 
 from .errors import Compared, Exactly

@@ -16,7 +16,7 @@ from penstock.errors import not_both, not_one_of
 from penstock.host.sources.errors import SourceError
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.device import Step
-from penstock.models.pim.layout import Operands, Work
+from penstock.models.pim.operands import Operands, Work
 from penstock.models.pim.program import BUS
 from penstock.models.pim.seats import read, transfer
 from penstock.report.words import plural

@@ -19,7 +19,8 @@ from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.device import Step
 from penstock.models.pim.errors import PimError
-from penstock.models.pim.layout import Layout, Work
+from penstock.models.pim.layout import Layout
+from penstock.models.pim.operands import Work
 from penstock.models.pim.program import BUS, Program, cycles_of, program
 from penstock.sim.machine import PAGE, Metered, round_up
 
