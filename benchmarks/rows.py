@@ -4,7 +4,7 @@
     python benchmarks/rows.py hits [--lookups N]     # minutes
 
 Both are of the specification in `models/rows`; there is no hardware of it yet. Indices are drawn with seed 1.
-docs/explanation/rows.md has the figures.
+benchmarks/history/rows.md has the figures.
 """
 
 from __future__ import annotations
