@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
-from ...models.qr.job import Label
 from ...models.qr.stages import bounds
 from ..modules import Parts, Submodules
 from ..stream.passing import passed_on
@@ -23,13 +22,13 @@ __all__ = ["Bounds", "outcome_shape", "solved_shape"]
 
 
 def solved_shape(n_max):
-    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: from its records;
+    """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: the code of its records;
     `failed`: what was removed could not be taken out of its factor."""
     return data.StructLayout(
         {
             "kept": slot_shape(),
             "head": head_kept_shape(n_max),
-            "report": data.StructLayout({"live": signed(25), "code": 8}),
+            "report": 8,
             "failed": 1,
             "mask": n_max,
             "weights": data.ArrayLayout(32, n_max),
@@ -47,7 +46,6 @@ def outcome_shape(n_max):
             "err_max": 32,
             "rescanned": 1,
             "kept": slot_shape(),
-            "live": 32,
             "offsets": data.ArrayLayout(8, n_max - 1),
             "mask": n_max,
             "weights": data.ArrayLayout(32, n_max),
@@ -145,17 +143,9 @@ class Bounds(wiring.Component):
     def _publish(self, m):
         """What is published."""
         self.lost = Signal(8)
-        live = Signal(signed(34))
-        m.d.comb += live.eq(self.i.head.live + self.i.report.live)
-        kept, report = self.i.kept, self.i.report
-        absent = kept.full & (report.live != kept.rows) & (self.config.target is Label.SLOT)
+        codes = (self.i.kept.code, self.i.head.code, self.i.report)
         faults = (
-            (kept.code != 0, kept.code),
-            (self.i.head.code != 0, self.i.head.code),
-            (absent, FitError.QR_DESCRIPTOR.value),  # a row without its bit
-            # more went than the memo had
-            ((report.code == 0) & ((live < 0) | (live > kept.rows)), FitError.QR_MEMO.value),
-            (report.code != 0, report.code),
+            *((code != 0, code) for code in codes),
             (self.i.failed, FitError.QR_DOWNDATE.value),
             (self.disorder, FitError.QR_ORDER.value),
         )
@@ -165,7 +155,6 @@ class Bounds(wiring.Component):
             self.o.p.code.eq(self.lost),
             self.o.p.rescanned.eq(self.rescanned),
             self.o.p.kept.eq(self.i.kept),
-            self.o.p.live.eq(live),
             self.o.p.offsets.eq(self.i.head.offsets),
             self.o.p.mask.eq(self.i.mask),
             self.o.p.weights.eq(self.i.weights),

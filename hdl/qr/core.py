@@ -1,6 +1,6 @@
 """From a job's changes, or all its rows, and its memo's sums to new sums and weights."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
@@ -24,7 +24,7 @@ __all__ = ["Core", "core_command_shape"]
 
 
 def core_command_shape(n_max, jobs, solvers):
-    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `span` places of rows come instead of changes,
+    """A job: its window's length and offsets, numbers of changes, whether it has no memo (`full`; then `rows` in `span` places come instead of changes,
     where c comes from passes they come behind them in any case), its number among those in flight, and its solver.
     """
     return data.StructLayout(
@@ -32,6 +32,7 @@ def core_command_shape(n_max, jobs, solvers):
             "length": range(n_max),
             **dict.fromkeys(COUNTS, 24),
             "full": 1,
+            "rows": 24,
             "span": 32,
             "job": index_range(jobs),
             "solver": index_range(solvers),
@@ -55,7 +56,7 @@ def _members(config: FitPlan) -> dict[str, wiring.Member]:
         "record_job": Out(number),
         "words": Out(stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))),
         "words_job": Out(number),
-        "report": Out(data.StructLayout({"job": number, "live": signed(25), "code": 8})),
+        "report": Out(data.StructLayout({"job": number, "code": 8})),
         "report_valid": Out(1),
     }
     if config.method is Method.GIVENS:
@@ -94,8 +95,8 @@ class Core(wiring.Component):
         What the sums take in this cycle, a job's `end` too.
     words : Out(stream.Signature({data, gram, last})), words_job : Out
         Words of these parts of the new memos.
-    report : Out({job, live, code}), report_valid : Out(1)
-        Before a job's first word of c: by how much its live rows change, and `models.errors.ErrorCode`. For one cycle.
+    report : Out({job, code}), report_valid : Out(1)
+        Before a job's first word of c: the `models.errors.ErrorCode` of its records. For one cycle.
     o0, o1, … : Out(solution_shape(n_max, jobs)), o0_valid, … : Out(1)
         Weights from each solver, for one cycle; later jobs may come before earlier ones.
     load : In(stream.Signature(8 * bus_bytes)), factor : Out(stream.Signature(factor_shape(config)))
@@ -162,7 +163,10 @@ class Core(wiring.Component):
             records.command.valid.eq(begins & ~command.full),
             scan.command.valid.eq(begins & scans),
             *(records.command.p[name].eq(command[name]) for name in ("length", *COUNTS)),
-            *(scan.command.p[name].eq(command[name]) for name in ("full", "length", "span")),
+            *(
+                scan.command.p[name].eq(command[name])
+                for name in ("full", "length", "rows", "span")
+            ),
             self.waiting.i.p.solver.eq(command.solver),
             records.offsets.eq(self.offsets),
             scan.offsets.eq(self.offsets),
@@ -263,8 +267,7 @@ class Core(wiring.Component):
             waiting.ready.eq(begin),
             self.report_valid.eq(begin),
             self.report.job.eq(waiting.p.job),
-            self.report.live.eq(accumulator.done.p.live),
-            self.report.code.eq(accumulator.done.p.code),
+            self.report.code.eq(accumulator.done.payload),
             accumulator.chunk.eq(merge.chunk),
             merge.entries.eq(accumulator.entries),
             merge.right_hand_side.eq(accumulator.right_hand_side),

@@ -152,14 +152,13 @@ class FitEngine(wiring.Component):
         core, bounds = self.core, self.bounds
         n = config.n_max
         job = bounds.i
-        report = Signal(data.StructLayout({"live": 25, "code": 8}))
-        m.d.comb += [report.live.eq(core.report.live), report.code.eq(core.report.code)]
         for name, whose, valid, slot, value in (
             ("of_descriptors", job.kept, fetch.slot_valid, fetch.slot, fetch.kept),
             ("of_heads", job.head, intake.head_valid, intake.slot, intake.head),
-            ("of_records", job.report, core.report_valid, core.report.job, report),
+            ("of_records", job.report, core.report_valid, core.report.job, core.report.code),
         ):
-            m.d.comb += whose.as_value().eq(self._kept(name, value.shape(), valid, slot, value)[0])
+            kept, _ = self._kept(name, value.shape(), valid, slot, value)
+            m.d.comb += Value.cast(whose).eq(kept)
         # a job's turn has come when it has been solved, or will never be
         over = Signal(config.jobs)
         solutions = []

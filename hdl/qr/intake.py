@@ -27,7 +27,7 @@ def word_shape(bus_bytes):
 
 def head_kept_shape(n_max):
     """What the end of a job must know of its memo's head; `code`: `models.errors.ErrorCode`."""
-    return data.StructLayout({"live": 32, "code": 8, "offsets": data.ArrayLayout(8, n_max - 1)})
+    return data.StructLayout({"code": 8, "offsets": data.ArrayLayout(8, n_max - 1)})
 
 
 def anchor_shape(n_max):
@@ -138,7 +138,6 @@ class Intake(wiring.Component):
             head.eq(head_words[: 8 * HEAD_BYTES]),
             self.check.descriptor.eq(self.body.p.descriptor),
             self.check.head.eq(head),
-            self.head.live.eq(Mux(self.body.p.descriptor.flags[0], 0, head.live)),
             self.head.code.eq(self.check.head_code),
             self.slot.eq(self.body.p.slot),
         ]
@@ -152,11 +151,13 @@ class Intake(wiring.Component):
             self.command.valid.eq(self.pending),
             self.command.p.length.eq(self.body.p.descriptor.length),
             self.command.p.full.eq(self.body.p.descriptor.flags[0]),
-            self.command.p.span.eq(self.body.p.descriptor.span),
             self.command.p.job.eq(self.body.p.slot),
             self.command.p.solver.eq(self.body.p.solver),
             self.command.p.offsets.eq(self.head.offsets),
-            *(self.command.p[name].eq(self.body.p.descriptor[name]) for name in COUNTS),
+            *(
+                self.command.p[name].eq(self.body.p.descriptor[name])
+                for name in ("rows", "span", *COUNTS)
+            ),
         ]
         with m.If(self.pending & self.command.ready):
             m.d.sync += self.pending.eq(0)

@@ -47,8 +47,8 @@ class NormalEquationAccumulator(wiring.Component):
     i : In(stream.Signature(record_shape(n_max)))
     columns : In(range(n_max + 1))
         Columns of the model whose records come: constant while they do.
-    done : Out(stream.Signature({live, code}))
-        Offered while a finished job's sums can be read: the change of its live rows and the code of its records. Taking it frees the bank.
+    done : Out(stream.Signature(8))
+        Offered while a finished job's sums can be read: the code of its records. Taking it frees the bank.
     chunk : In
         Which bus word's sums are wanted.
     right_hand_side : Out(right_hand_side_shape(bus_bytes)), entries : Out(entries_shape(bus_bytes))
@@ -76,7 +76,7 @@ class NormalEquationAccumulator(wiring.Component):
             {
                 "i": In(stream.Signature(record_shape(n))),
                 "columns": In(range(n + 1)),
-                "done": Out(stream.Signature(data.StructLayout({"live": signed(25), "code": 8}))),
+                "done": Out(stream.Signature(8)),
                 "chunk": In(range(max(self.chunks, 2))),
                 "right_hand_side": Out(right_hand_side_shape(bus)),
                 "entries": Out(entries_shape(bus)),
@@ -136,23 +136,17 @@ class NormalEquationAccumulator(wiring.Component):
 
     def _close(self, m):
         """A job's end closes its bank."""
-        ends, live, total = self.taken & self.i.p.end, Signal(signed(25)), Signal(signed(25))
-        closed = Signal()  # the end's operands are in stage 1
+        ends, closed = self.taken & self.i.p.end, Signal()  # the end's operands are in stage 1
         # sums begin anew: what they are before the first job is anything
         self.closed2, self.clear, self.zero_gram = Signal(), Signal(init=1), Signal()
-        m.d.comb += total.eq(live + self.i.p.live)
         m.d.sync += [closed.eq(ends), self.closed2.eq(closed), self.clear.eq(closed)]
-        with m.If(self.taken):
-            m.d.sync += live.eq(Mux(self.i.p.end, 0, total))
         settled = Signal(
-            data.ArrayLayout(data.StructLayout({"live": signed(25), "code": 8, "none": 1}), 2),
-            reset_less=True,
+            data.ArrayLayout(data.StructLayout({"code": 8, "none": 1}), 2), reset_less=True
         )
         with m.If(ends):
             mine = settled[self.bank]
             m.d.sync += [
                 self.closing.eq(1),
-                mine.live.eq(total),
                 mine.code.eq(self.i.p.code),
                 mine.none.eq(self.fresh_gram),
             ]
@@ -170,8 +164,7 @@ class NormalEquationAccumulator(wiring.Component):
         read = settled[self.reading]
         m.d.comb += [
             self.done.valid.eq(self.full.bit_select(self.reading, 1)),
-            self.done.p.live.eq(read.live),
-            self.done.p.code.eq(read.code),
+            self.done.payload.eq(read.code),
             self.zero_gram.eq(read.none),  # the job had no record for AᵀA
         ]
 

@@ -1,6 +1,6 @@
 """A job's changes: records cut from bus words, offsets taken away, order checked."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,7 @@ from .gearbox import Gearbox
 __all__ = ["COUNTS", "Records", "record_shape"]
 
 #: lists of changes, in their order
-COUNTS = ("inserted", "buried", "removed", "moved")
+COUNTS = ("inserted", "removed", "moved")
 #: bytes of a unit of the records' layout
 _UNIT = 4
 
@@ -21,15 +21,14 @@ _UNIT = 4
 def record_shape(n_max):
     """One change, as the sums and the bounds take it.
 
-    `value`, `sign`: what c and AᵀA grow by: value · a and sign · a aᵀ. `live`: the change of the number of live rows. `label`, `came`: the row's label now, and
-    whether it is an inserted or moved live row (which the bounds look at). `a`: 1, bytes minus offsets,
+    `value`, `sign`: what c and AᵀA grow by: value · a and sign · a aᵀ. `label`, `came`: the row's label now, and
+    whether it is an inserted or moved row (which the bounds look at). `a`: 1, bytes minus offsets,
     0 above the model's columns. `row`: the bytes, 0 above the window. `end`: no change, but the end of the job's; `code` then says what was wrong with them.
     """
     return data.StructLayout(
         {
             "value": signed(32),
             "sign": signed(2),
-            "live": signed(2),
             "label": 31,
             "came": 1,
             "a": data.ArrayLayout(signed(9), n_max),
@@ -47,8 +46,7 @@ class Records(wiring.Component):
     A record is offered 2 cycles after the word that completes it was accepted; one a cycle, as long as records are no larger than a bus word. A job
     of k changes occupies it k + 3 cycles.
 
-    `code` of the `end` item is the first of these that was met: QR_DESCRIPTOR (a buried row that is live), QR_ORDER (labels of the inserted, of the
-    buried or of the moved rows not ascending, or inserted rows descending); else OK.
+    `code` of the `end` item: QR_ORDER where labels of the inserted or of the moved rows did not ascend, or inserted rows descended; else OK.
 
     Parameters
     ----------
@@ -57,7 +55,7 @@ class Records(wiring.Component):
 
     Members
     -------
-    command : In(stream.Signature({length, inserted, buried, removed, moved}))
+    command : In(stream.Signature({length, inserted, removed, moved}))
         The window's length and the numbers of records; the next one is accepted when the last record has left the cutter.
     offsets : In(ArrayLayout(8, n_max - 1))
         The group's offsets, constant from the command to the job's `end`.
@@ -132,13 +130,12 @@ class Records(wiring.Component):
         """What the record says."""
         record, kind = self.record, self.kind
         new, old = self.chunk[:31], self.chunk[32:63]
-        new_live, old_live = self.chunk[31], self.chunk[63]
         counts = self.config.incremental  # else c comes from a pass over all rows
         m.d.comb += [
             record.end.eq(self.end),
             record.label.eq(new),
             record.a[0].eq(~self.end),
-            record.came.eq((kind["inserted"] | kind["moved"]) & new_live),
+            record.came.eq(kind["inserted"] | kind["moved"]),
         ]
         for j in range(self.config.n_max - 1):
             with m.If(j < self.length):
@@ -146,32 +143,26 @@ class Records(wiring.Component):
                 m.d.comb += record.row[j].eq(byte)
                 with m.If(~self.end):
                     m.d.comb += record.a[1 + j].eq(byte - self.offsets[j])
-        for name, value, sign, live in (
-            ("inserted", new, 1, new_live),
-            ("buried", Const(0), 0, Const(-1)),
-            ("removed", -old, -1, Mux(old_live, -1, 0)),
-            ("moved", new - old, 0, Const(0)),
+        for name, value, sign in (
+            ("inserted", new, 1),
+            ("removed", -old, -1),
+            ("moved", new - old, 0),
         ):
             with m.If(kind[name]):
-                m.d.comb += [record.sign.eq(sign), record.live.eq(live)]
-                m.d.comb += record.value.eq(value if counts else 0)
+                m.d.comb += [record.sign.eq(sign), record.value.eq(value if counts else 0)]
 
     def _order(self, m):
         """The order within a list: labels, and inserted rows as big-endian numbers; and the error where it is wrong."""
         kind, new = self.kind, self.chunk[:31]
         number = Cat(*reversed([self.record.row[j] for j in range(self.config.n_max - 1)]))
         last_label, last_row = Signal(31, reset_less=True), Signal(len(number), reset_less=True)
-        wrong, found = Signal(8), Signal(8)
-        labels = self.config.incremental & ~self.end & ~kind["removed"] & (new <= last_label)
-        with m.If(kind["buried"] & self.chunk[31]):
-            m.d.comb += found.eq(FitError.QR_DESCRIPTOR.value)
-        with m.Elif(~self.first & (labels | (kind["inserted"] & (number < last_row)))):
-            m.d.comb += found.eq(FitError.QR_ORDER.value)
+        wrong, follows = Signal(), ~self.first & ~self.end
+        labels = self.config.incremental & ~kind["removed"] & (new <= last_label)
         with m.If(self.end):
-            m.d.comb += self.record.code.eq(wrong)
+            m.d.comb += self.record.code.eq(wrong * FitError.QR_ORDER.value)
         with m.If(self.taken):
             m.d.sync += [last_label.eq(new), last_row.eq(number)]
-            with m.If((wrong == 0) & ~self.end):
-                m.d.sync += wrong.eq(found)
+            with m.If(follows & (labels | (kind["inserted"] & (number < last_row)))):
+                m.d.sync += wrong.eq(1)
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += wrong.eq(0)

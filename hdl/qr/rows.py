@@ -2,12 +2,12 @@
 
 from types import SimpleNamespace
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Label, row_stride
+from ...models.qr.job import row_stride
 from ..index import index
 from ..stream.passing import passed_on
 from ..stream.queue import Buffer
@@ -19,7 +19,7 @@ __all__ = ["Rows", "rows_shape"]
 
 
 def rows_shape(n_max, row_units):
-    """Rows of neighbouring places; `last`: the pass ends with them, `disorder`: a live row was less than the one before it, here or earlier in the pass."""
+    """Rows of neighbouring places; `last`: the pass ends with them, `disorder`: a row was less than the one before it, here or earlier in the pass."""
     return data.StructLayout(
         {"rows": data.ArrayLayout(row_shape(n_max), row_units), "last": 1, "disorder": 1}
     )
@@ -29,7 +29,7 @@ class Rows(wiring.Component):
     """Rows of a pass from bus words as `models.qr.image.pack_rows` lays them out: strides of a power of two, beside them a bit a place.
 
     A word of rows accepted in cycle t is offered from cycle t + 2 on, `row_units` rows (as many as a word has, if those are fewer) a cycle. Words follow
-    each other without a gap. Labels are places (target `slot`), or how many live rows lie before (`rank`; then every place holds a row, and all are compared).
+    each other without a gap. Labels are places.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Rows(wiring.Component):
         self.active, self.go = Signal(), Signal()
         self.length, self.choice = Signal(range(n), reset_less=True), index(len(self.choices))
         self.left, self.label = Signal(32, reset_less=True), Signal(31, reset_less=True)
-        self.next_label, self.count = Signal(32), Signal(range(self.units + 1))
+        self.count = Signal(range(self.units + 1))
         # rows of a word, and of a cycle
         self.holds, self.each = Signal(range(bus + 1)), Signal(range(self.units + 1))
         # asked of what is left a cycle ahead: whether any, whether no more than the rows of a cycle
@@ -123,7 +123,7 @@ class Rows(wiring.Component):
         m.d.sync += self.last.eq(self.left <= ahead)
         with m.If(self.go):
             m.d.sync += [
-                self.label.eq(self.next_label),
+                self.label.eq(self.label + self.each),
                 self.left.eq(self.left - self.count),
                 self.some.eq(~self.last),
             ]
@@ -154,11 +154,11 @@ class Rows(wiring.Component):
 
     def _judge(self, m):
         """Which places hold rows, their labels and their order."""
-        n, bus, dense = self.config.n_max, self.config.bus_bytes, self.config.target is Label.RANK
+        n, bus = self.config.n_max, self.config.bus_bytes
         previous = Signal(8 * (n - 1), reset_less=True)
         self.any_row, self.wrong = Signal(), Signal()
         before, any_before = previous, self.any_row
-        disorder, lives = self.wrong, Const(0, 1)
+        disorder = self.wrong
         for k in range(self.units):
             row = self.out.i.p.rows[k]
             raw = Signal(8 * (n - 1), name=f"raw{k}")
@@ -171,23 +171,18 @@ class Rows(wiring.Component):
             m.d.comb += [
                 use.eq((k < self.count) & self.bits_held.word[k]),
                 row.use.eq(use),
-                row.label.eq(self.label + (lives if dense else k)),
+                row.label.eq(self.label + k),
                 row.a[0].eq(1),
             ]
-            lives = lives + use
             for j in range(n - 1):
                 with m.If(j < self.length):
                     value = raw.word_select(j, 8)
                     m.d.comb += [row.row[j].eq(value), row.a[1 + j].eq(value - self.offsets[j])]
             number = Signal(8 * (n - 1), name=f"number{k}")
             m.d.comb += number.eq(Cat(*reversed([row.row[j] for j in range(n - 1)])))
-            seen = (k < self.count) if dense else use
-            disorder = disorder | (seen & any_before & (number < before))
-            before, any_before = Mux(seen, number, before), any_before | seen
-        m.d.comb += [
-            self.out.i.p.disorder.eq(disorder),
-            self.next_label.eq(self.label + (lives if dense else self.each)),
-        ]
+            disorder = disorder | (use & any_before & (number < before))
+            before, any_before = Mux(use, number, before), any_before | use
+        m.d.comb += self.out.i.p.disorder.eq(disorder)
         with m.If(self.go):
             m.d.sync += [previous.eq(before), self.any_row.eq(any_before), self.wrong.eq(disorder)]
 

@@ -249,7 +249,9 @@ class Solver(wiring.Component):
         m.d.comb += [
             limit_write.en.eq(self.task.issue & (self.kind1 == Kind.LOAD) & ~self.task.side),
             limit_write.addr.eq(Cat(self.task.row, self.task.context)),
-            limit_write.data.eq(scaled(self.task.load.bit_select(Cat(Const(0, 5), self.task.row), 32))),
+            limit_write.data.eq(
+                scaled(self.task.load.bit_select(Cat(Const(0, 5), self.task.row), 32))
+            ),
             limit.en.eq(1),
             limit.addr.eq(Cat(self.end["row"], self.end["context"])),
         ]

@@ -211,7 +211,6 @@ class WriteBack(wiring.Component):
             "prefix": kept.prefix,
             "epoch": Mux(kept.full, 0, kept.epoch + 1)[:32],
             "rows": kept.rows,
-            "live": job.live,
         }
         known = {name: Const(value, 8 * HEAD[name]) for name, value in head_fields(config).items()}
         head = Cat(*({**own, **known}[name] for name in HEAD), offsets)

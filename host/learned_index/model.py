@@ -217,7 +217,6 @@ class Trainer:
             features(keys, memo.window),
             inserted=np.array(change.added, dtype=np.int64),
             removed=features(change.removed, memo.window),
-            removed_at=np.array([bisect_left(keys, key) for key in change.removed], dtype=np.int64),
             memo=memo,
             epoch=memo.epoch,
         )

@@ -45,7 +45,6 @@ class Group:
     ) -> None:
         self.config, self.number, self.density = config, number, density
         self.rows = _sorted(rows)
-        self.live = np.ones(len(rows), dtype=bool)
         self.memo: Memo | None = None
         self.offsets = mean_offsets(self.rows)
         self.slots: NDArray[np.int64] | None = None
@@ -60,46 +59,31 @@ class Group:
             self.slots = (np.arange(len(self.rows)) / self.density).astype(np.int64)
 
     def full(self) -> Job:
-        """The job that trains the group afresh: tombstones go, offsets and slots are chosen anew."""
-        self.rows, self.live = self.rows[self.live], np.ones(int(self.live.sum()), dtype=bool)
+        """The job that trains the group afresh: offsets and slots are chosen anew."""
         self.offsets = mean_offsets(self.rows)
         self._spread()
-        return Job(self.number, self.window, self.offsets, self.rows, self.live, self.slots)
+        return Job(self.number, self.window, self.offsets, self.rows, self.slots)
 
     def batch(self, new: NDArray[np.uint8], doomed: NDArray[np.int64], limit: int = 1 << 30) -> Job:
-        """The job for rows that came and the numbers (in `rows`, all live) of those that went. Without room for a row's slot: a full job."""
+        """The job for rows that came and the numbers (in `rows`) of those that went. Without room for a row's slot: a full job."""
         memo = self.memo
         keep = np.ones(len(self.rows), dtype=bool)
         keep[doomed] = False
-        gone, gone_live = self.rows[~keep], self.live[~keep]
-        old_slots = self.slots
+        gone, old_slots = self.rows[~keep], self.slots
         stacked = np.concatenate([self.rows[keep], new])
         order = np.lexsort(stacked.T[::-1]) if len(stacked) else np.zeros(0, dtype=np.int64)
         at = np.argsort(order)  # where each stacked row ends up
         kept = int(keep.sum())
-        inserted, places = np.sort(at[kept:]), np.zeros(len(keep), dtype=np.int64)
-        places[keep] = at[:kept]
-        # a removed row lies before the first kept row that followed it
-        removed_at = np.array(
-            [
-                next((int(places[j]) for j in range(i + 1, len(keep)) if keep[j]), len(order))
-                for i in np.flatnonzero(~keep)
-            ],
-            dtype=np.int64,
-        )
+        inserted = np.sort(at[kept:])
         self.rows = stacked[order]
-        self.live = np.concatenate([self.live[keep], np.ones(len(new), dtype=bool)])[order]
         job = Job(
             self.number,
             self.window,
             self.offsets,
             self.rows,
-            self.live,
             None,
             inserted,
             removed=gone,
-            removed_at=removed_at,
-            removed_live=gone_live,
             memo=memo,
             epoch=0 if memo is None else memo.epoch,
             limit=limit,

@@ -169,8 +169,7 @@ class Refits:
         for number in range(self.changes.refits):
             jobs = []
             for group, rows in zip(groups, self.coming, strict=True):
-                live = np.flatnonzero(group.live)
-                doomed = np.sort(source.choice(live, self.changes.gone, replace=False))
+                doomed = np.sort(source.choice(len(group.rows), self.changes.gone, replace=False))
                 jobs.append(group.batch(rows[number], doomed, group.limit))
             found.append(self._round(config, groups, jobs))
         return found

@@ -93,14 +93,8 @@ class Records:
         self.out = Slice()
         self.kinds: list[int] = []
 
-    def begin(self, length: int, inserted: int, buried: int, removed: int, moved: int) -> None:
-        self.kinds = [
-            END,
-            *[0] * moved,
-            *[1] * removed,
-            *[0] * buried,
-            *[1] * inserted,
-        ]  # popped from the end
+    def begin(self, length: int, inserted: int, removed: int, moved: int) -> None:
+        self.kinds = [END, *[0] * moved, *[1] * (removed + inserted)]  # popped from the end
         size, count = 2 + -(-length // 4), len(self.kinds) - 1
         self.cutter.begin(size, 0, count, size * count)
 

@@ -1,11 +1,11 @@
-"""Error bounds: by a pass over all live rows, or the last pass's widened by what can have changed since.
+"""Error bounds: by a pass over all rows, or the last pass's widened by what can have changed since.
 
-That no live row is left out is proven here. The memo's *anchor* has the weights w°, err_min, err_max, the box of bytes and the least P° of the last pass.
+That no row is left out is proven here. The memo's *anchor* has the weights w°, err_min, err_max, the box of bytes and the least P° of the last pass.
 
 **Changes** (`bounds.update_anchor`). A new or moved row's b − P°(a), box and P° are included; that is exact, since the labels of other rows stay.
 Rows that leave take nothing away from the bounds.
 
-*Claim 1.* At all times each live row i has err_min <= b_i − P°(a_i) <= err_max. *Proof.* True after the pass, and of each row that enters, by
+*Claim 1.* At all times each row i has err_min <= b_i − P°(a_i) <= err_max. *Proof.* True after the pass, and of each row that enters, by
 construction. ∎
 
 **New weights** (`bounds.widen_bounds`). Let u = 2⁻²⁴, p and p° the float32 scores under w and w°, M = Σ (|w_j| + |w°_j|) max |x_j| over the anchor's
@@ -70,11 +70,9 @@ _LARGE = np.float32(2.0**LARGE_POWER)
 
 
 def pass_over(job: Job, weights: Codes) -> tuple[int, int, Anchor]:
-    """Return err_min, err_max over all live rows (1, 0 if there are none), and the anchor of this pass."""
-    alive = job.alive
-    rows, labels = job.rows[alive], job.target_labels()[alive]
-    guesses = predict(weights, job.offsets, rows)
-    errors = labels - guesses
+    """Return err_min, err_max over all rows (1, 0 if there are none), and the anchor of this pass."""
+    rows, guesses = job.rows, predict(weights, job.offsets, job.rows)
+    errors = job.target_labels() - guesses
     box = np.zeros(rows.shape[1], dtype=np.uint8)
     anchor = _include(Anchor(weights, EMPTY, -EMPTY, EMPTY, box + 255, box), rows, guesses, errors)
     return (anchor.err_min, anchor.err_max, anchor) if len(rows) else (1, 0, anchor)
@@ -97,7 +95,6 @@ def _include(anchor: Anchor, rows: Rows, guesses: Integers, errors: Integers) ->
 def update_anchor(anchor: Anchor, job: Job) -> Anchor:
     """Return the anchor after the job's changes (target `slot`): new and moved rows are included with their errors under the anchor model."""
     come = np.concatenate([job.inserted, job.moved])
-    come = come[job.alive[come]]
     rows = job.rows[come]
     guesses = predict(anchor.weights, job.offsets, rows)
     return _include(anchor, rows, guesses, job.target_labels()[come] - guesses)

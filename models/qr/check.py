@@ -1,10 +1,9 @@
 """What a job must keep to. Hardware sees only what it reads, so rows are compared with their neighbours only where they are streamed.
 
 * **A full job** has no memo but finds its offsets in a head at `memo` that the host writes (`image.pack_head`). Lists of changes are empty.
-* **Tombstones** are QR_DESCRIPTOR in a full job of target `slot`: the host drops them. The engine counts live rows and compares them with the
-  descriptor's `rows`. A tombstone's place has its row, and no bit.
-* **Order.** Labels must ascend among inserted, buried and moved rows each, and inserted rows must not descend. Removed rows of target `slot` may come
-  in any order. A pass compares each live row with the one before it.
+* **Rows** lie in their places, each with its bit; a full job whose bits are not as many as the descriptor's `rows` is QR_DESCRIPTOR.
+* **Order.** Labels must ascend among inserted and among moved rows, and inserted rows must not descend. Removed rows of target `slot` may come
+  in any order. A pass compares each row with the one before it.
 * **What the engine cannot check**: a list that names rows which the memo never had gives a wrong memo. The host is trusted with its keys and with
   addresses.
 * **A job in error** writes its group and code to the first 32 bytes of its result; the run goes on. An error of the bus ends the run.
@@ -19,7 +18,7 @@ from ..errors import HardwareCode
 from .arith import LABEL_MAX
 from .config import FitPlan
 from .errors import FitError
-from .job import Job, Label
+from .job import Job
 from .normal_equations import ROWS_MAX, target_of
 
 __all__ = ["check", "descending", "disorder"]
@@ -50,9 +49,8 @@ def _slots(values: NDArray[np.int64]) -> HardwareCode | None:
 def check(job: Job, config: FitPlan) -> HardwareCode | None:
     """Return what is wrong with the job, None if nothing is. The first of these, in this order:
 
-    sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), tombstones in a full job of target `slot` (QR_DESCRIPTOR: bits of places cannot tell
-    them from gaps), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO, QR_WINDOW), the order of the rows that are read
-    (QR_ORDER). Of target `slot` passes see live rows only. A pass that widened bounds call for is checked when it is made (`disorder`).
+    sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO,
+    QR_WINDOW), the order of the rows that are read (QR_ORDER). A pass that widened bounds call for is checked when it is made (`disorder`).
     """
     length, m = job.window.length, len(job.rows)
     if not 2 <= job.window.columns <= config.n_max:
@@ -61,7 +59,6 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
         job.rows.ndim != 2
         or job.rows.shape[1] != length
         or job.offsets.shape != (length,)
-        or job.alive.shape != (m,)
         or job.window.prefix < 0
     ):
         return FitError.QR_DESCRIPTOR
@@ -69,23 +66,17 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
         return FitError.QR_ROWS
     if target_of(job) is not config.target or (job.labels is not None and job.labels.shape != (m,)):
         return FitError.QR_DESCRIPTOR
-    if job.memo is None and config.target is Label.SLOT and not job.alive.all():
-        return FitError.QR_DESCRIPTOR
     code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
     if code is not None:
         return code
     if descending(job.rows[job.inserted]) and job.memo is not None:
         return FitError.QR_ORDER
-    return disorder(job, config) if job.memo is None or not config.incremental else None
+    return disorder(job) if job.memo is None or not config.incremental else None
 
 
-def disorder(job: Job, config: FitPlan) -> HardwareCode | None:
+def disorder(job: Job) -> HardwareCode | None:
     """What a pass over all rows finds: QR_ORDER where a row is less than the one before it."""
-    return (
-        FitError.QR_ORDER
-        if descending(job.rows[job.alive] if config.target is Label.SLOT else job.rows)
-        else None
-    )
+    return FitError.QR_ORDER if descending(job.rows) else None
 
 
 def _labels(job: Job) -> HardwareCode | None:
@@ -96,33 +87,17 @@ def _labels(job: Job) -> HardwareCode | None:
 
 def _changes(job: Job) -> HardwareCode | None:
     m, k = len(job.rows), len(job.gone)
-    if (
-        job.gone.ndim != 2
-        or job.gone.shape[1] != job.window.length
-        or job.removed_at.shape != (k,)
-        or job.gone_live.shape != (k,)
-    ):
+    if job.gone.ndim != 2 or job.gone.shape[1] != job.window.length:
         return FitError.QR_DESCRIPTOR
-    for values in (job.inserted, job.buried, job.moved):
+    for values in (job.inserted, job.moved):
         code = _indices(values, m)
         if code is not None:
             return code
-    if k and not 0 <= job.removed_at.min() <= job.removed_at.max() <= m:
-        return FitError.QR_DESCRIPTOR
-    if (np.diff(job.removed_at) < 0).any():
-        return FitError.QR_ORDER
     slots = job.labels is not None
     if (
         len(job.removed_labels) != (k if slots else 0)
         or len(job.moved) != len(job.moved_from)
         or (len(job.moved) and not slots)
-    ):
-        return FitError.QR_DESCRIPTOR
-    if job.alive[job.buried].any():  # a buried row that is alive
-        return FitError.QR_DESCRIPTOR
-    if (
-        len(np.unique(np.concatenate([job.inserted, job.buried])))
-        != len(job.inserted) + len(job.buried)
         or np.isin(job.moved, job.inserted).any()
     ):
         return FitError.QR_DESCRIPTOR
@@ -136,11 +111,6 @@ def _memo(job: Job, config: FitPlan) -> HardwareCode | None:
         return FitError.QR_MEMO
     if memo.window != job.window or not np.array_equal(memo.offsets, job.offsets):
         return FitError.QR_WINDOW
-    if memo.epoch != job.epoch or memo.rows + len(job.inserted) - len(job.gone) != len(job.rows):
-        return FitError.QR_MEMO
-    live = (
-        memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum())
-    )
-    if live != int(job.alive.sum()):
-        return FitError.QR_MEMO
-    return None
+    fits = memo.epoch == job.epoch
+    fits &= memo.rows + len(job.inserted) - len(job.gone) == len(job.rows)
+    return None if fits else FitError.QR_MEMO

@@ -134,9 +134,7 @@ class CoreStage:
             if size.full or self.scans:
                 self.full_scan.begin(row_stride(size.columns - 1), work.live_places(), size.places)
             if not size.full:
-                self.records.begin(
-                    size.columns - 1, size.inserted, size.buried, size.removed, size.moved
-                )
+                self.records.begin(size.columns - 1, size.inserted, size.removed, size.moved)
         return moved or working or holds
 
     def _solve(self, now: int, put: bool, end: bool | None) -> tuple[bool, bool]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +40,6 @@ DESCRIPTOR = {
     "epoch": 4,
     "limit": 4,
     "inserted": 4,
-    "buried": 4,
     "removed": 4,
     "moved": 4,
     "memo": 6,
@@ -57,8 +58,7 @@ HEAD = {
     "zero": 2,
     "epoch": 4,
     "rows": 4,
-    "live": 4,
-    "end": 8,
+    "end": 12,
 }
 #: the one field that may be negative
 SIGNED = "limit"
@@ -113,7 +113,6 @@ def descriptor_faults(d: Any, config: FitPlan) -> Faults:
         (
             (d.flags >> 1 != kinds)
             | (d.rows != d.span if config.target is Label.RANK else d.rows > d.span)
-            | (d.inserted + d.buried > d.rows)
             | (d.inserted + d.moved > d.rows)
             | (d.removed > ROWS_MAX)
             | (addresses & (config.bus_bytes - 1) != 0),
@@ -127,9 +126,7 @@ def head_faults(head: Any, d: Any, config: FitPlan) -> Faults:
 
     A full job's head gives it its offsets: epoch and rows mean nothing there.
     """
-    strange = head.live > head.rows
-    for name, value in head_fields(config).items():
-        strange = strange | (getattr(head, name) != value)
+    strange = reduce(or_, (getattr(head, n) != value for n, value in head_fields(config).items()))
     return (
         (strange, FitError.QR_MEMO),
         ((head.prefix != d.prefix) | (head.length != d.length), FitError.QR_WINDOW),

@@ -27,7 +27,6 @@ d_k, u_kj = g_kj t, g_ij' = g_ij − u_ki g_kj.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -97,8 +96,6 @@ def kept(job: Job) -> NDArray[np.bool_]:
 
     Of jobs in error too, as long as there is a memo that fits: hardware finds an order that is wrong on its way.
     """
-    if job.memo is None and job.labels is not None:
-        job = replace(job, rows=job.rows[job.alive])  # a place without its bit has no row
     d, u, _ = _folded(job)
     rows = design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets)
     squares = (rows**2).sum(axis=0)
@@ -157,7 +154,7 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     anchor, found = _widened(job, config, weights)
     rescanned = found is None
     if found is None:
-        code = disorder(job, config) if memo is not None else None
+        code = disorder(job) if memo is not None else None
         if code is not None:
             return HardwareError(code, index)
         low, high, anchor = bounds.pass_over(job, weights)
@@ -170,7 +167,6 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
         job.offsets,
         0 if memo is None else memo.epoch + 1,
         exact.rows,
-        exact.live,
         exact.sums,
         exact.squares,
         exact.right_hand_side,

@@ -29,7 +29,6 @@ from .layout import (
 from .memo_image import pack_head, pack_memo, padded, unpack_memo
 
 __all__ = [
-    "LIVE",
     "Placed",
     "Places",
     "pack_changes",
@@ -40,15 +39,12 @@ __all__ = [
     "unpack_result",
 ]
 
-#: bit of a record's labels: the row was or is live
-LIVE = 1 << 31
-
 
 def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
     """The fields of `descriptor.DESCRIPTOR`."""
     size = Size.of(job)
     flags = size.full | METHODS.index(config.method) << 1 | LABELS.index(config.target) << 2
-    counts = {name: getattr(size, name) for name in ("inserted", "buried", "removed", "moved")}
+    counts = {name: getattr(size, name) for name in ("inserted", "removed", "moved")}
     at = {"memo": places.memo, "changes": places.changes, "rows_at": places.rows}
     fields = {
         "group": job.group,
@@ -67,27 +63,14 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
 
 
 def pack_changes(job: Job, config: FitPlan) -> bytes:
-    """Records of inserted, buried, removed and moved rows: new label, old label (4 bytes each; 0 where there is none, as of ranks; bit 31: live), the row,
-    padded to 4.
-    """
-    labels, alive = job.target_labels(), job.alive
-    before, gone = np.zeros_like(labels), np.zeros(len(job.gone), dtype=np.int64)
-    if job.labels is not None:
-        before, gone = labels.copy(), job.removed_labels
-        before[job.moved] = job.moved_from
-
-    def marked(label: np.integer, live: np.bool_ | bool) -> int:
-        return int(label) | (LIVE if live else 0)
-
-    rows = [(marked(labels[i], alive[i]), 0, job.rows[i]) for i in job.inserted]
+    """Records of inserted, removed and moved rows: new label, old label (4 bytes each; 0 where there is none, as of ranks), the row, padded to 4."""
+    labels, gone = job.target_labels(), job.removed_labels
+    if job.labels is None:
+        gone = np.zeros(len(job.gone), dtype=np.int64)
+    rows = [(labels[i], 0, job.rows[i]) for i in job.inserted]
+    rows += [(0, old, row) for old, row in zip(gone, job.gone, strict=True)]
     rows += [
-        (marked(labels[i], alive[i]), marked(before[i], True), job.rows[i]) for i in job.buried
-    ]
-    rows += [
-        (0, marked(*old), row) for *old, row in zip(gone, job.gone_live, job.gone, strict=True)
-    ]
-    rows += [
-        (marked(labels[i], alive[i]), marked(before[i], alive[i]), job.rows[i]) for i in job.moved
+        (labels[i], old, job.rows[i]) for i, old in zip(job.moved, job.moved_from, strict=True)
     ]
     return padded(
         b"".join(padded(struct.pack("<II", new, old) + row.tobytes(), 4) for new, old, row in rows),
@@ -96,13 +79,13 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
 
 
 def pack_rows(job: Job, config: FitPlan) -> bytes:
-    """Rows in their places (by slot, or one behind the other), then one bit a place, lowest first: whether a live row is in it."""
+    """Rows in their places (by slot, or one behind the other), then one bit a place, lowest first: whether a row is in it."""
     size = Size.of(job)
     at = np.arange(len(job.rows)) if job.labels is None else job.labels
     rows = np.zeros((size.places, row_stride(job.window.length)), dtype=np.uint8)
     bits = np.zeros(size.places, dtype=np.uint8)
     rows[at, : job.window.length] = job.rows
-    bits[at] = job.alive
+    bits[at] = 1
     return padded(rows.tobytes(), config.bus_bytes) + padded(
         np.packbits(bits, bitorder="little").tobytes(), config.bus_bytes
     )

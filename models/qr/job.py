@@ -1,7 +1,7 @@
 """What goes into a refit and what comes out: windows, jobs, memos, fits.
 
 A *row* is the bytes of a key in the group's window, order of keys. Column 0 of the design matrix is the constant 1 (the bias), column 1 + j is byte j
-minus the group's offset j: an integer from -255 to 255. The *label* of a row is what the model predicts: its rank (how many live rows lie before it) or,
+minus the group's offset j: an integer from -255 to 255. The *label* of a row is what the model predicts: its rank (how many rows lie before it) or,
 where the host keeps gaps in its array, its slot. Numbers of the float32 kind are codes (`models.numerics`), integers are exact.
 """
 
@@ -41,7 +41,7 @@ class Method(StrEnum):
 
 
 class Label(StrEnum):
-    """What a row's label is: its rank among the live rows, or the slot of the host's array (labels given, gaps allowed)."""
+    """What a row's label is: its rank among the rows, or the slot of the host's array (labels given, gaps allowed)."""
 
     RANK = "rank"
     SLOT = "slot"
@@ -113,9 +113,7 @@ class Memo:
     epoch
         Counts the refits since the full one; the job must name the same number.
     rows
-        Rows in the factor (live ones and tombstones); the same rows are in `right_hand_side`.
-    live
-        Live rows among them.
+        Rows in the factor; the same rows are in `right_hand_side`.
     sums, squares
         int64 (n,): exact column sums and sums of squares over these rows; sums[0] = squares[0] = rows.
     right_hand_side
@@ -134,7 +132,6 @@ class Memo:
     offsets: Rows
     epoch: int
     rows: int
-    live: int
     sums: Integers
     squares: Integers
     right_hand_side: Integers
@@ -158,21 +155,13 @@ class Job:
     window, offsets
         The byte window and uint8 (length,) offsets. With a memo both must be the memo's.
     rows
-        uint8 (m, length): all rows in order, tombstones included. Not descending.
-    live
-        bool (m,) or None: all. False marks a tombstone: it stays in the factor and in c, with the rank it would have, and is in no bound.
+        uint8 (m, length): all rows in order. Not descending.
     labels
         int64 (m,): slots, ascending (target `slot`); None with `rank`.
     inserted
         int64: indices into `rows` of rows that the memo has not, ascending.
-    buried
-        int64: indices into `rows` of rows that were live in the memo and are tombstones now, ascending.
     removed
         uint8 (k, length): rows of the memo that are no longer there (method `gram`, or none).
-    removed_at
-        int64 (k,), not descending: how many of `rows` lie before each of them.
-    removed_live
-        bool (k,) or None (all): whether each was live in the memo.
     removed_labels
         int64 (k,): the slots that they had (target `slot`).
     moved, moved_from
@@ -187,13 +176,9 @@ class Job:
     window: Window
     offsets: Rows
     rows: Rows
-    live: NDArray[np.bool_] | None = None
     labels: Integers | None = None
     inserted: Integers = field(default_factory=_indices)
-    buried: Integers = field(default_factory=_indices)
     removed: Rows | None = None
-    removed_at: Integers = field(default_factory=_indices)
-    removed_live: NDArray[np.bool_] | None = None
     removed_labels: Integers = field(default_factory=_indices)
     moved: Integers = field(default_factory=_indices)
     moved_from: Integers = field(default_factory=_indices)
@@ -202,28 +187,13 @@ class Job:
     limit: int = 1 << 30
 
     @property
-    def alive(self) -> NDArray[np.bool_]:
-        """`live` with its default filled in."""
-        return np.ones(len(self.rows), dtype=bool) if self.live is None else self.live
-
-    @property
     def gone(self) -> Rows:
         """`removed` with its default filled in."""
         return empty_rows(self.window.length) if self.removed is None else self.removed
 
-    @property
-    def gone_live(self) -> NDArray[np.bool_]:
-        """`removed_live` with its default filled in."""
-        return (
-            np.ones(len(self.gone), dtype=bool) if self.removed_live is None else self.removed_live
-        )
-
     def target_labels(self) -> Integers:
-        """Labels of `rows`, int64 (m,): the slots, or how many live rows lie before each."""
-        if self.labels is not None:
-            return self.labels
-        alive = self.alive.astype(np.int64)
-        return np.cumsum(alive) - alive
+        """Labels of `rows`, int64 (m,): the slots, or how many rows lie before each."""
+        return np.arange(len(self.rows)) if self.labels is None else self.labels
 
 
 @dataclass(frozen=True)
@@ -239,7 +209,7 @@ class Fit:
     mask
         bool (n,): columns that have a weight; the others' were set to 0 by the rank rule.
     err_min, err_max
-        Every live row has err_min <= label - prediction <= err_max. With no live row: 1, 0.
+        Every row has err_min <= label - prediction <= err_max. With no row: 1, 0.
     rescanned
         Whether the bounds come from a pass over all rows.
     memo

@@ -2,13 +2,13 @@
 
 Every part begins on a bus word. Little-endian; floats are codes of 4 bytes.
 
-* descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, buried, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
-* memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows, live; then the offsets); c, 8 bytes a column; entries of AᵀA (`ENTRY_BYTES` each):
+* descriptor, 64 bytes: group, prefix, length, flags, counts (rows, inserted, removed, moved), epoch, limit, addresses (memo, changes, rows, result).
+* memo: head (32 bytes: magic, method, target, columns, prefix, epoch, rows; then the offsets); c, 8 bytes a column; entries of AᵀA (`ENTRY_BYTES` each):
   `gram` the upper triangle by columns, `givens` of each column its sum and its sum of squares; `givens`: the factor by columns, u_kj for k < j, then d_j;
   `slot`: anchor weights, then its segment: zero (4 bytes), err_min, err_max (4 each), zero (8), least (4), low and high.
-* changes: inserted, buried, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
+* changes: inserted, removed, moved, in this order; a record is label, old label (4 bytes each), bytes of the row, padded to 4.
 * rows: bytes, padded to a power of two from 4 up, in `span` places: one a row, or one a slot (`slot`); behind them one bit
-  a place: whether a live row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
+  a place: whether a row is in it. The host keeps rows and bits up to date between a group's jobs, of which only one is in flight; the engine reads them.
 * result: 32 bytes (group, code, rescanned, err_min, err_max, mask), weights of 4 bytes.
 """
 
@@ -58,7 +58,6 @@ class Size:
     columns: int
     rows: int
     inserted: int = 0
-    buried: int = 0
     removed: int = 0
     moved: int = 0
     full: bool = False
@@ -73,7 +72,6 @@ class Size:
             job.window.columns,
             len(job.rows),
             len(job.inserted),
-            len(job.buried),
             len(job.gone),
             len(job.moved),
             span=span,
@@ -85,7 +83,7 @@ class Size:
 
     @property
     def records(self) -> int:
-        return self.inserted + self.buried + self.removed + self.moved
+        return self.inserted + self.removed + self.moved
 
 
 @dataclass(frozen=True)

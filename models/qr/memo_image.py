@@ -31,11 +31,9 @@ def _triangle(n: int) -> tuple[Integers, Integers]:
     return np.arange(len(columns)) - columns * (columns + 1) // 2, columns
 
 
-def _head(
-    config: FitPlan, window: Window, offsets: Rows, epoch: int = 0, rows: int = 0, live: int = 0
-) -> bytes:
+def _head(config: FitPlan, window: Window, offsets: Rows, epoch: int = 0, rows: int = 0) -> bytes:
     own = {"length": window.length, "prefix": window.prefix, "epoch": epoch}
-    fields = {**head_fields(config), **own, "rows": rows, "live": live}
+    fields = {**head_fields(config), **own, "rows": rows}
     return pack(HEAD, fields) + offsets.tobytes()
 
 
@@ -47,7 +45,7 @@ def pack_head(window: Window, offsets: Rows, config: FitPlan) -> bytes:
 def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     """The memo: head (`descriptor.HEAD`) and offsets; c; the parts that `layout` names."""
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
-    parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows, memo.live)]
+    parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows)]
     parts.append(memo.right_hand_side.astype("<i8").tobytes())
     i, j = _triangle(n)
     given = (
@@ -88,7 +86,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         return FitError.QR_MEMO
     head = unpack(HEAD, data)
     strange = any(getattr(head, name) != value for name, value in head_fields(config).items())
-    if strange or not 2 <= head.length + 1 <= config.n_max or head.live > head.rows:
+    if strange or not 2 <= head.length + 1 <= config.n_max:
         return FitError.QR_MEMO
     length, n, at = head.length, head.length + 1, 0
 
@@ -132,7 +130,6 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         offsets,
         head.epoch,
         head.rows,
-        head.live,
         sums,
         squares,
         right_hand_side,

@@ -27,10 +27,9 @@ def design(rows: Rows, offsets: Rows) -> Integers:
 
 @dataclass(frozen=True)
 class Exact:
-    """Exact sums over a row set: counts, column sums, sums of squares, c = Aᵀb; AᵀA in the upper triangle of `gram` if asked for."""
+    """Exact sums over a row set: their count, column sums, sums of squares, c = Aᵀb; AᵀA in the upper triangle of `gram` if asked for."""
 
     rows: int
-    live: int
     sums: Integers
     squares: Integers
     right_hand_side: Integers
@@ -48,7 +47,6 @@ def sum_all_rows(job: Job, gram: bool) -> Exact:
     a = design(job.rows, job.offsets)
     return Exact(
         len(a),
-        int(job.alive.sum()),
         a.sum(axis=0),
         (a * a).sum(axis=0),
         job.target_labels() @ a,
@@ -67,7 +65,6 @@ def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
     )
     return Exact(
         len(job.rows),
-        memo.live + int(job.alive[job.inserted].sum()) - len(job.buried) - int(job.gone_live.sum()),
         memo.sums + new.sum(axis=0) - gone.sum(axis=0),
         memo.squares + (new * new).sum(axis=0) - (gone * gone).sum(axis=0),
         right_hand_side,

@@ -18,8 +18,8 @@ from .schedule import CONVERT
 __all__ = ["memories", "strays"]
 
 #: bits of a descriptor; of what a job's end must know of it, of its memo's head without the offsets, of its records, of a segment's errors
-_DESCRIPTOR, _KEPT = 512, 289
-_HEAD, _REPORT = 40, 33
+_DESCRIPTOR, _KEPT = 480, 289
+_HEAD, _REPORT = 8, 8
 _ERRORS = 96
 
 

@@ -15,7 +15,7 @@ from .config import FitPlan
 from .errors import FitError
 from .givens import alone
 from .golden import kept
-from .job import Fit, Job, Memo, Method
+from .job import Fit, Job, Method
 from .layout import (
     DESCRIPTOR_BYTES,
     Size,
@@ -63,7 +63,7 @@ class Work:
         size, live = Size.of(job), None
         if job.memo is None and job.labels is not None:
             live = np.zeros(size.places, dtype=bool)
-            live[job.labels[job.alive]] = True
+            live[job.labels] = True
         if isinstance(fit, HardwareError):
             fails, keep = _where(job, fit.code, config), (True,) * size.columns
             if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS):
@@ -119,7 +119,7 @@ class Work:
         a_row = -(-entry_counts(config)[size.columns] // config.gram_lanes)
         if size.full:
             return size.rows * (a_row - 1) + size.places
-        total += (size.inserted + size.removed) * a_row + size.moved + size.buried
+        total += (size.inserted + size.removed) * a_row + size.moved
         if not config.incremental:
             total += size.places
         return total
@@ -161,13 +161,7 @@ def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
     if code in (FitError.QR_COLUMNS, FitError.QR_ROWS):
         return Fails.DESCRIPTOR
     if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
-        return (
-            Fails.RECORDS
-            if code == FitError.QR_MEMO
-            and job.memo is not None
-            and _of_this_job(job.memo, job, config)
-            else Fails.HEAD
-        )
+        return Fails.HEAD
     if (
         job.memo is None
         or code != FitError.QR_ORDER
@@ -177,13 +171,4 @@ def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
         return Fails.RECORDS
     return (
         Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
-    )
-
-
-def _of_this_job(memo: Memo, job: Job, config: FitPlan) -> bool:
-    """Whether nothing in the memo's head is wrong: just its count of live rows does not become the job's."""
-    return (
-        (memo.method, memo.target, memo.epoch) == (config.method, config.target, job.epoch)
-        and memo.live <= memo.rows
-        and (memo.rows + len(job.inserted) - len(job.gone) == len(job.rows))
     )

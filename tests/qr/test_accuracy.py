@@ -38,13 +38,11 @@ def run(config: FitPlan, rows: int, batches: int, most: int, every: int, seed: i
         if number + 1 == batches:
             exact(job, fit)
             break
-        live = np.flatnonzero(group.live)
+        count = len(group.rows)
         come, go = (int(source.integers(0, most + 1)) for _ in range(2))
         kind = number % 3  # rows come, rows go, both
         doomed = np.sort(
-            source.choice(
-                live, min(go, max(len(live) - rows // 2, 0)) if kind else 0, replace=False
-            )
+            source.choice(count, min(go, max(count - rows // 2, 0)) if kind else 0, replace=False)
         )
         job = group.batch(keys(source, come if kind != 1 else 0, length, 62, 48), doomed)
     assert full < batches * 0.25

@@ -12,12 +12,12 @@ from penstock.hdl.qr.engine import FitEngine
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
-from penstock.models.qr.cycles import Work
+from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Fit, Label, Method
-from penstock.models.qr.layout import change_words
+from penstock.models.qr.layout import Size, change_words, row_stride, words
 from penstock.sim.native import Session
 from testbench.qr import build, simulate
 from testbench.qr_cases import slot_plan
@@ -194,25 +194,37 @@ def test_stopped_halfway(engine, memory):
     assert len(cycles) == len(ends) == 1
 
 
-def test_more_rows_go_than_the_memo_has(engine):
-    """A memo whose count of live rows is too small for the job's lists: the count would fall below 0."""
+def test_a_row_without_its_bit(engine):
+    """A full job with fewer bits than rows is in error; the jobs around it are not."""
     config, library = engine
     source = np.random.default_rng(12)
-    jobs = []
-    for number in range(8):
-        group = Group(config, keys(source, 60, 5), number)
-        fit = refit(group.full(), config)
-        assert isinstance(fit, Fit)
-        group.take(fit)
-        job = group.batch(keys(source, number % 3, 5), np.sort(source.choice(60, 4, replace=False)))
-        assert job.memo is not None
-        jobs.append(replace(job, memo=replace(job.memo, live=0)) if number % 2 else job)
-    found = compare(config, library, jobs, FixedLatency(20, 32))
-    assert [
-        isinstance(result, HardwareError) and result.code is FitError.QR_MEMO
-        for result in found.expected
-    ] == [bool(k % 2) for k in range(8)]
-    assert found.bit_exact and found.simulated.cycles == found.cycles
+    jobs = [Group(config, keys(source, 40, 5), number).full() for number in range(5)]
+    image, expected, works = place_jobs(jobs, config), [], []
+    for number, job in enumerate(jobs):
+        result = refit(job, config)
+        if number % 2:
+            size = Size.of(job)
+            behind = words(size.places * row_stride(5), config.bus_bytes) * config.bus_bytes
+            image.memory[image.places[number].rows - image.base + behind] ^= 1
+            result = HardwareError(FitError.QR_DESCRIPTOR, number)
+            seen = replace(
+                job, rows=job.rows[1:], labels=None if job.labels is None else job.labels[1:]
+            )
+            live = np.isin(np.arange(size.places), seen.target_labels() + (job.labels is None))
+            works.append(
+                replace(
+                    Work.of(seen, result, config), size=replace(size, span=size.places), live=live
+                )
+            )
+        else:
+            works.append(Work.of(job, result, config))
+        expected.append(result)
+    cycles = run(config, works, MEMORIES[0], image.places, image.base).total
+    ended = simulate(config, library, jobs, placed=image, memory=MEMORIES[0])
+    assert ended.cycles == cycles
+    assert [ended.results[k] for k in (1, 3)] == [expected[k] for k in (1, 3)]
+    for k in (0, 2, 4):
+        assert (ended.results[k].weights == expected[k].weights).all()
 
 
 def test_no_jobs_and_errors_of_the_bus(engine):

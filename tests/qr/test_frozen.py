@@ -2,7 +2,8 @@
 
 frozen.json.xz holds 200 jobs in eight sets (slots and ranks by passes, four widths of the bus): full trainings, rows that come, go and move, and jobs in error,
 with the weights (float32, big-endian, hexadecimal), mask, bounds and exact sums of each, and the cycles of each run. A job's memo is that of an earlier job,
-named by its run and place. The file is data: it does not follow the code.
+named by its run and place. The file is data: it does not follow the code. Eight jobs in error bury a row, which no engine does any more: they are left out,
+and so are the cycles of their runs.
 """
 
 from __future__ import annotations
@@ -38,13 +39,12 @@ def _job(told, fits):
     def rows(name):
         return np.frombuffer(bytes.fromhex(told[name]), dtype=np.uint8).reshape(-1, told["length"])
 
-    names = ("labels", "inserted", "buried", "removed_at", "removed_labels", "moved", "moved_from")
+    names = ("labels", "inserted", "removed_labels", "moved", "moved_from")
     return Job(
         told["group"],
         Window(told["prefix"], told["length"]),
         rows("offsets")[0],
         rows("rows"),
-        _bits(told["live"]),
         removed=rows("removed"),
         memo=None if told["memo"] is None else fits[tuple(told["memo"])].memo,
         epoch=told["epoch"],
@@ -64,7 +64,7 @@ def _result(fit):
         "low": fit.err_min,
         "high": fit.err_max,
         "passed": fit.rescanned,
-        "live": memo.live,
+        "live": memo.rows,
         "squares": memo.squares.tolist(),
         "right_hand_side": memo.right_hand_side.tolist(),
         # the upper triangle, column by column
@@ -77,11 +77,15 @@ def _result(fit):
 )
 def test_frozen_jobs(frozen):
     plan = FitPlan(**{**frozen["plan"], "target": Label(frozen["plan"]["target"])})
-    memory, fits = FixedLatency(frozen["latency"], frozen["outstanding"]), {}
+    memory, fits, timed = FixedLatency(frozen["latency"], frozen["outstanding"]), {}, 0
     for number, told in enumerate(frozen["runs"]):
-        jobs = [_job(job, fits) for job in told["jobs"]]
-        found = [refit(job, plan, index) for index, job in enumerate(jobs)]
-        assert [_result(fit) for fit in found] == [job["result"] for job in told["jobs"]]
-        fits |= {(number, place): fit for place, fit in enumerate(found)}
+        kept = [(place, job) for place, job in enumerate(told["jobs"]) if not job["buried"]]
+        jobs = [_job(job, fits) for _, job in kept]
+        found = [refit(job, plan, place) for (place, _), job in zip(kept, jobs, strict=True)]
+        assert [_result(fit) for fit in found] == [job["result"] for _, job in kept]
+        fits |= {(number, place): fit for (place, _), fit in zip(kept, found, strict=True)}
         works = [Work.of(job, fit, plan) for job, fit in zip(jobs, found, strict=True)]
-        assert run(plan, works, memory).total == told["cycles"]
+        if len(kept) == len(told["jobs"]):
+            assert run(plan, works, memory).total == told["cycles"]
+            timed += 1
+    assert timed >= 4

@@ -66,7 +66,7 @@ def test_there_and_back(method, target, bus_bytes):
         group.take(back)
         job = group.batch(
             keys(source, 6, 5, 30),
-            np.sort(source.choice(np.flatnonzero(group.live), 4, replace=False)),
+            np.sort(source.choice(len(group.rows), 4, replace=False)),
         )
     failed = pack_result(HardwareError(FitError.QR_ORDER), 3, config)
     assert unpack_result(failed, 6, config) is FitError.QR_ORDER

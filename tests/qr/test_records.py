@@ -76,7 +76,6 @@ def run_records(jobs, config, pace=1.0):
         {
             "length": s.columns - 1,
             "inserted": s.inserted,
-            "buried": s.buried,
             "removed": s.removed,
             "moved": s.moved,
         }
@@ -129,10 +128,9 @@ def test_records(bus, length, pace):
                 *(byte - int(offset) for byte, offset in zip(expected.row, offsets, strict=True)),
                 *[0] * (config.n_max - size.columns),
             ]
-            assert (item.value, item.sign, item.live, item.came, item.end) == (
+            assert (item.value, item.sign, item.came, item.end) == (
                 expected.value,
                 expected.sign,
-                expected.live,
                 expected.came,
                 0,
             )
@@ -143,6 +141,6 @@ def test_records(bus, length, pace):
         assert (
             end.end
             and end.code == 0
-            and end.value == end.sign == end.live == end.came == 0
+            and end.value == end.sign == end.came == 0
             and not any(end.a[k] for k in range(config.n_max))
         )

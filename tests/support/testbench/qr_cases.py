@@ -12,7 +12,6 @@ import numpy as np
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.golden import refit
-from penstock.models.qr.image import LIVE
 from penstock.models.qr.job import Fit, Job, Label
 from penstock.models.qr.layout import Size
 
@@ -39,7 +38,7 @@ def jobs_of(
         fit = refit(job, config)
         assert isinstance(fit, Fit)
         group.take(fit)
-        doomed = np.sort(source.choice(np.flatnonzero(group.live), go, replace=False))
+        doomed = np.sort(source.choice(len(group.rows), go, replace=False))
         job = group.batch(keys(source, come, length, alphabet), doomed)
         if job.memo is not None:
             yield job
@@ -47,14 +46,13 @@ def jobs_of(
 
 @dataclass(frozen=True)
 class Record:
-    """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ, the live rows by `live`.
+    """One change as the engine's sums and bounds take it (target `slot`): c grows by value · a, AᵀA by sign · a aᵀ.
 
-    `label`: the row's label now; `came`: whether it is an inserted or moved live row, which the bounds look at.
+    `label`: the row's label now; `came`: whether it is an inserted or moved row, which the bounds look at.
     """
 
     value: int
     sign: int
-    live: int
     label: int
     came: bool
     row: bytes
@@ -64,27 +62,17 @@ def unpack_changes(data: bytes, size: Size) -> list[Record]:
     """The records of a job of this size with target `slot`."""
     length = size.columns - 1
     records = []
-    kinds = [size.inserted, size.buried, size.removed, size.moved]
+    kinds = [size.inserted, size.removed, size.moved]
     step = 8 + -(-length // 4) * 4
     for number, kind in enumerate(k for k, count in enumerate(kinds) for _ in range(count)):
-        new, old = struct.unpack_from("<II", data, number * step)
-        label = new & ~LIVE
-        before = old & ~LIVE
-        new_live = bool(new & LIVE)
-        old_live = bool(old & LIVE)
-        value, sign, live = [
-            (label, 1, int(new_live)),
-            (0, 0, -1),
-            (-before, -1, -int(old_live)),
-            (label - before, 0, 0),
-        ][kind]
+        label, before = struct.unpack_from("<II", data, number * step)
+        value, sign = [(label, 1), (-before, -1), (label - before, 0)][kind]
         records.append(
             Record(
                 value,
                 sign,
-                live,
                 label,
-                kind in (0, 3) and new_live,
+                kind != 1,
                 data[number * step + 8 : number * step + 8 + length],
             )
         )

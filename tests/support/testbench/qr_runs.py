@@ -44,15 +44,6 @@ def _pass(source: Source, job: Job) -> Job:
     return replace(job, limit=int(source.choice([-1, 0, 2, 10])))
 
 
-def _bury(source: Source, job: Job) -> Job:
-    """Some old rows become tombstones."""
-    old = np.setdiff1d(np.flatnonzero(job.alive), np.concatenate([job.inserted, job.moved]))
-    buried = np.union1d(job.buried, source.choice(old, min(len(old), 3), replace=False))
-    live = job.alive.copy()
-    live[buried] = False
-    return replace(job, live=live, buried=buried) if job.memo is not None else job
-
-
 def _window(source: Source, job: Job) -> Job:
     """The bytes are others than those of the memo."""
     return replace(job, window=Window(job.window.prefix + 1, job.window.length))
@@ -76,7 +67,7 @@ def _swapped(job: Job, which: np.ndarray) -> Job:
 def _disorder(source: Source, job: Job) -> Job:
     """Rows out of order, seen by passes alone, or among the new ones."""
     return _swapped(
-        replace(job, limit=-1), job.inserted if source.random() < 0.5 else np.flatnonzero(job.alive)
+        replace(job, limit=-1), job.inserted if source.random() < 0.5 else np.arange(len(job.rows))
     )
 
 
@@ -89,22 +80,8 @@ def _labels(source: Source, job: Job) -> Job:
     return replace(job, labels=labels)
 
 
-def _undead(source: Source, job: Job) -> Job:
-    """A row that is buried and alive."""
-    return replace(
-        job,
-        buried=np.union1d(job.buried, np.setdiff1d(np.flatnonzero(job.alive), job.inserted)[:1]),
-    )
-
-
-def _tombstones(source: Source, job: Job) -> Job:
-    live = job.alive.copy()
-    live[:1] = False
-    return replace(job, live=live)
-
-
-_GOOD: tuple[Callable[[Source, Job], Job], ...] = (_plain, _plain, _plain, _pass, _bury)
-_BAD: tuple[Callable[[Source, Job], Job], ...] = (_window, _epoch, _disorder, _labels, _undead)
+_GOOD: tuple[Callable[[Source, Job], Job], ...] = (_plain, _plain, _plain, _pass)
+_BAD: tuple[Callable[[Source, Job], Job], ...] = (_window, _epoch, _disorder, _labels)
 
 
 def random_job(config: FitPlan, source: Source, number: int, rows: int = 60) -> Job:
@@ -124,14 +101,12 @@ def random_job(config: FitPlan, source: Source, number: int, rows: int = 60) -> 
             assert fit.code is FitError.QR_DOWNDATE
             return job
         group.take(fit)
-        live = np.flatnonzero(group.live)
-        kind = source.integers(6)
-        go = {0: 0, 1: len(live)}.get(int(kind), int(source.integers(0, min(len(live), 12) + 1)))
+        count, kind = len(group.rows), source.integers(6)
+        go = {0: 0, 1: count}.get(int(kind), int(source.integers(0, min(count, 12) + 1)))
         come = 0 if kind in (0, 1, 2) else int(source.integers(0, 13))
         new = keys(source, come, length, alphabet)
-        job = group.batch(
-            new, np.sort(source.choice(live, go, replace=False)) if len(live) else live
-        )
+        doomed = np.sort(source.choice(count, go, replace=False)) if count else np.arange(0)
+        job = group.batch(new, doomed)
         if job.memo is None:
             break
     if source.random() < 0.1:
@@ -144,19 +119,12 @@ def random_job(config: FitPlan, source: Source, number: int, rows: int = 60) -> 
                 wide,
                 np.zeros(wide.length, dtype=np.uint8),
                 np.zeros((0, wide.length), dtype=np.uint8),
-                None,
                 np.zeros(0, dtype=np.int64),
             )
     change = _BAD if source.random() < 0.25 else _GOOD
     chosen = change[source.integers(len(change))]
     if job.memo is None:
-        chosen = (
-            _tombstones
-            if source.random() < 0.1 and len(job.rows)
-            else _disorder
-            if source.random() < 0.1
-            else _plain
-        )
+        chosen = _disorder if source.random() < 0.1 else _plain
     return chosen(source, job)
 
 

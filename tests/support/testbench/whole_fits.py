@@ -124,11 +124,11 @@ def drawn_keys(random: Random) -> KeyFit:
     )  # fmt: skip
 
 
-def _labels(rows: NDArray[np.uint8], live: NDArray[np.bool_], job: Job, target: str) -> list[int]:
+def _labels(rows: NDArray[np.uint8], job: Job, target: str) -> list[int]:
     """What a model of these rows has to predict."""
     if target == "rank":
         assert job.labels is None
-        return [int(live[:k].sum()) for k in range(len(rows))]
+        return list(range(len(rows)))
     assert job.labels is not None and (np.diff(job.labels) > 0).all() and (job.labels >= 0).all()
     return [int(b) for b in job.labels]
 
@@ -190,8 +190,8 @@ def _equations(a: list[list[int]], b: list[int], fit: Fit, method: str, folded: 
     return wrong
 
 
-def _exact_bounds(a: list[list[int]], b: list[int], live: Any, fit: Fit) -> tuple[int, int]:
-    errors = [y - _predicted(fit.values, r) for r, y, one in zip(a, b, live, strict=True) if one]
+def _exact_bounds(a: list[list[int]], b: list[int], fit: Fit) -> tuple[int, int]:
+    errors = [y - _predicted(fit.values, r) for r, y in zip(a, b, strict=True)]
     return (min(errors), max(errors)) if errors else (1, 0)
 
 
@@ -217,29 +217,22 @@ def key_faults(made: KeyFit, design: Any, work: Any, run: Any) -> list[str]:
             if job.window.length > made.longest:
                 wrong.append(f"a window has {job.window.length} bytes")
             window: Window = job.window
-            live = job.alive
-            keys = replayed[job.group].at(number, window, job.rows[live])
+            keys = replayed[job.group].at(number, window, job.rows)
             left = replayed[job.group].count(number) - number * made.changes.gone
-            if live.sum() != left or not np.array_equal(job.rows[live], keys):
-                wrong.append(f"round {number}: the live rows are not the group's keys")
+            if len(job.rows) != left or not np.array_equal(job.rows, keys):
+                wrong.append(f"round {number}: the rows are not the group's keys")
             rows = [
                 [1, *(int(x) - int(o) for x, o in zip(r, job.offsets, strict=True))]
                 for r in job.rows
             ]
-            labels = _labels(job.rows, live, job, made.target)
-            taken = rows, labels
-            if job.memo is None and made.target == "slot":
-                taken = (
-                    [r for r, one in zip(rows, live, strict=True) if one],
-                    [y for y, one in zip(labels, live, strict=True) if one],
-                )
+            labels = _labels(job.rows, job, made.target)
             if job.memo is None:
                 folded[job.group] = 0
             folded[job.group] = folded.get(job.group, 0) + len(job.rows)
-            if taken[0]:
-                wrong += _equations(*taken, fit, made.method, folded[job.group])
-            low, high = _exact_bounds(rows, labels, live, fit)
-            if not (fit.err_min <= low and high <= fit.err_max) and live.any():
+            if rows:
+                wrong += _equations(rows, labels, fit, made.method, folded[job.group])
+            low, high = _exact_bounds(rows, labels, fit)
+            if not (fit.err_min <= low and high <= fit.err_max) and rows:
                 wrong.append(
                     f"an error of {low} to {high} lies outside {fit.err_min} to {fit.err_max}"
                 )
