@@ -83,6 +83,12 @@ class Table:
                 "penstock simulate names the block and line pointer, and what to do about them",
             ) from error
 
+    def group_values(self, column: str) -> list[Any]:
+        """Return a column of the visible rows as Python's values, None for NULL and the texts of categories."""
+        found, labels = self.columns()[column], self.schema.column(column).labels
+        values: list[Any] = found if isinstance(found, list) else np.ma.asarray(found).tolist()
+        return values if labels is None else [v if v is None else labels[v] for v in values]
+
     def unusable(self, column: str) -> tuple[str, str] | None:
         """Return why a column cannot feed a kernel as it is, in words that follow its name, and what
         to do; None where there is no such column, or nothing is known against it."""

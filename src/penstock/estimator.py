@@ -31,8 +31,8 @@ __all__ = ["Estimator"]
 
 #: parameters that are options of `ps.compile`
 _COMPILED = ("epochs", "metas", "on_singular")
-#: no name of a kernel's variable
-_WEIGHT = "sample weight"
+#: no names of a kernel's variables
+_WEIGHT, _GROUP = "sample weight", "row group"
 _TASKS = ("regression", "classification")
 
 
@@ -58,6 +58,8 @@ class Estimator(BaseEstimator):
         As `ps.compile`; None: the kernel's own.
     on_singular
         Of fit kernels: "error" (None), "drop" or "minimum-norm", where the rows do not determine all weights.
+    group_by
+        Of fit kernels: the column of X, by number or name, of whole numbers whose values are fitted each on their own. It is no feature.
 
     Attributes
     ----------
@@ -67,7 +69,10 @@ class Estimator(BaseEstimator):
     models_ : dict
         The learned arrays by name.
     coef_, intercept_ : array, float
-        Of a least-squares fit, its weights and bias; `run_.fit` has its statistics.
+        Of a least-squares fit, its weights and bias; `run_.fit` has its statistics. With `group_by` arrays (groups, features) and
+        (groups,), in the order of `groups_`.
+    groups_ : list
+        With `group_by`, the groups in order.
     classes_ : array
         For classification, the two classes in order.
     n_features_in_, feature_names_in_
@@ -91,6 +96,7 @@ class Estimator(BaseEstimator):
         epochs: int | None = None,
         metas: dict[str, float] | None = None,
         on_singular: str | None = None,
+        group_by: int | str | None = None,
     ) -> None:
         self.kernel = kernel
         self.target = target
@@ -101,6 +107,7 @@ class Estimator(BaseEstimator):
         self.epochs = epochs
         self.metas = metas
         self.on_singular = on_singular
+        self.group_by = group_by
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, RegressorTags
@@ -138,6 +145,8 @@ class Estimator(BaseEstimator):
         options: dict[str, Any] = {name: getattr(self, name) for name in _COMPILED}
         if sample_weight is not None:
             options["sample_weight"] = _WEIGHT
+        if self.group_by is not None:
+            options["group_by"] = _GROUP
         self.design_: Design = compile(
             kernel, self.target, table=table, format=self.format, **options
         )
@@ -146,12 +155,15 @@ class Estimator(BaseEstimator):
             raise self._named(self.run_)
         assert self.run_.values is not None
         self._scoring = self.run_.scoring
-        self._score_design = score_design(self._scoring, self._table(None, X[:1]), None)
+        if self._scoring.backend != HOST:
+            self._score_design = score_design(self._scoring, self._table(None, X[:1]), None)
         self.models_ = {name: np.array(value) for name, value in self.run_.values.items()}
         self.n_iter_ = self.run_.epochs
         if self.run_.fit is not None:
+            groups, bias = self._scoring.groups, self.models_["bias"]
             self.coef_ = self.models_["weights"]
-            self.intercept_ = float(self.models_["bias"][0])
+            self.intercept_ = float(bias[0]) if groups is None else bias
+            self.groups_ = None if groups is None else list(groups.values)
         return self
 
     @available_if(lambda self: self.task == "classification")
@@ -204,6 +216,8 @@ class Estimator(BaseEstimator):
         if kernel is not None:
             inputs = [p.name for p in getattr(kernel, "parameters", ()) if p.kind == "input"]
             outputs = [p.name for p in getattr(kernel, "parameters", ()) if p.kind == "output"]
+            if self.group_by is not None and "group_by" not in api.options_of(kernel):
+                raise ValueError(f"a {kernel.title} takes no group_by: fit kernels do")
             if len(inputs) != 1 or len(outputs) != 1:
                 raise ValueError(
                     "an estimator's kernel has one input and one output, not "
@@ -211,9 +225,27 @@ class Estimator(BaseEstimator):
                 )
             self._names = inputs[0], outputs[0]
         one, other = self._names
-        columns = {one: X, **({} if y is None else {other: y})}
+        features, columns = self._features(X)
+        columns |= {one: features, **({} if y is None else {other: y})}
         if sample_weight is not None:
             if kernel is not None and "sample_weight" not in api.options_of(kernel):
                 raise ValueError(f"a {kernel.title} takes no sample_weight: fit kernels do")
             columns[_WEIGHT] = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return Table.from_columns(columns)
+
+    def _features(self, X: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], dict[str, Any]]:
+        """Return the columns of features, and that of groups by its name, if there is one."""
+        if self.group_by is None:
+            return X, {}
+        column = self.group_by
+        if isinstance(column, str):
+            names = getattr(self, "feature_names_in_", np.array([])).tolist()
+            if column not in names:
+                raise ValueError(f"group_by is {column!r}, which is none of X's columns: {names}")
+            column = names.index(column)
+        if not -X.shape[1] <= column < X.shape[1]:
+            raise ValueError(f"group_by is {column}, and X has {X.shape[1]} columns")
+        groups = X[:, column]
+        if (odd := groups != np.rint(groups)).any():
+            raise ValueError(f"groups are whole numbers, not {groups[odd][0]:g}")
+        return np.delete(X, column, axis=1), {_GROUP: groups.astype(np.int64)}

@@ -149,7 +149,7 @@ class Run(hooks.Shown):
         name = "this kernel" if self.design is None else self.design.name
         if self.design is None or self.result is None:
             raise no_score(name, "this run has no result", "backend golden or rtl computes one")
-        return self.design.scoring(self.result)
+        return self.design.scoring(self.result, self.details)
 
     @property
     def _names(self) -> Mapping[str, Any]:

@@ -79,6 +79,11 @@ def _refused(message: str, hint: str) -> ScoreError:
 
 class _Select:
     def __init__(self, scoring: Scoring) -> None:
+        if scoring.groups is not None:
+            message = (
+                f"each {scoring.groups.column} has models of its own: there is no one expression"
+            )
+            raise _refused(message, "run.predict scores all groups")
         self.scoring, self.graph = scoring, scoring.kernel.graph
         self.uses = Counter(i for node in self.graph.nodes for i in node.inputs)
         self.laterals: list[list[str]] = []

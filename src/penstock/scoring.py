@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,7 +12,7 @@ from penstock.discovery import engine_of
 from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.base import Design, Given
-from penstock.engines.score import ScoreError, Scoring
+from penstock.engines.score import ScoreError, Scoring, no_score
 from penstock.feasible import feasible
 from penstock.host.sources import Table, open_table
 from penstock.models.heap.schema import Schema
@@ -30,7 +31,7 @@ __all__ = ["HOST", "on_host", "predict", "score_design", "score_table", "scores_
 #: the backend that computes in float64
 HOST = "host"
 #: options of `predict` that the scores' design is compiled with
-_POLICIES = ("on_null", "on_nan", "on_overflow")
+_POLICIES = ("on_null", "on_nan", "on_overflow", "on_unseen")
 
 
 def score_table(scoring: Scoring, source: Any) -> Table:
@@ -44,6 +45,10 @@ def score_table(scoring: Scoring, source: Any) -> Table:
     unseen = "error" if scoring.options.get("on_unseen", "error") == "error" else "code"
     table = open_table(source, like, (), indices=indices, unseen=unseen)
     here = {c.name: c for c in table.schema.columns if not c.dropped}
+    if scoring.groups is not None and scoring.groups.column not in here:
+        raise _unfit(
+            f"{table.name} has no column {scoring.groups.column}, which says whose models a row has"
+        )
     for mine in used:
         name, other = mine.name, here.get(mine.name)
         if other is None:
@@ -85,8 +90,13 @@ def score_design(
 ) -> Design:
     """Return the design that scores tables of this schema; `options`: of its engine.
 
-    Raises KernelError where columns are missing or have other types, and where it does not fit on the target.
+    Raises KernelError where columns are missing or have other types, and where it does not fit on the target; ScoreError (E631) for
+    groups that have models of their own: hardware has one group's.
     """
+    if scoring.groups is not None:
+        why = f"each {scoring.groups.column} has models of its own, and hardware has one group's"
+        hint = "leave backend out: the host scores all groups"
+        raise no_score(f"{scoring.kernel.name} by {scoring.groups.column}", f"{why}", hint)
     part = scoring.target if target is None else target_named(target)
     said = {name: value for name, value in options.items() if value is not None}
     chosen = {"bindings": scoring.columns, **scoring.options, **said}
@@ -120,7 +130,8 @@ def on_host(
     """Return scores in float64, as NumPy computes them; a NaN is a NaN, with `on_nan="skip"` a NULL. Raises as `predict`."""
     loose = {"on_null": on_null or "skip", "on_nan": "pass", "on_overflow": "saturate"}
     # the engine's walk says which rows there are; float32 has a NaN that passes
-    design = score_design(replace(scoring, format="float32"), table, source, **loose)
+    one = replace(scoring, format="float32", groups=None)
+    design = score_design(one, table, source, **loose)
     if design.refused is not None:
         what, hint = "the host does not compute scores of rows of models", "backend golden does"
         raise KernelError(replace(design.refused, message=what, hint=hint))
@@ -136,11 +147,45 @@ def on_host(
     if policies.get("on_nan") == "skip":
         given = given & ~nan
     values = np.ma.masked_all(len(block), np.float64)
-    rows = {name: array[given] for name, array in inputs.items()}
-    values[given] = evaluate(scoring.kernel.graph, rows)
+    for part, of_rows in _parts(scoring, table, given, loose["on_null"], policies):
+        rows = {name: array[of_rows] for name, array in inputs.items()}
+        values[of_rows] = evaluate(part.kernel.graph, rows)
+    given = ~np.ma.getmaskarray(values)
     result = {scoring.name: values[given].data}
     run = Run(HOST, result, None, None, {}, design=design, workload=workload)
     return Scores(scoring.name, values, block, line, run)
+
+
+def _parts(
+    scoring: Scoring,
+    table: Table,
+    given: np.ndarray,
+    on_null: str,
+    policies: Mapping[str, Any],
+) -> Iterator[tuple[Scoring, np.ndarray]]:
+    """Yield scorings and the rows that they are of; `given`: rows that are scored."""
+    if (groups := scoring.groups) is None:
+        yield scoring, given
+        return
+    found = table.group_values(groups.column)
+    number = {value: k for k, value in enumerate(groups.values)}
+    which = np.array([number.get(value, -1) for value in found])
+    null = np.array([value is None for value in found])
+    for wrong, policy, what in (
+        (given & null, on_null, "is NULL"),
+        (given & ~null & (which < 0), policies.get("on_unseen"), "was not fitted"),
+    ):
+        if wrong.any() and policy != "skip":
+            row = int(np.argmax(wrong))
+            of = "" if null[row] else f" {found[row]!r}"
+            message = f"the group{of} in row {row + 1:,}, column {groups.column}, {what}"
+            option = "--on-null skip" if null[row] else "--on-unseen skip"
+            raise _unfit(
+                message, f"{option} gives such rows NULL; there are {len(groups.values):,} groups"
+            )
+    for k in range(len(groups.values)):
+        if (own := given & (which == k)).any():
+            yield scoring.of_group(k), own
 
 
 def _numbers(column: Any, rows: int) -> np.ndarray:

@@ -215,7 +215,11 @@ MEANINGS = {
         "GRANT granted TO guest",
         "table=q1",
     ),
-    "a right to all rows": (_POLICIES.format("TO granted"), "ALTER ROLE guest BYPASSRLS", "table=q1"),
+    "a right to all rows": (
+        _POLICIES.format("TO granted"),
+        "ALTER ROLE guest BYPASSRLS",
+        "table=q1",
+    ),
     "a policy": (
         "ALTER TABLE q1 ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON q1 USING (i < 50)",
         "CREATE POLICY every ON q1 TO guest USING (true)",
@@ -292,10 +296,14 @@ def test_what_is_made_and_undone_while_a_query_is_read(
             check(self)
             if turns[0] == 1:
                 other.execute("UPDATE q1 SET k = 1; INSERT INTO q1 (k, i) VALUES (1, 100)")
-                other.execute("CREATE FUNCTION first.most(int) RETURNS int LANGUAGE sql AS 'SELECT 50'")
+                other.execute(
+                    "CREATE FUNCTION first.most(int) RETURNS int LANGUAGE sql AS 'SELECT 50'"
+                )
 
     connection.execute("DROP SCHEMA IF EXISTS first CASCADE; CREATE SCHEMA first")
-    connection.execute("CREATE FUNCTION first.most(bigint) RETURNS int LANGUAGE sql AS 'SELECT 999'")
+    connection.execute(
+        "CREATE FUNCTION first.most(bigint) RETURNS int LANGUAGE sql AS 'SELECT 999'"
+    )
     fresh(connection)
     monkeypatch.setattr(locks.Locks, "check", changed)
     try:

@@ -16,6 +16,7 @@ from penstock.engines.qr import columns as engine
 from penstock.host.workloads import Changes
 from penstock.models.qr.table_config import TableFitPlan
 from penstock.models.strider.errors import PageError
+from penstock.score_sql import score_select
 from testbench.command_line import reported, told
 
 TEXT = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"
@@ -99,17 +100,69 @@ def test_a_fit_for_each_group(group: str, weight: str | None) -> None:
     made = fitted(columns, "r.psk", sample_weight=weight, group_by=group)
     values = sorted(set(columns[group].tolist()))
     assert made.fit.group_by == group and [g.group for g in made.fit.groups] == values
+    scores = np.asarray(made.predict(columns))
     for k, (value, own) in enumerate(zip(values, made.fit.groups, strict=True)):
         part = columns[group] == value
         x, y, weights = rows_of(columns, part & (columns["w"] > 0) if weight else part)
         best = Ridge(0.5, solver="svd").fit(x, y, sample_weight=weights if weight else None)
         assert np.allclose(made.result["weights"][k], best.coef_, rtol=1e-7, atol=1e-12)
         assert made.result["bias"][k] == pytest.approx(best.intercept_, rel=1e-7)
+        expected = best.predict(rows_of(columns, part)[0])
+        assert np.allclose(scores[part], expected, rtol=1e-10)
         assert own.rows == len(y) and np.array_equal(own.coef[1:], made.result["weights"][k])
     assert made.counters["groups"] == made.counters["jobs"] - made.counters["refits"] == len(values)
     assert made._names["weights"][1][0] == f"{group}={values[1]}: a"
-    with pytest.raises(ValueError, match=f"score no rows: each {group} has weights of its own"):
-        made.predict(columns)
+    made.save("run")
+    assert np.array_equal(ps.Run.load("run").predict(columns), scores)
+
+
+@pytest.mark.usefixtures("planned_at_once")
+def test_rows_of_groups_that_cannot_be_scored() -> None:
+    columns = table(4)
+    made = fitted(columns, group_by="region")
+    new = {name: values[:6] for name, values in columns.items() if name != "y"}
+    known = np.asarray(made.predict(new))
+    new["region"] = np.array([*new["region"][:4], "west", None], object)
+    with pytest.raises(
+        ValueError, match=r"the group 'west' in row 5, column region, was not fitted"
+    ):
+        made.predict(new)
+    scores = made.predict(new, on_unseen="skip")
+    assert (
+        np.array_equal(scores.values[:4], known[:4])
+        and scores.values.mask.tolist() == [False] * 4 + [True] * 2
+    )
+    assert scores.run.result["prediction"].tolist() == known[:4].tolist()
+    with pytest.raises(ValueError, match="the group in row 6, column region, is NULL"):
+        made.predict(new, on_null="error", on_unseen="skip")
+    with pytest.raises(ValueError, match="has no column region"):
+        made.predict({name: new[name] for name in NAMES})
+    with pytest.raises(ValueError, match="each region has models of its own, and hardware has one"):
+        made.predict(columns, "golden")
+    with pytest.raises(ValueError, match="each region has models of its own: there is no one"):
+        score_select(made.scoring, "t")
+    made.save("run")
+    np.savez("t.npz", **{name: values[:6] for name, values in columns.items()})
+    assert run("score run --data t.npz --out s.csv -q".split()) == 0
+    lines = Path("s.csv").read_text().split()[1:]
+    assert [float(line.split(",")[2]) for line in lines] == known.tolist()
+
+
+@pytest.mark.usefixtures("planned_at_once")
+def test_groups_of_an_estimator() -> None:
+    columns = table(6)
+    x, y, _ = rows_of(columns)
+    made = ps.Estimator("f.psk", group_by=-1).fit(np.column_stack([x, columns["k"]]), y)
+    assert made.groups_ == [-4, 1, 6] and made.coef_.shape == (3, 2) and made.n_features_in_ == 3
+    found = made.predict(np.column_stack([x, columns["k"]]))
+    for value, bias in zip(made.groups_, made.intercept_, strict=True):
+        part = columns["k"] == value
+        best = LinearRegression().fit(x[part], y[part])
+        assert np.allclose(found[part], best.predict(x[part]), rtol=1e-10)
+        assert bias == pytest.approx(best.intercept_, rel=1e-7)
+    for wrong, group in (("groups are whole numbers, not -", 1), ("none of X's columns", "k")):
+        with pytest.raises(ValueError, match=wrong):
+            ps.Estimator("f.psk", group_by=group).fit(np.column_stack([x[:, 0], x[:, 1] + 0.5]), y)
 
 
 @pytest.mark.usefixtures("planned_at_once")

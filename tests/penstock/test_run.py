@@ -241,7 +241,9 @@ def test_simulate_compiles_for_the_cycles_that_the_model_expects(
         return nullcontext()
 
     model = None if cycles is None else SimpleNamespace(cycles=cycles)
-    record = SimpleNamespace(workload=SimpleNamespace(memory_bytes=lambda: 8, vault=None), model=model)
+    record = SimpleNamespace(
+        workload=SimpleNamespace(memory_bytes=lambda: 8, vault=None), model=model
+    )
     steps = SimpleNamespace(step=lambda *_: nullcontext())
     how = SimpleNamespace(backend="rtl", waves=None, device=None)
     simulate.run_hardware(

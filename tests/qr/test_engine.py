@@ -93,7 +93,6 @@ def test_random_runs(engine):
                 *(["widened", "QR_ORDER"] if config.target is Label.SLOT else []),
                 "QR_MEMO",
                 "QR_WINDOW",
-                "QR_DESCRIPTOR",
                 "QR_COLUMNS",
                 *(["QR_DOWNDATE"] if config.method is Method.GIVENS else []),
             )

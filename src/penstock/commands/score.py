@@ -37,7 +37,7 @@ def _score(state: State, **values: Any) -> int:
     scoring = Run.load(asked.kernel).scoring
     with steps.step("reading the table"):
         table = score_table(scoring, asked.source)
-    policies = {name: rest[name] for name in ("on_null", "on_nan", "on_overflow")}
+    policies = {name: rest[name] for name in ("on_null", "on_nan", "on_overflow", "on_unseen")}
     backend = rest["backend"] or scoring.backend
     if backend == HOST:
         with steps.step("scores"):
@@ -83,6 +83,11 @@ def _parameters() -> list[click.Parameter]:
         Once(("--memory",), metavar="latency=20,bytes=8", help="Timing of a memory port."),
         Once(
             ("--on-null",), type=null, help="What a NULL does.  [default: skip: its score is NULL]"
+        ),
+        Once(
+            ("--on-unseen",),
+            type=click.Choice(["error", "skip"]),
+            help="What a group does that was not fitted.  [default: error]",
         ),
         *(option.parameter() for option in INPUTS),
         *OUTPUT(),

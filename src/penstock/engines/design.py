@@ -142,8 +142,10 @@ class Design(hooks.Shown, ABC):
         """By learned array, the column that each of its elements belongs to, nested as the array is; None for one that belongs to none."""
         return {}
 
-    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
-        """Return what scores rows with a run's result. Raises ScoreError (E631) for a kernel without a score."""
+    def scoring(
+        self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None
+    ) -> Scoring:
+        """Return what scores rows with a run's result, and its details. Raises ScoreError (E631) for a kernel without a score."""
         raise no_score(self.name, "it learns nothing of rows", "runs of other kernels do")
 
     def images(self) -> dict[str, bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from penstock.dsl.core.scores import ScoreKernel, graph_from_json, graph_to_json
 from penstock.models.heap.schema import Schema
 from penstock.models.target import Target
 
-__all__ = ["ScoreError", "Scoring", "no_score"]
+__all__ = ["Groups", "ScoreError", "Scoring", "no_score"]
 
 
 class ScoreError(KernelError, ValueError):
@@ -29,10 +29,22 @@ def no_score(name: str, why: str, hint: str = "") -> ScoreError:
 
 
 @dataclass(frozen=True)
+class Groups:
+    """Groups of rows that have models of their own.
+
+    `column`: the table's, which says the group of a row; `values`: the groups; `models`: by name those of all groups, in this order.
+    """
+
+    column: str
+    values: tuple[bool | int | str, ...]
+    models: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Scoring:
     """A score with what was learned.
 
-    `kernel`: the score's graph with models and metas; `columns`: of each input the table's columns, in order; `schema`: of the
+    `kernel`: the score's graph with models and metas, of `groups` the first one's; `columns`: of each input the table's columns, in order; `schema`: of the
     table that was learned from; `format`: of the hardware's numbers; `target`: what the training was compiled for;
     `options`: of the engine that scores, such as `on_nan`; `backend`: what scores unless the user says otherwise.
     """
@@ -44,6 +56,7 @@ class Scoring:
     target: Target
     options: Mapping[str, Any] = field(default_factory=dict)
     backend: str = "golden"
+    groups: Groups | None = None
 
     @property
     def name(self) -> str:
@@ -52,6 +65,7 @@ class Scoring:
 
     def to_json(self) -> dict[str, Any]:
         """Return all but the models' values as plain data."""
+        groups = self.groups and {"column": self.groups.column, "values": list(self.groups.values)}
         return {
             "graph": graph_to_json(self.kernel.graph),
             "columns": {name: list(columns) for name, columns in self.columns.items()},
@@ -60,22 +74,36 @@ class Scoring:
             "target": self.target.to_json(),
             "options": dict(self.options),
             "backend": self.backend,
+            "groups": groups,
         }
 
     @property
     def models(self) -> dict[str, np.ndarray]:
-        """The values of the models that the score uses."""
+        """The values of the models that the score uses, of all groups."""
+        if self.groups is not None:
+            return dict(self.groups.models)
         return {v.name: np.asarray(v.init) for v in self.kernel.graph.of_kind("model")}
+
+    def of_group(self, number: int) -> Scoring:
+        """Return the scoring of one group's rows."""
+        assert self.groups is not None
+        models = {name: of[number] for name, of in self.groups.models.items()}
+        return replace(self, kernel=ScoreKernel.of(self.kernel.graph, models, {}), groups=None)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], models: Mapping[str, np.ndarray]) -> Scoring:
         """Return what `to_json` described."""
+        groups, first = None, models
+        if told := data.get("groups"):  # runs of older versions have none
+            groups = Groups(told["column"], tuple(told["values"]), models)
+            first = {name: of[0] for name, of in models.items()}
         return cls(
-            ScoreKernel.of(graph_from_json(data["graph"]), models, {}),
+            ScoreKernel.of(graph_from_json(data["graph"]), first, {}),
             {name: tuple(columns) for name, columns in data["columns"].items()},
             Schema.from_json(data["schema"]),
             data["format"],
             target_from_json(data["target"]),
             data["options"],
             data["backend"],
+            groups,
         )

@@ -152,12 +152,10 @@ def _damage(
         if source.random() > 0.3:
             continue
         for _ in range(20):
-            first, size = (
-                (number * step, 58)
-                if source.random() < 0.5
-                else (at.memo - placed.base, HEAD_BYTES)
-            )
-            place, old = first + int(source.integers(size)), placed.memory.copy()
+            first, places = at.memo - placed.base, [*range(HEAD_BYTES)]
+            if source.random() < 0.5:  # all but the result's address, often the flags
+                first, places = number * step, [*range(54), *[7] * 27]
+            place, old = first + int(source.choice(places)), placed.memory.copy()
             placed.memory[place] ^= int(source.integers(1, 256))
             d = unpack(DESCRIPTOR, placed.memory[number * step :][:DESCRIPTOR_BYTES].tobytes())
             code = first_fault(descriptor_faults(d, config))

@@ -238,7 +238,9 @@ class AnalyticsDesign(Design):
             raise RunError(found)
         return found
 
-    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+    def scoring(
+        self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None
+    ) -> Scoring:
         if "graph" not in self.score:
             raise no_score(self.name, self.score.get("why", "it was saved without a score"))
         plan = self.plan

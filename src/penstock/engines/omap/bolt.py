@@ -62,7 +62,10 @@ def served(design: MapDesign, count: int = 1000) -> Served:
     config, clock = design.plan, design.target.clock_mhz * 1e6
     card, link = design.messages(design.memory), design.link
     operations = _shown(config, count)
-    at: dict[str, Any] = {"requests_at": config.host_bytes, "responses_at": config.host_bytes + (1 << 30)}
+    at: dict[str, Any] = {
+        "requests_at": config.host_bytes,
+        "responses_at": config.host_bytes + (1 << 30),
+    }
     cycles = run(config, operations, link, messages=card, **at).total
     limits = bound(config, operations, link)
     every = 2 * -(-cycles // count)

@@ -14,7 +14,7 @@ from penstock.dsl.qr.kernel import FitGraph, FitKernel
 from penstock.dsl.qr.table_plan import lower_table
 from penstock.dsl.qr.units import Unit, typical_limbs
 from penstock.engines.base import Given
-from penstock.engines.score import no_score
+from penstock.engines.score import Groups
 from penstock.host.sources import Table
 from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
@@ -146,11 +146,15 @@ class ColumnsDesign(AnyFit):
         packing = {} if self.packing is None else {"packing": self.packing.to_json()}
         return super().to_json() | {"solving": asdict(self.solving), **packing}
 
-    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+    def scoring(
+        self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None
+    ) -> Scoring:
+        groups = None
         if self.packing is not None and self.packing.group is not None:
-            why = f"each {self.packing.group} has weights of its own"
-            raise no_score(self.name, why, "run.fit.groups has them; fit one group's rows alone")
-        return fitted_scores(self.name, result, self._named[:-1], self.schema, self.target)
+            values = tuple(fit["group"] for fit in (details or {})["fit"]["groups"])
+            groups = Groups(self.packing.group, values, dict(result))
+        columns = self._named[:-1]
+        return fitted_scores(self.name, result, columns, self.schema, self.target, groups)
 
     def listings(self) -> dict[str, bytes]:
         return {"strider.asm": disassemble(generate(self.plan.walk)).encode()}

@@ -68,7 +68,9 @@ class FitDesign(AnyFit):
     def registers(self) -> RegisterMap:
         return register_map(self.identity)
 
-    def scoring(self, result: Mapping[str, np.ndarray]) -> Scoring:
+    def scoring(
+        self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None
+    ) -> Scoring:
         why = "a fit over keys says where a key lies, not what a row is worth"
         raise no_score(self.name, why, "penstock.host.learned_index.LearnedIndex looks keys up")
 
