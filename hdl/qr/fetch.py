@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
+from ...models.qr.descriptor import descriptor_faults
 from ...models.qr.layout import (
     DESCRIPTOR_BYTES,
     Size,
@@ -23,7 +24,7 @@ from ..index import index, index_range
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .control import Control
-from .descriptor import JobCheck, descriptor_shape
+from .descriptor import checked, descriptor_shape
 from .records import COUNTS
 from .row_requests import RowRequests, pass_shape
 
@@ -122,7 +123,6 @@ class Fetch(wiring.Component):
         self.shift = self.bus.bit_length() - 1
         m.submodules.came = self.came = Queue(descriptor_shape, AHEAD)
         m.submodules.bodies = self.bodies = Queue(body_shape(self.config), AHEAD)
-        m.submodules.check = self.check = JobCheck(self.config)
         m.submodules.row_requests = self.requests = RowRequests(self.config)
         m.submodules.passes = self.passes = RowRequests(self.config)
         self._requests(m)
@@ -130,6 +130,7 @@ class Fetch(wiring.Component):
 
         # a job's body; the descriptor is there from LOOK on, what is made of it a cycle later, sums of that two
         self.d = self.came.o.p
+        self.code = checked(m, descriptor_faults(self.d, self.config))
         self.slot_now, self.solver = (
             index(self.config.jobs, name="slot"),
             index(self.config.solvers, name="solver"),
@@ -148,7 +149,6 @@ class Fetch(wiring.Component):
             self.came.i.valid.eq(self.descriptor_valid),
             *passed_on(self.bodies.o, self.body),
             *passed_on(self.passing, self.passes.i),
-            self.check.descriptor.eq(self.came.o.payload),
         ]
         pass_, self.ring_request, self.own = (
             stream.Signature(request_shape()).create(path=(name,))
@@ -235,7 +235,7 @@ class Fetch(wiring.Component):
         self.done = Signal()
         m.d.comb += [
             self.slot.eq(self.slot_now),
-            self.kept.code.eq(self.check.descriptor_code),
+            self.kept.code.eq(self.code),
             self.kept.full.eq(self.d.flags[0]),
             *(self.kept[name].eq(self.d[name]) for name in _KEPT),
             self.bodies.i.p.slot.eq(self.slot_now),
@@ -264,7 +264,7 @@ class Fetch(wiring.Component):
             "ROWS": (rows.p.address, rows.p.beats, Mux(rows.p.bits, Route.BITS, Route.ROWS)),
             "SUMS": (self.end["c"], self.of["sums"], Route.SUMS),
         }
-        phases, wrong = fetch(self.config), self.check.descriptor_code != 0
+        phases, wrong = fetch(self.config), self.code != 0
         asked, room = own.ready | ~own.valid, (self.begun - self.retired)[:32] < self.config.jobs
         conditions = {
             "begins": self.came.o.valid & room & self.bodies.i.ready,

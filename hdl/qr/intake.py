@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
+from ...models.qr.descriptor import head_faults
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
 from ...models.qr.requests import Route
 from ...models.qr.stages import INTAKE
@@ -12,7 +13,7 @@ from ..index import index, index_range
 from .barrel import shifted_right
 from .control import Control
 from .core import core_command_shape
-from .descriptor import JobCheck, descriptor_shape, head_shape
+from .descriptor import checked, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import ROUTE_BITS, body_shape
 from .records import COUNTS
@@ -107,7 +108,6 @@ class Intake(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, self.n = self.config, self.config.n_max
-        m.submodules.check = self.check = JobCheck(config)
         self.anchored = config.incremental
         self.taken, self.route = Signal(), self.i.p.route
         self.of_head, of_anchor = self.route == Route.HEAD, self.route == Route.ANCHOR
@@ -136,9 +136,7 @@ class Intake(wiring.Component):
         head = Signal(head_shape)
         m.d.comb += [
             head.eq(head_words[: 8 * HEAD_BYTES]),
-            self.check.descriptor.eq(self.body.p.descriptor),
-            self.check.head.eq(head),
-            self.head.code.eq(self.check.head_code),
+            self.head.code.eq(checked(m, head_faults(head, self.body.p.descriptor, self.config))),
             self.slot.eq(self.body.p.slot),
         ]
         for j in range(self.n - 1):
@@ -191,7 +189,7 @@ class Intake(wiring.Component):
                         self.i.ready.eq(here & (taker.ready | away)),
                     ]
 
-        final, good = Signal(), self.check.head_code == 0  # final: no body follows the head
+        final, good = Signal(), self.head.code == 0  # final: no body follows the head
         ends = self.taken & self.i.p.last
         conditions = {
             "head_ends": ends & self.of_head,

@@ -26,8 +26,6 @@ class Cycles:
     words_read: int
     words_written: int
     sums_busy: int
-    multiplications: int
-    dot_busy: int
     done: list[int] = field(default_factory=list)
 
 
@@ -57,8 +55,6 @@ def run(
         times.words_read,
         times.words_written,
         times.sums,
-        sum(work.multiplications(config) for work in works),
-        sum(work.dot_cycles(config) for work in works),
         times.ended,
     )
 
