@@ -171,9 +171,8 @@ class _Matcher:
         """Return the passes of a token: those that read the old state, one for each product that is added, those that read the new state."""
         assert self.new is not None
         decay, products = self.terms(self.new, self.state, "the new state")
-        decay = (
-            self.host.number(0.0) if decay is None else decay
-        )  # it is made of what was read alone
+        if decay is None:  # it is made of what was read alone
+            decay = self.host.number(0.0)
         if not products:
             hint = "add an outer product, as in d[:, None] * S + outer(k, v)"
             raise self.misfit(self.new, "nothing is added to the state", hint)
@@ -237,8 +236,8 @@ class _Matcher:
         if self.after and (not self.host.same(self.after[0][0], operand) or axis != self.axis):
             raise self.misfit(number, "a cache is read twice; the unit reads one once a step")
         self.axis = axis
-        self.after = self.after or [(operand, "y")]
-        return "unit", (), {"name": "y"}
+        self.after = self.after or [(operand, ".1")]
+        return "unit", (), {"name": ".1"}
 
     def _projected(self, number: int, matrix: int, operand: int, axis: int) -> _Made:
         """What becomes of a node that reads a state, by a vector or by an outer product."""
@@ -283,8 +282,7 @@ class _Matcher:
         for own, name in place:
             if self.host.same(own, operand):
                 return name
-        count = len(self.early) + len(self.after)
-        name = "y" if not count else f"y{count + 1}"
+        name = f".{len(self.early) + len(self.after) + 1}"  # no name of a parameter
         place.append((operand, name))
         return name
 

@@ -146,7 +146,7 @@ class Stepping(Workload):
                 return Result(None, HardwareError(PimError.PIM_RANGE, *place))
             lost += int(outside.sum())
             course.took(batch.works, batch.order, float32.decode(float32.encode(y)))
-        codes = {name: float32.encode(course.values[name]) for name in course.recurrent.results}
+        codes = {own: float32.encode(course.values[name]) for name, own in self._named.items()}
         if state is not None:
             codes[self.design.recurrent.state] = float32.encode(state)
         counters = {"saturated_sums": lost, "saturated_inputs": course.beyond}
@@ -165,6 +165,13 @@ class Stepping(Workload):
             return np.array(taken, dtype=np.uint8).reshape(-1, 32)
 
         return self._carried_out(play), programs, device.saturated
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """What codes call the results: y and y.2, or y.1 where a state is y."""
+        recurrent = self.design.recurrent
+        first = ".1" if "y" in recurrent.states else ""
+        return {name: "y" + (first if name == ".1" else name) for name in recurrent.results}
 
     def golden(self) -> Result:
         result, _, saturated = self._golden_run
@@ -238,7 +245,7 @@ class Stepping(Workload):
     def _told(self, codes: Mapping[str, Any]) -> Course:
         """What the host knows behind a run."""
         course = self._course()
-        course.told({name: float32.decode(codes[name]) for name in course.recurrent.results})
+        course.told({name: float32.decode(codes[own]) for name, own in self._named.items()})
         return course
 
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -257,9 +264,9 @@ class Stepping(Workload):
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
         recurrent, design, course = self.design.recurrent, self.design, self._told(codes)
-        value = course.output()
-        lead = (design.batch, design.heads)
-        found = {"y": value.reshape(self.tokens, *lead, *value.shape[2:])}
+        value, lead = course.output(), (design.batch, design.heads)
+        y = value.reshape(self.tokens, *lead, *value.shape[2:])
+        found = {"y": y}
         if recurrent.state in codes:
             state = float32.decode(codes[recurrent.state])
             if recurrent.turned:
@@ -267,4 +274,4 @@ class Stepping(Workload):
             found[recurrent.state] = state.reshape(*lead, *state.shape[1:])
         for name, states in course.held.items():
             found[name] = states[-1].reshape(*lead, *states.shape[2:])
-        return found
+        return {**found, "y": y}  # also where a state is y
