@@ -46,8 +46,9 @@ def held_all(examples: int, folder: Path) -> None:
     searched(examples, run)
     print(ends)
     assert ends["saturated"] <= 0.04 * examples and ends["unbounded"] <= 0.02 * examples
-    # updates either way, in one pass and in several, scores, attention
-    assert len(ends) - ("saturated" in ends) - ("unbounded" in ends) == 6
+    kinds = {end.removesuffix(" of passes") for end in ends} - {"saturated", "unbounded"}
+    assert len(kinds) == 4  # updates either way, scores, attention
+    assert sum(ends[end] for end in ends if end.endswith(" of passes")) >= 0.03 * examples
 
 
 def test_kernels_are_as_float64_has_them(tmp_path):
