@@ -6,6 +6,7 @@ What makes two parts equal is what elaboration left of them: statements, memorie
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,27 +39,47 @@ class Alike:
     def __init__(self, *, sources: bool = False) -> None:
         self._sources = sources
         self._keys: dict[Any, int] = {}
+        #: how often there was a part of so many statements, with such parts in it: quickly told, and equal for equal ones
+        self._seen: Counter[int] = Counter()
+        self._outlines: dict[Fragment, int] = {}
         #: by key: a module's name and its ports; None of one that would be empty, which no tool keeps
         self._modules: dict[int, tuple[str, list[str]] | None] = {}
         self._texts: list[str] = []
         self._design: Design
         self._parts: dict[Fragment, _Part] = {}
-        self._uses: dict[int, int] = {}
+        self._uses: Counter[int] = Counter()
 
     def converted(self, fragment: Fragment, name: str, ports: Mapping[str, Any]) -> list[str]:
         """Return RTLIL of modules that are new, the used before their users, the fragment's own last."""
         self._design = design = fragment.prepare(ports=ports, hierarchy=(name,))
-        self._parts, self._uses, self._texts = {}, {}, []
-        self._describe(design.fragment)
+        self._parts, self._outlines = {}, {}
+        self._uses, self._texts = Counter(), []
+        self._outline(design.fragment)
+        self._find(design.fragment)
         self._count(design.fragment)
-        self._replace(design.fragment)
-        whole = Design(design.fragment, design.ports, hierarchy=(name,))
-        return [*self._texts, self._text(whole, name)]
+        if self._replace(design.fragment):
+            design = Design(design.fragment, design.ports, hierarchy=(name,))
+        return [*self._texts, self._text(design, name)]
 
     def _text(self, design: Design, name: str) -> str:
         return str(rtlil.convert_fragment(design, name=name, emit_src=self._sources)[0])
 
     # what is equal
+
+    def _outline(self, fragment: Fragment) -> int:
+        inside = tuple(self._outline(sub) for sub, *_ in fragment.subfragments)
+        sizes = tuple(len(statements) for statements in fragment.statements.values())
+        made = self._outlines[fragment] = hash((type(fragment).__name__, sizes, inside))
+        self._seen[made] += 1
+        return made
+
+    def _find(self, fragment: Fragment) -> None:
+        """Describe what others may be equal to."""
+        for sub, *_ in fragment.subfragments:
+            if self._seen[self._outlines[sub]] > 1:
+                self._describe(sub)
+            else:
+                self._find(sub)
 
     def _describe(self, fragment: Fragment) -> _Part:
         for sub, *_ in fragment.subfragments:
@@ -74,24 +95,29 @@ class Alike:
     def _count(self, fragment: Fragment) -> None:
         """Count how often each part is used, those within equal ones once."""
         for sub, *_ in fragment.subfragments:
-            key = self._parts[sub].key
-            self._uses[key] = self._uses.get(key, 0) + 1
+            part = self._parts.get(sub)
+            if part is None:
+                self._count(sub)
+                continue
+            key = part.key
+            self._uses[key] += 1
             if self._uses[key] == 1 and key not in self._modules:
                 self._count(sub)
 
     # instances
 
-    def _replace(self, fragment: Fragment) -> None:
+    def _replace(self, fragment: Fragment) -> bool:
+        """Put instances in; return whether there are some."""
+        changed = False
         for k, (sub, name, source) in enumerate(fragment.subfragments):
-            part = self._parts[sub]
-            repeated = self._uses.get(part.key, 0) > 1 or part.key in self._modules
-            instance = None
-            if repeated and part.size >= _LEAST and type(sub) is Fragment:
-                instance = self._instance(sub, part)
-            if instance is None:
-                self._replace(sub)
-            else:
+            part, instance = self._parts.get(sub), None
+            if part is not None and part.size >= _LEAST and type(sub) is Fragment:
+                if self._uses[part.key] > 1 or part.key in self._modules:
+                    instance = self._instance(sub, part)
+            if instance is not None:
                 fragment.subfragments[k] = (instance, name, source)
+            changed |= instance is not None or self._replace(sub)
+        return changed
 
     def _instance(self, fragment: Fragment, part: _Part) -> Instance | None:
         if part.key not in self._modules:

@@ -259,7 +259,7 @@ def test_a_cut_at_any_call_loses_nothing(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_a_thousand_cuts(seed, tmp_path):
-    assert _cuts(tmp_path, seed, range(1, 60)) >= 40
+    assert _cuts(tmp_path, seed, range(1, 60)) >= 25
 
 
 def test_a_full_disk_is_said_before_the_device_sees_a_request(tmp_path):
