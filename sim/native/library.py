@@ -18,9 +18,9 @@ __all__ = ["LEVELS", "RECORD", "Library", "RawNote", "build", "level"]
 
 #: g++'s levels: the first compiles quickest, the last ones run quickest
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
-#: cycles that a library of -O0 has run before one of -O1 is compiled (svm on `small`: about
-#: 4 s longer to compile, 6 µs less a cycle)
-_BRIEF = 400_000
+#: cycles that a library of -O0 has run before one of -O1 is compiled (svm on `small`, of so many lines
+#: of Verilog: about 4 s longer to compile, 6 µs less a cycle); a longer design's cycles take longer
+_BRIEF, _LINES = 400_000, 12_000
 
 #: a burst as the harness records it
 RECORD = np.dtype(
@@ -87,14 +87,14 @@ class Library:
         return library
 
 
-def level(cycles: int | None = None) -> str:
-    """Return g++'s level for a library that is to run so many cycles, `$PENSTOCK_OPTIMISE` where that is set.
+def level(cycles: int | None = None, lines: int = _LINES) -> str:
+    """Return g++'s level for a library of so many lines that is to run so many cycles, `$PENSTOCK_OPTIMISE` where that is set.
 
     Raises BuildError where it is none.
     """
     chosen = os.environ.get("PENSTOCK_OPTIMISE")
     if not chosen:
-        return "-O1" if cycles is None or cycles > _BRIEF else "-O0"
+        return "-O1" if cycles is None or cycles * lines > _BRIEF * _LINES else "-O0"
     if chosen not in LEVELS:
         raise BuildError(f"PENSTOCK_OPTIMISE is {chosen!r}, not one of {', '.join(LEVELS)}")
     return chosen

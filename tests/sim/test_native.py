@@ -255,6 +255,8 @@ def test_bad_verilog():
 def test_level(monkeypatch):
     monkeypatch.delenv("PENSTOCK_OPTIMISE")
     assert [level(cycles) for cycles in (None, 1000, 10**6)] == ["-O1", "-O0", "-O1"]
+    # an oblivious map's handshake
+    assert [level(290_000, lines) for lines in (12_000, 58_000)] == ["-O0", "-O1"]
     monkeypatch.setenv("PENSTOCK_OPTIMISE", "-O2")
     assert level(1000) == "-O2"
     monkeypatch.setenv("PENSTOCK_OPTIMISE", "fast")

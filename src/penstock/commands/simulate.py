@@ -150,13 +150,14 @@ def run_hardware(state: State, design: Design, how: How) -> Run:
     assert workload is not None
     options: dict[str, Any] = {}
     total = outcome.model.cycles if outcome.model is not None else None
+    if how.backend in ("rtl", "netlist"):
+        with steps.step("Verilog"):
+            lines = design.verilog.count("\n")  # made once, here
     if how.backend == "rtl":
         from penstock.sim.native import level
 
-        options["optimise"] = level(None if total is None else total + workload.set_up)
-    if how.backend in ("rtl", "netlist"):
-        with steps.step("Verilog"):
-            design.verilog  # noqa: B018  made once, here
+        cycles = None if total is None else total + workload.set_up
+        options["optimise"] = level(cycles, lines)
     if how.backend == "netlist":
         options["family"] = how.family
         with steps.step("synthesis (Yosys)"):
