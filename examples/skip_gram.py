@@ -1,6 +1,6 @@
 """Word vectors: a word and one near it shall go together, the word and four drawn ones shall not (skip-gram with negative samples).
 
-Data: the columns `w` and `near` (which word) and `far` (an array of up to 4). The width is chosen with --dim k=16. Golden results alone.
+Data: the columns `w` and `near` (which word) and `far` (an array of up to 4; hardware takes 4). The width is chosen with --dim k=16.
 """
 
 import penstock as ps

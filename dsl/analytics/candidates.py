@@ -25,6 +25,7 @@ from ..core.operations import ELEMENTWISE
 from .choices import Choices
 from .emit import COSTLY
 from .lower import Program, lower
+from .lower_rows import spaced
 from .schedule import Key, Scheduled, blocking, schedule
 
 __all__ = ["Candidate", "Maker", "Point"]
@@ -136,7 +137,10 @@ class Maker:
     def program(self, lanes: int, limit: int) -> Program:
         key = lanes, tuple(size > limit for size in self._costly)
         if key not in self._programs:
-            self._programs[key] = lower(self.graph, lanes, serial_limit=limit)
+            program = lower(self.graph, lanes, serial_limit=limit)
+            arrays = {n for n, i in self.indices.items() if len(i.columns) < i.places}
+            program.ops = spaced(program.ops, program.buffers, self.fmt, arrays)
+            self._programs[key] = program
         return self._programs[key]
 
     @cached_property
@@ -243,15 +247,15 @@ class Maker:
                 self._integer(f.position + k, self.indices[f.name], k)
                 for f in fields
                 if f.name in self.indices
-                for k in range(len(self.indices[f.name].columns))
+                for k in range(self.indices[f.name].places)
             )
             on_null = self.choices.on_null
             self._layouts[lanes] = TupleLayout(lanes, beats, fields, sources, on_null, integers)
         return self._layouts[lanes]
 
-    def _integer(self, position: int, index: Any, number: int) -> Integer:
-        """Return what column `number` of an index has at a position."""
-        column, begin, counts = index.columns[number]
+    def _integer(self, position: int, index: BoundIndex, place: int) -> Integer:
+        """Return what a place of an index has at a position: its column's, or an array's element."""
+        column, begin, counts = index.columns[min(place, len(index.columns) - 1)]
         unseen = {"error": NUMBERS, "skip": -1, "last": index.counts - 1 - begin}
         plain = self.schema.columns[column].labels is None
         policy = NUMBERS if plain else unseen[self.choices.on_unseen]
@@ -262,8 +266,10 @@ class Maker:
         for item in fields:
             index = 0
             if item.name in self.indices:
-                for k, (attribute, _, _) in enumerate(self.indices[item.name].columns):
-                    yield Source(attribute, 0, 1, item.position + k)
+                bound = self.indices[item.name]
+                each = bound.places // len(bound.columns)
+                for k, (attribute, _, _) in enumerate(bound.columns):
+                    yield Source(attribute, 0, each, item.position + k)
                 continue
             for part in self.columns[item.name]:
                 column, first, count = part.attribute, part.first, part.count

@@ -6,12 +6,15 @@ are written.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.analytics.config import Op, Operand
+from ...models.analytics.config import FETCH, Buffer, Op, Operand
+from ...models.analytics.timing import latency
+from ...models.numerics.formats import Format
 from ...models.rows.units import width_of
 from ..core.graph import Graph, Region
 from .emit import Site, View
@@ -21,7 +24,7 @@ from .spans import span
 if TYPE_CHECKING:
     from .lower import Lowering
 
-__all__ = ["by_rows", "change", "lowered", "only_by_rows"]
+__all__ = ["by_rows", "change", "lowered", "only_by_rows", "spaced"]
 
 
 def by_rows(graph: Graph) -> bool:
@@ -174,6 +177,24 @@ def change(low: Lowering, index: int, model: int) -> None:
     low.made.append(site, fn, operands, extents, model, detail=detail)
     op: Op = low.made.ops[-1]
     low.made.ops[-1] = replace(op, home="core")
+
+
+def spaced(
+    ops: Sequence[Op], buffers: Sequence[Buffer], fmt: Format, arrays: Collection[str]
+) -> list[Op]:
+    """Return the operations with changes by a bag as far apart, from place to place, as two of one row must be; `arrays`: indices whose
+    places may be one row. Columns have rows of their own."""
+    copied = {op.dest: op.operands[0].buffer for op in ops if op.fn == "pass"}
+    found = []
+    for op in ops:
+        if op.changes_rows and op.extents[0] > 1:
+            bag = op.operands[1].buffer
+            if buffers[copied.get(bag, bag)].name in arrays:
+                i, c, _ = op.extents
+                least = op.fetch - FETCH + latency(op.unit_fn, fmt)
+                op = replace(op, extents=(i, c, -(-least // c)))
+        found.append(op)
+    return found
 
 
 def _kept(low: Lowering, operand: Operand) -> Operand:

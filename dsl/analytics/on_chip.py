@@ -49,7 +49,7 @@ def no_hardware(graph: Graph, reason: str) -> Diagnostic | None:
         return None
     hint = (
         "golden results are there: backend golden, `penstock simulate --backend golden`; "
-        "hardware takes a column for each place, rows that there surely are, and models that fit on the part"
+        "hardware takes a column or an array's element for each place, rows that there surely are, and models that fit on the part"
     )
     return Diagnostic(
         "E496", f"no hardware for these rows by an index: {reason}", _place(graph), hint=hint
@@ -126,7 +126,7 @@ def _unfit_integer(graph: Graph, number: int) -> Iterator[str]:
 def _of_bags(graph: Graph, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
     for v in graph.of_kind("index"):
         if v.shape and not indices[v.name].apart:
-            yield f"the bag {v.name} has no column for each place"
+            yield f"the bag {v.name} has no column for each place, nor arrays that have all places"
 
 
 def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> Iterator[str]:

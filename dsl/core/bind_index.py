@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...models.heap.schema import INTEGERS, Column
+from ...models.heap.schema import INTEGERS, Column, Schema
 
 if TYPE_CHECKING:
     from .bind import Binder
@@ -14,19 +14,28 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundIndex", "Counts", "bind_indices", "is_index"]
 
-#: of a column by its name, how far its integers count (1 + the largest), and the most elements of its arrays
-Counts = Callable[[str], tuple[int, int]]
+#: of a column by its name, how far its integers count (1 + the largest), and the most and the fewest elements of its arrays
+Counts = Callable[[str], tuple[int, int, int]]
 
 
 @dataclass(frozen=True)
 class BoundIndex:
     """The columns of an index: for each its attribute index, what is added to its integers, and how far they count; how many places it has;
-    whether each place is a column."""
+    whether each place is a column, or an element of an array that has one for each."""
 
     columns: tuple[tuple[int, int, int], ...]
     counts: int
     places: int
     apart: bool = False
+
+    def whole(self, schema: Schema) -> Schema:
+        """Return the schema of a table whose arrays have an element for each place, if its array that this index takes has."""
+        attribute = self.columns[0][0]
+        if not self.apart or not schema.columns[attribute].is_array:
+            return schema
+        columns = list(schema.columns)
+        columns[attribute] = replace(columns[attribute], length=self.places)
+        return replace(schema, columns=tuple(columns))
 
 
 def is_index(column: Column) -> bool:
@@ -76,6 +85,15 @@ def _places(binder: Binder, parameter: Parameter, counts: Counts | None) -> int:
     return columns[0][1].length or (1 if counts is None else max(1, counts(columns[0][1].name)[1]))
 
 
+def _fewest(column: Column, counts: Counts | None) -> int:
+    """Return how many integers each row has at least, 0 where nothing says it or Striders do not read them."""
+    if not column.is_array:
+        return 1
+    if column.type == "int2[]":
+        return 0
+    return column.length or (0 if counts is None else counts(column.name)[2])
+
+
 def _bound(
     binder: Binder, parameter: Parameter, far: Sequence[int], counts: Counts | None
 ) -> BoundIndex:
@@ -95,8 +113,8 @@ def _bound(
             hint=f'declare a bag that holds them, as in `{parameter.name}: ps.Index["n", {have}]` (as text: `index[n, {have}]`)',
         )
     if len(columns) == 1:
-        alone = places == 1 and not columns[0][1].is_array
-        return BoundIndex(((columns[0][0], 0, name),), name, places, alone)
+        apart = places == _fewest(columns[0][1], counts)
+        return BoundIndex(((columns[0][0], 0, name),), name, places, apart)
     if any(column.is_array for _, column in columns):
         hint = f"bind one array, or several columns of numbers, with --bind {parameter.name}=…"
         message = f"the index {parameter.name} takes an array and other columns"

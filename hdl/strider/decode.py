@@ -293,18 +293,24 @@ class Decoder(wiring.Component):
         tag, bus, fixed = self.tag, self.config.bus_bytes, self.config.fixed
         if fixed is not None and len(fixed.arrays) == 1:
             ((code, count),) = fixed.arrays
-            wide = Const(code == 5)
+            kind, wide = Const(code, 3), Const(code & 1)
             total = Const(count * TYPES[FIXED_TYPES[code]].length, 32)
             length = Const(count, 16)
         else:
-            wide, total, length = tag.type == 5, tag.value, Signal(16)
+            # codes of types with 8 bytes are odd
+            kind, wide = tag.type, tag.type[0]
+            total, length = tag.value, Signal(16)
             m.d.comb += length.eq(Mux(wide, tag.value >> 3, tag.value >> 2))
-        words = [Signal(32, name=f"word{k}") for k in range(5)]
+        words, oid = [Signal(32, name=f"word{k}") for k in range(5)], Signal(32)
+        m.d.comb += oid.eq(Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid))
+        for name in self.config.arrays[2:]:
+            with m.If(kind == FIXED_TYPES.index(name)):
+                m.d.comb += oid.eq(TYPES[name].oid)
         m.d.comb += [
             word.eq(value)
             for word, value in zip(
                 words,
-                [1, 0, Mux(wide, TYPES["float8"].oid, TYPES["float4"].oid), length, 1],
+                [1, 0, oid, length, 1],
                 strict=True,
             )
         ]

@@ -106,7 +106,10 @@ class Fetch:
             with m.Case(Op.ARR):
                 m.d.comb += [
                     total.eq(counted + ARRAY_HEADER),
-                    legal.eq(((i.type == 4) | (i.type == 5)) & (i.base != 3)),
+                    legal.eq(
+                        Cat(i.type == FIXED_TYPES.index(n) for n in self.config.arrays).any()
+                        & (i.base != 3)
+                    ),
                 ]
             with m.Case(Op.VAR):
                 m.d.comb += [first.eq(0), legal.eq(~bad_type)]

@@ -216,14 +216,8 @@ class TupleBuffer(wiring.Component):
         item = Signal(item_bits(config))
         m.d.comb += item.eq(_times(tag.beat, config.lanes) + tag.lane + first + 1)
         over = tag.commit | tag.skip
-        with m.If(over):
-            m.d.sync += [voided.eq(0), failed.eq(0), losing.eq(0)]
-        with m.Else():
-            m.d.sync += [
-                voided.eq(voided | void),
-                failed.eq(failed | wrong),
-                losing.eq(losing | lost),
-            ]
+        for before, here in ((voided, void), (failed, wrong), (losing, lost)):
+            m.d.sync += before.eq(~over & (before | here))
         with m.If(wrong & ~failed):
             m.d.sync += [kept_code.eq(code), kept_item.eq(item)]
         nan, left, bad = Signal(), Signal(), Signal()  # asked of a whole tuple alone
@@ -313,7 +307,7 @@ class TupleBuffer(wiring.Component):
                     m.d.comb += number.eq(raw[:bits].as_signed())
         with m.Switch(_times(self.tag.beat, config.lanes) + self.tag.lane + k):
             for integer in config.integers:
-                far = number >= integer.count
+                far = number >= integer.counts
                 unseen = (number == (1 << 64) - 1) & (integer.unseen != NUMBERS)
                 with m.Case(integer.position):
                     m.d.comb += [

@@ -89,10 +89,9 @@ def write_times(
     """Return for each beat of the destination the first and the last cycle of writing."""
     buffer = buffers[op.dest]
     i, c, j = steps(op)
-    when = np.arange(op.beats) + result_delay(op, fmt, lanes, threads)
-    if op.reduce is not None:
-        done = j == op.extents[2] - 1
-        i, c, when = i[done], c[done], when[done]
+    done = j == op.extents[2] - 1
+    i, c = i[done], c[done]
+    when = np.flatnonzero(done) + result_delay(op, fmt, lanes, threads)
     if op.changes_rows:
         beats = buffer.beats(lanes)
         return np.full(beats, when.min()), np.full(beats, when.max())

@@ -190,6 +190,11 @@ class PortConfig:
     latency: int = 4
     integers: Integers = ()
 
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Element types of the arrays whose headers are known: whole numbers where integers are asked for."""
+        return ("float4", "float8", *(("int4", "int8") if self.integers else ()))
+
     def __post_init__(self) -> None:
         if self.page_size not in PAGE_SIZES:
             raise ValueError(f"page_size must be one of {PAGE_SIZES}, not {self.page_size}")

@@ -49,7 +49,7 @@ def fits(
     found = unfit(element, raw, format, places)
     for here, integer in _at(np.broadcast_to(places, found.shape), integers):
         whole = numbers_of(element, raw[here].astype(np.uint64))
-        beyond = (whole < 0) | (whole >= integer.count)
+        beyond = (whole < 0) | (whole >= integer.counts)
         wrong = Unfit.LEFT_INDEX if integer.leaves else Unfit.INDEX
         unseen = Unfit.LEFT_UNSEEN if integer.unseen == -1 else Unfit.FITS
         known = (whole != -1) if integer.unseen != NUMBERS else np.ones_like(beyond)

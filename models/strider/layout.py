@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 class Integer(NamedTuple):
     """A flat position whose value is an integer, not a code.
 
-    It is one of 0 to `count` − 1; of others `leaves` leaves the tuple out, else they are errors. −1 stands for a category that is not known
+    It is one of 0 to `counts` − 1; of others `leaves` leaves the tuple out, else they are errors. −1 stands for a category that is not known
     where `unseen` is no `NUMBERS`: it becomes `unseen`, or leaves the tuple out where that is −1.
     """
 
     position: int
-    count: int
+    counts: int
     leaves: bool = False
     unseen: int = -2
 

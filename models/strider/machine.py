@@ -300,7 +300,7 @@ class Machine:
         if i.op in (Op.RUN, Op.ATT) and (i.op == Op.RUN or i.use) and i.type not in self.types:
             return False
         if (i.op in (Op.RUN, Op.CLN, Op.ARR) and i.base == 3) or (
-            i.op == Op.ARR and i.type not in (4, 5)
+            i.op == Op.ARR and i.type not in [FIXED_TYPES.index(n) for n in self.config.arrays]
         ):
             return False
         return i.op in (Op.BEXIT, Op.INS, Op.EXTRBI) or i.type < len(FIXED_TYPES)

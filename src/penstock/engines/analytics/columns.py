@@ -24,7 +24,7 @@ def counts_of(table: Any) -> Counts | None:
         return None
     known: dict[str, Any] = {}
 
-    def counts(column: str) -> tuple[int, int]:
+    def counts(column: str) -> tuple[int, int, int]:
         from penstock.models.analytics.indices import padded
         from penstock.models.rows.integers import ABSENT
 
@@ -32,7 +32,9 @@ def counts_of(table: Any) -> Counts | None:
             known.update(table.columns())
         integers = padded(known[column])
         longest = int(integers.shape[1])
-        return 1 + int(integers[integers > ABSENT + 1].max(initial=0)), longest
+        there = (integers[integers[:, 0] != ABSENT + 1] != ABSENT).sum(axis=1)
+        fewest = int(there.min(initial=longest))
+        return 1 + int(integers[integers > ABSENT + 1].max(initial=0)), longest, fewest
 
     return counts
 
@@ -47,11 +49,11 @@ def index_columns(
 
 def counts_learned(kernel: ScoreKernel, bindings: Mapping[str, Sequence[str]] | None) -> Counts:
     """Return how far the columns of a score's indices count: as those did that were learned from."""
-    known: dict[str, tuple[int, int]] = {}
+    known: dict[str, tuple[int, int, int]] = {}
     for index in kernel.graph.of_kind("index"):
         names = (bindings or {}).get(index.name, (index.name,))
         places = index.shape[0] if index.shape else 1
-        known |= {name: (far, places) for name, far in zip(names, index.init, strict=True)}
+        known |= {name: (far, places, 0) for name, far in zip(names, index.init, strict=True)}
     return known.__getitem__
 
 

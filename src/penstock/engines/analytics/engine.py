@@ -334,6 +334,8 @@ def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Bi
         counts = counts_learned(kernel, bindings)
     binding = bind(kernel, schema, bindings, dims, unusable, counts)
     graph = kernel.trace(binding.dims)
+    for index in binding.indices.values():
+        schema = index.whole(schema)
     hashed(graph, schema, binding)
     metas, init, epochs = (given.option(name) for name in ("metas", "init", "epochs"))
     return with_overrides(graph, metas, init, epochs), schema, binding

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from penstock.dsl.core.bind import Binding
 from penstock.dsl.core.bind_index import BoundIndex
@@ -80,19 +80,21 @@ def _golden_alone(outcome: Outcome) -> Iterable[Part]:
     )
     if outcome.rows is not None:
         yield Facts(tuple(_run_rows(outcome)))
+    yield Facts(tuple(_left_out(outcome)))
+    yield Facts(tuple(_models(outcome)))
+
+
+def _left_out(outcome: Outcome) -> Iterator[Row]:
+    """Yield how many rows an index leaves out, or changes."""
     counts = {} if outcome.golden is None else outcome.golden.counters
     told = {
         "index_rows": ("left out", "an index names no row"),
         "unseen_rows": ("left out", "a category is not the design's"),
         "unseen_last": ("last row", "it stands for a category that is not the design's"),
     }
-    rows = (
-        Row(name, f"{plural(counts[key], 'row')}: {why}")
-        for key, (name, why) in told.items()
-        if counts.get(key)
-    )
-    yield Facts(tuple(rows))
-    yield Facts(tuple(_models(outcome)))
+    for key, (name, why) in told.items():
+        if counts.get(key):
+            yield Row(name, f"{plural(counts[key], 'row')}: {why}")
 
 
 def _run_rows(outcome: Outcome) -> Iterable[Row]:
@@ -105,6 +107,8 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     if design.plan.score is None:
         yield Row("epochs", _epochs(outcome))
     yield from input_rows(outcome)
+    if design.refused is None:
+        yield from _left_out(outcome)
     yield from agreement(outcome)
     if cycles is not None:
         yield from cycle_rows(outcome)
