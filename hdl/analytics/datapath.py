@@ -18,6 +18,10 @@ from .integers import Integers
 __all__ = ["Control", "Datapath", "Reduction", "Write", "combine", "tree"]
 
 
+#: in names of modules, where marks would all be alike
+_WORDS = {"+": "plus", "-": "minus", "*": "times", "//": "quotient", "%": "remainder"}
+
+
 @dataclass(frozen=True)
 class Reduction:
     """One kind of reduction behind a unit."""
@@ -59,10 +63,11 @@ def combine(
     integers = integer_unit(fn)
     if integers is not None:
         given = dict(zip("ab", operands, strict=False))
+        words = [_WORDS.get(word, word) for word in fn.split()]
         return library.instance(
             m,
             label,
-            module_name("penstock", fn, fmt.name),
+            module_name("penstock", *words, fmt.name),
             lambda: Integers(integers, fmt),
             **given,
         )["o"]

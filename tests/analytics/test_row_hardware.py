@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -297,6 +298,22 @@ def test_drawn_fields(number: int, tmp_path: Path) -> None:
     dims = {"k": int(rng.integers(1, 6))} | ({} if fields else {"n": n})
     lanes = [None, 1][number // 4 % 2]
     _equal(_fields(rng), table, dims, format, tmp_path, "rtl", lanes, fields)
+
+
+def test_a_sum_is_no_difference(tmp_path: Path) -> None:
+    """Units of integers that take and give as many bits are modules of their own in Verilog."""
+    text = """kernel k(a: index[n], b: index[n], s: model[n], t: model[n])
+  s[(a + b) % len(s)] += 1
+  t[(a - b) % len(t)] += 1
+"""
+    table = {name: np.arange(16) // (4 if name == "a" else 1) % 4 for name in "ab"}
+    (tmp_path / "k.psk").write_text(text)
+    names = re.findall(
+        r"^module (penstock_integer_\w+)",
+        ps.compile(tmp_path / "k.psk", table=table, format="fixed:8,8").verilog,
+        re.M,
+    )
+    assert {name.split("_")[2] for name in names} == {"plus", "minus", "remainder"}
 
 
 SKETCH = """kernel sketch(i: index[n], j: index[n], x: input, E: model[n, 3], s: model[5], t: model[40], u: model[16])
