@@ -182,8 +182,9 @@ class Reader:
         )
         if text is None:
             return None
-        *serials, what, key = _RECORD.unpack_from(text)
-        return Record(*serials, What(what), key, text[_RECORD.size :])
+        numbers = _RECORD.unpack_from(text)
+        what = What(numbers[2])
+        return Record(numbers[0], numbers[1], what, numbers[3], text[_RECORD.size :])
 
     def records(self) -> list[Record]:
         """Return the records of the file, up to one that does not open. Raises Damaged where that is not
