@@ -117,6 +117,9 @@ def _parsed(place: Path, text: bytes) -> dict[str, Any]:
     if hashlib.sha256(_marked(text, _BLANK)).hexdigest().encode() != found[0]:
         raise folder_error(place, _CHANGED)
     try:
-        return json.loads(text)
+        manifest = json.loads(text)
     except (ValueError, RecursionError) as problem:
         raise folder_error(place, f"is no JSON: {problem}") from None
+    if version is None:
+        raise folder_error(place, "does not say its format")
+    return manifest

@@ -231,6 +231,33 @@ MEANINGS = {
         "DROP TABLE first.q1",
         "query=SELECT k, i FROM q1",
     ),
+    "a constraint that is valid": (
+        "CREATE TABLE first.a (k int, i int); CREATE TABLE first.b () INHERITS (first.a); ALTER TABLE first.b ADD CHECK (i > 0) NOT VALID",
+        "ALTER TABLE first.b VALIDATE CONSTRAINT b_i_check",
+        "query=SELECT k, i FROM q1 UNION ALL SELECT k, i FROM a WHERE i < 0",
+    ),
+    "a child without columns": (
+        "CREATE TABLE first.a (); CREATE TABLE first.b () INHERITS (first.a); CREATE TABLE first.c (); INSERT INTO first.c DEFAULT VALUES",
+        "ALTER TABLE first.c INHERIT first.a",
+        "query=SELECT k, i FROM q1 WHERE i < 100 + (SELECT count(*) FROM a)",
+    ),
+    "a right that a function asks": (
+        "CREATE TABLE first.a (x int); GRANT USAGE ON SCHEMA first TO guest; "
+        "CREATE VIEW first.w AS SELECT k, i FROM q1 WHERE i < 100 + has_table_privilege('guest', 'first.a', 'SELECT')::int; GRANT SELECT ON first.w TO guest",
+        "GRANT SELECT ON first.a TO guest",
+        "table=first.w",
+    ),
+    "a table that a function asks for": (
+        "SELECT",
+        "CREATE TABLE first.a ()",
+        "query=SELECT k, i FROM q1 WHERE i < CASE WHEN to_regclass('first.a') IS NULL THEN 100 ELSE 101 END",
+    ),
+    "a lock that is given back": (
+        """CREATE TABLE first.a AS SELECT 100 AS n; CREATE FUNCTION lim() RETURNS int LANGUAGE plpgsql AS $$ DECLARE n int; BEGIN
+        BEGIN n := (SELECT max(a.n) FROM first.a); RAISE 'no'; EXCEPTION WHEN OTHERS THEN END; RETURN coalesce(n, 101); END $$""",
+        "TRUNCATE first.a",
+        "query=SELECT k, i FROM q1 WHERE i < lim()",
+    ),
 }
 
 
@@ -245,6 +272,9 @@ def test_what_names_stand_for_changes_after_the_snapshot(
     from penstock.host.sources.postgres import locks
 
     before, after, what = MEANINGS[meaning]
+    last = (
+        3 if what.startswith("table=") else 2
+    )  # the turn that reads: those before it look for what to lock
     connection.execute("DROP SCHEMA IF EXISTS first CASCADE; CREATE SCHEMA first")
     connection.execute("DROP FUNCTION IF EXISTS lim; DROP TYPE IF EXISTS moods CASCADE")
     fresh(connection)
@@ -255,7 +285,7 @@ def test_what_names_stand_for_changes_after_the_snapshot(
     def changed(self: Any) -> None:
         begin(self)
         turns.append(what)
-        if len(turns) == 2:  # the first looks for tables to lock, the second has its snapshot
+        if len(turns) == last:
             with psycopg.connect(postgres) as other:
                 other.execute("SET search_path = first, public; SET lock_timeout = '9s'")
                 other.execute("DELETE FROM public.q1")
@@ -270,12 +300,36 @@ def test_what_names_stand_for_changes_after_the_snapshot(
     try:
         # LOCK TABLE takes no table of which some columns may be read
         who = "guest" if re.search("first.q1|guest", after) else "penstock"
-        assert state(read(address, who, what), ("q1",)) == 1 and len(turns) > 2
+        assert state(read(address, who, what), ("q1",)) == 1 and len(turns) > last
     finally:
         connection.execute("SET search_path = public; DROP SCHEMA first CASCADE")
         connection.execute("DROP FUNCTION IF EXISTS lim; DROP TYPE IF EXISTS moods CASCADE")
         fresh(connection)
         connection.execute("DROP ROLE IF EXISTS granted; ALTER ROLE guest NOBYPASSRLS")
+
+
+def test_a_sequence_is_set_behind_its_lock(
+    postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sets it waits for no reader: one transaction does so, and changes rows, when all is locked and looked at."""
+    from penstock.host.sources.postgres import locks
+
+    check, turns = locks.Locks.check, [0]
+
+    def changed(self: Any) -> None:
+        check(self)
+        turns[0] += 1
+        if turns[0] == 1:
+            with psycopg.connect(postgres) as other:
+                other.execute("UPDATE q1 SET k = 1; INSERT INTO q1 (k, i) VALUES (1, 100)")
+                other.execute("ALTER SEQUENCE reached RESTART WITH 101")
+
+    connection.execute("DROP SEQUENCE IF EXISTS reached; CREATE SEQUENCE reached START 100")
+    monkeypatch.setattr(locks.Locks, "check", changed)
+    for name in ("_QUIET_TRIES", "_LOOKS"):
+        monkeypatch.setattr(locks, name, 0)
+    what = "query=SELECT k, i FROM q1, reached WHERE i < last_value"
+    assert state(read(postgres, "penstock", what), ("q1",)) == 1 and turns[0] > 2
 
 
 def test_what_is_made_and_undone_while_a_query_is_read(

@@ -21,6 +21,7 @@ from psycopg import sql
 
 from penstock.host.sources import Table, open_table
 from penstock.host.sources.postgres import source
+from penstock.host.sources.postgres.names import theirs
 from penstock.models.heap.values import DTYPES, Raw
 from penstock.models.numerics.convert import from_pg
 from penstock.models.numerics.formats import parse_format
@@ -58,11 +59,9 @@ def read_beside(uri: str, name: str, way: str | None) -> tuple[Table, list[tuple
             listed = sql.SQL(", ").join(
                 sql.Identifier(c.name) for c in found.schema.columns if c.is_numeric
             )
-            answers.append(
-                self.connection.execute(
-                    sql.SQL("SELECT {} FROM {}").format(listed, sql.SQL(name)), binary=True
-                ).fetchall()
-            )
+            asked = sql.SQL("SELECT {} FROM {}").format(listed, sql.SQL(name))
+            with theirs(self.connection):
+                answers.append(self.connection.execute(asked, binary=True).fetchall())
             return found
 
     def without_inspect(connection: Any, full: str) -> Any:

@@ -241,6 +241,10 @@ DEEP = _with(b"[" * 200_000 + b"]" * 200_000)
         (b"", "was cut or changed: its own digest is not in it"),
         (b"\xff\xfe{", "was cut or changed: its own digest is not in it"),
         (b'{\n "penstock": 1,\n "x": 1\n}', "is of format 1, and this Penstock reads format 5"),
+        (
+            forged(re.sub(rb' "penstock": \d+', b' "penstock": null', _manifest(x=1))),
+            "does not say its format",
+        ),
         (_with(b"8"), "was changed after the design was saved"),
         (DEEP, "was changed after the design was saved"),
         (forged(DEEP), "is no JSON: maximum recursion depth exceeded"),
@@ -261,7 +265,7 @@ DEEP = _with(b"[" * 200_000 + b"]" * 200_000)
         (_listing(b"x"), "x is missing"),
         (_listing(b".."), "is no file"),
     ],
-    ids=range(20),
+    ids=range(21),
 )
 def test_folders_that_hold_no_design(text: bytes | None, said: str, tmp_path: Path) -> None:
     """From Python, as the register map of a board, as a device in simulation, and for a loader."""

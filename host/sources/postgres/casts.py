@@ -18,27 +18,31 @@ __all__ = ["CATEGORIES", "Feature", "always", "asked", "feature"]
 _ROUNDED = "to the nearest float8; exact where float8 holds the number"
 #: type -> (type here, expression, in words): cast wherever they stand
 _ALWAYS = {
-    "numeric": ("float8", "{}::float8", f"numeric {_ROUNDED}"),
-    "numeric[]": ("float8[]", "{}::float8[]", f"numeric {_ROUNDED}"),
-    "int2[]": ("float4[]", "{}::float4[]", "exact"),
-    "int4[]": ("float8[]", "{}::float8[]", "exact"),
-    "int8[]": ("float8[]", "{}::float8[]", f"int8 {_ROUNDED}"),
-    "bool[]": ("float4[]", "{}::int4[]::float4[]", "false 0, true 1"),
+    "numeric": ("float8", "{}::pg_catalog.float8", f"numeric {_ROUNDED}"),
+    "numeric[]": ("float8[]", "{}::pg_catalog.float8[]", f"numeric {_ROUNDED}"),
+    "int2[]": ("float4[]", "{}::pg_catalog.float4[]", "exact"),
+    "int4[]": ("float8[]", "{}::pg_catalog.float8[]", "exact"),
+    "int8[]": ("float8[]", "{}::pg_catalog.float8[]", f"int8 {_ROUNDED}"),
+    "bool[]": ("float4[]", "{}::pg_catalog.int4[]::pg_catalog.float4[]", "false 0, true 1"),
 }
 #: cast where they are asked for
 _ASKED = {
-    "money": ("float8", "{}::numeric::float8", f"numeric {_ROUNDED}"),
-    "date": ("int4", "({} - date '2000-01-01')", "days since 2000-01-01"),
-    "time": ("float8", "extract(epoch FROM {})::float8", "seconds since midnight"),
-    "timetz": ("float8", "extract(epoch FROM {})::float8", "seconds since midnight UTC"),
+    "money": ("float8", "{}::pg_catalog.numeric::pg_catalog.float8", f"numeric {_ROUNDED}"),
+    "date": (
+        "int4",
+        "({} OPERATOR(pg_catalog.-) pg_catalog.date '2000-01-01')",
+        "days since 2000-01-01",
+    ),
+    "time": ("float8", "extract(epoch FROM {})::pg_catalog.float8", "seconds since midnight"),
+    "timetz": ("float8", "extract(epoch FROM {})::pg_catalog.float8", "seconds since midnight UTC"),
     "timestamp": (
         "float8",
-        "extract(epoch FROM {} - timestamp '2000-01-01')::float8",
+        "extract(epoch FROM {} OPERATOR(pg_catalog.-) pg_catalog.timestamp '2000-01-01')::pg_catalog.float8",
         "seconds since 2000-01-01 00:00:00",
     ),
     "timestamptz": (
         "float8",
-        "extract(epoch FROM {} - timestamptz '2000-01-01 00:00:00+00')::float8",
+        "extract(epoch FROM {} OPERATOR(pg_catalog.-) pg_catalog.timestamptz '2000-01-01 00:00:00+00')::pg_catalog.float8",
         "seconds since 2000-01-01 00:00:00 UTC",
     ),
 }
@@ -80,7 +84,7 @@ def feature(a: Attribute) -> Feature:
     if a.type in _ASKED:
         return Feature(*_ASKED[a.type])
     if a.kind == "e" or a.type in _TEXTS:
-        return Feature(CATEGORIES, "{}::text")
+        return Feature(CATEGORIES, "{}::pg_catalog.text")
     raise table_error(
         f"column {a.name!r} has the type {a.written}, which cannot become a number",
         "numbers, booleans, dates, times, enums and texts can; a query can compute one: ?query=SELECT …",

@@ -9,6 +9,7 @@ from typing import Any
 from ....models.heap.schema import NUMERIC, TYPES, Column
 from ....models.heap.values import DTYPES
 from .locks import Altered
+from .names import theirs
 
 __all__ = ["Attribute", "Relation", "attributes", "described", "find", "relation", "schema_columns"]
 
@@ -25,11 +26,11 @@ _KINDS = {
     "t": "a TOAST table",
 }
 
-_FIND = """
-SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname)
-FROM (SELECT coalesce(pg_catalog.to_regclass(%(name)s), pg_catalog.to_regclass(%(quoted)s)) AS oid) f
-     LEFT JOIN pg_catalog.pg_class c ON c.oid = f.oid LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE f.oid IS NOT NULL
+#: without operators: the user's search path, which it is for, may have other ones
+_MEANT = "SELECT coalesce(pg_catalog.to_regclass(%s), pg_catalog.to_regclass(%s))::pg_catalog.oid"
+_FULL = """
+SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
 """
 
 _RELATION = """
@@ -131,14 +132,24 @@ def find(connection: Any, name: str) -> str | None:
     from psycopg import errors
 
     quoted = '"' + name.replace('"', '""') + '"'
+
+    def meant(first: str) -> int | None:
+        with (
+            connection.transaction(),
+            theirs(connection),
+        ):  # a savepoint: the error ends no more than this
+            return connection.execute(_MEANT, (first, quoted)).fetchone()[0]
+
     try:
-        with connection.transaction():  # a savepoint: the error ends no more than this
-            found = connection.execute(_FIND, {"name": name, "quoted": quoted}).fetchone()
+        oid = meant(name)
     except errors.InvalidName:  # to_regclass does not take it for a name at all
-        found = connection.execute(_FIND, {"name": quoted, "quoted": quoted}).fetchone()
-    if found == (None,):
+        oid = meant(quoted)
+    if oid is None:
+        return None
+    found = connection.execute(_FULL, (oid,)).fetchone()
+    if found is None:
         raise Altered
-    return found[0] if found else None
+    return found[0]
 
 
 def relation(connection: Any, full: str) -> Relation:

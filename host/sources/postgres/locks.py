@@ -4,13 +4,14 @@ A snapshot older than a lock may show what never was: TRUNCATE, and ALTER TABLE 
 older snapshots too, and columns, partitions and a view's query are those of the moment of the lock. So LOCK TABLE comes before the snapshot
 where it can. It cannot for column grants, materialised and foreign tables, and what only functions touch.
 
-Those are judged afterwards, under their locks. Whoever changes a relation's storage or definition replaces its rows of the catalog.
-A row that our snapshot still sees has the number of that transaction as its xmax; where it has committed, all is read again. One that
-commits later changes nothing that the lock does not protect, but for a partition that is attached: it is a relation newly locked.
+All that is locked is judged afterwards. Whoever changes a relation's storage or definition replaces its rows of the catalog.
+A row that our snapshot still sees has the number of that transaction as its xmax; where it has committed, all is read again. LOCK TABLE
+alone does not tell: what sets a sequence, validates a constraint, adds a child or grants a right waits for no reader.
 
 What names stand for, and who may see which rows, the server takes from the catalog as it is when it reads a query: functions, operators,
 types, schemas, roles and their members, policies, relations that are called alike. A second session compares these catalogs as they are at
-the end with what the snapshot shows; where they differ, all is read again. What one transaction makes and another one undoes meanwhile
+the end with what the snapshot shows; where they differ, all is read again. Where functions are called, that is all catalogs of relations as
+well: a function may ask them, or read a table whose lock it gives back. What one transaction makes and another one undoes meanwhile
 leaves no trace there. So a quick reading is repeated until no transaction committed beside it, a few times; where some always do, the
 catalogs are looked at several times more, and must stay as they are.
 
@@ -29,11 +30,13 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from ..errors import SourceError, server_error
+from .names import settle
 
 __all__ = ["LOCK_SECONDS", "Altered", "Locks"]
 
 LOCK_SECONDS = 30
-_TRIES = 20
+#: what is altered again and again is read so often at least, and for so many seconds
+_TRIES, _TRY_SECONDS = 20, 10
 #: a reading that took fewer seconds is repeated so often where a transaction committed beside it; then the catalogs are seen so often more
 _QUICK, _QUIET_TRIES, _LOOKS = 0.2, 6, 12
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -47,15 +50,17 @@ _HELD = (
 _BY = """
     SELECT {}, s + ((xmax::text::bigint - s + 2147483648) & 4294967295) - 2147483648 AS by
     FROM {}, pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) s WHERE xmax <> 0"""
-#: the relations held that are not proven yet, and whether the snapshot shows them as they are
+#: the relations held, and whether the snapshot shows them as they are
 _JUDGED = f"""
-WITH held AS (SELECT oid FROM ({_HELD}) l WHERE oid <> ALL (%s)),
+WITH held AS ({_HELD}),
 described AS (
     SELECT c.oid, c.xmax FROM pg_catalog.pg_class c JOIN held USING (oid)
   UNION ALL SELECT held.oid, a.xmax FROM pg_catalog.pg_attribute a JOIN held ON a.attrelid = held.oid
   UNION ALL SELECT held.oid, r.xmax FROM pg_catalog.pg_rewrite r JOIN held ON r.ev_class = held.oid
   UNION ALL SELECT held.oid, p.xmax FROM pg_catalog.pg_policy p JOIN held ON p.polrelid = held.oid
   UNION ALL SELECT held.oid, f.xmax FROM pg_catalog.pg_foreign_table f JOIN held ON f.ftrelid = held.oid
+  UNION ALL SELECT held.oid, k.xmax FROM pg_catalog.pg_constraint k JOIN held ON k.conrelid = held.oid
+  UNION ALL SELECT held.oid, s.xmax FROM pg_catalog.pg_sequence s JOIN held ON s.seqrelid = held.oid
   UNION ALL SELECT held.oid, i.xmax FROM pg_catalog.pg_inherits i JOIN held ON held.oid IN (i.inhrelid, i.inhparent)),
 replaced AS ({_BY.format("oid", "described")})
 SELECT oid, EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = held.oid)
@@ -72,18 +77,24 @@ _MEANING = {
     "pg_namespace": "WHERE nspname !~ '^pg_(toast_)?temp_'",
     "pg_type": "WHERE typtype <> 'c' AND typcategory <> 'A'",  # each table has two of these
 }  # fmt: skip
+_OF = "JOIN pg_catalog.pg_class c ON c.relpersistence <> 't' AND c.oid = r"
+#: what functions may ask beside them: of all relations but temporary ones
+_RELATIONS = {
+    "pg_class": "WHERE relpersistence <> 't'", "pg_database": "", "pg_extension": "", "pg_publication": "", "pg_publication_rel": "",
+    "pg_statistic_ext": "", "pg_trigger": "", "pg_attribute": f"{_OF}.attrelid AND r.attrelid >= {_FIRST_OWN}",
+    "pg_attrdef": f"{_OF}.adrelid", "pg_constraint": f"{_OF}.conrelid", "pg_index": f"{_OF}.indrelid", "pg_inherits": f"{_OF}.inhrelid",
+    "pg_rewrite": f"{_OF}.ev_class", "pg_sequence": f"{_OF}.seqrelid",
+}  # fmt: skip
+_ROWS = "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(r.ctid::text || ' ' || r.xmin::text)) FROM pg_catalog.{} r {}"
 #: what these catalogs say: the versions of their rows, and of roles, which are read in a view, what may change who sees a row
 _STATE = " UNION ALL ".join(
     [
-        *(
-            f"SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(r.ctid::text || ' ' || r.xmin::text)) "
-            f"FROM pg_catalog.{name} r {which}"
-            for name, which in _MEANING.items()
-        ),
+        *(_ROWS.format(*each) for each in _MEANING.items()),
         "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(ROW(oid, rolname, rolsuper, rolinherit, rolbypassrls)::text)) "
         "FROM pg_catalog.pg_roles",
     ]
 )
+_WHOLE_STATE = " UNION ALL ".join([_STATE, *(_ROWS.format(*each) for each in _RELATIONS.items())])
 _SNAPSHOT = "SELECT pg_catalog.txid_current_snapshot()::text"
 #: whether a transaction has committed that a snapshot does not show; true where there are too many to ask
 _COMMITTED = """
@@ -93,9 +104,11 @@ SELECT high - low > 10000 OR EXISTS (
     SELECT FROM pg_catalog.generate_series(low, least(high, low + 10000)) x
     WHERE NOT pg_catalog.txid_visible_in_snapshot(x, old) AND pg_catalog.txid_status(x) = 'committed')
 FROM ends"""
-#: names of the relations held, and who else is called like them
-_HELD_NAMES = f"SELECT relname FROM pg_catalog.pg_class JOIN ({_HELD}) held USING (oid)"
-_CALLED = "SELECT oid, relname, relnamespace FROM pg_catalog.pg_class WHERE relname = ANY (%s) ORDER BY oid"
+#: the relations held and their names; who else is called like them, and their children
+_HELD_NAMES = f"SELECT oid, relname FROM pg_catalog.pg_class JOIN ({_HELD}) held USING (oid)"
+_CALLED = """
+SELECT oid, relname::text, relnamespace FROM pg_catalog.pg_class WHERE relname = ANY (%s)
+UNION ALL SELECT inhrelid, '', inhparent FROM pg_catalog.pg_inherits WHERE inhparent = ANY (%s) ORDER BY 1, 2, 3"""
 #: whether the transaction can write by now, or has written
 _WROTE = (
     "SELECT pg_catalog.current_setting('transaction_read_only') <> 'on' "
@@ -122,13 +135,14 @@ class Locks:
 
     A context: a second session, which sees what has changed meanwhile, ends with it.
 
-    Parameters: `names`: relations to lock before the snapshot, qualified and quoted.
+    Parameters: `names`: relations to lock before the snapshot, qualified and quoted. `calls`: what is read may call functions.
     """
 
-    def __init__(self, connection: Any, names: list[str]) -> None:
-        self.connection, self.names = connection, names
-        self._proven: list[int] = []
-        self._meaning: list[Any] = []
+    def __init__(self, connection: Any, names: list[str], calls: bool = False) -> None:
+        self.connection, self.names, self.calls = connection, names, calls
+        self._meaning: list[Any] | None = (
+            None  # what the snapshot's state of the catalogs is, once it was asked
+        )
         self._snapshot, self._began, self._disturbed = "", 0.0, 0
         self._sessions = ExitStack()
 
@@ -143,7 +157,7 @@ class Locks:
         import psycopg
 
         own = self.connection.info
-        return self._sessions.enter_context(
+        beside = self._sessions.enter_context(
             psycopg.connect(
                 own.dsn,
                 password=own.password or None,
@@ -153,6 +167,12 @@ class Locks:
                 client_encoding="utf8",
             )
         )
+        settle(beside, read_only=True)
+        return beside
+
+    @property
+    def _state(self) -> str:
+        return _WHOLE_STATE if self.calls else _STATE
 
     def reading(self, read: Callable[[], Found]) -> Found:
         """Return what `read` returns, in a READ ONLY transaction, which stays open, whose snapshot shows all that it read as it was.
@@ -181,7 +201,9 @@ class Locks:
     def _tried(self, action: Callable[[], Found]) -> Found:
         from psycopg import Error, errors
 
-        for _ in range(_TRIES):
+        began, tries = monotonic(), 0
+        while tries < _TRIES or monotonic() < began + _TRY_SECONDS:
+            tries += 1
             try:
                 self.begin()
                 try:
@@ -195,7 +217,7 @@ class Locks:
             except (Altered, errors.DeadlockDetected):
                 self.connection.execute("ROLLBACK")
         raise server_error(
-            f"other sessions altered or truncated tables each of the {_TRIES} times that they were read",
+            f"other sessions altered or truncated tables each of the {tries} times that they were read",
             "try again when they have ended",
         )
 
@@ -217,45 +239,55 @@ class Locks:
                 errors.InvalidSchemaName,
             ):
                 self.connection.execute("ROLLBACK")
-        self._proven = [oid for (oid,) in self.connection.execute(_HELD)] if names else []
         self._began = monotonic()
         self._snapshot = self.connection.execute(_SNAPSHOT).fetchone()[0]
-        self._meaning = self.connection.execute(_STATE).fetchall()
+        self._meaning = None
 
     def check(self) -> None:
         """Raise Altered where a relation that is locked by now is not as the snapshot shows it, or what names and rights mean is not."""
-        if self._beside.execute(_STATE).fetchall() != self._meaning:
-            raise Altered
         if self.connection.info.transaction_status.name == "INERROR":  # it has read nothing
+            self._repeated()
             return
+        self._compare()
         if self.connection.execute(_WROTE).fetchone()[0]:
             self.connection.execute("ROLLBACK")
             raise server_error(
-                "a function of the query ended the read-only transaction, or wrote in it",
+                "a function that was called ended the read-only transaction, or wrote in it",
                 "it was rolled back, but for sequences: leave the function out",
             )
-        judged = self.connection.execute(_JUDGED, (self._proven,)).fetchall()
-        names = [name for (name,) in self.connection.execute(_HELD_NAMES)]
+        judged = self.connection.execute(_JUDGED).fetchall()
+        held = self.connection.execute(_HELD_NAMES).fetchall()
+        asked = [name for _, name in held], [oid for oid, _ in held]
         called, called_now = (
-            session.execute(_CALLED, (names,)).fetchall()
+            session.execute(_CALLED, asked).fetchall()
             for session in (self.connection, self._beside)
         )
         if called != called_now or not all(same for _, same in judged):
             self._note()
             raise Altered
-        self._proven += [oid for oid, _ in judged]
 
-    def _check_beside(self) -> None:
-        """Raise Altered where what names and rights mean may have changed and changed back during the reading."""
+    def _compare(self) -> None:
+        """Raise Altered where what names and rights mean is not as the snapshot shows it."""
+        if self._meaning is None:
+            self._meaning = self.connection.execute(self._state).fetchall()
+        if self._beside.execute(self._state).fetchall() != self._meaning:
+            raise Altered
+
+    def _repeated(self) -> bool:
+        """Return whether a transaction committed during the reading. Raises Altered where the reading was quick, a few times."""
         if not self._beside.execute(_COMMITTED, (self._snapshot,)).fetchone()[0]:
-            return
+            return False
         if monotonic() - self._began < _QUICK and self._disturbed < _QUIET_TRIES:
             self._disturbed += 1
             raise Altered
-        for look in range(_LOOKS):
-            sleep(0.001 * look)
-            if self._beside.execute(_STATE).fetchall() != self._meaning:
-                raise Altered
+        return True
+
+    def _check_beside(self) -> None:
+        """Raise Altered where what names and rights mean may have changed and changed back during the reading."""
+        if self._repeated():
+            for look in range(_LOOKS):
+                sleep(0.001 * look)
+                self._compare()
 
     def _note(self) -> None:
         self.names = [name for (name,) in self.connection.execute(_NAMES)]

@@ -15,6 +15,7 @@ from ..table import NO_FIT, in_pages
 from .casts import CATEGORIES, Feature
 from .catalog import Attribute
 from .copying import array_lengths, columns_of, one_length
+from .names import theirs
 
 __all__ = ["read_rows"]
 
@@ -89,7 +90,8 @@ def _fetch(
         sql.SQL(todo.expression).format(sql.Identifier("q", a.name)) for a, todo in columns
     )
     query = sql.SQL("SELECT {} FROM {} AS q").format(listed, origin)
-    found = columns_of(connection, [query], {a.name: todo.becomes for a, todo in columns})
+    with theirs(connection):
+        found = columns_of(connection, [query], {a.name: todo.becomes for a, todo in columns})
     if not found[0]:
         raise server_error(f"{name} is empty", "training needs at least one row")
     return found

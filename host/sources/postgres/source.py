@@ -18,6 +18,7 @@ from .casts import CATEGORIES, Feature, asked
 from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
 from .direct import NotDirect, read_pages
 from .locks import Altered, Locks
+from .names import settle, theirs
 from .rows import read_rows
 
 __all__ = ["open_postgres"]
@@ -77,6 +78,7 @@ def open_postgres(
             else "is the server running, and are host, port, user and database right?",
         ) from error
     with _session(connection), _sql_errors(psycopg.Error, address.name):
+        settle(connection)
         return _Reading(connection, address, pages, features).table()
 
 
@@ -167,7 +169,7 @@ class _Reading:
             raise server_error(
                 "a query has no pages of its own", "without --pages the rows come by SELECT"
             )
-        with Locks(self.connection, []) as held:
+        with Locks(self.connection, [], calls=query is not None) as held:
             if query is None:
                 return held.reading(lambda: self._named(self.address.name, held))
             held.learn(lambda: self._describe(query))
@@ -187,13 +189,17 @@ class _Reading:
             self.full, held.names = full, [full]
             raise Altered
         found = relation(self.connection, full)
+        if not held.calls and (found.kind in "vf" or found.row_security):
+            held.calls = True
+            raise Altered
         if found.kind not in "rmvpf":
             raise server_error(
                 f"{name} is {found.what}; it has no rows to learn from", "name a table or a view"
             )
         origin = sql.Identifier(found.namespace, found.name)
         # takes the locks that are missing; the server's own words say what is not allowed
-        self.connection.execute(sql.SQL("EXPLAIN SELECT FROM {}").format(origin))
+        with theirs(self.connection):
+            self.connection.execute(sql.SQL("EXPLAIN SELECT FROM {}").format(origin))
         held.check()
         columns = attributes(self.connection, found.oid)
         obstacle = self._obstacle(found, columns)
@@ -270,8 +276,9 @@ class _Reading:
 
         # the protocol of binary results takes one statement only; a comment may end the query
         declared = sql.SQL("DECLARE q NO SCROLL CURSOR FOR {}\n").format(sql.SQL(query))
-        self.connection.execute(declared, binary=True)
-        description = self.connection.execute("FETCH 0 FROM q").description
+        with theirs(self.connection):
+            self.connection.execute(declared, binary=True)
+            description = self.connection.execute("FETCH 0 FROM q").description
         self.connection.execute("CLOSE q")
         return description
 

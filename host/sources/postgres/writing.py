@@ -10,6 +10,8 @@ import numpy as np
 from ..errors import SourceError, server_error
 from ..features import pairs
 from .address import parse, public
+from .catalog import find
+from .names import settle, theirs
 
 __all__ = ["IF_EXISTS", "write_models"]
 
@@ -18,12 +20,6 @@ IF_EXISTS = ("fail", "replace", "append")
 _COLUMNS = (
     "model text NOT NULL, place integer[] NOT NULL, name text, value double precision NOT NULL"
 )
-#: a table's name as SQL has it
-_TABLE = """
-SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname)
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.oid = coalesce(pg_catalog.to_regclass(%(name)s), pg_catalog.to_regclass(pg_catalog.quote_ident(%(name)s)))
-"""
 
 
 def write_models(
@@ -73,6 +69,7 @@ def write_models(
     try:
         # the block is one transaction: it ends with COMMIT, or with ROLLBACK where anything is raised
         with psycopg.connect(url, connect_timeout=10, client_encoding="utf8") as connection:
+            settle(connection)
             if view is not None and select is not None:
                 _make_view(connection, view, select, scored, if_exists)
             _fill(connection, name, rows, if_exists)
@@ -89,10 +86,9 @@ def _fill(connection: Any, name: str, rows: list[tuple[Any, ...]], if_exists: st
     """Write rows into the table of this name; make it where it is not there."""
     from psycopg import sql
 
-    parts = connection.execute("SELECT pg_catalog.parse_ident(%s)", (name,)).fetchone()
-    table = sql.Identifier(*parts[0])
-    there = connection.execute("SELECT pg_catalog.to_regclass(%s) IS NOT NULL", (name,)).fetchone()
-    if there == (True,):
+    there = find(connection, name)
+    table = _place(connection, name) if there is None else sql.SQL(there)
+    if there is not None:
         if if_exists == "fail":
             raise server_error(
                 f"the server has a table {name} already",
@@ -111,6 +107,16 @@ def _fill(connection: Any, name: str, rows: list[tuple[Any, ...]], if_exists: st
         copy.set_types(["text", "int4[]", "text", "float8"])
         for row in rows:
             copy.write_row(row)
+
+
+def _place(connection: Any, name: str) -> Any:
+    """Return where a relation of this name is to be, as SQL has it: in the user's current schema, unless it names one."""
+    from psycopg import sql
+
+    with theirs(connection):
+        asked = "SELECT pg_catalog.current_schema(), pg_catalog.parse_ident(%s)"
+        schema, parts = connection.execute(asked, (name,)).fetchone()
+    return sql.Identifier(*([schema] if schema and len(parts) == 1 else []), *parts)
 
 
 def _rows(models: Mapping[str, Any], names: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -148,11 +154,10 @@ def _make_view(
     """Make a view on a table, which is found as sources find it."""
     from psycopg import sql
 
-    found = connection.execute(_TABLE, {"name": scored}).fetchone()
-    if found is None or found[0] is None:
+    found = find(connection, scored)
+    if found is None:
         raise server_error(f"the server has no table {scored}", "the view scores its rows")
-    parts = connection.execute("SELECT pg_catalog.parse_ident(%s)", (view,)).fetchone()
-    place = sql.Identifier(*parts[0])
+    place = _place(connection, view)
     if if_exists == "replace":
         connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(place))
-    connection.execute(sql.SQL("CREATE VIEW {} AS ").format(place) + sql.SQL(select(str(found[0]))))
+    connection.execute(sql.SQL("CREATE VIEW {} AS ").format(place) + sql.SQL(select(found)))

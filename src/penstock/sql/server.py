@@ -143,9 +143,9 @@ def rows_query(plpy, source, dependent, independent, groups, text):
     types = plpy.execute(asked).coltypes()
     x, y = types[:2]
     element = ARRAYS.get(x, x if x in NUMBERS else 701)
-    array = plpy.execute(f"SELECT typcategory = 'A' AS it FROM pg_catalog.pg_type WHERE oid = {x}")[
-        0
-    ]["it"]
+    array = plpy.execute(
+        f"SELECT typcategory = 'A' AS it FROM pg_catalog.pg_type WHERE oid = {x}::pg_catalog.oid"
+    )[0]["it"]
     features = (
         (f"x::{NUMBERS[element]}[]" if array else f"ARRAY[x::{NUMBERS[element]}]")
         if x != 16
