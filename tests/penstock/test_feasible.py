@@ -212,8 +212,12 @@ def judged(seed: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
         assert claims or "no larger target that is known holds it" in hint, told
         for claim in claims:
             again, other = _reported(claim, folder)
-            # a plan fits: its run may still be more than the memory holds
-            assert again == 0 or other["errors"][0]["code"] == "E610", (told, claim, other)
+            # a plan fits: the run may still be more than the memory, or the sums of a fit, hold
+            assert again == 0 or other["errors"][0]["code"] in ("E610", "E701"), (
+                told,
+                claim,
+                other,
+            )
     return found
 
 
