@@ -1,4 +1,6 @@
 -- Functions of Penstock in a server. `penstock sql` puts in the text of server.py, and the worker's command.
+-- They run with the rights, and in the search path, of who calls them: functions are qualified, and operators have operands of the catalog's own
+-- types, so that no object of another schema fits better.
 CREATE OR REPLACE FUNCTION penstock.train_rows(method text, source text, out_table text, dependent text, independent text, grouping_cols text, options jsonb)
 RETURNS jsonb LANGUAGE plpython3u AS $body$
 $server
@@ -53,10 +55,10 @@ CREATE OR REPLACE FUNCTION penstock.logregr_train(source_table text, out_table t
     verbose boolean DEFAULT false) RETURNS void LANGUAGE plpgsql AS $body$
 BEGIN
     IF optimizer IS DISTINCT FROM 'igd' AND optimizer IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('there is no optimizer %s', optimizer), HINT = 'write ''igd'', or leave it out: gradient descent';
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no optimizer %s', optimizer), HINT = 'write ''igd'', or leave it out: gradient descent';
     END IF;
     PERFORM penstock.train_model('logregr', source_table, out_table, dependent_varname, independent_varname, grouping_cols,
-        jsonb_build_object('max_iter', coalesce(max_iter, 100), 'tolerance', coalesce(tolerance, 0.0001)));
+        pg_catalog.jsonb_build_object('max_iter', coalesce(max_iter, 100), 'tolerance', coalesce(tolerance, 0.0001)));
 END $body$;
 
 CREATE OR REPLACE FUNCTION penstock.svm_classification(source_table text, model_table text, dependent_varname text, independent_varname text,
@@ -68,17 +70,17 @@ DECLARE
     options jsonb := '{"max_iter": 100, "tolerance": 0.0001, "lambda": 0.01}';
 BEGIN
     IF coalesce(kernel_func, 'linear') <> 'linear' OR coalesce(kernel_params, '') <> '' THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('there is no kernel %s %s', kernel_func, kernel_params),
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no kernel %s %s', kernel_func, kernel_params),
             HINT = 'write ''linear'', without kernel_params; other kernels are not to be had';
     END IF;
-    FOREACH part IN ARRAY regexp_split_to_array(coalesce(params, ''), '\s*,\s*') LOOP
-        name := lower(trim(split_part(part, '=', 1)));
-        CONTINUE WHEN part = '' OR (name = 'norm' AND upper(trim(split_part(part, '=', 2))) = 'L2');
-        IF NOT options ? name OR trim(split_part(part, '=', 2)) !~ '^[0-9]+(\.[0-9]*)?(e-?[0-9]+)?$$' THEN
-            RAISE invalid_parameter_value USING MESSAGE = format('there is no parameter %s', part),
+    FOREACH part IN ARRAY pg_catalog.regexp_split_to_array(coalesce(params, ''), '\s*,\s*') LOOP
+        name := pg_catalog.lower(trim(pg_catalog.split_part(part, '=', 1)));
+        CONTINUE WHEN part = '' OR (name = 'norm' AND pg_catalog.upper(trim(pg_catalog.split_part(part, '=', 2))) = 'L2');
+        IF NOT options ? name OR trim(pg_catalog.split_part(part, '=', 2)) !~ '^[0-9]+(\.[0-9]*)?(e-?[0-9]+)?$$' THEN
+            RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no parameter %s', part),
                 HINT = 'params are max_iter=100, tolerance=0.0001, lambda=0.01, norm=L2';
         END IF;
-        options := options || jsonb_build_object(name, trim(split_part(part, '=', 2))::numeric);
+        options := options || pg_catalog.jsonb_build_object(name, trim(pg_catalog.split_part(part, '=', 2))::numeric);
     END LOOP;
     PERFORM penstock.train_model('svm', source_table, model_table, dependent_varname, independent_varname, grouping_col, options);
 END $body$;
@@ -92,45 +94,45 @@ $body$;
 CREATE OR REPLACE FUNCTION penstock.linregr_predict(coef float8[], col_ind_var float8[]) RETURNS float8
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $body$
 BEGIN
-    IF cardinality(coef) <> cardinality(col_ind_var) THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('%s coefficients for %s variables', cardinality(coef), cardinality(col_ind_var)),
+    IF pg_catalog.cardinality(coef) <> pg_catalog.cardinality(col_ind_var) THEN
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('%s coefficients for %s variables', pg_catalog.cardinality(coef), pg_catalog.cardinality(col_ind_var)),
             HINT = 'give the variables that the model was trained on, a 1 for the constant among them';
     END IF;
-    RETURN (SELECT CASE WHEN bool_and(c * x IS NOT NULL) THEN sum(c * x) END FROM unnest(coef, col_ind_var) t(c, x));
+    RETURN (SELECT CASE WHEN pg_catalog.bool_and(c * x IS NOT NULL) THEN pg_catalog.sum(c * x) END FROM unnest(coef, col_ind_var) t(c, x));
 END $body$;
 
 CREATE OR REPLACE FUNCTION penstock.logregr_predict_prob(coef float8[], col_ind_var float8[]) RETURNS float8
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$
-    SELECT CASE WHEN z IS NOT NULL THEN 1 / (1 + exp(greatest(-700, least(700, -z)))) END FROM (SELECT penstock.linregr_predict(coef, col_ind_var) z) s;
+    SELECT CASE WHEN z IS NOT NULL THEN 1::float8 / (1::float8 + pg_catalog.exp(greatest(-700, least(700, -z)))) END FROM (SELECT penstock.linregr_predict(coef, col_ind_var) z) s;
 $body$;
 
 CREATE OR REPLACE FUNCTION penstock.logregr_predict(coef float8[], col_ind_var float8[]) RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$ SELECT penstock.linregr_predict(coef, col_ind_var) >= 0; $body$;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$ SELECT penstock.linregr_predict(coef, col_ind_var) >= 0::float8; $body$;
 
 CREATE OR REPLACE FUNCTION penstock.svm_predict(model_table text, new_data_table text, id_col_name text, output_table text)
 RETURNS void LANGUAGE plpgsql AS $body$
 DECLARE
-    parts text[] := parse_ident(model_table);
-    last integer := array_length(parts, 1);
+    parts text[] := pg_catalog.parse_ident(model_table);
+    last integer := pg_catalog.array_length(parts, 1);
     model text;
     summary text;
     fields record;
     groups text := '';
 BEGIN
-    SELECT string_agg(quote_ident(p || CASE WHEN n = last THEN '_summary' ELSE '' END), '.' ORDER BY n), string_agg(quote_ident(p), '.' ORDER BY n)
-        INTO summary, model FROM unnest(parts) WITH ORDINALITY u(p, n);
-    IF to_regclass(summary) IS NULL OR to_regclass(new_data_table) IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('there is no table %s', CASE WHEN to_regclass(summary) IS NULL THEN summary ELSE new_data_table END),
+    SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p || CASE WHEN n = last THEN '_summary' ELSE '' END), '.' ORDER BY n), pg_catalog.string_agg(pg_catalog.quote_ident(p), '.' ORDER BY n)
+        INTO summary, model FROM pg_catalog.unnest(parts) WITH ORDINALITY u(p, n);
+    IF pg_catalog.to_regclass(summary) IS NULL OR pg_catalog.to_regclass(new_data_table) IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', CASE WHEN pg_catalog.to_regclass(summary) IS NULL THEN summary ELSE new_data_table END),
             HINT = 'svm_classification writes a model and its summary';
     END IF;
-    EXECUTE format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM %s', summary) INTO fields;
+    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM %s', summary) INTO fields;
     fields.g := nullif(trim(fields.g), '');
     IF fields.g IS NOT NULL THEN
-        groups := format(' USING (%s)', fields.g);
+        groups := pg_catalog.format(' USING (%s)', fields.g);
     END IF;
-    EXECUTE format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d > 0 THEN 2 WHEN d <= 0 THEN 1 END])::%3$$s AS prediction, '
+    EXECUTE pg_catalog.format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d > 0::float8 THEN 2 WHEN d <= 0::float8 THEN 1 END])::%3$$s AS prediction, '
         'd AS decision_function FROM (SELECT %2$$s, of_classes, penstock.linregr_predict(of_model, (%4$$s)::float8[]) AS d FROM %5$$s '
         '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM %8$$s) m %9$$s) s',
-        (SELECT string_agg(quote_ident(p), '.') FROM unnest(parse_ident(output_table)) p), id_col_name, fields.t, fields.x,
-        to_regclass(new_data_table), CASE WHEN groups = '' THEN 'CROSS' END, fields.g || ',', model, groups);
+        (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p), '.') FROM pg_catalog.unnest(pg_catalog.parse_ident(output_table)) p), id_col_name, fields.t, fields.x,
+        pg_catalog.to_regclass(new_data_table), CASE WHEN groups = '' THEN 'CROSS' END, fields.g || ',', model, groups);
 END $body$;

@@ -13,6 +13,7 @@ from string import Template
 from typing import Any
 
 from penstock.host.sources.errors import server_error
+from penstock.host.sources.postgres.names import settle
 
 __all__ = ["install", "uninstall"]
 
@@ -57,6 +58,7 @@ def _transaction(dsn: str) -> Iterator[Any]:
         raise server_error("a PostgreSQL server needs the package psycopg", hint) from problem
     try:
         with psycopg.connect(dsn, connect_timeout=10, client_encoding="utf8") as connection:
+            settle(connection)
             yield connection
     except psycopg.Error as problem:
         told = problem.diag
