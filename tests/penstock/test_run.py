@@ -223,9 +223,12 @@ def test_options_of_libraries(
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(("cycles", "expected"), [(1000, "-O0"), (10**6, "-O1"), (None, "-O1")])
+@pytest.mark.parametrize(
+    ("cycles", "lines", "expected"),
+    [(1000, 12_000, "-O0"), (10**6, 12_000, "-O1"), (10**6, 1000, "-O0"), (None, 1000, "-O1")],
+)
 def test_simulate_compiles_for_the_cycles_that_the_model_expects(
-    monkeypatch: pytest.MonkeyPatch, cycles: int | None, expected: str
+    monkeypatch: pytest.MonkeyPatch, cycles: int | None, lines: int, expected: str
 ) -> None:
     from contextlib import nullcontext
     from types import SimpleNamespace
@@ -242,13 +245,13 @@ def test_simulate_compiles_for_the_cycles_that_the_model_expects(
 
     model = None if cycles is None else SimpleNamespace(cycles=cycles)
     record = SimpleNamespace(
-        workload=SimpleNamespace(memory_bytes=lambda: 8, vault=None), model=model
+        workload=SimpleNamespace(memory_bytes=lambda: 8, vault=None, set_up=0), model=model
     )
     steps = SimpleNamespace(step=lambda *_: nullcontext())
     how = SimpleNamespace(backend="rtl", waves=None, device=None)
     simulate.run_hardware(
         SimpleNamespace(record=record, steps=steps),  # type: ignore[arg-type]
-        SimpleNamespace(verilog="", machine=machine),  # type: ignore[arg-type]
+        SimpleNamespace(verilog="\n" * lines, machine=machine),  # type: ignore[arg-type]
         how,  # type: ignore[arg-type]
     )
     assert asked == [("rtl", expected)]

@@ -45,7 +45,8 @@ def held_all(examples: int, folder: Path) -> None:
 
     searched(examples, run)
     print(ends)
-    assert ends["saturated"] <= 0.04 * examples and ends["unbounded"] <= 0.02 * examples
+    # few of them judge nothing; Hypothesis draws some that are much alike
+    assert ends["saturated"] <= 0.04 * examples and ends["unbounded"] <= 4 + 0.01 * examples
     kinds = {end.removesuffix(" of passes") for end in ends} - {"saturated", "unbounded"}
     assert len(kinds) == 4  # updates either way, scores, attention
     assert sum(ends[end] for end in ends if end.endswith(" of passes")) >= 0.03 * examples
