@@ -8,17 +8,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from .decisions import Choice, Tree, segments, tree
-from .expressions import UNARY, bare, constant, lengthened, matches, operation, part, value
+from .expressions import UNARY, bare, constant, matches, operation, part, value
 from .names import Names, plain
-from .narrow import narrow, values
+from .narrow import narrow
 from .rtlil import Assignment, Bits, Cell, Chunk, Module, Process, Switch, Wire, parse
 from .share import name_results, share
+from .uses import CLOCKED, OUTPUTS, Uses, enables, is_output
 
 __all__ = ["Text", "written"]
 
@@ -38,8 +38,6 @@ _CALLED = {
 }  # fmt: skip
 #: see `written`
 Place = Callable[[str, str], str | None]
-_OUTPUTS = {"Y", "Q", "DATA"}
-_CLOCKED = ("$dff", "$adff")
 
 
 @dataclass(frozen=True)
@@ -78,16 +76,6 @@ def _plain_names(modules: Iterable[str]) -> dict[str, str]:
     return {name: given.give(name) for name in modules}
 
 
-@dataclass
-class _Net:
-    """What drives a wire without a name, and where it is used."""
-
-    driver: Cell | Process | None = None
-    uses: int = 0
-    cut: bool = False  # some of its bits are used alone
-    users: list[str] = field(default_factory=list)  # wires that are made of it
-
-
 class _Writer:
     """Writes one module."""
 
@@ -101,16 +89,14 @@ class _Writer:
         self.names = Names()
         self.called: dict[str, str] = {}
         self.inside: dict[str, str] = {}
-        self.nets: dict[str, _Net] = {}
         self.declared: list[str] = []
         self.helpers = 0  # signals of the text that are no wires
         self.body: list[str] = []
         self.blocks: dict[str, list[str]] = {}
         self.registers: set[str] = set()
-        share(module, self._is_output)
-        narrow(module, self._is_output)
-        name_results(module, self._is_output)
-        self.processes = {self._target(p): p for p in module.processes if p.body}
+        share(module, is_output)
+        narrow(module, is_output)
+        name_results(module, is_output)
         for wire in module.wires.values():
             if wire.port:
                 self.called[wire.name] = self.names.give(wire.name)
@@ -118,109 +104,7 @@ class _Writer:
             if not wire.port and name.startswith("\\") and wire.width:
                 self.called[name] = self.names.give(name)
         self.memories = {name: self.names.give(name) for name in module.memories}
-        self._look()
-
-    @staticmethod
-    def _target(process: Process) -> str:
-        first = process.body[0]
-        assert isinstance(first, Assignment)
-        return first.target[0].wire
-
-    # what is used where
-
-    def _look(self) -> None:
-        """Find out what drives and what uses the wires without a name."""
-        for name in self.module.wires:
-            if not name.startswith("\\"):
-                self.nets[name] = _Net()
-        for cell in self.module.cells:
-            for port, bits in cell.ports.items():
-                if self._is_output(cell, port):
-                    for chunk in bits:
-                        if chunk.wire in self.nets:
-                            self.nets[chunk.wire].driver = cell
-                    continue
-                self._use(bits, self._output(cell))
-            if "A" in cell.ports:
-                self._cut(lengthened(cell))
-            if cell.kind == "$memwr_v2" and len(list(_enables(cell.ports["EN"]))) > 1:
-                self._cut(cell.ports["DATA"])
-        for target, process in self.processes.items():
-            if target in self.nets:
-                self.nets[target].driver = process
-            times = len(segments(process)) if not self._clocked(target) else 1
-            self._use_body(process.body, target, times)
-        for connected, bits in self.module.connections:
-            if connected:
-                self._use(bits, connected[0].wire)
-
-    @staticmethod
-    def _is_output(cell: Cell, port: str) -> bool:
-        return cell.kind.startswith("$") and port in _OUTPUTS and cell.kind != "$memwr_v2"
-
-    def _output(self, cell: Cell) -> str:
-        for port, bits in cell.ports.items():
-            if bits and self._is_output(cell, port):
-                return bits[0].wire
-        return cell.name
-
-    def _use(self, bits: Bits, user: str, times: int = 1) -> None:
-        for chunk in bits:
-            net = self.nets.get(chunk.wire)
-            if net is not None:
-                net.uses += times
-                net.users.append(user)
-                net.cut |= chunk.width != self.module.wires[chunk.wire].width
-
-    def _use_body(self, body: list[Assignment | Switch], target: str, times: int) -> None:
-        for item in body:
-            if isinstance(item, Assignment):
-                self._use(item.value, target)
-                if times > 1 and len(item.target) + len(item.value) > 2:
-                    self._cut(item.value)
-                continue
-            at = 0
-            for chunk in item.on:
-                wanted = [
-                    pattern[len(pattern) - at - chunk.width : len(pattern) - at]
-                    for patterns, _ in item.cases
-                    for pattern in patterns
-                ]
-                asked = sum(word.strip("-") != "" for word in wanted)
-                self._use((chunk,), target, times * asked)
-                if chunk.width > 1 and any(0 < word.count("-") < chunk.width for word in wanted):
-                    self._cut((chunk,))
-                at += chunk.width
-            for _, inside in item.cases:
-                self._use_body(inside, target, times)
-
-    def _cut(self, bits: Bits) -> None:
-        for chunk in bits:
-            if chunk.wire in self.nets:
-                self.nets[chunk.wire].cut = True
-
-    def _clocked(self, target: str) -> bool:
-        """Whether a process only says what a register becomes."""
-        return target in self._next
-
-    @property
-    def _next(self) -> dict[str, Cell]:
-        """Registers by the wire without a name that says what they become."""
-        if not hasattr(self, "_next_of"):
-            counted = Counter(
-                chunk.wire for bits in values(self.module, self._is_output) for chunk in bits
-            )
-            self._next_of = {
-                bits[0].wire: cell
-                for cell in self.module.cells
-                if cell.kind in _CLOCKED
-                and len(bits := cell.ports["D"]) == 1
-                and bits[0].wire in self.processes
-                and bits[0].wire not in self.called
-                and counted[bits[0].wire] == 1
-                and bits[0].width == self.module.wires[bits[0].wire].width
-            }
-        return self._next_of
+        self.uses = Uses(module, frozenset(self.called))
 
     # names and expressions
 
@@ -237,7 +121,7 @@ class _Writer:
 
     def _wanted(self, wire: str) -> str:
         """Return what a wire without a name is called: after an alias, else after the signal that it is for."""
-        net = self.nets[wire]
+        net = self.uses.nets[wire]
         aliases = [
             self.called[target[0].wire]
             for target, bits in self.module.connections
@@ -250,12 +134,12 @@ class _Writer:
 
     def _for(self, wire: str, seen: set[str]) -> str:
         """Return what the signal is called that a wire without a name is for."""
-        users = [user for user in self.nets[wire].users if user not in seen]
+        users = [user for user in self.uses.nets[wire].users if user not in seen]
         for user in users:
             if user in self.called:
                 return self.called[user]
         for user in users:
-            if user in self.nets:
+            if user in self.uses.nets:
                 seen.add(user)
                 return self._for(user, seen)
         return plain(next((user for user in users if user.startswith("\\")), "logic"))
@@ -275,7 +159,7 @@ class _Writer:
         return f"{name}[{chunk.low + chunk.width - 1}:{chunk.low}]"
 
     def _try_inside(self, wire: str) -> bool:
-        net = self.nets[wire]
+        net = self.uses.nets[wire]
         cell = net.driver
         if net.cut or not isinstance(cell, Cell) or cell.kind not in _INSIDE:
             return False
@@ -290,7 +174,7 @@ class _Writer:
 
     def _short(self, cell: Cell) -> bool:
         """Whether a cell may be written as often as it is used: one operation on what has a name."""
-        inputs = [b for port, bits in cell.ports.items() if port not in _OUTPUTS for b in bits]
+        inputs = [b for port, bits in cell.ports.items() if port not in OUTPUTS for b in bits]
         return len(inputs) <= 2 and all(
             not c.wire
             or c.wire in self.called
@@ -308,8 +192,8 @@ class _Writer:
         """Return the module."""
         for cell in self.module.cells:
             self._cell(cell)
-        for target, process in self.processes.items():
-            if not self._clocked(target):
+        for target, process in self.uses.processes.items():
+            if not self.uses.is_clocked(target):
                 self._process(target, process)
         for connected, bits in self.module.connections:
             if connected:
@@ -395,7 +279,7 @@ class _Writer:
 
     def _cell(self, cell: Cell) -> None:
         """Write a cell that is no operation."""
-        if cell.kind in _CLOCKED:
+        if cell.kind in CLOCKED:
             self._register(cell)
         elif cell.kind == "$memrd_v2":
             self._read_port(cell)
@@ -439,8 +323,8 @@ class _Writer:
         name, edge, following = self._name(wire), self._edge(cell), cell.ports["D"]
         if cell.kind == "$adff":
             edge += f" or posedge {self._value(cell.ports['ARST'])}"
-        if following and following[0].wire in self._next:
-            body = self.processes[following[0].wire].body
+        if following and following[0].wire in self.uses.next:
+            body = self.uses.processes[following[0].wire].body
             if body and _holds(body[0], wire):
                 body = body[1:]  # it keeps what it has, unless something below says otherwise
             lines = list(self._statements(body, name, wire, following[0].wire))
@@ -587,7 +471,7 @@ class _Writer:
         width = self.module.memories[self._memory_name(cell)].width
         block = self.blocks.setdefault(self._edge(cell), [])
         index = self._index(cell)
-        for low, count, enable in _enables(cell.ports["EN"]):
+        for low, count, enable in enables(cell.ports["EN"]):
             place = f"{memory}[{index}]"
             if count < width:
                 place += f"[{low + count - 1}:{low}]" if count > 1 else f"[{low}]"
@@ -631,26 +515,12 @@ class _Writer:
                 continue
             width = sum(chunk.width for chunk in other.ports["DATA"])
             same = f"{self._index(other)} == {index}" if other.ports["ADDR"] else "1'd1"
-            for low, count, enable in _enables(other.ports["EN"]):
+            for low, count, enable in enables(other.ports["EN"]):
                 place = name
                 if count < width:
                     place += f"[{low + count - 1}:{low}]" if count > 1 else f"[{low}]"
                 data = self._value(part(other.ports["DATA"], low, count))
                 yield f"if ({self._value((enable,))} && {same}) {place} <= {data};"
-
-
-def _enables(bits: Bits) -> Iterator[tuple[int, int, Chunk]]:
-    """Yield the runs of bits with one enable: the lowest of them, how many, the enable."""
-    singles = [
-        Chunk(chunk.wire, chunk.low + k if chunk.wire else 0, 1, chunk.value[::-1][k : k + 1])
-        for chunk in bits
-        for k in range(chunk.width)
-    ]
-    low = 0
-    for k in range(1, len(singles) + 1):
-        if k == len(singles) or singles[k] != singles[low]:
-            yield low, k - low, singles[low]
-            low = k
 
 
 def _indented(lines: Iterable[str]) -> list[str]:
