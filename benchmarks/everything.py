@@ -87,9 +87,7 @@ def main() -> int:
             wrong = differences(section.name, text)
             failed += bool(wrong)
             if wrong:
-                print(
-                    f"benchmarks/measured.md, {section.name}:", *wrong, sep="\n  ", flush=True
-                )
+                print(f"benchmarks/measured.md, {section.name}:", *wrong, sep="\n  ", flush=True)
         elif given.quick:
             print(f"## {section.name}\n\n{text}\n", flush=True)
         else:

@@ -23,6 +23,7 @@ _VAULT = (
     VaultValue("entropy", 256, "fresh at each power-up: no two are the same"),
 )
 
+
 def port_bytes(config: OmapConfig) -> tuple[int, ...]:
     """Return the bytes of a bus word of each port."""
     return tuple(config.bus_bytes if hbm else config.host_bus_bytes for hbm in PORTS.values())

@@ -6,13 +6,8 @@ and reads the results. `models.pim.schedule` places its commands one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from .config import Design, PimConfig
 
@@ -24,10 +19,8 @@ __all__ = [
     "Round",
     "Terms",
     "round_cycles",
-    "rounds_cycles",
     "slots_of",
     "terms",
-    "whole",
 ]
 
 #: rounds that compute
@@ -128,52 +121,20 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
         raise ValueError(f"a round {given.mode!r} has no closed form")
     slots, found = slots_of(config, given.mode, charges.drain), terms(config)
     written = found.written * (2 * given.registers + given.seeds) // 2
-    return int(_cycles(found, slots, written, given.reads, max))
+    return _cycles(found, slots, written, given.reads)
 
 
-def rounds_cycles(
-    config: PimConfig,
-    mode: ArrayLike,
-    registers: ArrayLike,
-    reads: ArrayLike,
-    charges: Charges = HARDWARE,
-) -> NDArray[np.int64]:
-    """Return `round_cycles` of many rounds at once: arrays that broadcast, of places in `MODES` and of
-    what `Round` says. `penstock.engines.pim.rounds` has the same, quickly.
-
-    Raises ValueError where bank groups are staggered, for numbers that are not whole or below 0, and
-    for places that `MODES` does not have.
-    """
-    found = terms(config)
-    modes, writes, results = many = whole(mode, registers, reads)
-    if any((array < 0).any() for array in many) or (modes >= len(MODES)).any():
-        raise ValueError(f"a mode is 0 to {len(MODES) - 1}, and counts are 0 or more")
-    slots = np.array([slots_of(config, name, charges.drain) for name in MODES])
-    return np.asarray(_cycles(found, slots[modes], writes * found.written, results, np.maximum))
-
-
-def whole(*given: ArrayLike) -> list[NDArray[np.int64]]:
-    """Return arrays of whole numbers. Raises ValueError for fractions."""
-    arrays = [np.asarray(array, order="C") for array in given]
-    if any(array.size and array.dtype.kind not in "biu" for array in arrays):
-        raise ValueError("modes and counts of rounds are whole numbers")
-    return [array.astype(np.int64, order="C", copy=False) for array in arrays]
-
-
-def _cycles(
-    t: Terms, slots: Any, transfers: Any, reads: Any, most: Callable[[Any, Any], Any]
-) -> Any:
-    """The closed form of numbers or of arrays; `transfers`: cycles that the REG_WRITEs of a bank group take; `most`:
-    the greater of two."""
+def _cycles(t: Terms, slots: int, transfers: int, reads: int) -> int:
+    """The closed form; `transfers`: cycles that the REG_WRITEs of a bank group take."""
     results = reads * t.results
-    closing = most(results + 1, t.tRP)
+    closing = max(results + 1, t.tRP)
     some = transfers > 0
     written = (transfers + 2) * some
     # the first REG_WRITE may have to wait until the bus turns round behind the last result
-    first = written + most(results - closing + t.late, 0) * some
+    first = written + max(results - closing + t.late, 0) * some
     last, opened = first, 0
     if not t.single:
         last = written
-        opened = most(first, t.activated) + t.further * most(written, t.activated)
-    worked = most(most(last, t.tRCD) + t.apart * slots + t.closed, t.tRAS)
+        opened = max(first, t.activated) + t.further * max(written, t.activated)
+    worked = max(max(last, t.tRCD) + t.apart * slots + t.closed, t.tRAS)
     return opened + worked + closing + 1

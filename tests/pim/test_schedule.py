@@ -7,17 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.engines.pim import rounds as fast
 from penstock.models.memory.dram import PRESETS
 from penstock.models.pim.config import Design, PimConfig
 from penstock.models.pim.rounds import (
     HARDWARE,
-    MODES,
     PUBLISHED,
     Charges,
     Round,
     round_cycles,
-    rounds_cycles,
 )
 from penstock.models.pim.rules import check, expand, rules
 from penstock.models.pim.schedule import Schedule, schedule
@@ -101,44 +98,6 @@ def test_rounds_are_those_of_the_closed_form():
     for config, given in ((HALVES, Round()), (MX8, Round("load"))):
         with pytest.raises(ValueError, match="no closed form"):
             round_cycles(config, given)
-    with pytest.raises(ValueError, match="no closed form"):
-        rounds_cycles(HALVES, 0, 1, 1)
-
-
-def test_many_rounds_at_once():
-    rng = np.random.default_rng(9)
-    for groups in (1, 2, 4) * 6:
-        config = PimConfig(groups=groups, timing=drawn(rng))
-        mode, registers, reads = (rng.integers(0, n, 300) for n in (3, 6, 3))
-        for charges in (PUBLISHED, HARDWARE):
-            each = [
-                round_cycles(config, Round(MODES[m], int(w), reads=int(r)), charges)
-                for m, w, r in zip(mode, registers, reads, strict=True)
-            ]
-            for many_rounds in (rounds_cycles, fast.rounds_cycles):
-                assert many_rounds(config, mode, registers, reads, charges).tolist() == each
-        for many_rounds in (rounds_cycles, fast.rounds_cycles):
-            assert many_rounds(config, 0, [1, 4], 1).tolist() == [
-                round_cycles(config, Round(registers=count)) for count in (1, 4)
-            ]
-            assert many_rounds(config, 1, 2, 3).tolist() == round_cycles(
-                config, Round("score", 2, reads=3)
-            )
-
-
-def test_many_rounds_of_large_numbers():
-    """What 32 bits cannot hold is computed otherwise; what is no mode or no count is an error."""
-    slow = PimConfig(timing=MX8.timing.with_(tRAS=1 << 20))
-    for config in (MX8, slow):
-        given = [0, 2, 1], [1, 1 << 40, 8192], [8191, 2, 1 << 33]
-        assert (fast.rounds_cycles(config, *given) == rounds_cycles(config, *given)).all()
-        for many_rounds in (rounds_cycles, fast.rounds_cycles):
-            for wrong in (([0, 3], 1, 1), (-1, 1, 1), (0, [2, -1], 1), (0, 1.5, 1), (0, 1, [2.5])):
-                with pytest.raises(ValueError, match=r"0 or more|whole"):
-                    many_rounds(config, *wrong)
-            assert many_rounds(config, [], [], []).shape == (0,)
-    with pytest.raises(ValueError, match="no closed form"):
-        fast.rounds_cycles(HALVES, 0, 1, 1)
 
 
 def test_attention_rounds():
