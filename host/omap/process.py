@@ -192,11 +192,11 @@ def run_device(keys: str | Path, powers: Powers) -> int:
     except (KeyFileError, ValueError) as problem:
         responses.write(f"{problem}\n".encode())
         return 1
-    responses.write(f"{_READY}\n".encode())
-    responses.flush()
     try:
+        responses.write(f"{_READY}\n".encode())
+        responses.flush()
         _serve(carrier, requests, responses)
-    except (BrokenPipeError, KeyboardInterrupt):
+    except (BrokenPipeError, KeyboardInterrupt):  # the server has ended, also before this
         pass
     finally:
         carrier.close()
