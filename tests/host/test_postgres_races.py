@@ -247,6 +247,16 @@ MEANINGS = {
         "GRANT SELECT ON first.a TO guest",
         "table=first.w",
     ),
+    "a right to a parameter": (
+        "REVOKE ALL ON PARAMETER work_mem FROM guest",
+        "GRANT SET ON PARAMETER work_mem TO guest",
+        "query=SELECT k, i FROM q1 WHERE i < 100 + has_parameter_privilege('guest', 'work_mem', 'SET')::int",
+    ),
+    "a right to a tablespace": (
+        "REVOKE ALL ON TABLESPACE pg_global FROM guest; GRANT USAGE ON SCHEMA first TO guest",
+        "GRANT CREATE ON TABLESPACE pg_global TO guest",
+        "query=SELECT k, i FROM q1 WHERE i < 100 + has_tablespace_privilege('guest', 'pg_global', 'CREATE')::int",
+    ),
     "a table that a function asks for": (
         "SELECT",
         "CREATE TABLE first.a ()",

@@ -80,8 +80,10 @@ _MEANING = {
 _OF = "JOIN pg_catalog.pg_class c ON c.relpersistence <> 't' AND c.oid = r"
 #: what functions may ask beside them: of all relations but temporary ones
 _RELATIONS = {
-    "pg_class": "WHERE relpersistence <> 't'", "pg_database": "", "pg_extension": "", "pg_publication": "", "pg_publication_rel": "",
-    "pg_statistic_ext": "", "pg_trigger": "", "pg_attribute": f"{_OF}.attrelid AND r.attrelid >= {_FIRST_OWN}",
+    "pg_class": "WHERE relpersistence <> 't'", "pg_am": "", "pg_conversion": "", "pg_database": "", "pg_db_role_setting": "",
+    "pg_extension": "", "pg_foreign_table": "", "pg_largeobject_metadata": "", "pg_opfamily": "", "pg_publication": "",
+    "pg_publication_rel": "", "pg_statistic_ext": "", "pg_tablespace": "", "pg_transform": "", "pg_trigger": "",
+    "pg_attribute": f"{_OF}.attrelid AND r.attrelid >= {_FIRST_OWN}",
     "pg_attrdef": f"{_OF}.adrelid", "pg_constraint": f"{_OF}.conrelid", "pg_index": f"{_OF}.indrelid", "pg_inherits": f"{_OF}.inhrelid",
     "pg_rewrite": f"{_OF}.ev_class", "pg_sequence": f"{_OF}.seqrelid",
 }  # fmt: skip
@@ -95,6 +97,8 @@ _STATE = " UNION ALL ".join(
     ]
 )
 _WHOLE_STATE = " UNION ALL ".join([_STATE, *(_ROWS.format(*each) for each in _RELATIONS.items())])
+#: of servers from version 15 on
+_PARAMETERS = " UNION ALL " + _ROWS.format("pg_parameter_acl", "")
 _SNAPSHOT = "SELECT pg_catalog.txid_current_snapshot()::text"
 #: whether a transaction has committed that a snapshot does not show; true where there are too many to ask
 _COMMITTED = """
@@ -172,7 +176,9 @@ class Locks:
 
     @property
     def _state(self) -> str:
-        return _WHOLE_STATE if self.calls else _STATE
+        if not self.calls:
+            return _STATE
+        return _WHOLE_STATE + _PARAMETERS * (self.connection.info.server_version >= 150000)
 
     def reading(self, read: Callable[[], Found]) -> Found:
         """Return what `read` returns, in a READ ONLY transaction, which stays open, whose snapshot shows all that it read as it was.
