@@ -257,6 +257,11 @@ MEANINGS = {
         "GRANT CREATE ON TABLESPACE pg_global TO guest",
         "query=SELECT k, i FROM q1 WHERE i < 100 + has_tablespace_privilege('guest', 'pg_global', 'CREATE')::int",
     ),
+    "an origin of replication": (
+        "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin",
+        "SELECT pg_replication_origin_create('o')",
+        "query=SELECT k, i FROM q1 WHERE i < CASE WHEN pg_replication_origin_oid('o') IS NULL THEN 100 ELSE 101 END",
+    ),
     "a table that a function asks for": (
         "SELECT",
         "CREATE TABLE first.a ()",

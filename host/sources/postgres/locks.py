@@ -81,7 +81,8 @@ _OF = "JOIN pg_catalog.pg_class c ON c.relpersistence <> 't' AND c.oid = r"
 #: what functions may ask beside them: of all relations but temporary ones
 _RELATIONS = {
     "pg_class": "WHERE relpersistence <> 't'", "pg_am": "", "pg_conversion": "", "pg_database": "", "pg_db_role_setting": "",
-    "pg_extension": "", "pg_foreign_table": "", "pg_largeobject_metadata": "", "pg_opfamily": "", "pg_publication": "",
+    "pg_default_acl": "", "pg_event_trigger": "", "pg_extension": "", "pg_foreign_table": "", "pg_init_privs": "", "pg_replication_origin": "",
+    "pg_seclabel": "", "pg_shseclabel": "", "pg_largeobject_metadata": "", "pg_opfamily": "", "pg_publication": "",
     "pg_publication_rel": "", "pg_statistic_ext": "", "pg_tablespace": "", "pg_transform": "", "pg_trigger": "",
     "pg_attribute": f"{_OF}.attrelid AND r.attrelid >= {_FIRST_OWN}",
     "pg_attrdef": f"{_OF}.adrelid", "pg_constraint": f"{_OF}.conrelid", "pg_index": f"{_OF}.indrelid", "pg_inherits": f"{_OF}.inhrelid",
