@@ -220,7 +220,7 @@ CREATE OPERATOR public.{name} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = 
 #: operators that fit better than the catalog's own, and a value that would lead astray
 _OPERATORS = (
     ("<>", "oid", "int4", "bool", "false"),
-    ("=", "oid", "regclass", "bool", "$1 OPERATOR(pg_catalog.=) 'public.other'::regclass::oid"),
+    ("=", "oid", "regclass", "bool", "$1 OPERATOR(pg_catalog.=) 'public.astray'::regclass::oid"),
     ("=", "oid", "int4", "bool", "true"),
     (">=", "oid", "int4", "bool", "false"),
     ("!~", "name", "name", "bool", "false"),
@@ -234,24 +234,28 @@ def test_operators_of_others(postgres: str, connection: psycopg.Connection) -> N
     from penstock.host.sources.postgres.writing import write_models
 
     connection.execute(
-        "DROP TABLE IF EXISTS other, learned CASCADE; CREATE TABLE other AS SELECT 7 AS a; CREATE VIEW seen AS SELECT a FROM kept"
+        "DROP TABLE IF EXISTS astray, kept_models CASCADE; CREATE TABLE astray AS SELECT 7 AS a; CREATE VIEW kept_rows AS SELECT a FROM kept"
     )
     try:
         for n, (name, left, right, gives, value) in enumerate(_OPERATORS):
             connection.execute(
                 _OPERATOR.format(n=n, name=name, left=left, right=right, gives=gives, value=value)
             )
-        for what in ("table=kept", "table=seen", "query=SELECT a FROM kept"):
+        for what in ("table=kept", "table=kept_rows", "query=SELECT a FROM kept"):
             found = open_table(f"{postgres}&{what}".replace(" ", "%20"))
             assert found.columns()["a"].tolist() == [1]
         url = f"{postgres}&table=kept"
         select = "SELECT t.a, 1 + t.a::float8 AS up, t.a::float8 = 1 AS one FROM {} t".format
         for _ in range(2):
-            write_models(url, "learned", {"w": [1.0]}, "replace", view="scored", select=select)
-        assert connection.execute("SELECT * FROM public.scored").fetchall() == [(1, 2.0, True)]
-        assert connection.execute("SELECT value FROM learned").fetchall() == [(1.0,)]
+            write_models(
+                url, "kept_models", {"w": [1.0]}, "replace", view="kept_scores", select=select
+            )
+        assert connection.execute("SELECT * FROM public.kept_scores").fetchall() == [(1, 2.0, True)]
+        assert connection.execute("SELECT value FROM kept_models").fetchall() == [(1.0,)]
         assert connection.execute("SELECT pg_catalog.count(*) FROM kept").fetchone() == (1,)
     finally:
-        connection.execute("DROP TABLE IF EXISTS other, learned; DROP VIEW IF EXISTS seen, scored")
+        connection.execute(
+            "DROP TABLE IF EXISTS astray, kept_models; DROP VIEW IF EXISTS kept_rows, kept_scores"
+        )
         for n, (_, left, right, *_) in enumerate(_OPERATORS):
             connection.execute(f"DROP FUNCTION IF EXISTS public.taken{n}({left}, {right}) CASCADE")

@@ -86,7 +86,7 @@ _RELATIONS = {
     "pg_publication_rel": "", "pg_statistic_ext": "", "pg_tablespace": "", "pg_transform": "", "pg_trigger": "",
     "pg_attribute": f"{_OF}.attrelid AND r.attrelid >= {_FIRST_OWN}",
     "pg_attrdef": f"{_OF}.adrelid", "pg_constraint": f"{_OF}.conrelid", "pg_index": f"{_OF}.indrelid", "pg_inherits": f"{_OF}.inhrelid",
-    "pg_rewrite": f"{_OF}.ev_class", "pg_sequence": f"{_OF}.seqrelid",
+    "pg_rewrite": f"{_OF}.ev_class", "pg_sequence": f"{_OF}.seqrelid", "pg_type": f"{_OF}.typrelid",
 }  # fmt: skip
 _ROWS = "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(r.ctid::text || ' ' || r.xmin::text)) FROM pg_catalog.{} r {}"
 #: what these catalogs say: the versions of their rows, and of roles, which are read in a view, what may change who sees a row
@@ -99,7 +99,9 @@ _STATE = " UNION ALL ".join(
 )
 _WHOLE_STATE = " UNION ALL ".join([_STATE, *(_ROWS.format(*each) for each in _RELATIONS.items())])
 #: of servers from version 15 on
-_PARAMETERS = " UNION ALL " + _ROWS.format("pg_parameter_acl", "")
+_LATER = "".join(
+    " UNION ALL " + _ROWS.format(n, "") for n in ("pg_parameter_acl", "pg_publication_namespace")
+)
 _SNAPSHOT = "SELECT pg_catalog.txid_current_snapshot()::text"
 #: whether a transaction has committed that a snapshot does not show; true where there are too many to ask
 _COMMITTED = """
@@ -179,7 +181,7 @@ class Locks:
     def _state(self) -> str:
         if not self.calls:
             return _STATE
-        return _WHOLE_STATE + _PARAMETERS * (self.connection.info.server_version >= 150000)
+        return _WHOLE_STATE + _LATER * (self.connection.info.server_version >= 150000)
 
     def reading(self, read: Callable[[], Found]) -> Found:
         """Return what `read` returns, in a READ ONLY transaction, which stays open, whose snapshot shows all that it read as it was.
