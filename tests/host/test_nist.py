@@ -9,13 +9,12 @@ data/nist.json has data and certified values as NIST gives them (https://www.itl
 from __future__ import annotations
 
 import json
-from fractions import Fraction
-from operator import mul
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from flint import fmpq, fmpq_mat
 from scipy.linalg import qr, solve_triangular
 
 from testbench.least_squares import fitted
@@ -34,20 +33,18 @@ def digits(found: np.ndarray, certified: np.ndarray) -> float:
 
 def exactly(a: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients and standard errors of least squares in fractions, each rounded once."""
-    rows = [[Fraction(v) for v in row] for row in np.column_stack([a, y]).tolist()]
-    columns = list(zip(*rows, strict=True))
-    n = len(columns) - 1
-    sums = [[sum(map(mul, one, other)) for other in columns] for one in columns]
-    # [X'X | X'y | 1], by Gauss and Jordan: [1 | coefficients | inverse]
-    left = [[*sums[i], *(Fraction(i == j) for j in range(n))] for i in range(n)]
-    for i in range(n):
-        left[i] = [v / left[i][i] for v in left[i]]
-        for j in range(n):
-            if j != i:
-                left[j] = [u - left[j][i] * v for u, v in zip(left[j], left[i], strict=True)]
-    rest = sums[n][n] - sum(left[i][n] * sums[i][n] for i in range(n))
-    spread = [float(rest * left[i][n + 1 + i] / (len(rows) - n)) for i in range(n)]
-    return np.array([float(left[i][n]) for i in range(n)]), np.sqrt(spread)
+    x, label = (
+        fmpq_mat(*m.shape, [fmpq(*v.as_integer_ratio()) for v in m.ravel().tolist()])
+        for m in (a, y[:, None])
+    )
+    inverse = (x.transpose() * x).inv()
+    found = inverse * x.transpose() * label
+    left = label - x * found
+    rest = (left.transpose() * left)[0, 0] / (x.nrows() - x.ncols())
+    each = range(x.ncols())
+    coef = [int(v.p) / int(v.q) for v in (found[i, 0] for i in each)]
+    spread = [int(v.p) / int(v.q) for v in (rest * inverse[i, i] for i in each)]
+    return np.array(coef), np.sqrt(spread)
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -134,10 +134,8 @@ def find(connection: Any, name: str) -> str | None:
     quoted = '"' + name.replace('"', '""') + '"'
 
     def meant(first: str) -> int | None:
-        with (
-            connection.transaction(),
-            theirs(connection),
-        ):  # a savepoint: the error ends no more than this
+        # a savepoint: the error ends no more than this
+        with connection.transaction(), theirs(connection):
             return connection.execute(_MEANT, (first, quoted)).fetchone()[0]
 
     try:

@@ -147,9 +147,8 @@ class Locks:
 
     def __init__(self, connection: Any, names: list[str], calls: bool = False) -> None:
         self.connection, self.names, self.calls = connection, names, calls
-        self._meaning: list[Any] | None = (
-            None  # what the snapshot's state of the catalogs is, once it was asked
-        )
+        #: what the snapshot's state of the catalogs is, once it was asked
+        self._meaning: list[Any] | None = None
         self._snapshot, self._began, self._disturbed = "", 0.0, 0
         self._sessions = ExitStack()
 
