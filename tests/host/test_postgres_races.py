@@ -262,6 +262,21 @@ MEANINGS = {
         "SELECT pg_replication_origin_create('o')",
         "query=SELECT k, i FROM q1 WHERE i < CASE WHEN pg_replication_origin_oid('o') IS NULL THEN 100 ELSE 101 END",
     ),
+    "a column's sequence": (
+        "CREATE TABLE first.a (x int); CREATE SEQUENCE first.s",
+        "ALTER SEQUENCE first.s OWNED BY first.a.x",
+        "query=SELECT k, i FROM q1 WHERE i < CASE WHEN pg_get_serial_sequence('first.a', 'x') IS NULL THEN 100 ELSE 101 END",
+    ),
+    "a right to a table's row type": (
+        "CREATE TABLE first.a (x int); REVOKE USAGE ON TYPE first.a FROM public; GRANT USAGE ON SCHEMA first TO guest",
+        "GRANT USAGE ON TYPE first.a TO guest",
+        "query=SELECT k, i FROM q1 WHERE i < 100 + has_type_privilege('guest', 'first.a', 'USAGE')::int",
+    ),
+    "a subscription's name": (
+        "CREATE SUBSCRIPTION s CONNECTION 'dbname=x' PUBLICATION p WITH (connect = false, slot_name = NONE)",
+        "ALTER SUBSCRIPTION s RENAME TO renamed",
+        "query=SELECT k, i FROM q1 WHERE i < 100 + (SELECT (identity = 'renamed')::int FROM pg_subscription s, pg_identify_object(s.tableoid, s.oid, 0))",
+    ),
     "a table that a function asks for": (
         "SELECT",
         "CREATE TABLE first.a ()",
@@ -321,6 +336,8 @@ def test_what_names_stand_for_changes_after_the_snapshot(
         connection.execute("DROP FUNCTION IF EXISTS lim; DROP TYPE IF EXISTS moods CASCADE")
         fresh(connection)
         connection.execute("DROP ROLE IF EXISTS granted; ALTER ROLE guest NOBYPASSRLS")
+        connection.execute("DROP SUBSCRIPTION IF EXISTS s")
+        connection.execute("DROP SUBSCRIPTION IF EXISTS renamed")
 
 
 def test_a_sequence_is_set_behind_its_lock(

@@ -10,8 +10,8 @@ alone does not tell: what sets a sequence, validates a constraint, adds a child 
 
 What names stand for, and who may see which rows, the server takes from the catalog as it is when it reads a query: functions, operators,
 types, schemas, roles and their members, policies, relations that are called alike. A second session compares these catalogs as they are at
-the end with what the snapshot shows; where they differ, all is read again. Where functions are called, that is all catalogs of relations as
-well: a function may ask them, or read a table whose lock it gives back. What one transaction makes and another one undoes meanwhile
+the end with what the snapshot shows; where they differ, all is read again. Where functions are called, that is every catalog that the reader
+may read: a function may ask it, or read a table whose lock it gives back. What one transaction makes and another one undoes meanwhile
 leaves no trace there. So a quick reading is repeated until no transaction committed beside it, a few times; where some always do, the
 catalogs are looked at several times more, and must stay as they are.
 
@@ -77,31 +77,35 @@ _MEANING = {
     "pg_namespace": "WHERE nspname !~ '^pg_(toast_)?temp_'",
     "pg_type": "WHERE typtype <> 'c' AND typcategory <> 'A'",  # each table has two of these
 }  # fmt: skip
-_OF = "JOIN pg_catalog.pg_class c ON c.relpersistence <> 't' AND c.oid = r"
-#: what functions may ask beside them: of all relations but temporary ones
-_RELATIONS = {
-    "pg_class": "WHERE relpersistence <> 't'", "pg_am": "", "pg_conversion": "", "pg_database": "", "pg_db_role_setting": "",
-    "pg_default_acl": "", "pg_event_trigger": "", "pg_extension": "", "pg_foreign_table": "", "pg_init_privs": "", "pg_replication_origin": "",
-    "pg_seclabel": "", "pg_shseclabel": "", "pg_largeobject_metadata": "", "pg_opfamily": "", "pg_publication": "",
-    "pg_publication_rel": "", "pg_statistic_ext": "", "pg_tablespace": "", "pg_transform": "", "pg_trigger": "",
-    "pg_attribute": f"{_OF}.attrelid AND r.attrelid >= {_FIRST_OWN}",
-    "pg_attrdef": f"{_OF}.adrelid", "pg_constraint": f"{_OF}.conrelid", "pg_index": f"{_OF}.indrelid", "pg_inherits": f"{_OF}.inhrelid",
-    "pg_rewrite": f"{_OF}.ev_class", "pg_sequence": f"{_OF}.seqrelid", "pg_type": f"{_OF}.typrelid",
-}  # fmt: skip
-_ROWS = "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(r.ctid::text || ' ' || r.xmin::text)) FROM pg_catalog.{} r {}"
+_ROWS = "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext({}::text)) FROM pg_catalog.{} r {}"
+_VERSION = "ROW(r.ctid, r.xmin)"
 #: what these catalogs say: the versions of their rows, and of roles, which are read in a view, what may change who sees a row
 _STATE = " UNION ALL ".join(
     [
-        *(_ROWS.format(*each) for each in _MEANING.items()),
-        "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext(ROW(oid, rolname, rolsuper, rolinherit, rolbypassrls)::text)) "
-        "FROM pg_catalog.pg_roles",
+        *(_ROWS.format(_VERSION, *each) for each in _MEANING.items()),
+        _ROWS.format(
+            "ROW(r.oid, r.rolname, r.rolsuper, r.rolinherit, r.rolbypassrls)", "pg_roles", ""
+        ),
     ]
 )
-_WHOLE_STATE = " UNION ALL ".join([_STATE, *(_ROWS.format(*each) for each in _RELATIONS.items())])
-#: of servers from version 15 on
-_LATER = "".join(
-    " UNION ALL " + _ROWS.format(n, "") for n in ("pg_parameter_acl", "pg_publication_namespace")
-)
+#: the catalogs that the reader may read, and those of their columns that tell what is another session's temporary object; of a catalog
+#: that may be read in part, the columns. Not: what ANALYZE notes, and large objects, which a snapshot has.
+_CATALOGS = """
+SELECT c.relname,
+    pg_catalog.array_agg(a.attname) FILTER (WHERE a.attname ~ '^oid$|(relid|namespace|objid)$|^ev_class$'),
+    CASE WHEN c.relkind = 'v' OR NOT pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN pg_catalog.array_agg(pg_catalog.format('r.%I', a.attname)) END
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+WHERE c.relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
+    AND (c.relkind = 'r' AND c.relname NOT IN ('pg_statistic', 'pg_statistic_ext_data', 'pg_largeobject')
+         OR c.relname IN ('pg_roles', 'pg_user_mappings'))  -- views of catalogs with passwords
+GROUP BY c.oid ORDER BY 1"""
+_TEMPORARY = """
+WITH spaces AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname ~ '^pg_(toast_)?temp_'),
+temporary AS MATERIALIZED (
+    TABLE spaces
+  UNION ALL SELECT oid FROM pg_catalog.pg_class WHERE relpersistence = 't'
+  UNION ALL SELECT oid FROM pg_catalog.pg_type WHERE typnamespace IN (TABLE spaces))
+"""
 _SNAPSHOT = "SELECT pg_catalog.txid_current_snapshot()::text"
 #: whether a transaction has committed that a snapshot does not show; true where there are too many to ask
 _COMMITTED = """
@@ -178,9 +182,17 @@ class Locks:
 
     @property
     def _state(self) -> str:
-        if not self.calls:
-            return _STATE
-        return _WHOLE_STATE + _LATER * (self.connection.info.server_version >= 150000)
+        """The query that tells one state of the catalogs from another."""
+        return self._whole_state if self.calls else _STATE
+
+    @cached_property
+    def _whole_state(self) -> str:
+        rows = []
+        for name, marks, columns in self._beside.execute(_CATALOGS).fetchall():
+            lasting = " AND ".join(f"r.{mark} NOT IN (TABLE temporary)" for mark in marks or ())
+            what = f"ROW({', '.join(columns)})" if columns else _VERSION
+            rows.append(_ROWS.format(what, name, f"WHERE {lasting}" * bool(lasting)))
+        return _TEMPORARY + " UNION ALL ".join(rows)
 
     def reading(self, read: Callable[[], Found]) -> Found:
         """Return what `read` returns, in a READ ONLY transaction, which stays open, whose snapshot shows all that it read as it was.
