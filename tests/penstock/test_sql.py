@@ -271,6 +271,78 @@ def test_rows_are_those_of_the_snapshot(server: str, connection: Any) -> None:
         assert reader.execute("SELECT num_rows_processed FROM o").fetchone() == (before,)
 
 
+#: operators of each name of the catalog's, for each two of these types that the catalog has none for: whoever calls one is refused
+_TAKEN = """
+CREATE FUNCTION taken({left}, {right}) RETURNS {gives} LANGUAGE plpgsql AS $$ BEGIN RAISE 'taken: {name} {left} {right}'; END $$;
+CREATE OPERATOR {name} (LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = taken)"""
+_KINDS = (
+    "int4",
+    "int8",
+    "float8",
+    "numeric",
+    "text",
+    "name",
+    "oid",
+    "jsonb",
+    "bool",
+    "float8[]",
+    "text[]",
+    "regclass",
+)
+
+
+def _take_operators(connection: Any) -> None:
+    listed = "SELECT oprname, oprleft::regtype::text, oprright::regtype::text FROM pg_operator WHERE oprleft <> 0"
+    there = connection.execute(listed).fetchall()
+    named = dict(
+        connection.execute(
+            "SELECT k, k::regtype::text FROM unnest(%s::text[]) k", (list(_KINDS),)
+        ).fetchall()
+    )
+    for name in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||", "->", "->>"):
+        gives = {
+            "+": "float8",
+            "-": "float8",
+            "*": "float8",
+            "/": "float8",
+            "||": "text",
+            "->": "jsonb",
+            "->>": "text",
+        }.get(name, "bool")
+        for left in _KINDS:
+            for right in _KINDS:
+                if (name, named[left], named[right]) not in there:
+                    function = _TAKEN.replace("taken(", f'"{name} {left} {right}"(').replace(
+                        "= taken", f'= "{name} {left} {right}"'
+                    )
+                    connection.execute(
+                        function.format(name=name, left=left, right=right, gives=gives)
+                    )
+
+
+def test_operators_of_others(connection: Any) -> None:
+    """Whoever may create objects in a schema of the caller's path gives it operators that fit better: no function calls one."""
+    source = np.random.default_rng(3)
+    x = np.column_stack([np.ones(40), source.normal(size=(40, 2))])
+    _table(connection, x, x @ [1, 2, 3])
+    connection.execute(
+        "ALTER TABLE t ADD c boolean, ADD g text DEFAULT 'a'; UPDATE t SET c = y > 0"
+    )
+    _take_operators(connection)
+    with pytest.raises(psycopg.errors.RaiseException, match="taken: = int4 float8"):
+        connection.execute("SELECT 1::int4 = 1::float8")
+    connection.execute("SELECT penstock.linregr_train('t', 'o', 'y', 'x', 'g', false)")
+    connection.execute("SELECT penstock.logregr_train('t', 'l', 'c', 'x', 'g', 20, 'igd', 0.01)")
+    connection.execute(
+        "SELECT penstock.svm_classification('t', 's', 'c', 'x', 'linear', NULL, 'g', 'max_iter=5, lambda=0.1')"
+    )
+    scores = "penstock.linregr_predict(o.coef, x), penstock.logregr_predict(l.coef, x), penstock.logregr_predict_prob(l.coef, x)"
+    found = connection.execute(f"SELECT y, {scores} FROM t, o, l").fetchall()
+    assert len(found) == 40 and all(abs(y - predicted) < 1e-9 for y, predicted, *_ in found)
+    connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
+    assert connection.execute("SELECT prediction FROM p").rowcount == 40
+
+
 def test_commands(server: str) -> None:
     text = told(["sql", "install", "--dsn", server], 1)
     assert "has a schema penstock already" in text and "penstock sql upgrade" in text
