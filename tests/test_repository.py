@@ -304,7 +304,7 @@ def _resolves(name: str) -> bool:
 
 #: dotted names in backticks that stand for something else: groups of entry points, files
 NOT_MODULES = re.compile(
-    r"penstock\.(engines|dialects|boards|papers|targets|exports|v)$|.*\.(py|md|psk|bin|v)$"
+    r"penstock\.(engines|dialects|boards|papers|targets|transports|exports|v)$|.*\.(py|md|psk|bin|v)$"
 )
 
 

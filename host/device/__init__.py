@@ -1,8 +1,13 @@
 """One driver for boards and for the same devices in simulation."""
 
-from .device import BAUD, Device, Report, simulated_device
+from .device import Device, Report
+from .emulation import emulated
 from .errors import DeviceError, LinkError
 from .machine import DeviceMachine
+from .opening import serial_device, simulated_device
+from .transport import Transport
+from .uart import BAUD
+from .udp import Udp
 
 __all__ = [
     "BAUD",
@@ -11,5 +16,9 @@ __all__ = [
     "DeviceMachine",
     "LinkError",
     "Report",
+    "Transport",
+    "Udp",
+    "emulated",
+    "serial_device",
     "simulated_device",
 ]

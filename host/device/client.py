@@ -31,8 +31,9 @@ from ...models.link import (
     decode_response,
 )
 from .errors import LinkError
+from .transport import Statistics
 
-__all__ = ["Client", "Statistics"]
+__all__ = ["Client"]
 
 #: attempts at one request, where they took the time-out at least: a full frame with one byte in a hundred spoilt comes through every fifth time
 _TRIES = 200
@@ -44,17 +45,6 @@ _SMALLEST = 16
 _FRAME = 20
 #: requests in flight
 _OPEN = 16
-
-
-@dataclass
-class Statistics:
-    """What happened on the line so far."""
-
-    sent: int = 0
-    again: int = 0
-    received: int = 0
-    spoilt: int = 0
-    nacks: int = 0
 
 
 @dataclass

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError, wait
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from operator import index
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ...models.errors import HardwareError
-from ...models.link import Identity, Space
-from ...models.link import Status as Answer
+from ...models.link import Space
 from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, Status
 from ...sim.machine import Closing
 from ...sim.native import MonitorState
-from .client import Client, Statistics
 from .errors import DeviceError, LinkError
+from .transport import Connect, Refused, Statistics, Transport
 
-__all__ = ["BAUD", "Device", "Report", "simulated_device"]
+__all__ = ["Device", "Report"]
 
-#: of boards, unless the design's folder says otherwise
-BAUD = 1_000_000
 #: seconds between looks at a run: the first, and the longest
 _FIRST_LOOK, _LOOK = 0.001, 0.05
-#: longest sleep in seconds during a call, so that an interrupt ends it
-_INTERRUPTIBLE = 0.2
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -52,11 +43,10 @@ class Device(Closing):
     silent. Afterwards `reopen` connects again. Calls from several threads are done one after the other; `close` ends those under way with LinkError.
     A call that is interrupted (Ctrl-C) sends nothing more, and the device may be used on.
 
-    The link lives in an event loop and a thread of its own, so all calls work inside a running event loop as well; they block it, and
-    `asyncio.to_thread` is the way around that.
-
     Attributes
     ----------
+    path
+        Where it is; what `connect` is called with.
     identity
         Sizes and clock, as the device says.
     register_map
@@ -66,68 +56,42 @@ class Device(Closing):
     def __init__(
         self,
         path: str,
+        connect: Connect,
         *,
-        baud: int = BAUD,
-        timeout: float = 2.0,
         register_map: RegisterMap | None = None,
         resources: ExitStack | None = None,
     ) -> None:
-        if not isinstance(baud, int) or baud < 1:
-            raise DeviceError(
-                f"a baud rate is a whole number of bits in a second, not {baud!r}",
-                f"boards have {BAUD}",
-            )
-        if not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):
-            raise DeviceError(
-                f"the time-out is a number of seconds, not {timeout!r}", "2 suits boards"
-            )
-        self.path, self.baud, self.timeout = path, baud, timeout
+        self.path, self._connect = path, connect
         self.register_map = register_map or RegisterMap()
         self._known = register_map is not None
         self._resources = resources or ExitStack()
-        self._lock = threading.Lock()  # held during a call
-        self._gate = threading.Lock()  # between calls that begin and the end
+        self._gate = threading.Lock()  # between a connection that begins and the end
         self._closed = False
-        self._client: Client | None = None
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="penstock-device", daemon=True
-        )
-        self._thread.start()
+        self._transport: Transport | None = None
         try:
             self.reopen()
         except BaseException:
             self.close()
             raise
 
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._lock:
-            with self._gate:
-                if self._closed:
-                    work.close()
-                    raise LinkError(f"{self.path} is closed")
-                waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
-            try:
-                # a signal that comes just before a thread blocks is seen when it wakes: it must not sleep for long
-                while not wait([waiting], _INTERRUPTIBLE).done:
-                    pass
-                return waiting.result()
-            except CancelledError:
-                raise LinkError(f"{self.path} is closed") from None
-            except BaseException:  # an interrupt: nothing more of this is sent
-                waiting.cancel()
-                raise
-
     # connection
 
     def reopen(self) -> None:
         """Connect again, after a failure or just so. Raises LinkError, and DeviceError where the device is another one than the design's."""
-        self._do(self._connect())
+        self._hang_up()
+        if self._closed:
+            raise LinkError(f"{self.path} is closed")
+        transport = self._connect(self.path)
+        with self._gate:
+            self._transport = transport
         try:
+            if self._closed:
+                raise LinkError(f"{self.path} is closed")
             self._meet()
         except DeviceError:
-            self._do(self._hang_up())
+            self._hang_up()
             raise
+        self.identity = transport.identity
 
     def _meet(self) -> None:
         """Look who answers."""
@@ -143,22 +107,18 @@ class Device(Closing):
             )
         self.design = shown["design"]
 
-    async def _connect(self) -> None:
-        if self._client is not None:
-            self._client.close()
-        self._client = await Client.open(self.path, self.baud, self.timeout)
-        assert self._client.identity is not None
-        self.identity: Identity = self._client.identity
-
-    async def _hang_up(self) -> None:
-        if self._client is not None:
-            self._client.close()
+    def _hang_up(self) -> None:
+        with self._gate:
+            transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
 
     @property
-    def _line(self) -> Client:
-        if self._client is None:
-            raise LinkError(f"{self.path} is not open")
-        return self._client
+    def _line(self) -> Transport:
+        transport = self._transport
+        if transport is None:
+            raise LinkError(f"{self.path} is {'closed' if self._closed else 'not open'}")
+        return transport
 
     @property
     def statistics(self) -> Statistics:
@@ -170,22 +130,8 @@ class Device(Closing):
         with self._gate:
             first, self._closed = not self._closed, True
         if first:
-            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._hang_up()
             self._resources.close()
-
-    async def _end(self) -> None:
-        """Close the line, and see calls under way end."""
-        await self._hang_up()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        if others:
-            _, late = await asyncio.wait(others, timeout=0.2)
-            for task in late:  # one that was just connecting
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
 
     # memory and registers
 
@@ -193,9 +139,8 @@ class Device(Closing):
         """Read memory. Raises DeviceError outside of it."""
         address, length = index(address), index(length)
         self._inside(address, length)
-        data, status = self._do(self._line.read(Space.MEMORY, address, length))
-        self._check(status, f"read of memory at {address:#x}")
-        return data
+        with self._asked(f"read of memory at {address:#x}"):
+            return self._line.read(Space.MEMORY, address, length)
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
         """Write memory. Raises DeviceError outside of it."""
@@ -208,10 +153,8 @@ class Device(Closing):
             else np.ascontiguousarray(data).tobytes(),
         )
         self._inside(address, len(content))
-        self._check(
-            self._do(self._line.write(Space.MEMORY, address, content)),
-            f"write to memory at {address:#x}",
-        )
+        with self._asked(f"write to memory at {address:#x}"):
+            self._line.write(Space.MEMORY, address, content)
 
     def _inside(self, address: int, length: int) -> None:
         if address < 0 or length < 0 or address + length > self.identity.memory_bytes:
@@ -222,10 +165,8 @@ class Device(Closing):
     def read_register(self, name: str) -> int:
         """Read a register by name, both halves of a 64-bit one."""
         register = self._register(name)
-        data, status = self._do(
-            self._line.read(Space.REGISTERS, register.offset, register.bits // 8)
-        )
-        self._check(status, f"read of register {name}")
+        with self._asked(f"read of register {name}"):
+            data = self._line.read(Space.REGISTERS, register.offset, register.bits // 8)
         return int.from_bytes(data, "little")
 
     def write_register(self, name: str, value: int) -> None:
@@ -233,12 +174,9 @@ class Device(Closing):
         register, value = self._register(name), index(value)
         if not 0 <= value < 1 << register.bits:
             raise ValueError(f"register {name}: {value!r} does not fit in {register.bits} bits")
-        status = self._do(
-            self._line.write(
-                Space.REGISTERS, register.offset, value.to_bytes(register.bits // 8, "little")
-            )
-        )
-        self._check(status, f"write to register {name}")
+        with self._asked(f"write to register {name}"):
+            data = value.to_bytes(register.bits // 8, "little")
+            self._line.write(Space.REGISTERS, register.offset, data)
 
     def _register(self, name: str) -> Any:
         try:
@@ -246,9 +184,13 @@ class Device(Closing):
         except KeyError:
             raise DeviceError(f"the design has no register {name!r}") from None
 
-    def _check(self, status: int, what: str) -> None:
-        if status:
-            raise DeviceError(f"{self.path}: {what} was answered with {Answer(status).name}")
+    @contextmanager
+    def _asked(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Refused as problem:
+            message = f"{self.path}: {what} was answered with {problem.answer.name}"
+            raise DeviceError(message) from None
 
     # runs
 
@@ -295,7 +237,7 @@ class Device(Closing):
     def stop(self) -> None:
         """Soft reset: bring the bus to rest and the engine to its reset state."""
         self.write_register("control", Control.RESET)
-        deadline = time.monotonic() + self.timeout
+        deadline = time.monotonic() + self._line.timeout
         while not Status(self.read_register("status")) & Status.IDLE:
             if time.monotonic() > deadline:
                 raise DeviceError(
@@ -326,24 +268,3 @@ class Device(Closing):
     def monitors(self) -> tuple[MonitorState, ...]:
         """The watched streams now, or at the end of the last run."""
         return MonitorState.all(self.register_map, self.read_register)
-
-
-def simulated_device(
-    source: str,
-    register_map: RegisterMap,
-    *,
-    timeout: float | None = None,
-    chip_clock_hz: int | None = None,
-) -> Device:
-    """Return a device in simulation, connected, from its Verilog (`sim.board.generate`); `chip_clock_hz`: as of `sim.board.Board`.
-    Raises BuildError where it cannot be built."""
-    from ...sim.board import serve
-
-    with ExitStack() as resources:
-        path = resources.enter_context(serve(source, chip_clock_hz))
-        return Device(
-            path,
-            timeout=30.0 if timeout is None else timeout,
-            register_map=register_map,
-            resources=resources.pop_all(),
-        )

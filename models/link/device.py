@@ -112,18 +112,23 @@ class Device:
         """Do what is asked."""
         if request.space == Space.IDENTITY:
             self._last = None
-        if request.data is None:
-            return self._read(request)
         if (
-            request.space == Space.REGISTERS
+            request.data is not None
+            and request.space == Space.REGISTERS
             and self._last is not None
             and self._last[0] == request.sequence
         ):
             return Response(request.sequence, request.kind, b"", self._last[1])
-        status = self._write(request, request.data)
-        if request.space == Space.REGISTERS:
-            self._last = request.sequence, status
-        return Response(request.sequence, request.kind, b"", status)
+        response = self.perform(request)
+        if request.data is not None and request.space == Space.REGISTERS:
+            self._last = request.sequence, response.status
+        return response
+
+    def perform(self, request: Request) -> Response:
+        """Do what is asked, whatever came before."""
+        if request.data is None:
+            return self._read(request)
+        return Response(request.sequence, request.kind, b"", self._write(request, request.data))
 
     def _read(self, request: Request) -> Response:
         if request.space == Space.IDENTITY:

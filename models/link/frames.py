@@ -91,6 +91,8 @@ class Status(IntEnum):
     DROPPED = 1  #: of a nack
     SLVERR = 2
     DECERR = 3  #: also: a space that does not exist, a write to the identity
+    BUSY = 4  #: of datagrams (`envelope`): another session has the device
+    GONE = 5  #: of datagrams: the session is not the device's
 
 
 class FrameError(ValueError):

@@ -1,16 +1,49 @@
-"""Devices by address: boards on a serial port, and designs as whole devices in simulation."""
+"""Devices by address: boards on a serial port or a network, and designs as whole devices in simulation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 from penstock.api import opened
 from penstock.engines.base import Design
-from penstock.host.device import BAUD, Device, DeviceError, simulated_device
+from penstock.host.device import (
+    BAUD,
+    Device,
+    DeviceError,
+    Transport,
+    Udp,
+    emulated,
+    serial_device,
+    simulated_device,
+)
+from penstock.models.plugins import Unusable, absent, load
 from penstock.models.shell import RegisterMap
 
-__all__ = ["open_device"]
+__all__ = ["generated", "open_device", "transports"]
+
+#: opens what an address says behind its scheme; with the seconds of silence to allow, None for what suits it
+Opener = Callable[[str, float | None], Transport]
+
+
+@cache
+def transports() -> dict[str, Opener]:
+    """Return what opens an address, by its scheme: `udp`, and those of other packages (`penstock.transports`)."""
+    known: dict[str, Opener] = {"udp": Udp}
+
+    def accept(point: EntryPoint, given: Any) -> None:
+        if point.name in (*known, "serial", "sim"):
+            raise Unusable("there is a transport of this name")
+        if not callable(given):
+            raise Unusable("it is not a function")
+        known[point.name] = given
+
+    load("penstock.transports", "transport", accept)
+    return known
 
 
 def open_device(
@@ -24,8 +57,9 @@ def open_device(
 ) -> Device:
     """Connect to a device.
 
-    Parameters: `url`: `serial:PATH` for a board on a serial port, `sim:DIR` for the design in DIR
-    as a device in simulation; `design`: folder of the design that the board runs, for its register
+    Parameters: `url`: `serial:PATH` for a board on a serial port, `udp:HOST[:PORT]` for one on a
+    network (port 5004), `sim:DIR` for the design in DIR as a device in simulation, with
+    `?link=udp` behind a socket; `design`: folder of the design that the board runs, for its register
     map; without it the common block is known; `register_map`: the same, at hand: a device that runs
     another design is refused; `baud`: of a board, `host.device.BAUD` unless the design's folder
     says otherwise; `timeout`: seconds of silence after which the device is given up: 2, and 30 in
@@ -35,11 +69,10 @@ def open_device(
     Raises DeviceError (LinkError where nothing answers), FolderError (E806) where a folder holds no
     design, or another than was saved, and BuildError where the simulation cannot be built.
     """
-    kind, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
-    if kind not in ("serial", "sim") or not place:
-        hint = "a board has a serial port, a simulated device its design's folder"
-        message = f"{url!r} is not a device; serial:/dev/ttyUSB0 and sim:DIR are"
-        raise DeviceError(message, hint)
+    kind, place = _parts(url)
+    link = "uart"
+    if kind == "sim":
+        place, link = _simulated(place)
     folder = Path(place) if kind == "sim" else None if design is None else Path(design)
     manifest: dict[str, Any] = {}
     described: Design | None = None
@@ -53,19 +86,48 @@ def open_device(
         register_map = register_map or own
     board = manifest.get("board", {})
     if kind == "serial":
+        baud = board.get("baud", BAUD) if baud is None else baud
+        silence = 2.0 if timeout is None else timeout
+        return serial_device(place, baud=baud, timeout=silence, register_map=register_map)
+    if described is None or kind != "sim":
+        opener = transports()[kind]
+        return Device(place, lambda at: opener(at, timeout), register_map=register_map)
+    source = generated(described, board, memory_bytes)
+    if link == "uart":
+        return simulated_device(source, described.registers, timeout=timeout)
+    silence = 30.0 if timeout is None else timeout
+    with ExitStack() as resources:
+        place = f"127.0.0.1:{resources.enter_context(emulated(source))}"
         return Device(
             place,
-            baud=board.get("baud", BAUD) if baud is None else baud,
-            timeout=2.0 if timeout is None else timeout,
-            register_map=register_map,
+            lambda at: Udp(at, silence),
+            register_map=described.registers,
+            resources=resources.pop_all(),
         )
-    assert described is not None and register_map is not None
-    return simulated_device(
-        _generated(described, board, memory_bytes), register_map, timeout=timeout
-    )
 
 
-def _generated(described: Design, board: dict[str, Any], memory_bytes: int | None) -> str:
+def _parts(url: object) -> tuple[str, str]:
+    """Return an address's scheme and what is behind it. Raises DeviceError."""
+    kind, _, place = url.partition(":") if isinstance(url, str) else ("", "", "")
+    if kind not in (*transports(), "serial", "sim") or not place:
+        hint = "a board has a serial port or an address, a simulated device its design's folder"
+        message = f"{url!r} is not a device; serial:/dev/ttyUSB0, udp:HOST and sim:DIR are"
+        raise DeviceError(message, hint + absent())
+    return kind, place
+
+
+def _simulated(place: str) -> tuple[str, str]:
+    """Return folder and link of `sim:`'s place. Raises DeviceError."""
+    folder, mark, query = place.partition("?")
+    if not mark:
+        return folder, "uart"
+    if query not in ("link=uart", "link=udp"):
+        message = f"a simulated device has no {query!r}"
+        raise DeviceError(message, "sim:DIR?link=uart or sim:DIR?link=udp")
+    return folder, query.removeprefix("link=")
+
+
+def generated(described: Design, board: dict[str, Any], memory_bytes: int | None = None) -> str:
     """Return a design as a whole device; `board`: what its folder's manifest says of one."""
     from penstock.sim.board import generate
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from penstock.devices import open_device
-from penstock.host.device import Device, DeviceError, LinkError
+from penstock.host.device import DeviceError, LinkError, serial_device
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import FrameError, Identity, Parser, decode_request
 from penstock.models.shell import Status
@@ -29,7 +29,7 @@ KEY = MAP["key"].offset
 def test_a_register_write_whose_sequence_came_round() -> None:
     """A device takes a register write with the sequence of the one before for a repeated one: the host must not use that, 256 requests later."""
     endpoint, registers, _ = golden()
-    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(endpoint) as server, serial_device(server.path, register_map=MAP) as device:
         registers.log.clear()
         for gap in (254, 255, 256, 511):
             for _ in range(gap):
@@ -57,7 +57,7 @@ class Flooding:
     ids=["all", "short", "escapes", "endless"],
 )
 def test_garbage_before_an_answer(text: bytes) -> None:
-    with SerialServer(Flooding(text)) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(Flooding(text)) as server, serial_device(server.path, register_map=MAP) as device:
         device.write(3, b"abc")
         assert device.read(2, 5) == b"\0abc\0"
         assert (
@@ -76,7 +76,7 @@ def test_a_peer_that_is_no_device() -> None:
     with SerialServer(Echo()) as server:
         begin = time.monotonic()
         with pytest.raises(LinkError, match=r"did not answer for 0\.3 s"):
-            Device(server.path, timeout=0.3)
+            serial_device(server.path, timeout=0.3)
         assert 0.3 <= time.monotonic() - begin < 0.6
 
 
@@ -84,7 +84,7 @@ def test_a_slow_line() -> None:
     """The timer knows how long a request is on the wire: what is on its way is not sent again."""
     with (
         SerialServer(Paced(golden()[0], 9600)) as server,
-        Device(server.path, baud=9600, register_map=MAP) as device,
+        serial_device(server.path, baud=9600, register_map=MAP) as device,
     ):
         content = bytes(range(256)) * 3
         device.write(1, content)
@@ -112,7 +112,7 @@ def test_answers_tell_of_losses() -> None:
     """Without the timer, which is set to a second here: an answer says that requests sent before were lost."""
     with (
         SerialServer(Losing()) as server,
-        Device(server.path, baud=300, timeout=3, register_map=MAP) as device,
+        serial_device(server.path, baud=300, timeout=3, register_map=MAP) as device,
     ):
         begin = time.monotonic()
         device.write(0, bytes(range(256)) * 16)
@@ -140,7 +140,7 @@ def test_answers_to_something_else(wrong: dict[str, Any]) -> None:
     parser, endpoint = Parser(), Other()
     with (
         SerialServer(endpoint) as server,
-        Device(server.path, timeout=0.2, register_map=MAP) as connected,
+        serial_device(server.path, timeout=0.2, register_map=MAP) as connected,
     ):
         assert connected.read(0, 3) == bytes(3)
         endpoint.lie = True
@@ -168,7 +168,7 @@ class Bursts:
 
 
 def test_bursts() -> None:
-    with SerialServer(Bursts()) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(Bursts()) as server, serial_device(server.path, register_map=MAP) as device:
         content = bytes(range(256)) * (SIZE // 256)
         device.write(0, content)
         assert device.read(0, SIZE) == content
@@ -182,7 +182,7 @@ def test_closing_under_a_transfer() -> None:
     endpoint = Silent(golden()[0])
     seen: list[BaseException] = []
     with SerialServer(endpoint) as server:
-        device = Device(server.path, timeout=20, register_map=MAP)
+        device = serial_device(server.path, timeout=20, register_map=MAP)
         endpoint.silent = True
 
         def transfer() -> None:
@@ -207,7 +207,7 @@ def test_closing_under_a_transfer() -> None:
 def test_an_interrupted_call_sends_nothing_more() -> None:
     endpoint, registers, memory = golden()
     line = Silent(endpoint)
-    with SerialServer(line) as server, Device(server.path, timeout=20, register_map=MAP) as device:
+    with SerialServer(line) as server, serial_device(server.path, timeout=20, register_map=MAP) as device:
         for call in (
             lambda: device.write(0, bytes([1]) * 2000),
             lambda: device.write_register("key", 1),
@@ -237,7 +237,7 @@ def test_an_interrupted_call_sends_nothing_more() -> None:
 def test_an_interrupt_that_wakes_nobody() -> None:
     """A signal that came just before the call blocked, or that another thread took, ends the call as well."""
     line = Silent(golden()[0])
-    with SerialServer(line) as server, Device(server.path, timeout=20, register_map=MAP) as device:
+    with SerialServer(line) as server, serial_device(server.path, timeout=20, register_map=MAP) as device:
         line.silent = True
         timer = threading.Timer(
             0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT)
@@ -254,7 +254,7 @@ def test_inside_an_event_loop() -> None:
     endpoint, _, _ = golden()
 
     async def main(path: str) -> list[bytes]:
-        with Device(path, register_map=MAP) as device:
+        with serial_device(path, register_map=MAP) as device:
             device.write(0, b"abcd")
             return list(
                 await asyncio.gather(*(asyncio.to_thread(device.read, k, 2) for k in range(3)))
@@ -268,7 +268,7 @@ def test_a_time_out_is_kept() -> None:
     endpoint = Silent(golden()[0])
     with (
         SerialServer(endpoint) as server,
-        Device(server.path, timeout=0.3, register_map=MAP) as device,
+        serial_device(server.path, timeout=0.3, register_map=MAP) as device,
     ):
         for call in (lambda: device.read(0, 1), device.reopen, device.reopen):
             endpoint.silent = True
@@ -286,7 +286,7 @@ def test_a_quick_device_is_asked_again_soon() -> None:
     endpoint = Silent(golden()[0])
     with (
         SerialServer(endpoint) as server,
-        Device(server.path, timeout=1.5, register_map=MAP) as device,
+        serial_device(server.path, timeout=1.5, register_map=MAP) as device,
     ):
         for _ in range(64):
             device.read(0, 1)
@@ -301,7 +301,7 @@ def test_a_quick_device_is_asked_again_soon() -> None:
 
 def test_a_port_is_opened_once() -> None:
     endpoint, _, _ = golden()
-    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(endpoint) as server, serial_device(server.path, register_map=MAP) as device:
         with pytest.raises(LinkError, match="another program has it open") as found:
             open_device(f"serial:{server.path}")
         assert "close that program" in found.value.hint
@@ -351,7 +351,7 @@ def test_errors_of_the_bus() -> None:
             return (bytes(4), 3) if address == KEY else super().read(address)
 
     device = GoldenDevice(Identity(8, SIZE, 1), Refusing(), Words(SIZE // 2, 8))
-    with SerialServer(Golden(device)) as server, Device(server.path, register_map=MAP) as connected:
+    with SerialServer(Golden(device)) as server, serial_device(server.path, register_map=MAP) as connected:
         assert connected.read(SIZE // 2 - 200, 200) == bytes(200)
         for address, length in ((SIZE // 2 - 1, 2), (SIZE // 2 - 200, 201), (SIZE - 1, 1)):
             with pytest.raises(DeviceError, match=r"read of memory at .* was answered with SLVERR"):
@@ -365,7 +365,7 @@ def test_errors_of_the_bus() -> None:
 
 
 def test_a_number_is_not_memory() -> None:
-    with SerialServer(golden()[0]) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(golden()[0]) as server, serial_device(server.path, register_map=MAP) as device:
         with pytest.raises(TypeError, match="not with the number 5"):
             device.write(0, 5)  # type: ignore[arg-type]
 
@@ -374,7 +374,7 @@ def test_numbers_of_other_kinds() -> None:
     """NumPy's integers are numbers like any others; what is no whole number never comes to the line, which stays as it was."""
     with (
         SerialServer(golden()[0]) as server,
-        Device(server.path, timeout=0.5, register_map=MAP) as device,
+        serial_device(server.path, timeout=0.5, register_map=MAP) as device,
     ):
         device.write(np.uint8(200), bytes(range(200)))
         assert device.read(np.uint8(200), np.uint8(200)) == bytes(range(200))
@@ -391,7 +391,7 @@ def test_numbers_of_other_kinds() -> None:
 
 def test_errors_and_links_of_other_versions() -> None:
     endpoint, registers, _ = golden()
-    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(endpoint) as server, serial_device(server.path, register_map=MAP) as device:
         registers.put("status", int(Status.IDLE | Status.ERROR))
         registers.put("error_code", 4000)
         with pytest.raises(DeviceError, match="an error that this driver does not know: 4000"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.devices import open_device
-from penstock.host.device import Device, DeviceError, LinkError
+from penstock.host.device import DeviceError, LinkError, serial_device
 from penstock.models.errors import HardwareError
 from penstock.models.link import Identity
 from penstock.models.shell import RegisterMap, Status
@@ -32,7 +32,7 @@ def test_what_a_device_says_of_itself() -> None:
 
 def test_memory_and_registers() -> None:
     endpoint, _, memory = golden()
-    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(endpoint) as server, serial_device(server.path, register_map=MAP) as device:
         content = np.random.default_rng(1).integers(0, 256, 5000, dtype=np.uint8)
         device.write(77, content)
         assert device.read(77, 5000) == content.tobytes() == memory.content[77:5077]
@@ -53,7 +53,7 @@ def test_memory_and_registers() -> None:
 def test_a_run() -> None:
     endpoint, registers, _ = golden()
     seen: list[int] = []
-    with SerialServer(endpoint) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(endpoint) as server, serial_device(server.path, register_map=MAP) as device:
         report = device.run({"key": 9}, watchdog=500, progress=seen.append)
         assert (report.status, report.error, report.cycles, report.counters) == (
             Status.IDLE | Status.DONE,
@@ -84,7 +84,7 @@ def test_a_thousand_transfers_on_a_bad_line() -> None:
     line = Faulty(endpoint, 0.01, seed=3)
     random = np.random.default_rng(4)
     expected = bytearray(SIZE)
-    with SerialServer(line) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(line) as server, serial_device(server.path, register_map=MAP) as device:
         for k in range(1000):
             length = int(random.integers(1, 64))
             address = int(random.integers(0, SIZE - length))
@@ -103,7 +103,7 @@ def test_a_thousand_transfers_on_a_bad_line() -> None:
 def test_register_writes_are_done_once() -> None:
     endpoint, registers, _ = golden()
     line = Faulty(endpoint, 0.02, seed=5)
-    with SerialServer(line) as server, Device(server.path, register_map=MAP) as device:
+    with SerialServer(line) as server, serial_device(server.path, register_map=MAP) as device:
         registers.log.clear()
         for k in range(150):
             device.write_register("key", k)
@@ -114,7 +114,7 @@ def test_register_writes_are_done_once() -> None:
 def test_the_cable_is_pulled_and_put_back() -> None:
     endpoint, _, _ = golden()
     server = SerialServer(endpoint)
-    device = Device(server.path, timeout=0.5, register_map=MAP)
+    device = serial_device(server.path, timeout=0.5, register_map=MAP)
     device.write(0, b"before")
     server.close()
     begin = time.monotonic()
@@ -139,7 +139,7 @@ def test_a_device_that_falls_silent() -> None:
     endpoint = Silent(golden()[0])
     with (
         SerialServer(endpoint) as server,
-        Device(server.path, timeout=0.4, register_map=MAP) as device,
+        serial_device(server.path, timeout=0.4, register_map=MAP) as device,
     ):
         endpoint.silent = True
         begin = time.monotonic()
@@ -155,10 +155,10 @@ def test_other_devices() -> None:
     endpoint, registers, _ = golden()
     with SerialServer(endpoint) as server:
         with pytest.raises(DeviceError, match="runs design abcd1234, not 00000007"):
-            Device(server.path, register_map=RegisterMap(design=7))
+            serial_device(server.path, register_map=RegisterMap(design=7))
         registers.put("identity", 5)
         with pytest.raises(DeviceError, match="no engine of a version"):
-            Device(server.path)
+            serial_device(server.path)
     with pytest.raises(LinkError, match="cannot open"):
         open_device("serial:" + os.path.join(os.sep, "no", "such", "port"))
     for url in ("usb:1", "serial:", "sim"):

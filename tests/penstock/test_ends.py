@@ -30,6 +30,7 @@ COMMANDS = {
     "export": ["export", *LOGISTIC, "--ip", "core", "--out", "core"],
     "build": ["build", *LOGISTIC, "--board", "ulx3s-85f", "--out", "build"],
     "serve": ["serve", "map.py", "--keys", "keys", "--port", "0"],
+    "emulate": ["emulate", "design", "--port", "0"],
 }
 #: what runs for each, as its command line shows it
 PROGRAMS = {
@@ -37,6 +38,7 @@ PROGRAMS = {
     "export": "sleep 600",
     "build": "run_yosys",
     "serve": "penstock.host.omap.process",
+    "emulate": "sleep 600",
 }
 
 
@@ -51,6 +53,8 @@ def begun(folder: Path, command: str) -> subprocess.Popen[str]:
     program = [sys.executable, "-m", "penstock"]
     if command == "serve":
         subprocess.run([*program, "keys", "map.py", "--out", "keys"], cwd=folder, check=True)
+    if command == "emulate":
+        subprocess.run([*program, "compile", *LOGISTIC, "--out", "design"], cwd=folder, check=True)
     return subprocess.Popen(
         [*program, *COMMANDS[command]],
         cwd=folder,
@@ -110,7 +114,7 @@ def ended(folder: Path, command: str, how: str, wait: float = 0.0) -> None:
 
 @pytest.mark.parametrize(
     ("command", "how"),
-    [("simulate", "terminated"), ("export", "killed"), ("build", "killed"), ("serve", "killed")],
+    [("simulate", "terminated"), ("export", "killed"), ("build", "killed"), ("serve", "killed"), ("emulate", "killed")],
 )  # fmt: skip
 def test_no_program_is_left(command: str, how: str, tmp_path: Path) -> None:
     ended(tmp_path, command, how)

@@ -22,7 +22,7 @@ from penstock.boards.catalogue import boards
 from penstock.boards.flow import NAME, Sources, place, synthesise
 from penstock.boards.top import BoardTop
 from penstock.hdl.link.uart import UartReceiver, UartTransmitter
-from penstock.host.device import Device
+from penstock.host.device import serial_device
 from penstock.models.analytics.shell import register_map
 from penstock.models.memory import block_ram
 from penstock.models.target import Target
@@ -168,7 +168,7 @@ def test_training(kernel: Any, format: str, d: int, tmp_path: Path) -> None:
     with (
         Simulated(library) as board,
         SerialServer(board) as server,
-        Device(server.path, timeout=120, register_map=registers) as device,
+        serial_device(server.path, timeout=120, register_map=registers) as device,
     ):
         found = design.run(table, "board", device=device)
     assert golden.codes is not None and found.codes is not None

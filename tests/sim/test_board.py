@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -15,8 +16,9 @@ import penstock as ps
 from penstock.accounts import Moved, account, machine_of
 from penstock.engines.base import Given
 from penstock.hdl.soc import Soc
-from penstock.host.device import Device, DeviceError
+from penstock.host.device import Device, DeviceError, Udp, emulated, serial_device
 from penstock.host.device.machine import DeviceMachine
+from penstock.host.device.transport import Statistics
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.link import (
     BYTE_BITS,
@@ -32,8 +34,10 @@ from penstock.models.link import (
     Space,
     Status,
     decode_response,
+    envelope,
 )
 from penstock.models.link import Device as GoldenDevice
+from penstock.models.link.envelope import Answer
 from penstock.models.link.frames import HEADER
 from penstock.models.link.kinds import parse_link, wire_bytes
 from penstock.models.shell import IDENTITY, VERSION, RegisterMap
@@ -192,7 +196,7 @@ def test_the_buffer_of_requests_is_not_overrun(library: tuple[Path, RegisterMap]
     with (
         Board(path) as board,
         SerialServer(board) as server,
-        Device(server.path, timeout=10, register_map=register_map) as device,
+        serial_device(server.path, timeout=10, register_map=register_map) as device,
     ):
         content = bytes(range(256)) * 16
         device.write(3, content)
@@ -223,12 +227,46 @@ def test_a_load_takes_the_cycles_of_its_frames(library: tuple[Path, RegisterMap]
     assert abs(seconds / link.seconds(len(data)) - 1) < 0.02
 
 
+def test_a_device_behind_a_socket() -> None:
+    """As `penstock emulate` opens it: a plain socket and the driver see the same device."""
+    engine = CopyEngine(bus_bytes=8, address_width=40)
+    soc = Soc(engine, engine.register_map, memory_bytes=SIZE, clock_hz=CLOCK_HZ, baud=BAUD)
+    with emulated(verilog(soc)) as port, socket.socket(type=socket.SOCK_DGRAM) as line:
+        content = np.random.default_rng(6).bytes(5000)
+        with Device(
+            f"127.0.0.1:{port}", lambda at: Udp(at, 30.0), register_map=engine.register_map
+        ) as device:
+            assert device.identity.memory_bytes == SIZE
+            assert device.run({"words": 1}).error is None
+            device.write(3, content)
+            assert device.read(3, len(content)) == content
+            with pytest.raises(DeviceError, match="register version was answered with SLVERR"):
+                device.write_register("version", 1)
+        line.settimeout(10)
+        line.connect(("127.0.0.1", port))
+
+        def asked(*request: int) -> Answer | None:
+            line.send(envelope.encode(7, *request))
+            return envelope.decode_answer(line.recv(2048))
+
+        opened = asked(0, envelope.OPENING, 0, 16)
+        assert opened is not None and Identity.decode(opened.data) == device.identity
+        for place in (3, 3):  # a copy
+            got = asked(opened.first, Space.MEMORY << 1, place, 1000)
+            assert got is not None and got.data == content[:1000], got
+        line.send(b"noise")
+        assert asked(0, envelope.OPENING, 0, 16) is not None
+        with pytest.raises(DeviceError, match=f"127.0.0.1:{port}: Address already in use"):
+            with emulated("", port):
+                pass
+
+
 def test_errors_and_stopping(library: tuple[Path, RegisterMap]) -> None:
     path, register_map = library
     with (
         Board(path) as board,
         SerialServer(board) as server,
-        Device(server.path, timeout=10, register_map=register_map) as device,
+        serial_device(server.path, timeout=10, register_map=register_map) as device,
     ):
         report = device.run({"source": SIZE, "target": 0, "words": 4})
         assert report.error == HardwareError(ErrorCode.BUS_READ)
@@ -298,8 +336,12 @@ def test_training_on_the_whole_device(tmp_path: Path, monkeypatch: pytest.Monkey
 class Line:
     """A host that answers at once and keeps the device's buffer filled, without a system between: time is the device's cycles alone."""
 
+    timeout = 1.0
+
     def __init__(self, board: Board) -> None:
         self.board, self.parser, self.sequence = board, Parser(), 0
+        self.statistics = Statistics()
+        self.identity = Identity.decode(self.read(Space.IDENTITY, 0, 16))
 
     def _asked(self, requests: list[Request]) -> list[Response]:
         ready, answers, room = list(requests), list[Response](), 0
@@ -320,33 +362,17 @@ class Line:
             self.sequence = (self.sequence + 1) % 256
             yield self.sequence, address + at, min(MAXIMUM, length - at)
 
-    async def read(self, space: Space, address: int, length: int) -> tuple[bytes, int]:
+    def read(self, space: Space, address: int, length: int) -> bytes:
         asked = [Request(n, space, at, size) for n, at, size in self._pieces(address, length)]
-        return b"".join(answer.data for answer in self._asked(asked)), 0
+        return b"".join(answer.data for answer in self._asked(asked))
 
-    async def write(self, space: Space, address: int, data: bytes) -> int:
+    def write(self, space: Space, address: int, data: bytes) -> None:
         parts = self._pieces(address, len(data))
         each = [(n, at, data[at - address : at - address + size]) for n, at, size in parts]
         self._asked([Request(n, space, at, data=part) for n, at, part in each])
-        return 0
 
-
-class Wired(Device):
-    """The driver's end of a device, its connection aside."""
-
-    def __init__(self, board: Board, register_map: RegisterMap) -> None:
-        self.path, self.register_map, self._known = "wire", register_map, True
-        self._wire = Line(board)
-        identity, _ = self._do(self._wire.read(Space.IDENTITY, 0, 16))
-        self.identity = Identity.decode(identity)
-
-    _line = property(lambda self: self._wire)
-
-    def _do(self, work: Any) -> Any:
-        try:
-            work.send(None)
-        except StopIteration as done:
-            return done.value
+    def close(self) -> None:
+        pass
 
 
 @pytest.mark.parametrize(
@@ -375,7 +401,7 @@ def test_a_run_takes_the_predicted_time(
             {},
         )
         with Board(build(source)) as board:
-            device = Wired(board, design.registers)
+            device = Device("wire", lambda _: Line(board), register_map=design.registers)
             meter = Metered(DeviceMachine(device))
             begin = board.cycle
             found = work.drive(meter)

@@ -19,18 +19,19 @@ __all__ = ["COMMANDS"]
 def _all() -> list[Offer]:
     """Return what distributions offer of everything that they may."""
     from penstock.boards.catalogue import targets
+    from penstock.devices import transports
     from penstock.discovery import engines, papers
     from penstock.dsl.dialect import dialects
     from penstock.export.flows import flows
 
-    for loaded in (dialects, engines, targets, flows, papers):
+    for loaded in (dialects, engines, targets, transports, flows, papers):
         loaded()
     return offers()
 
 
 @click.pass_obj
 def _plugins(state: State, as_json: bool, stub: str | None) -> None:
-    """List what other packages add: engines, dialects, targets, boards, exports, papers; and why one is left out."""
+    """List what other packages add: engines, dialects, targets, boards, transports, exports, papers; and why one is left out."""
     found = _all()
     if stub is not None:
         from penstock.output import write_folder

@@ -1,0 +1,46 @@
+"""Devices on each kind of line."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+
+from ...models.shell import RegisterMap
+from .device import Device
+from .uart import BAUD, Uart
+
+__all__ = ["serial_device", "simulated_device"]
+
+
+def serial_device(
+    path: str,
+    *,
+    baud: int = BAUD,
+    timeout: float = 2.0,
+    register_map: RegisterMap | None = None,
+    resources: ExitStack | None = None,
+) -> Device:
+    """Return a device on a serial port, connected; `resources`: closed with it."""
+    connect = partial(Uart, baud=baud, timeout=timeout)
+    return Device(path, connect, register_map=register_map, resources=resources)
+
+
+def simulated_device(
+    source: str,
+    register_map: RegisterMap,
+    *,
+    timeout: float | None = None,
+    chip_clock_hz: int | None = None,
+) -> Device:
+    """Return a device in simulation, connected, from its Verilog (`sim.board.generate`); `chip_clock_hz`: as of `sim.board.Board`.
+    Raises BuildError where it cannot be built."""
+    from ...sim.board import serve
+
+    with ExitStack() as resources:
+        path = resources.enter_context(serve(source, chip_clock_hz))
+        return serial_device(
+            path,
+            timeout=30.0 if timeout is None else timeout,
+            register_map=register_map,
+            resources=resources.pop_all(),
+        )

@@ -1,0 +1,223 @@
+"""The host's end of the envelope (`models.link.envelope`), with neither socket nor clock: what to send and when, and what answers mean.
+
+Losses: an answer that tells of a request says that those are lost which were sent more than `_REORDERED` datagrams before it and which its bitmap
+lacks; they are sent again at once. For the rest there is one timer, by RFC 6298; when it runs out, the oldest request asks again.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+from ...models.link import Identity, Space, Status
+from ...models.link.envelope import ASK, OPENING, WINDOW, Answer, decode_answer, follows
+from .errors import LinkError
+from .transport import Refused, Statistics
+
+__all__ = ["Piece", "Session"]
+
+#: kind, address, length, data: what is asked in one datagram
+Piece = tuple[int, int, int, bytes | memoryview]
+
+#: datagrams by which one may be late without being taken for lost
+_REORDERED = 3
+#: datagrams that may wait for an answer which none has asked for
+_UNASKED = 8
+#: least seconds of the timer (of RFC 6298's one second for far networks), and its parts of the time-out: at first, and at most
+_SOONEST, _FIRST, _LONGEST = 0.02, 8, 4
+
+_HEAD = Struct("<IIBBHQ")
+_CRC = Struct("<I")
+_MASK = (1 << 32) - 1
+_MEMORY = Space.MEMORY << 1 | 1
+#: the order of what the timer doubts
+_DOUBTED = -_REORDERED - 1
+
+
+class _Sent:
+    """A request under way. `order`: how many datagrams were sent before."""
+
+    __slots__ = ("again", "at", "body", "index", "kind", "order", "size")
+
+    def __init__(self, kind: int, index: int, body: bytes, size: int) -> None:
+        self.kind, self.index = kind, index
+        self.body, self.size = body, size
+        self.order, self.at, self.again = 0, 0.0, False
+
+
+class Session:
+    """A session of one host. `begin` a transfer; then `send` what it returns, `take` what comes, until it is `done`; at `due` send again.
+
+    Parameters: `number`: of the session, 0 to close; `before`: the session that it follows, 0: none; `timeout`: seconds without an answer that tells
+    something new, after which `send` raises LinkError; `name`: of the device, for messages.
+    """
+
+    def __init__(self, number: int, timeout: float, name: str, before: int = 0) -> None:
+        self.number, self.timeout, self.name = number, timeout, name
+        self.statistics = Statistics()
+        self.identity: Identity | None = None
+        self.data: list[bytes] = []
+        self.due = float("inf")
+        self._next = 0
+        self._room = 1  # bytes that may be under way; a datagram always may
+        self._pieces: Iterator[Piece] = iter(())
+        self._ahead: Piece | None = None
+        self._count = self._size = 0
+        self._unasked = self._order = 0
+        self._sent: dict[int, _Sent] = {}  # in the order of their sequences
+        self._lost: list[int] = []
+        self._heard = 0.0
+        self._smoothed = self._variation = 0.0
+        self._patience, self._waits = min(1.0, timeout / _FIRST), timeout / _LONGEST
+        self._trouble, self._gone = f"the device did not answer for {timeout:g} s", False
+        self._status = 0
+        self._opening = before
+
+    def open(self, now: float) -> None:
+        """Begin the opening, which is a transfer of its own."""
+        self.begin([(OPENING, self._opening, 16, b"")], now)
+
+    def begin(self, pieces: Iterable[Piece], now: float) -> None:
+        """Begin a transfer of pieces that need no order among them; the one before is done."""
+        self._pieces, self._heard = iter(pieces), now
+        self._ahead = next(self._pieces, None)
+        self._count = self._size = 0
+        self._unasked = self._status = 0
+        self._sent, self._lost, self.data = {}, [], []
+
+    @property
+    def done(self) -> bool:
+        return not self._sent and self._ahead is None
+
+    def finish(self) -> None:
+        """Raise Refused where the device refused something of the transfer."""
+        if self._status:
+            raise Refused(self._status)
+
+    def send(self, now: float) -> list[bytes]:
+        """Return the datagrams to send now. Raises LinkError where there is no use."""
+        if self._gone or (self._sent and now >= self._heard + self.timeout):
+            raise LinkError(f"{self.name}: {self._trouble}")
+        if self._sent and now >= self.due:
+            self._patience = min(2 * self._patience, self._waits)
+            for sent in self._sent.values():
+                sent.order = _DOUBTED
+            self._lost = [next(iter(self._sent))]
+        out = [self._encoded(at, now, at == self._lost[-1]) for at in self._lost]
+        self.statistics.again += len(out)
+        self._lost = []
+        if self._ahead is not None:
+            self._more(out, now)
+        self.statistics.sent += len(out)
+        if out:
+            self.due = min(now + self._patience, self._heard + self.timeout)
+        return out
+
+    def _more(self, out: list[bytes], now: float) -> None:
+        """Add what is new, as far as the device has room."""
+        oldest = next(iter(self._sent), self._next)
+        while (piece := self._ahead) is not None:
+            kind, data = piece[0], piece[3]
+            size = _HEAD.size + len(data)
+            if self._sent and (
+                (self._next - oldest) & _MASK >= WINDOW or self._size + size >= self._room
+            ):
+                return
+            self._ahead = following = next(self._pieces, None)
+            self._size += size
+            self._unasked += 1
+            ends = following is None or self._size + _HEAD.size + len(following[3]) >= self._room
+            asks = ends or self._unasked >= _UNASKED or (self._next + 1 - oldest) & _MASK >= WINDOW
+            asked = kind | ASK if asks else kind
+            head = _HEAD.pack(self.number, self._next, asked, 0, piece[2], piece[1])
+            self._unasked = 0 if asks else self._unasked
+            self._sent[self._next] = sent = _Sent(kind, self._count, b"".join((head, data)), size)
+            self._order += 1
+            sent.order, sent.at = self._order, now
+            out.append(sent.body + _CRC.pack(zlib.crc32(sent.body)))
+            self._count += 1
+            if kind != OPENING:
+                self._next = self._next + 1 & _MASK
+
+    def _encoded(self, sequence: int, now: float, asks: bool) -> bytes:
+        """Return what is sent again."""
+        sent = self._sent[sequence]
+        self._order += 1
+        sent.order, sent.at, sent.again = self._order, now, True
+        body = bytearray(sent.body)
+        body[8] = sent.kind | ASK if asks else sent.kind
+        return bytes(body) + _CRC.pack(zlib.crc32(body))
+
+    def take(self, datagram: bytes, now: float) -> None:
+        """Take a datagram from the device."""
+        answer = decode_answer(datagram)
+        if answer is None:
+            self.statistics.spoilt += 1
+            return
+        self.statistics.received += 1
+        if answer.session != self.number:
+            return
+        sent, before = self._sent.get(answer.sequence), len(self._sent)
+        latest = _DOUBTED
+        if sent is not None and sent.kind == answer.kind & ~ASK:
+            if answer.status in (Status.BUSY, Status.GONE):
+                self._turned_away(answer.status)
+                return
+            latest = self._answered(answer, sent, now)
+        if answer.kind & ~ASK == _MEMORY and answer.status != Status.GONE:
+            latest = max(latest, self._told(answer))
+        if len(self._sent) < before:
+            self._heard = now
+            if self._smoothed:
+                soon = max(self._smoothed + 4 * self._variation, _SOONEST)
+                self._patience = min(soon, self._waits)
+            self.due = now + self._patience
+            sure = latest - _REORDERED
+            self._lost = [at for at, other in self._sent.items() if other.order < sure]
+
+    def _turned_away(self, status: int) -> None:
+        if status == Status.GONE:
+            self._gone = True
+            self._trouble = "another host took the device over, or it was switched off and on"
+        else:
+            self._trouble = "another host has the device; it is free 10 s after that falls silent"
+
+    def _answered(self, answer: Answer, sent: _Sent, now: float) -> int:
+        """Take the answer to a request; return its order."""
+        self._forget(answer.sequence)
+        self._status |= answer.status
+        if sent.kind == OPENING:
+            self._next = answer.first
+            self.identity = Identity.decode(answer.data)
+            self._room = self.identity.ring
+        elif not sent.kind & 1:
+            self.data += [b""] * (sent.index + 1 - len(self.data))
+            self.data[sent.index] = answer.data
+        if not sent.again:  # else it says nothing about the time it takes (Karn)
+            took = now - sent.at
+            if not self._smoothed:
+                self._smoothed, self._variation = took, took / 2
+            self._variation += (abs(took - self._smoothed) - self._variation) / 4
+            self._smoothed += (took - self._smoothed) / 8
+        return sent.order
+
+    def _told(self, answer: Answer) -> int:
+        """Take what an answer to a write to memory says of the others; return the latest one's order."""
+        latest, told = _DOUBTED, []
+        for at, sent in self._sent.items():
+            distance = follows(at, answer.first)
+            if distance < 0 or (distance < WINDOW and answer.bitmap >> distance & 1):
+                if sent.kind == _MEMORY:
+                    told.append(at)
+                    latest = max(latest, sent.order)
+            elif not answer.bitmap:
+                break
+        for at in told:
+            self._forget(at)
+        if told:
+            self._status |= answer.status
+        return latest
+
+    def _forget(self, sequence: int) -> None:
+        self._size -= self._sent.pop(sequence).size

@@ -1,0 +1,189 @@
+"""The envelope of requests in datagrams: what the bytes mean, and the device's end, golden.
+
+Request, host to device (numbers little-endian):
+
+    session u32 | sequence u32 | kind u8 | port u8 | length u16 | address u64 | data (length bytes, of a write) | crc u32
+
+Answer, device to host:
+
+    session u32 | sequence u32 | kind u8 + 0x80 | status u8 | length u16 | bitmap u64 | first u32 | pages u32 | data (length bytes, of a read) | crc u32
+
+The CRC is that of `frames`, over all before it; `kind` is a space and a direction as there, and `ASK` where an answer is wanted in any case. `port` and
+`pages` are of pages that are pushed, which no device takes yet: 0. A datagram that is no such request is dropped without an answer.
+
+Opening: a read of the identity is outside of sequences. It makes its session the device's, if the device has none (0), has the one that its `address`
+names, or has not heard of its own for `SILENCE` seconds; a device whose session it is already answers again. Else the answer is BUSY. Session 0 is
+nobody's, so it closes. A new session's sequences begin at `first` of the answer: `WINDOW` behind the last one's, so that no number comes again soon
+and what is left of another session in the network is old, whoever it belongs to. Requests of other sessions are answered GONE.
+
+The device takes each sequence once, in any order from `first` on, the first one missing, to `WINDOW` after it; `bitmap` has bit k for `first` + k, and
+numbers compare as in RFC 1982. What comes again is answered again and changes nothing; a read is done again. What is beyond is dropped. Memory that is
+written is answered where `ASK` is set, where something before it is missing, and where it is refused; the status is the worst since the opening. All
+else is answered always.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+from .device import Device
+from .frames import CRC_BYTES, RESPONSE, Request, Space, Status
+
+__all__ = [
+    "ASK",
+    "LONGEST",
+    "OPENING",
+    "SILENCE",
+    "WINDOW",
+    "Answer",
+    "Envelope",
+    "decode_answer",
+    "encode",
+    "follows",
+]
+
+#: most bytes of data in a datagram
+LONGEST = 1024
+#: sequences from the first missing one on that a device takes
+WINDOW = 64
+#: seconds without a datagram of its session after which a device may be taken over
+SILENCE = 10
+#: in `kind`: an answer is wanted
+ASK = 0x40
+#: kind of what opens a session
+OPENING = Space.IDENTITY << 1
+
+_REQUEST = struct.Struct("<IIBBHQ")
+_ANSWER = struct.Struct("<IIBBHQII")
+
+
+class Answer(NamedTuple):
+    """What a device answers. `kind` is the request's."""
+
+    session: int
+    sequence: int
+    kind: int
+    status: int
+    bitmap: int
+    first: int
+    data: bytes
+
+    def encode(self) -> bytes:
+        """Return the datagram."""
+        kind, length = self.kind | RESPONSE, len(self.data)
+        head = (self.session, self.sequence, kind, self.status, length, self.bitmap, self.first, 0)
+        return _closed(_ANSWER.pack(*head) + self.data)
+
+
+def _closed(body: bytes) -> bytes:
+    return body + zlib.crc32(body).to_bytes(CRC_BYTES, "little")
+
+
+def encode(
+    session: int, sequence: int, kind: int, address: int, length: int, data: bytes = b""
+) -> bytes:
+    """Return a request's datagram."""
+    return _closed(_REQUEST.pack(session, sequence, kind, 0, length, address) + data)
+
+
+def _opened(datagram: bytes, layout: struct.Struct) -> tuple[tuple[int, ...], bytes] | None:
+    """Return the numbers and the data of a sound datagram, else None."""
+    size = layout.size
+    whole = size + CRC_BYTES <= len(datagram) <= size + LONGEST + CRC_BYTES
+    body = datagram[:-CRC_BYTES]
+    if not whole or zlib.crc32(body) != int.from_bytes(datagram[-CRC_BYTES:], "little"):
+        return None
+    return layout.unpack(body[:size]), body[size:]
+
+
+def decode_answer(datagram: bytes) -> Answer | None:
+    """Return the answer in a datagram; None where it is none."""
+    found = _opened(datagram, _ANSWER)
+    if found is None:
+        return None
+    (session, sequence, kind, status, length, bitmap, first, _), data = found
+    if not kind & RESPONSE or length != len(data) or status not in set(Status):
+        return None
+    return Answer(session, sequence, kind & ~RESPONSE, status, bitmap, first, data)
+
+
+def follows(sequence: int, other: int) -> int:
+    """Return how far a sequence lies behind another one: below 0 where it comes before (RFC 1982)."""
+    return (sequence - other + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+class Envelope:
+    """Answers datagrams. `device` does what they ask; `silence`: cycles after which it may be taken over."""
+
+    def __init__(self, device: Device, silence: int) -> None:
+        self.device, self.silence = device, silence
+        self.session = self.heard = 0
+        self.first = self.bitmap = 0
+        self._worst = self._register = (
+            0  # statuses: of memory since the opening, of the last write to registers
+        )
+
+    def receive(self, datagram: bytes, now: int) -> bytes | None:
+        """Take a datagram at a cycle; return what is answered, if anything is."""
+        found = _opened(datagram, _REQUEST)
+        if found is None:
+            return None
+        (session, sequence, kind, _, length, address), data = found
+        if length > LONGEST or kind & RESPONSE or len(data) != (length if kind & 1 else 0):
+            return None
+        bare = kind & ~ASK
+        request = (
+            Request(0, bare >> 1, address, 0, data)
+            if kind & 1
+            else Request(0, bare >> 1, address, length)
+        )
+        if bare == OPENING:
+            status, read = self._open(session, address, now), b""
+            if status == Status.OKAY:
+                read = self.device.perform(Request(0, Space.IDENTITY, 0, length)).data
+        elif session != self.session or not session:
+            status, read = Status.GONE, b""
+        else:
+            self.heard = now
+            distance = follows(sequence, self.first)
+            if distance >= WINDOW:
+                return None
+            again = distance < 0 or bool(self.bitmap >> distance & 1)
+            status, read = self._do(request, again)
+            if not again:
+                self._take(distance)
+            memory = bare == Space.MEMORY << 1 | 1
+            if memory and not (kind & ASK or again or self.bitmap or status):
+                return None
+        return Answer(session, sequence, kind, status, self.bitmap, self.first, read).encode()
+
+    def _open(self, session: int, before: int, now: int) -> int:
+        if session == self.session:
+            self.heard = now
+            return Status.OKAY
+        silent = session != 0 and now - self.heard >= self.silence
+        if self.session and before != self.session and not silent:
+            return Status.BUSY
+        self.session, self.heard = session, now
+        self.first, self.bitmap = (self.first + WINDOW) % (1 << 32), 0
+        self._worst = self._register = 0
+        return Status.OKAY
+
+    def _do(self, request: Request, again: bool) -> tuple[int, bytes]:
+        """Do what is asked, if it was not done; return the status and what was read."""
+        if request.data is None:
+            answer = self.device.perform(request)
+            return answer.status, answer.data
+        status = 0 if again else self.device.perform(request).status
+        if request.space == Space.REGISTERS:
+            self._register = self._register if again else status
+            return self._register, b""
+        self._worst |= status
+        return self._worst, b""
+
+    def _take(self, distance: int) -> None:
+        self.bitmap |= 1 << distance
+        while self.bitmap & 1:
+            self.first, self.bitmap = (self.first + 1) % (1 << 32), self.bitmap >> 1
