@@ -24,7 +24,7 @@ from penstock.hdl.modules import directed_ports
 
 @cache
 def looking_at(module: str) -> list[Proof]:
-    """The proofs of a module's parts, the quick first; of those that use it where it has none."""
+    """The proofs of a module's parts, the quick first; then of those that use it."""
     own, using = [], []
     for proof in PROOFS:
         package, _, name = proof.part.rpartition(".")
@@ -37,7 +37,11 @@ def looking_at(module: str) -> list[Proof]:
             for value in vars(importlib.import_module(home)).values()
         ):
             using.append(proof)
-    return sorted(own or using, key=lambda proof: (bool(proof.long), proof.method == "bounded"))
+
+    def quick_first(proofs: list[Proof]) -> list[Proof]:
+        return sorted(proofs, key=lambda proof: (bool(proof.long), proof.method == "bounded"))
+
+    return quick_first(own) + quick_first(using)
 
 
 @cache

@@ -46,7 +46,7 @@ class AnyEngine(wiring.Component):
     """
 
     def __init__(self, bench: Bench, register_map: RegisterMap, *, ports: int = 1) -> None:
-        self.bench, self.settling, self.open_writes = bench, 2, 1
+        self.bench, self.settling, self.open_writes = bench, 3, 1
         self.dirty, self.fresh = Signal(), Signal(init=1)
         self.free = {
             name: bench.free(f"engine.{name}", width)
