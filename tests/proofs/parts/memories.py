@@ -29,10 +29,11 @@ def spram() -> tuple:
     )
 
 
-def control(make, bound: int, *, writes_first: bool = False) -> Bench:
+def control(make, bound: int, *, writes_first: bool = False, **bursts: int) -> Bench:
+    """`bursts`: how many are open, and of how many beats."""
     b = Bench()
     dut, b.m.submodules.dut = make()
-    manager = Manager(b, dut.bus, address_bits=3, fair=1)
+    manager = Manager(b, dut.bus, address_bits=3, fair=1, **bursts)
     manager.check_answers(b, dut.bus, bound=bound, data=0, writes_first=writes_first)
     b.check(
         "bursts beyond the end answer SLVERR, all others OKAY",
@@ -66,10 +67,8 @@ def word(make) -> Bench:
 
 
 _RAM, _SPRAM = "hdl.memory.blockram", "hdl.memory.spram"
-_ANSWERS = (
-    "R and B: order, RLAST, B after W, steady, within {} cycles; 3 bursts open, ≤ 2 beats, "
-    "answers taken within 1"
-)
+_RULES = "R and B: order, RLAST, B after W, steady, within {} cycles; answers taken within 1; "
+_ANSWERS = _RULES + "3 bursts open, ≤ 2 beats"
 _DATA = (
     "what is read of any byte is what was written last, SLVERR beyond the end; 4 words of 4 bytes, "
     "any strobes, bursts ≤ 2 beats"
@@ -81,6 +80,12 @@ PROOFS = [
         _ANSWERS.format(8),
         lambda: control(block_ram, 8),
         Defect(_RAM, "final.eq(burst.p.length == 0)", "final.eq(0)"),
+    ),
+    Proof(
+        "hdl.memory.BlockRam",
+        _RULES.format(8) + "1 burst open, ≤ 4 beats",
+        lambda: control(block_ram, 8, opened=1, beats=4),
+        Defect(_RAM, "left.eq(left - 1), ", ""),
     ),
     Proof(
         "hdl.memory.BlockRam",
