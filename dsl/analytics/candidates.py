@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...models.analytics.config import AnalyticsPlan
+from ...models.analytics.config import AnalyticsPlan, Buffer
 from ...models.analytics.resources import estimate
 from ...models.heap.schema import TYPES, Schema
 from ...models.memory.timing import Memory
 from ...models.numerics.formats import Format
 from ...models.resources import Resources
+from ...models.rows.unit import RowTable
 from ...models.strider.layout import NUMBERS, Integer, Source, TupleLayout, place
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
@@ -95,6 +96,7 @@ class Maker:
     choices: Choices
     memory: Memory
     indices: Mapping[str, BoundIndex] = field(default_factory=dict)
+    tables: tuple[RowTable, ...] = ()
     _programs: dict[Any, Program] = field(default_factory=dict)
     _schedules: dict[Any, Scheduled] = field(default_factory=dict)
     _layouts: dict[int, TupleLayout] = field(default_factory=dict)
@@ -140,8 +142,17 @@ class Maker:
             program = lower(self.graph, lanes, serial_limit=limit)
             arrays = {n for n, i in self.indices.items() if len(i.columns) < i.places}
             program.ops = spaced(program.ops, program.buffers, self.fmt, arrays)
+            # a schedule does not depend on how many rows there are
+            program.buffers = [self._rows(b, lines=True) for b in program.buffers]
             self._programs[key] = program
         return self._programs[key]
+
+    def _rows(self, buffer: Buffer, *, lines: bool = False) -> Buffer:
+        """Return a model in memory with all its rows, or with those that are held on the chip."""
+        for table in self.tables:
+            if buffer.kind == "model" and buffer.name in table.models:
+                return replace(buffer, rows=table.lines if lines else table.rows)
+        return buffer
 
     @cached_property
     def _costly(self) -> list[int]:
@@ -170,7 +181,8 @@ class Maker:
         buffers, ops, remap = _compact(scheduled.buffers, scheduled, kept)
         slots = self._slots(scheduled, point)
         buffers = tuple(
-            replace(b, slots=slots) if b.kind in ("input", "index") else b for b in buffers
+            replace(b, slots=slots) if b.kind in ("input", "index") else self._rows(b)
+            for b in buffers
         )
         names = {
             buffers[remap[n]].name: np.asarray(v).tolist()
@@ -207,6 +219,7 @@ class Maker:
             on_index=self.choices.on_index,
             on_unseen=self.choices.on_unseen,
             lean=self.target.lean,
+            tables=self.tables,
             window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={
                 "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),

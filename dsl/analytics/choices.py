@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 __all__ = ["PREFER", "Choices"]
 
@@ -13,7 +14,8 @@ PREFER = ("time", "area", "energy")
 @dataclass(frozen=True)
 class Choices:
     """What the user fixes; None leaves it to the planner. `fill`: how much of each of the part's resources is aimed at, more is taken only
-    where nothing else fits; `prefer`: one of `PREFER`."""
+    where nothing else fits; `prefer`: one of `PREFER`; `place`: by model with rows "chip", "memory", or "memory:64" with
+    64 rows held on the chip."""
 
     lanes: int | None = None
     threads: int | None = None
@@ -27,3 +29,4 @@ class Choices:
     visibility: str = "hints"
     prefer: str = "time"
     fill: float = 0.80
+    place: Mapping[str, str] = field(default_factory=dict)

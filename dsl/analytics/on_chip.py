@@ -22,7 +22,7 @@ from .spans import EXACT, span
 if TYPE_CHECKING:
     from .candidates import Maker
 
-__all__ = ["golden_alone", "no_hardware", "why_golden_alone"]
+__all__ = ["golden_alone", "no_hardware", "too_large", "why_golden_alone"]
 
 
 def why_golden_alone(
@@ -130,7 +130,7 @@ def _of_bags(graph: Graph, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
 
 
 def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> Iterator[str]:
-    choices, target, fmt = maker.choices, maker.target, maker.fmt
+    choices, fmt = maker.choices, maker.fmt
     if choices.threads not in (None, 1) or choices.ports not in (None, 1):
         yield "several threads or memory ports"
     for v in graph.of_kind("index"):
@@ -144,7 +144,14 @@ def _of_table(graph: Graph, maker: Maker, indices: Mapping[str, BoundIndex]) -> 
         places = np.arange(node.attrs.get("places", 0), dtype=np.float64)
         if not np.array_equal(np.asarray(fmt.decode(fmt.encode(places))), places):
             yield f"{fmt.name} does not have each of {len(places)} places"
-    bits = fmt.width * sum(int(np.prod(v.shape)) for v in graph.of_kind("model"))
+
+
+def too_large(maker: Maker) -> str:
+    """Return why a kernel's models are too large for the chip, "" where they are not, as far as that is known before planning."""
+    target = maker.target
+    models = maker.graph.of_kind("model")
+    bits = maker.fmt.width * sum(int(np.prod(v.shape)) for v in models)
     have = target.bram * target.bram_bits + target.uram * ULTRA_BITS
     if bits > have:
-        yield f"its models take {bits:,} bits, and the RAM blocks of {target.name} have {have:,}"
+        return f"its models take {bits:,} bits, and the RAM blocks of {target.name} have {have:,}"
+    return ""

@@ -35,9 +35,10 @@ from ..core.diagnostics import KernelError, Span, error
 from ..core.graph import Graph
 from .candidates import Candidate, Maker, Point
 from .choices import Choices
+from .in_memory import placed, placed_tables
 from .lower import lower
 from .lower_rows import by_rows
-from .on_chip import why_golden_alone
+from .on_chip import too_large, why_golden_alone
 from .schedule import schedule
 from .times import facts
 from .unscheduled import bound_indices, unscheduled
@@ -84,16 +85,38 @@ def plan(
     if not by_rows(graph):
         return _planned(maker, measure)
     bound = indices or {}
+    one = replace(maker, indices=bound, choices=replace(maker.choices, threads=1, ports=1))
+    asked = placed(graph, maker.choices.place)
     reason = why_golden_alone(graph, maker, bound)
     if not reason:
-        one = replace(maker.choices, threads=1, ports=1)
+        if asked:
+            return _in_memory(one, asked, measure)
+        reason = too_large(maker)
         try:
-            found = _planned(replace(maker, indices=bound, choices=one), measure)
-            return replace(found, indices=bound_indices(graph, bound))
+            if not reason:
+                found = _planned(one, measure)
+                return replace(found, indices=bound_indices(graph, bound))
         except KernelError as unfit:
             reason = unfit.diagnostic.message
+        if not maker.choices.place:
+            try:
+                return _in_memory(one, None, measure)
+            except KernelError:  # the models themselves are what is too large
+                pass
     found = unscheduled(maker, bound)
     return replace(found, notes={**found.notes, "golden_alone": reason})
+
+
+def _in_memory(
+    maker: Maker, asked: Mapping[str, int | None] | None, measure: Measure | None
+) -> AnalyticsPlan:
+    """Return the plan with models in memory. Raises KernelError (E605, E601)."""
+    tables = placed_tables(maker, maker.indices, asked)
+    if isinstance(tables, str):
+        hint = "leave --place out, or write chip in place of memory"
+        raise error("E605", f"no plan has rows in memory: {tables}", Span.whole("--place"), hint=hint)
+    found = _planned(replace(maker, tables=tables), measure)
+    return replace(found, indices=bound_indices(maker.graph, maker.indices))
 
 
 def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:

@@ -43,6 +43,8 @@ class Conductor(wiring.Component):
         No more pages are needed.
     converged : Out(1)
         The test ended the run: high with the cycle of the decision.
+    settled : Out(1)
+        What the batches changed that are closed is in place.
     halt : In(1)
         Start nothing more.
     room : In(1)
@@ -70,6 +72,7 @@ class Conductor(wiring.Component):
                 "finish": Out(1),
                 "stop": Out(1),
                 "converged": Out(1),
+                "settled": Out(1),
                 **({} if plan.score is None else {"room": In(1)}),
             }
         )
@@ -128,9 +131,12 @@ class Conductor(wiring.Component):
 
     def _epochs(self, m):
         """When an epoch ends, and what follows it."""
-        settled = self.since_batch >= self.plan.schedule.settle
+        settled = self.settled
         last_epoch = Signal()
-        m.d.comb += last_epoch.eq(self.epoch + 1 >= self.epochs)
+        m.d.comb += [
+            settled.eq(self.since_batch >= self.plan.schedule.settle),
+            last_epoch.eq(self.epoch + 1 >= self.epochs),
+        ]
         deciding = index(self.plan.schedule.decide + 1)
         with m.FSM() as fsm:
             m.d.comb += [

@@ -15,7 +15,7 @@ from .control import Delay, Destination, Loops
 from .datapath import Control, Datapath, Reduction, Write
 from .merge import MergeLane
 from .parameters import ParameterAccess
-from .rows import RowAccess
+from .rows import RowAccess, row_members, row_ports
 from .store import Store, pick
 from .thread import Thread, ThreadPorts
 
@@ -47,6 +47,8 @@ class Core(wiring.Component):
         Advance by one code; store `parameter_data` there.
     parameter_code : Out
         The code at the place one cycle before.
+    row_line, row_beat, row_data, row_write0, …, row_read0, …
+        Of a plan with models in memory: a line's beat that is written, for each model (in the tables' order), and its beat a cycle later.
     score, score_mask, scores : Out
         Of a plan that scores: a group's scores are there, of which threads, and theirs side by side.
     """
@@ -75,6 +77,7 @@ class Core(wiring.Component):
                 "score_mask": Out(plan.threads),
                 "scores": Out(plan.threads * width),
             }
+        members |= row_members(plan)
         for q in range(plan.ports):
             members |= {
                 f"load{q}": In(per_port),
@@ -104,6 +107,7 @@ class Core(wiring.Component):
         self._merges(threads)
         self._scores(threads)
         ParameterAccess(self, m, plan, self.stores)
+        row_ports(self, m, plan, self.stores)
         if plan.until is not None:
             code = self.stores[plan.until].value
             fmt = plan.format

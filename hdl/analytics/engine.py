@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
 from ...models.analytics.shell import (
+    ROW_COUNTERS,
     address_bits,
     beats_bits,
     open_writes,
@@ -14,16 +15,19 @@ from ...models.analytics.shell import (
     result_beats_bits,
 )
 from ...models.errors import ErrorCode
+from ...models.rows.unit import RowUnitConfig
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
 from ..modules import Parts
+from ..rows.unit import RowUnit
 from ..shell.engine import engine_members, restarted
 from ..stream.passing import passed_on
 from ..strider.port import error_layout
 from .boot import Boot, ResultWriter
 from .conductor import Conductor
 from .core import Core
+from .loader import beat_layout
 from .port import MemoryPort
 from .scores import ScoreWriter
 
@@ -44,13 +48,15 @@ class AnalyticsEngine(wiring.Component):
     """
 
     def __init__(self, plan: AnalyticsPlan, port: PortConfig, library: Parts, *, design: int = 0):
-        self.plan, self.port, self.library = plan, port, library
+        self.plan, self.port, self.library = plan.core, port, library
         self.register_map = register_map(plan, design)
         self.open_writes = open_writes(plan)
         buses = [
             AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes, write=q == 0)
             for q in range(plan.ports)
         ]
+        if plan.tables:
+            buses.append(AXI4(address_width=address_bits(plan), data_bytes=plan.bus_bytes))
         super().__init__(engine_members(self.register_map, buses))
 
     def elaborate(self, platform):
@@ -67,6 +73,9 @@ class AnalyticsEngine(wiring.Component):
         self.errors: list[View[StructLayout]] = []
         for q in range(plan.ports):
             self._port(q)
+        self.unit: RowUnit | None = None
+        if plan.row_unit is not None:
+            self._rows(plan.row_unit)
         self._train()
         self._results() if plan.score is None else self._scores()
         self._errors()
@@ -88,6 +97,15 @@ class AnalyticsEngine(wiring.Component):
         if q == 0:  # the boot image comes through the first port
             command, command_valid = boot.o_command.payload, boot.o_command.valid
             words_ready = boot.i.ready
+        back = {}
+        if plan.tables:  # a single port: tuples go by way of the row unit
+            beats = [Signal(beat_layout(plan), name="rows_payload"), Signal(name="rows_valid")]
+            self.tuples_back = [*beats, Signal(name="rows_ready")]
+            back = {
+                "i_tuples__payload": Value.cast(beats[0]),
+                "i_tuples__valid": beats[1],
+                "o_tuples__ready": self.tuples_back[2],
+            }
         ends = self.library.instance(
             m,
             f"port{q}",
@@ -110,6 +128,7 @@ class AnalyticsEngine(wiring.Component):
             advance=conductor.advance,
             release=core.release,
             discard=self.failing,
+            **back,
         )
         self.ports.append(ends)
         self.errors.append(View(error_layout(), ends["error"]))
@@ -168,9 +187,42 @@ class AnalyticsEngine(wiring.Component):
             "starved": conductor.starved,
             "converged": conductor.converged,
         }
+        if self.unit is not None:
+            names = ("lookup", "hit", "fetch", "write_back")
+            steps |= {c: getattr(self.unit, n) for c, n in zip(ROW_COUNTERS, names, strict=True)}
         m.d.comb += [
             counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters
         ]
+
+    def _rows(self, config: RowUnitConfig) -> None:
+        """Put the row unit between the port's Striders and its loader."""
+        m, core, conductor = self.m, self.core, self.conductor
+        m.submodules.rows = self.unit = unit = RowUnit(
+            config, address_width=address_bits(self.plan), beats_width=beats_bits(self.plan)
+        )
+        port, (payload, valid, ready) = self.ports[0], self.tuples_back
+        shared_by(m, getattr(self, f"m{self.plan.ports}"), unit.bus)
+        m.d.comb += [
+            unit.i.payload.eq(port["o_tuples__payload"]),
+            unit.i.valid.eq(port["o_tuples__valid"]),
+            ready.eq(unit.i.ready),
+            payload.eq(unit.o.payload),
+            valid.eq(unit.o.valid),
+            unit.o.ready.eq(port["i_tuples__ready"]),
+            unit.closed.eq(conductor.batch_start),
+            unit.settled.eq(conductor.settled),
+            unit.discard.eq(self.failing),
+            unit.stop.eq(conductor.stop),
+            unit.flush.eq(conductor.finish),
+            core.row_line.eq(unit.line),
+            core.row_beat.eq(unit.beat),
+            core.row_data.eq(unit.data),
+        ]
+        for t in range(len(config.tables)):
+            m.d.comb += getattr(unit, f"base{t}").eq(self.registers[f"row_address{t}"])
+        for k in range(len(unit.write)):
+            m.d.comb += getattr(core, f"row_write{k}").eq(unit.write[k])
+            m.d.comb += getattr(unit, f"read{k}").eq(getattr(core, f"row_read{k}"))
 
     def _writer(self, results: ResultWriter | ScoreWriter) -> None:
         """Let results leave through a writer on the first port."""
@@ -188,8 +240,19 @@ class AnalyticsEngine(wiring.Component):
             *passed_on(results.o_command, writer.i),
             *passed_on(results.o, writer.i_data),
             results.idle.eq(writer.idle),
-            self.done.eq(results.done),
         ]
+        self._done(results.done)
+
+    def _done(self, results: Value) -> None:
+        """End the run when results have left, and rows have been written back."""
+        m = self.m
+        if self.unit is None:
+            m.d.comb += self.done.eq(results)
+            return
+        ends = Cat(results, self.unit.done)
+        through = Signal(2)
+        m.d.sync += through.eq(through | ends)
+        m.d.comb += self.done.eq((through | ends).all())
 
     def _scores(self) -> None:
         m, core, conductor = self.m, self.core, self.conductor
@@ -208,6 +271,11 @@ class AnalyticsEngine(wiring.Component):
 
     def _results(self) -> None:
         m, core, conductor = self.m, self.core, self.conductor
+        if not self.plan.models:  # all rows lie in memory
+            self.writer = None
+            m.d.comb += core.parameter_step.eq(self.boot.write)
+            self._done(conductor.finish)
+            return
         results = ResultWriter(self.plan)
         self._writer(results)
         m.d.comb += [
@@ -237,9 +305,13 @@ class AnalyticsEngine(wiring.Component):
         with m.If(self.failing & through):
             m.d.comb += self.error.eq(1)
             m.d.comb += [getattr(self.report, name).eq(worst[name]) for name in names]
+        reads = [port["bus_error"] for port in self.ports]
+        writes = [] if self.writer is None else [self.writer.error]
+        if self.unit is not None:
+            reads, writes = [*reads, self.unit.bad_read], [*writes, self.unit.bad_write]
         for bad, reason in (
-            (Cat(port["bus_error"] for port in self.ports).any(), ErrorCode.BUS_READ),
-            (self.writer.error, ErrorCode.BUS_WRITE),
+            (Cat(reads).any(), ErrorCode.BUS_READ),
+            (Cat(writes).any(), ErrorCode.BUS_WRITE),
         ):
             with m.If(bad):
                 m.d.comb += [

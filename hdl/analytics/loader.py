@@ -6,15 +6,14 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
 from ..index import index, index_range
+from ..rows.unit import tuple_layout
 
 __all__ = ["Loader", "beat_layout"]
 
 
 def beat_layout(plan: AnalyticsPlan) -> data.StructLayout:
     """Payload of a tuple stream: the codes of one beat, whether it is the tuple's last, or the end of the epoch (no data)."""
-    return data.StructLayout(
-        {"lanes": data.ArrayLayout(plan.format.width, plan.lanes), "last": 1, "end": 1}
-    )
+    return tuple_layout(plan.lanes, plan.format.width)
 
 
 class Loader(wiring.Component):

@@ -16,7 +16,7 @@ from ..stream.passing import passed_on
 from ..stream.queue import Spare
 from ..strider.port import AccessPort, error_layout
 from ..strider.sequencer import PageSequencer
-from .loader import Loader
+from .loader import Loader, beat_layout
 
 __all__ = ["MemoryPort"]
 
@@ -47,6 +47,8 @@ class MemoryPort(wiring.Component):
         As of `AccessPort`.
     load, load_slot, load_beat, load_data, available, count, ended, final : Out, pop, release, advance, discard : In
         As of `Loader`.
+    o_tuples : Out(stream), i_tuples : In(stream)
+        Where rows of models lie in memory: tuples on their way to the loader, with rows for indices, and back, with lines.
     tuples : Out(monitor_shape())
         The stream into the loader.
     """
@@ -59,6 +61,8 @@ class MemoryPort(wiring.Component):
         loader = {
             name: member for name, member in self.loader.signature.members.items() if name != "i"
         }
+        beats = stream.Signature(beat_layout(plan))
+        between = {"o_tuples": Out(beats), "i_tuples": In(beats)} if plan.tables else {}
         super().__init__(
             {
                 "bus": Out(
@@ -81,6 +85,7 @@ class MemoryPort(wiring.Component):
                 "first_block": In(32),
                 "error": Out(error_layout()),
                 "tuples": Out(monitor_shape()),
+                **between,
                 **loader,
             }
         )
@@ -141,6 +146,9 @@ class MemoryPort(wiring.Component):
     def _access(self, m, access, reader, empty):
         """Words go to the Striders, their tuples to the loader."""
         loader = self.loader
+        into = self.o_tuples if self.plan.tables else loader.i
+        if self.plan.tables:
+            m.d.comb += passed_on(self.i_tuples, loader.i)
         m.d.comb += [
             access.i.payload.eq(reader.o.p.data),
             access.i.valid.eq(reader.o.valid & self.booted),
@@ -151,10 +159,10 @@ class MemoryPort(wiring.Component):
             access.first_block.eq(self.first_block),
             access.block_stride.eq(Const(self.plan.ports)),
             self.error.eq(access.error),
-            loader.i.p.lanes.eq(access.o.p.lanes),
-            loader.i.p.last.eq(access.o.p.last),
-            loader.i.p.end.eq(access.o.p.end | empty),
-            loader.i.valid.eq(access.o.valid | empty),
-            access.o.ready.eq(loader.i.ready),
+            into.p.lanes.eq(access.o.p.lanes),
+            into.p.last.eq(access.o.p.last),
+            into.p.end.eq(access.o.p.end | empty),
+            into.valid.eq(access.o.valid | empty),
+            access.o.ready.eq(into.ready),
             *observe(self.tuples, loader.i),
         ]

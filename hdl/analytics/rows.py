@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Member, Out
 
 from ...models.analytics.config import AnalyticsPlan
 from ..index import index
@@ -10,7 +12,42 @@ from .control import Loops
 from .store import Store
 from .thread import ThreadPorts
 
-__all__ = ["RowAccess"]
+__all__ = ["RowAccess", "row_members", "row_ports"]
+
+
+def _in_memory(plan: AnalyticsPlan) -> list[int]:
+    """Return the buffers of models in memory, in the order of their tables."""
+    numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "model"}
+    return [numbers[name] for table in plan.tables for name in table.models]
+
+
+def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
+    """Return what a core has for whoever fills its lines and reads them; see `Core`."""
+    if plan.row_unit is None:
+        return {}
+    found = {
+        "row_line": In(plan.row_unit.line_bits),
+        "row_beat": In(16),
+        "row_data": In(plan.lanes * plan.format.width),
+    }
+    for k, n in enumerate(_in_memory(plan)):
+        found[f"row_write{k}"] = In(1)
+        found[f"row_read{k}"] = Out(plan.buffers[n].width(plan.lanes) * plan.format.width)
+    return found
+
+
+def row_ports(
+    core: wiring.Component, m: Module, plan: AnalyticsPlan, stores: Mapping[int, Store]
+) -> None:
+    """Let lines be filled and read from outside; `core` writes none of them meanwhile."""
+    for k, n in enumerate(_in_memory(plan)):
+        store, beats = stores[n], plan.buffers[n].row_beats(plan.lanes)
+        address = index(store.depth, name=f"row_address{k}")
+        parts = [core.row_line << bit for bit in range(beats.bit_length()) if beats >> bit & 1]
+        m.d.comb += address.eq(sum(parts, Const(0)) + core.row_beat)
+        data = core.row_data[: store.lanes * store.width]
+        store.write(getattr(core, f"row_write{k}"), address, data)
+        m.d.comb += getattr(core, f"row_read{k}").eq(store.read(address))
 
 
 class RowAccess:

@@ -17,7 +17,8 @@ See `models.analytics.timing` for the cycles and docs/explanation/analytics.md f
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,6 +26,7 @@ from ..heap.schema import Schema
 from ..numerics.formats import Format, parse_format
 from ..numerics.policy import InputPolicy
 from ..rows.golden import CHANGES
+from ..rows.unit import Place, RowTable, RowUnitConfig
 from ..strider.config import PortConfig, WalkConfig
 from ..strider.isa import encode
 from ..strider.layout import TupleLayout
@@ -223,7 +225,7 @@ class AnalyticsPlan:
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None; `score`: that of the score,
     for an engine that learns nothing and writes the score of each tuple. `indices`: of rows of models, in the order of their places behind
     a tuple's codes; `on_index`, `on_unseen`: what becomes of tuples whose index names no row, and of categories that the design does not
-    know. `lean`: the
+    know. `tables`: models that lie in memory, of which the core has lines. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan.
@@ -261,6 +263,7 @@ class AnalyticsPlan:
     on_unseen: str
     memory_bytes: int = 0
     indices: tuple[Index, ...] = ()
+    tables: tuple[RowTable, ...] = ()
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -309,10 +312,65 @@ class AnalyticsPlan:
         by_name = {b.name: n for n, b in enumerate(self.buffers) if b.kind in ("input", "index")}
         return [by_name[f.name] for f in self.layout.fields if f.name in by_name]
 
+    def index_of(self, buffer: int) -> str:
+        """Return the name of the index whose integers a buffer has, or may have copies of."""
+        copied = {op.dest: op.operands[0].buffer for op in self.ops if op.fn == "pass"}
+        return self.buffers[copied.get(buffer, buffer)].name
+
+    @cached_property
+    def row_unit(self) -> RowUnitConfig | None:
+        """What brings rows of models in memory into lines of the core; None where there are none."""
+        if not self.tables:
+            return None
+        return RowUnitConfig(
+            self.tables,
+            tuple(self._row_places()),
+            self.lanes,
+            self.format.width,
+            self.layout.beats,
+            self.merge_count,
+            self.format.container,
+            self.bus_bytes,
+        )
+
+    def _row_places(self) -> Iterator[Place]:
+        """Yield the places of indices that name rows in memory, in their order."""
+        owner = {name: t for t, table in enumerate(self.tables) for name in table.models}
+        asked: dict[str, tuple[int, bool]] = {}
+        for op in self.ops:
+            if op.touches_rows and (name := self.buffers[op.operands[0].buffer].name) in owner:
+                by = self.index_of(op.operands[1].buffer)
+                changes = op.changes_rows or asked.get(by, (0, False))[1]
+                asked[by] = owner[name], changes
+        for index in self.indices:
+            for k in range(index.places if index.name in asked else 0):
+                begin = index.columns[min(k, len(index.columns) - 1)][1]
+                position = self.layout.field(index.name).position + k
+                yield Place(position, asked[index.name][0], begin, asked[index.name][1])
+
+    @cached_property
+    def core(self) -> AnalyticsPlan:
+        """The plan as the core has it: lines in place of rows in memory, whose indices are numbers of lines."""
+        if self.row_unit is None:
+            return self
+        lines = {name: table.lines for table in self.tables for name in table.models}
+        buffers = tuple(
+            replace(b, rows=lines[b.name]) if b.kind == "model" and b.name in lines else b
+            for b in self.buffers
+        )
+        models = tuple(n for n in self.models if self.buffers[n].name not in lines)
+        positions = {place.position for place in self.row_unit.places}
+        indices = tuple(
+            replace(i, columns=tuple((c, 0, most) for c, _, most in i.columns))
+            if self.layout.field(i.name).position in positions
+            else i
+            for i in self.indices
+        )
+        return replace(self, buffers=buffers, models=models, indices=indices)
+
     def begins(self, buffer: int) -> tuple[int, ...]:
         """Return what is added to each integer of an index: those of its columns count one behind the other. () for other integers."""
-        copied = {op.dest: op.operands[0].buffer for op in self.ops if op.fn == "pass"}
-        name = self.buffers[copied.get(buffer, buffer)].name
+        name = self.index_of(buffer)
         return next((tuple(c[1] for c in i.columns) for i in self.indices if i.name == name), ())
 
     def to_json(self) -> dict[str, Any]:
@@ -324,6 +382,8 @@ class AnalyticsPlan:
         data = self.to_json()
         if self.score is None:
             del data["score"]
+        if not self.tables:
+            del data["tables"]
         if not self.indices:
             del data["indices"], data["on_index"], data["on_unseen"], data["layout"]["integers"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}
@@ -361,6 +421,10 @@ class AnalyticsPlan:
         data["indices"] = tuple(
             Index(**{**index, "columns": tuple(map(tuple, index["columns"]))})
             for index in data["indices"]
+        )
+        data["tables"] = tuple(
+            RowTable(**{**table, **{n: tuple(table[n]) for n in ("models", "columns")}})
+            for table in data.get("tables", ())
         )
         data["schema"] = Schema.from_json(data["schema"])
         for key in ("models", "runs"):

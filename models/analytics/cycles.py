@@ -6,21 +6,25 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports
+from ..rows.store import Counts
+from ..rows.unit_cycles import RowUnitModel
 from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
 from .score_cycles import ScoreWriter
 from .shell import sizes
 
-__all__ = ["Cycles", "run"]
+__all__ = ["Cycles", "RowsAsked", "run"]
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """When a run ends, and where its time went: `boot` (first group's sequencers start), `trained` (last update in place), `total`."""
+    """When a run ends, and where its time went: `boot` (first group's sequencers start), `trained` (last update in place), `total`; what the row unit moved."""
 
     total: int
     boot: int
@@ -28,6 +32,20 @@ class Cycles:
     groups: int
     batches: int
     tuples: int
+    rows: Counts = field(default_factory=Counts)
+
+
+@dataclass(frozen=True)
+class RowsAsked:
+    """Rows of models in memory: `asked` (tuples of an epoch, places of the row unit), and the tables' addresses."""
+
+    asked: np.ndarray
+    bases: Sequence[int]
+
+    def unit(self, plan: AnalyticsPlan, memory: Memory) -> RowUnitModel:
+        """Return the row unit, on a memory port of its own."""
+        assert plan.row_unit is not None
+        return RowUnitModel(plan.row_unit, memory.channel(), self.bases)
 
 
 def run(
@@ -38,17 +56,22 @@ def run(
     *,
     boot_address: int = 0,
     result_address: int = 0,
+    rows: RowsAsked | None = None,
 ) -> Cycles:
     """Return the cycles of a run over `epochs` epochs: all of the plan's, or as many as the convergence test let pass.
 
     `sources(reader, origin)` gives each port's tuples; `origin` is the cycle of the sequencers' start, and `reader` the state of
-    port 0's reader after the boot image.
+    port 0's reader after the boot image. `rows`: of models in memory, those that the tuples of an epoch ask for, and where they lie.
     """
     channel = memory.channel()
     reader = Reader(channel, plan.bus_bytes)
     origin = _boot(plan, reader, boot_address) + 1
-    loaders = [Loader(plan, source) for source in sources(reader, origin)]
-    if plan.score is None:
+    found = sources(reader, origin)
+    loaders = [Loader(plan, source) for source in found]
+    if rows is not None:
+        unit = rows.unit(plan, memory)
+        conductor: _Conductor = _RowConductor(plan, found[0], origin + 1, unit, rows.asked)
+    elif plan.score is None:
         conductor = _Conductor(plan, loaders, origin + 1)
     else:
         writer = ScoreWriter(plan, Writer(channel, plan.bus_bytes), result_address)
@@ -56,15 +79,17 @@ def run(
     conductor.run(epochs)
     finish = max(conductor.free, conductor.batch + plan.schedule.settle)
     counts = conductor.counts
+    if plan.score is not None:
+        total = writer.finish(finish)
+    elif plan.core.models:
+        total = _results(plan, channel, finish, result_address, conductor)
+    else:
+        total = finish
+    moved = Counts()
+    if rows is not None:
+        total, moved = max(total, unit.flush(finish)), unit.counts
     return Cycles(
-        _results(plan, channel, finish, result_address, conductor)
-        if plan.score is None
-        else writer.finish(finish),
-        origin,
-        finish,
-        counts["groups"],
-        counts["batches"],
-        counts["tuples"],
+        total, origin, finish, counts["groups"], counts["batches"], counts["tuples"], moved
     )
 
 
@@ -273,6 +298,44 @@ class _Conductor:
         self.start, self.batch, self.free = self.start + late, self.batch + late, self.free + late
         for loader in self.loaders:
             loader.delay(late)
+
+
+class _RowConductor(_Conductor):
+    """Goes from tuple to tuple: when one has its rows depends on the batches before."""
+
+    def __init__(
+        self,
+        plan: AnalyticsPlan,
+        source: TupleSource,
+        free: int,
+        unit: RowUnitModel,
+        asked: np.ndarray,
+    ) -> None:
+        super().__init__(plan, [], free)
+        self.leaps = False
+        self.source, self.unit, self.asked = source, unit, asked.tolist()
+        self.release = [0] * plan.input_slots
+
+    def epoch(self) -> None:
+        unit, begun = self.unit, False
+        for rows in [*self.asked, None]:
+            [taken], _, over = self.source.take([unit.free], [1])
+            assert over == (rows is None)
+            if rows is None:
+                break
+            settled = self.batch + self.plan.schedule.settle
+            seen = unit.pass_on(taken, rows, self.release.pop(0), settled) + 1
+            self.release += self._begin([seen])
+            self.counts["groups"] += 1
+            self.counts["tuples"] += 1
+            begun = True
+        ended = unit.end(taken, self.release[0]) + 1
+        known = begun and ended <= self.start
+        cycle = self.start if known else max(self.free, ended)
+        if not self.first:
+            self._close(cycle, self.batch_groups)
+        self.free = cycle + 1
+        self.release = [max(t, self.free) for t in self.release]
 
 
 class _ScoringConductor(_Conductor):

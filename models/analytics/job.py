@@ -20,7 +20,7 @@ from ..strider.judge import RowCounts
 from ..strider.lost import lost
 from ..target import Target
 from .config import AnalyticsPlan, depth
-from .cycles import Cycles, run
+from .cycles import Cycles, RowsAsked, run
 from .golden import NoRowOf, TrainingResult, takers, train
 from .indices import Port, walk_port
 from .loader import EmptySource, TupleSource
@@ -36,6 +36,7 @@ __all__ = [
     "page_costs",
     "port_pages",
     "ports",
+    "rows_in_memory",
     "strider_cycles",
     "walk",
 ]
@@ -133,10 +134,11 @@ def model_cycles(
     boot_address: int = 0,
     result_address: int = 0,
     page_addresses: Sequence[int] = (),
+    rows: RowsAsked | None = None,
 ) -> Cycles:
     """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors.
 
-    Addresses, of pages one a port, count where memory is not of a fixed latency.
+    Addresses, of pages one a port, count where memory is not of a fixed latency. `rows`: as of `cycles.run`.
     """
     costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
     assert not costs.errors
@@ -163,8 +165,26 @@ def model_cycles(
         return made
 
     return run(
-        plan, sources, memory, epochs, boot_address=boot_address, result_address=result_address
+        plan,
+        sources,
+        memory,
+        epochs,
+        boot_address=boot_address,
+        result_address=result_address,
+        rows=rows,
     )
+
+
+def rows_in_memory(plan: AnalyticsPlan, tuples: Codes) -> np.ndarray:
+    """Return which rows of models in memory tuples ask for (tuples, places of the row unit), as `walk_port` has them."""
+    found, at = [np.zeros((len(tuples), 0), np.int64)], plan.layout.beats * plan.lanes
+    assert plan.row_unit is not None
+    positions = {place.position for place in plan.row_unit.places}
+    for index in plan.indices:
+        if plan.layout.field(index.name).position in positions:
+            found.append(tuples[:, at : at + index.places])
+        at += index.places
+    return np.concatenate(found, axis=1)
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def _datapath(plan: AnalyticsPlan, target: Target, home: str) -> dict[str, float
                 unit.lanes + 2 * levels if lane_reduce else 2 * levels * unit.lanes
             )
     storage = 0.0
-    for where, copies, memory in storages.buffers(plan):
+    for where, copies, memory in storages.buffers(plan.core):
         if where == home:
             storage += copies // share * _storage(memory, target)
     return {"units": units, "operands": operands, "reductions": reductions, "storage": storage}

@@ -14,7 +14,7 @@ from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
 from .config import AnalyticsPlan
 
-__all__ = ["Images", "image_bytes", "images", "register_map", "unpack_result"]
+__all__ = ["ROW_COUNTERS", "Images", "image_bytes", "images", "register_map", "unpack_result"]
 
 #: bits of a byte address, and of those of a lean plan
 ADDRESS_BITS, LEAN_ADDRESS_BITS = 40, 26
@@ -114,6 +114,9 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
             EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
             EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages"),
         ]
+    for t, table in enumerate(plan.tables):
+        what = f"rows of {' and '.join(table.models)}, aligned to a row"
+        registers.append(EngineRegister(f"row_address{t}", bits, what))
     counters = [
         Counter("tuples", "tuples trained on", max(plan.threads.bit_length(), 1), bits=wide),
         Counter("groups", "groups started", bits=wide),
@@ -127,6 +130,8 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         ),
         Counter("converged", "1 when the convergence test ended the run", bits=1),
     ]
+    if plan.tables:
+        counters += [Counter(name, what, bits=wide) for name, what in ROW_COUNTERS.items()]
     if plan.lean:  # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
@@ -138,6 +143,15 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         cycle_bits=40 if plan.lean else 64,
         errors=(PageError,),
     )
+
+
+#: counters of the row unit
+ROW_COUNTERS = {
+    "row_lookups": "rows of models in memory that tuples asked for",
+    "row_hits": "of those, found in a line",
+    "rows_fetched": "rows fetched from memory",
+    "rows_written": "rows written back to memory",
+}
 
 
 @dataclass(frozen=True)
@@ -155,8 +169,9 @@ def _round(size: int, unit: int) -> int:
 def sizes(plan: AnalyticsPlan) -> tuple[int, int, int]:
     """Return (32-bit program words, codes of runs and models, codes of models that are written back)."""
     count = lambda numbers: sum(plan.buffers[n].rows * plan.buffers[n].cols for n in numbers)
-    written = plan.models if plan.score is None else ()
-    return len(plan.program), count((*plan.runs, *plan.models)), count(written)
+    models = plan.core.models
+    written = models if plan.score is None else ()
+    return len(plan.program), count((*plan.runs, *models)), count(written)
 
 
 def image_bytes(plan: AnalyticsPlan) -> tuple[int, int]:
@@ -177,7 +192,7 @@ def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Code
     bus, container = plan.bus_bytes, plan.format.container
     program = np.array(plan.program, dtype="<u4").view(np.uint8)
     codes = [np.asarray(c, dtype=np.int64).ravel() for c in runs] + [
-        np.asarray(models[plan.buffers[n].name], dtype=np.int64).ravel() for n in plan.models
+        np.asarray(models[plan.buffers[n].name], dtype=np.int64).ravel() for n in plan.core.models
     ]
     packed = (
         np.concatenate(codes).astype(f"<u{container}").view(np.uint8)
@@ -191,11 +206,11 @@ def images(plan: AnalyticsPlan, runs: Sequence[Codes], models: Mapping[str, Code
 
 
 def unpack_result(plan: AnalyticsPlan, memory: np.ndarray) -> dict[str, Codes]:
-    """Return the models as codes (rows, cols) by name from the bytes at the result address."""
+    """Return the models as codes (rows, cols) by name from the bytes at the result address; not those whose rows lie in memory."""
     container = plan.format.container
     codes = np.frombuffer(memory.tobytes(), dtype=f"<u{container}").astype(np.int64)
     result, position = {}, 0
-    for n in plan.models:
+    for n in plan.core.models:
         buffer = plan.buffers[n]
         size = buffer.rows * buffer.cols
         result[buffer.name] = codes[position : position + size].reshape(buffer.rows, buffer.cols)

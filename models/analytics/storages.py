@@ -29,7 +29,9 @@ _TABLE = 36
 
 def memories(plan: AnalyticsPlan) -> Iterator[tuple[int, Storage]]:
     """Yield (copies, memory) of all that the engine's hardware has."""
-    for _, copies, memory in buffers(plan):
+    if plan.row_unit is not None:
+        yield from plan.row_unit.memories()
+    for _, copies, memory in buffers(plan.core):
         yield copies, memory
     for copies, memory in strider.memories(plan.port):
         yield plan.ports * copies, memory

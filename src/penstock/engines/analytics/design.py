@@ -79,8 +79,10 @@ class AnalyticsDesign(Design):
     def bus_ports(self) -> tuple[PortSpec, ...]:
         from penstock.sim.native import PortSpec
 
+        plan = self.plan
+        ports = plan.ports + bool(plan.tables)  # the last one is the rows' own
         return tuple(
-            PortSpec(f"m{q}_axi", self.plan.bus_bytes, True, q == 0) for q in range(self.plan.ports)
+            PortSpec(f"m{q}_axi", plan.bus_bytes, True, q in (0, plan.ports)) for q in range(ports)
         )
 
     def component(self, parts: Parts) -> Any:
@@ -121,6 +123,7 @@ class AnalyticsDesign(Design):
             "on_nan": plan.on_nan,
             "interval": plan.schedule.interval,
             "batch": plan.schedule.batch,
+            **({"in_memory": {m: t.lines for t in plan.tables for m in t.models}} if plan.tables else {}),
             **({"change": plan.schedule.change} if plan.schedule.change else {}),
             "units": len(plan.units),
             "planned_rows": ROWS,

@@ -363,7 +363,7 @@ def _choices(given: Given, fmt: Format) -> Any:
         numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
         choices = Choices(**numbers)
     policies = ("on_null", "on_overflow", "on_nan", "on_index", "on_unseen", "visibility")
-    wanted = (*policies, "prefer", "fill")
+    wanted = (*policies, "prefer", "fill", "place")
     said = {n: given.option(n) for n in wanted if given.option(n) is not None}
     choices = replace(choices, **said)
     input_policy(choices.on_overflow, choices.on_nan, has_nan=fmt.is_float, format=fmt.name)

@@ -72,6 +72,16 @@ _PLAN = (
         forces=True,
     ),
     Option(
+        "--place",
+        "place",
+        Pair("P=memory", str),
+        "MODEL=PLACE",
+        "Where the rows of a model lie: chip, memory, or memory:64 with 64 of them held on the chip. Repeatable.",
+        repeated=True,
+        plans=True,
+        forces=True,
+    ),
+    Option(
         "--visibility",
         "visibility",
         click.Choice(["hints", "all"]),

@@ -17,6 +17,7 @@ from penstock.failures import Failure
 from penstock.host.sources import Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.indices import Port, walk_port
+from penstock.models.analytics.cycles import RowsAsked
 from penstock.models.analytics.job import (
     bound,
     golden,
@@ -24,13 +25,15 @@ from penstock.models.analytics.job import (
     model_cycles,
     page_costs,
     port_pages,
+    rows_in_memory,
     strider_cycles,
 )
 from penstock.models.analytics.scores import scores
-from penstock.models.analytics.shell import image_bytes, images, unpack_result
+from penstock.models.analytics.shell import ROW_COUNTERS, image_bytes, images, unpack_result
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
+from penstock.models.rows.unit import RowUnitConfig
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
 from penstock.sim.machine import PAGE, Metered, round_up
@@ -47,7 +50,7 @@ _BUS = 128
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a run's bytes lie: the boot image at 0, then the result, then each port's pages.
+    """Where a run's bytes lie: the boot image at 0, then the result, then each port's pages, then tables of rows.
 
     `size`: bytes of all of it. Pages begin at multiples of 4 KiB, which bursts do not cross; the
     result shares such a piece with the boot image where both fit.
@@ -55,10 +58,13 @@ class _Places:
 
     result: int
     pages: tuple[int, ...]
+    tables: tuple[int, ...]
     size: int
 
     @classmethod
-    def of(cls, boot: int, result: int, page_bytes: list[int]) -> _Places:
+    def of(
+        cls, boot: int, result: int, page_bytes: list[int], unit: RowUnitConfig | None
+    ) -> _Places:
         place = round_up(boot, _BUS)
         if place // PAGE != (place + result - 1) // PAGE:
             place = round_up(boot)
@@ -66,7 +72,12 @@ class _Places:
         for size in page_bytes:
             pages.append(end)
             end += round_up(size)
-        return cls(place, tuple(pages), end)
+        tables = []
+        for t, table in enumerate(unit.tables if unit else ()):
+            size = unit.row_bytes(t)
+            tables.append(-(-end // size) * size)
+            end = round_up(tables[-1] + table.rows * size)
+        return cls(place, tuple(pages), tuple(tables), end)
 
     @classmethod
     def of_run(cls, design: AnalyticsDesign, pages: int, rows: int) -> _Places:
@@ -76,7 +87,8 @@ class _Places:
         if plan.score is not None:
             result = round_up(rows * plan.format.container, plan.bus_bytes)
         shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
-        return cls.of(boot, max(result, 1), [share * plan.schema.page_size for share in shares])
+        sizes = [share * plan.schema.page_size for share in shares]
+        return cls.of(boot, max(result, 1), sizes, plan.row_unit)
 
 
 def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
@@ -101,6 +113,7 @@ def _cycles(
     memory: Memory,
     epochs: int,
     rows: int,
+    asked: np.ndarray | None = None,
 ) -> Cycles:
     plan = design.plan
     places = _Places.of_run(design, pages, rows)
@@ -111,6 +124,7 @@ def _cycles(
         epochs,
         result_address=places.result,
         page_addresses=places.pages,
+        rows=None if asked is None else RowsAsked(asked, places.tables),
     )
     counters = {
         "tuples": taken.tuples,
@@ -121,6 +135,10 @@ def _cycles(
         "trained": taken.trained,
         "striders": strider_cycles(plan, costs) * epochs,
     }
+    if plan.tables:
+        moved = taken.rows
+        counts = moved.lookups, moved.hits, moved.fetched, moved.written
+        counters |= dict(zip(ROW_COUNTERS, counts, strict=True))
     scores = 0 if plan.score is None else taken.tuples
     limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores)
     tuples = taken.tuples // max(epochs, 1)
@@ -150,8 +168,13 @@ class Assumption(Workload):
 
     def model(self, memory: Memory) -> Cycles:
         plan = self.design.plan
-        costs = self.table.costs(plan.port, plan.walk)
-        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs, self.table.rows)
+        costs, rows = self.table.costs(plan.port, plan.walk), self.table.rows
+        asked = None
+        if plan.row_unit is not None:
+            rng = np.random.default_rng(1)
+            most = [plan.tables[place.table].rows for place in plan.row_unit.places]
+            asked = np.stack([rng.integers(0, n, rows) for n in most], axis=1)
+        return _cycles(self.design, costs, self.table.pages, memory, plan.epochs, rows, asked)
 
     def memory_bytes(self) -> int:
         return _Places.of_run(self.design, self.table.pages, self.table.rows).size
@@ -207,10 +230,12 @@ class Training(Workload):
             if self._golden.error is not None:
                 return Cycles(None, error=self._golden.error)
             epochs = self._golden.facts["epochs"]
-        costs = page_costs(plan, self.table.pages)
+        costs, asked = page_costs(plan, self.table.pages), None
         if isinstance(costs, HardwareError):
             return Cycles(None, error=costs)
-        return _cycles(self.design, costs, len(self.table.pages), memory, epochs, 0)
+        if plan.tables:
+            asked = rows_in_memory(plan, walk_port(plan, self.table.pages).tuples)
+        return _cycles(self.design, costs, len(self.table.pages), memory, epochs, 0, asked)
 
     @property
     def value_bytes(self) -> int:  # type: ignore[override]
@@ -243,6 +268,12 @@ class Training(Workload):
         for q, (part, at) in enumerate(zip(parts, places.pages, strict=True)):
             machine.write(at, np.ascontiguousarray(part))
             registers |= {f"page_address{q}": at, f"pages{q}": len(part)}
+        registers |= {f"row_address{t}": at for t, at in enumerate(places.tables)}
+        unit, plan = self.design.plan.row_unit, self.design.plan
+        tables = [unit.image(t, self.design.models()) for t in range(len(plan.tables))] if unit else []
+        for at, table in zip(places.tables, tables, strict=True):
+            machine.reserve(at, len(table))
+            machine.write(at, table)
         ended = machine.run(registers)
         facts = {
             "epochs": ended.counters.get("epochs", 0),
@@ -250,9 +281,11 @@ class Training(Workload):
         }
         if ended.error is not None:
             return Result(None, ended.error, facts)
-        return Result(
-            unpack_result(self.design.plan, machine.read(places.result, result)), None, facts
-        )
+        found = unpack_result(plan, machine.read(places.result, result)) if plan.core.models else {}
+        for t, (at, table) in enumerate(zip(places.tables, tables, strict=True)):
+            assert unit is not None
+            found |= unit.unpacked(t, machine.read(at, len(table)))
+        return Result({plan.buffers[n].name: found[plan.buffers[n].name] for n in plan.models}, None, facts)
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
         return self.design.decode(codes)

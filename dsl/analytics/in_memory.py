@@ -1,0 +1,153 @@
+"""Models whose rows lie in memory behind lines on the chip: which of a kernel's may, and how many lines they get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...models.mapping import ULTRA_BITS
+from ...models.rows.unit import BATCH_BITS, RowTable
+from ..core.bind_index import BoundIndex
+from ..core.diagnostics import Span, error
+from ..core.graph import Graph, Node
+from ..core.hints import closest
+from .lower_rows import only_by_rows
+
+if TYPE_CHECKING:
+    from .candidates import Maker
+
+__all__ = ["placed", "placed_tables"]
+
+#: of the RAM blocks, how much the lines and what tells them apart may take
+_SHARE = 0.5
+
+
+def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
+    """Return the models that the user puts into memory, with their lines where they are given. Raises KernelError (E605)."""
+    models = [v.name for v in graph.of_kind("model")]
+    found: dict[str, int | None] = {}
+    for name, where in place.items():
+        if name not in models:
+            hint = closest(name, models) or f"its models are {', '.join(models)}"
+            raise error("E605", f"{graph.name} has no model {name}", Span.whole("--place"), hint=hint)
+        kind, _, lines = where.partition(":")
+        if kind not in ("memory", "chip") or (lines and (kind == "chip" or not lines.isdigit())):
+            hint = f"write {name}=chip, {name}=memory, or {name}=memory:64 for 64 rows held on the chip"
+            raise error("E605", f"{where!r} is no place of a model", Span.whole("--place"), hint=hint)
+        if kind == "memory":
+            found[name] = int(lines) if lines else None
+    return found
+
+
+def placed_tables(
+    maker: Maker, indices: Mapping[str, BoundIndex], asked: Mapping[str, int | None] | None
+) -> tuple[RowTable, ...] | str:
+    """Return the tables of models in memory, or why there are none.
+
+    `asked`: which models, and with how many lines; None for all that may. Models that the same indices name share a table, so that one of them
+    takes the others along.
+    """
+    graph = maker.graph
+    reason = next(_unfit(maker), "")
+    if reason:
+        return reason
+    tables: list[RowTable] = []
+    for names, by in _groups(graph):
+        if asked is not None and not asked.keys() & {*names}:
+            continue
+        reason = next(_unfit_table(graph, names, by), "")
+        if reason and asked is None:
+            continue
+        if reason:
+            return reason
+        shapes = [graph.variables[name].shape for name in names]
+        lines = max((asked or {}).get(name) or 0 for name in names)
+        places = sum(indices[i].places for i in by)
+        columns = tuple(shape[1] if len(shape) > 1 else 1 for shape in shapes)
+        rows = shapes[0][0]
+        least = min(rows, graph.merge_count * places)
+        if 0 < lines < least:
+            return f"a batch of {graph.merge_count} tuples may ask for {least} rows of {names[0]}, and {lines} are held"
+        tables.append(RowTable(tuple(names), columns, rows, min(lines, rows) or -least))
+    return _with_lines(maker, tables) if tables else "no model is read and changed by an index alone"
+
+
+def _with_lines(maker: Maker, tables: Sequence[RowTable]) -> tuple[RowTable, ...] | str:
+    """Return tables with as many lines as there is room for, a power of two, where none are given: those that a batch needs are noted negative."""
+    target, width = maker.target, maker.fmt.width
+    have = _SHARE * (target.bram * target.bram_bits + target.uram * ULTRA_BITS)
+    found: list[RowTable] = []
+    for table in tables:
+        lines = table.lines
+        if lines < 0:
+            each, lines = have / len(tables), table.rows
+            while lines > -table.lines and _bits(table, lines, width) > each:
+                lines = max(-table.lines, 1 << (lines - 1).bit_length() - 1)
+            if _bits(table, lines, width) > 2 * each:
+                need = _bits(table, lines, width)
+                return f"{lines} lines for rows of {table.models[0]} and what finds them take {need:,} bits of RAM blocks"
+        found.append(RowTable(table.models, table.columns, table.rows, lines))
+    return tuple(found)
+
+
+def _bits(table: RowTable, lines: int, width: int) -> int:
+    """Return the bits that so many lines take, each read by some operations, and the directory of rows."""
+    row = 3 * sum(table.columns) * width + table.rows.bit_length() + BATCH_BITS
+    return lines * row + table.rows * lines.bit_length()
+
+
+def _unfit(maker: Maker) -> Iterator[str]:
+    graph, target = maker.graph, maker.target
+    if target.ports < 2:
+        yield f"rows in memory have a port of their own, and {target.name} has one port in all"
+    if graph.until is not None:
+        yield "a test ends the training"
+
+
+def _index(graph: Graph, node: Node) -> str:
+    """Return the name of the index that a row is named by, "" for an integer that is computed."""
+    of = graph.nodes[node.inputs[1]]
+    return str(of.attrs["name"]) if of.op == "index" else ""
+
+
+def _asks(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield (model, index) of all that reads or changes rows."""
+    nodes = graph.nodes
+    for node in nodes:
+        if node.op in ("rows", "change"):
+            root = nodes[node.inputs[0]]
+            while root.op == "change":
+                root = nodes[root.inputs[0]]
+            yield str(root.attrs["name"]), _index(graph, node)
+
+
+def _groups(graph: Graph) -> list[tuple[list[str], list[str]]]:
+    """Return models that have indices in common, and their indices, in the order of the kernel's models."""
+    order = [v.name for v in graph.of_kind("model")]
+    groups: list[tuple[set[str], set[str]]] = []
+    for model, by in _asks(graph):
+        mine = [g for g in groups if model in g[0] or (by and by in g[1])]
+        names, indices = {model}, {by}
+        for group in mine:
+            names, indices = names | group[0], indices | group[1]
+            groups.remove(group)
+        groups.append((names, indices))
+    found = [(sorted(names, key=order.index), sorted(by)) for names, by in groups]
+    return sorted(found, key=lambda group: order.index(group[0][0]))
+
+
+def _unfit_table(graph: Graph, names: Sequence[str], by: Sequence[str]) -> Iterator[str]:
+    """Yield why models with indices in common cannot lie in memory."""
+    nodes, variables = graph.nodes, graph.variables
+    if "" in by:
+        yield f"which row of {names[0]} it is, is computed"
+    for name in names:
+        if not only_by_rows(graph, variables[name].node):
+            yield f"{name} is read whole"
+        if variables[name].shape[0] != variables[names[0]].shape[0]:
+            yield f"{names[0]} and {name} have the same index and not as many rows"
+    for name in by:
+        number = variables[name].node if name else -1
+        for node in nodes:
+            if number in node.inputs and node.op not in ("rows", "change"):
+                yield f"the index {name} does not only name rows"

@@ -1,0 +1,220 @@
+"""The row unit: tables of rows in memory, behind lines on the chip that an engine takes for whole tables.
+
+Of each tuple that goes by, each index that names a row is replaced by the line that holds the row; the tuple waits where none does. So the
+engine reads and changes lines as it would rows, and knows of no memory.
+
+* **Lines.** Any line takes any row: a directory has a line for each row, an owner a row for each line, and a row is held where the two agree.
+  So nothing is cleared at the start, and no two rows of a batch can be in each other's way.
+* **Who gives way.** The next line in turn that no tuple of the batch asked for.
+* **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before are through, and nothing
+  changes lines meanwhile: neither a line is lost nor an old row read.
+* **The end.** Lines whose rows may have changed are written back, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..mapping import Storage
+from ..numerics.formats import Codes
+from .config import row_bytes
+from .store import Counts
+
+__all__ = ["Directory", "Found", "Place", "RowTable", "RowUnitConfig", "Slice"]
+
+#: bits of the number of a batch
+BATCH_BITS = 32
+
+
+@dataclass(frozen=True)
+class RowTable:
+    """Models whose rows the same indices name: their rows lie one behind the other in one row of memory.
+
+    `models`: names; `columns`: codes of a row of each; `lines`: rows that are held on the chip, no more than there are.
+    """
+
+    models: tuple[str, ...]
+    columns: tuple[int, ...]
+    rows: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """An index in a tuple: at which code it lies, which table's row it names, behind how many others; whether the row may be changed."""
+
+    position: int
+    table: int
+    begin: int
+    changes: bool
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A beat of one model's row: the model, counted over all tables, the beat of its row, and its codes in the table's row."""
+
+    model: int
+    beat: int
+    first: int
+    codes: int
+
+
+@dataclass(frozen=True)
+class RowUnitConfig:
+    """A row unit.
+
+    `lanes`, `width`: codes of a beat of a tuple, and bits of a code; `beats`: of a tuple; `batch`: tuples of a batch; `container`: bytes of a code in
+    memory; `bus_bytes`: of a word of the memory port.
+    """
+
+    tables: tuple[RowTable, ...]
+    places: tuple[Place, ...]
+    lanes: int
+    width: int
+    beats: int
+    batch: int
+    container: int
+    bus_bytes: int
+
+    def __post_init__(self) -> None:
+        for number, table in enumerate(self.tables):
+            asked = self.batch * sum(place.table == number for place in self.places)
+            if table.lines < min(asked, table.rows):
+                raise ValueError(
+                    f"{table.lines} lines for a batch that may ask for {asked} of {table.rows} rows"
+                )
+
+    def row_bytes(self, table: int) -> int:
+        """Return the bytes of a row in memory: the next power of two, at least a bus word."""
+        return max(self.bus_bytes, row_bytes(self.tables[table].columns, self.container))
+
+    def words(self, table: int) -> int:
+        """Return the bus words of a row."""
+        return self.row_bytes(table) // self.bus_bytes
+
+    @cached_property
+    def slices(self) -> tuple[tuple[Slice, ...], ...]:
+        """Of each table the beats of its models' rows, in order."""
+        found, model = [], 0
+        for table in self.tables:
+            first, beats = 0, list[Slice]()
+            for columns in table.columns:
+                for beat, at in enumerate(range(0, columns, self.lanes)):
+                    beats.append(Slice(model, beat, first + at, min(self.lanes, columns - at)))
+                first, model = first + columns, model + 1
+            found.append(tuple(beats))
+        return tuple(found)
+
+    @property
+    def rows(self) -> int:
+        return sum(table.rows for table in self.tables)
+
+    @property
+    def lines(self) -> int:
+        return sum(table.lines for table in self.tables)
+
+    def begins(self, table: int) -> tuple[int, int]:
+        """Return how many rows and how many lines the tables before this one have."""
+        before = self.tables[:table]
+        return sum(t.rows for t in before), sum(t.lines for t in before)
+
+    @property
+    def row_bits(self) -> int:
+        return max(1, max(table.rows - 1 for table in self.tables).bit_length())
+
+    @property
+    def line_bits(self) -> int:
+        return max(1, max(table.lines for table in self.tables).bit_length())
+
+    def memories(self) -> Iterator[tuple[int, Storage]]:
+        """Yield (copies, memory) of what the unit has beside the lines."""
+        yield 1, Storage(self.line_bits, self.rows, 1, 1)
+        yield 1, Storage(self.row_bits + BATCH_BITS + 1, self.lines, 1, 1)
+
+    # images
+
+    def image(self, table: int, models: Mapping[str, Codes]) -> np.ndarray:
+        """Return the bytes of a table in memory, of its models' codes (rows, columns)."""
+        of = self.tables[table]
+        codes = np.zeros((of.rows, self.row_bytes(table) // self.container), np.int64)
+        parts = [np.asarray(models[name], np.int64) for name in of.models]
+        codes[:, : sum(of.columns)] = np.concatenate(parts, axis=1)
+        return codes.astype(f"<u{self.container}").view(np.uint8).ravel()
+
+    def unpacked(self, table: int, image: np.ndarray) -> dict[str, Codes]:
+        """Return the codes of a table's models from its bytes in memory."""
+        of, codes = self.tables[table], image.view(f"<u{self.container}").astype(np.int64)
+        parts = np.split(codes.reshape(of.rows, -1), np.cumsum(of.columns), axis=1)
+        return dict(zip(of.models, parts, strict=False))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a tuple's index comes to: the `line`; whether it was a `hit`; else how many lines were looked at for one that gives way, none where one
+    was empty, and the row that is written back, −1 for none."""
+
+    line: int
+    hit: bool
+    looked: int = 0
+    written: int = -1
+
+
+class Directory:
+    """Which line holds which row of one table."""
+
+    def __init__(self, table: RowTable) -> None:
+        self.table = table
+        self.where: dict[int, int] = {}
+        self.owner: list[int] = []  # of each line that was ever filled, its row
+        self.asked: list[int] = []  # the batch that asked for it last
+        self.changed: list[bool] = []
+        self.hand = 0
+        self.counts = Counts()
+
+    def find(self, row: int, batch: int, changes: bool) -> Found:
+        """Look a row up for a tuple of a batch, and give it a line where it has none."""
+        self.counts.lookups += 1
+        line = self.where.get(row)
+        if line is not None:
+            self.counts.hits += 1
+            self.asked[line] = batch
+            self.changed[line] |= changes
+            return Found(line, True)
+        self.counts.fetched += 1
+        if len(self.owner) < self.table.lines:
+            found = Found(len(self.owner), False)
+            self.owner.append(row)
+            self.asked.append(batch)
+            self.changed.append(changes)
+        else:
+            found = self._instead(batch)
+            del self.where[self.owner[found.line]]
+            self.owner[found.line], self.asked[found.line] = row, batch
+            self.changed[found.line] = changes
+        self.where[row] = found.line
+        return found
+
+    def _instead(self, batch: int) -> Found:
+        """Return the next line in turn that no tuple of this batch asked for."""
+        looked = 1
+        while self.asked[self.hand] == batch:
+            self._turn()
+            looked += 1
+        line = self.hand
+        self._turn()
+        written = self.owner[line] if self.changed[line] else -1
+        self.counts.written += written >= 0
+        return Found(line, False, looked, written)
+
+    def _turn(self) -> None:
+        self.hand = (self.hand + 1) % self.table.lines
+
+    def flush(self) -> Sequence[int]:
+        """Return for each line that was ever filled the row that is written back at the end, −1 for none."""
+        rows = [row if changed else -1 for row, changed in zip(self.owner, self.changed, strict=True)]
+        self.counts.written += sum(row >= 0 for row in rows)
+        return rows
