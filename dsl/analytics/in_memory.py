@@ -29,11 +29,15 @@ def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
     for name, where in place.items():
         if name not in models:
             hint = closest(name, models) or f"its models are {', '.join(models)}"
-            raise error("E605", f"{graph.name} has no model {name}", Span.whole("--place"), hint=hint)
+            raise error(
+                "E605", f"{graph.name} has no model {name}", Span.whole("--place"), hint=hint
+            )
         kind, _, lines = where.partition(":")
         if kind not in ("memory", "chip") or (lines and (kind == "chip" or not lines.isdigit())):
             hint = f"write {name}=chip, {name}=memory, or {name}=memory:64 for 64 rows held on the chip"
-            raise error("E605", f"{where!r} is no place of a model", Span.whole("--place"), hint=hint)
+            raise error(
+                "E605", f"{where!r} is no place of a model", Span.whole("--place"), hint=hint
+            )
         if kind == "memory":
             found[name] = int(lines) if lines else None
     return found
@@ -69,7 +73,9 @@ def placed_tables(
         if 0 < lines < least:
             return f"a batch of {graph.merge_count} tuples may ask for {least} rows of {names[0]}, and {lines} are held"
         tables.append(RowTable(tuple(names), columns, rows, min(lines, rows) or -least))
-    return _with_lines(maker, tables) if tables else "no model is read and changed by an index alone"
+    return (
+        _with_lines(maker, tables) if tables else "no model is read and changed by an index alone"
+    )
 
 
 def _with_lines(maker: Maker, tables: Sequence[RowTable]) -> tuple[RowTable, ...] | str:

@@ -114,7 +114,9 @@ def _in_memory(
     tables = placed_tables(maker, maker.indices, asked)
     if isinstance(tables, str):
         hint = "leave --place out, or write chip in place of memory"
-        raise error("E605", f"no plan has rows in memory: {tables}", Span.whole("--place"), hint=hint)
+        raise error(
+            "E605", f"no plan has rows in memory: {tables}", Span.whole("--place"), hint=hint
+        )
     found = _planned(replace(maker, tables=tables), measure)
     return replace(found, indices=bound_indices(maker.graph, maker.indices))
 

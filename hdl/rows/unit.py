@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.rows.unit import BATCH_BITS, RowUnitConfig
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
-from ..memory.reader import BurstReader
-from ..memory.writer import BurstWriter
 from ..stream.queue import Queue
+from .directory import Directory
+from .port import RowPort
 
 __all__ = ["RowUnit", "tuple_layout"]
 
@@ -91,32 +90,26 @@ class RowUnit(wiring.Component):
         m = self.m = Module()
         config = self.config
         tables, places = len(config.tables), len(config.places)
-        self.row, self.table = Signal(config.row_bits), index(tables)  # of the place at hand
-        self.place = index(places)
+        self.table, self.place = index(tables), index(places)  # at hand
         self.lines = [Signal(config.line_bits, name=f"line{n}") for n in range(places)]
         self.filled = Array(Signal(config.line_bits, name=f"filled{t}") for t in range(tables))
         self.hands = Array(Signal(config.line_bits, name=f"hand{t}") for t in range(tables))
         self.batch = Signal(BATCH_BITS, init=1)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a table's row
         self.old_row = Signal(config.row_bits)
-        self.filling, self.flushing = Signal(), Signal()
-        with m.If(self.flush):
-            m.d.sync += self.flushing.eq(1)
-        self._memories()
-        self._port()
+        self._parts()
         self._batches()
         self._kept()
         self._places()
-        self.held_here = Signal()
-        known = self.line < self.filled[self.table]
-        m.d.comb += self.held_here.eq(known & (self.owner.row == self.row))
+        flushing = Signal()
+        with m.If(self.flush):
+            m.d.sync += flushing.eq(1)
         with m.FSM() as fsm:
             self._tuples()
             self._look_up()
             self._fetch()
-            self._write_back()
-            self.reading = fsm.ongoing("READ")
-        self._slices()
+            self._write_back(flushing)
+        self._slices(fsm.ongoing("FILL"), fsm.ongoing("READ"))
         return m
 
     def _of_table(self, values: Sequence[int], shape, name: str) -> Signal:
@@ -128,90 +121,41 @@ class RowUnit(wiring.Component):
                     self.m.d.comb += found.eq(value)
         return found
 
-    def _memories(self) -> None:
-        """Build the directory, a line for each row, and the owners: of each line its row, the batch that asked last, whether it changed."""
+    def _parts(self) -> None:
+        """Build the directory and the way to memory and back."""
         m, config = self.m, self.config
-        begins = [config.begins(t) for t in range(len(config.tables))]
-        row0 = self._of_table([rows for rows, _ in begins], index_range(config.rows), "row_begin")
-        line0 = self._of_table([n for _, n in begins], index_range(config.lines), "line_begin")
-        self.entry = data.StructLayout({"row": config.row_bits, "batch": BATCH_BITS, "changed": 1})
-        m.submodules.directory = directory = Memory(
-            shape=config.line_bits, depth=config.rows, init=[]
+        tables = range(len(config.tables))
+        begins = [config.begins(t) for t in tables]
+        m.submodules.directory = self.directory = directory = Directory(config)
+        m.submodules.port = self.port = port = RowPort(
+            row_bytes=max(config.row_bytes(t) for t in tables),
+            bus_bytes=config.bus_bytes,
+            address_width=self.address_width,
+            beats_width=self.beats_width,
         )
-        m.submodules.owners = owners = Memory(
-            shape=self.entry.size, depth=max(config.lines, 2), init=[]
-        )
-        found, named = directory.read_port(), directory.write_port()
-        self.owner, owned = data.View(self.entry, Signal(self.entry.size)), owners.write_port()
-        asked = owners.read_port()
-        self.looked = Signal(config.line_bits)  # whose owner is there in the next cycle
-        self.owns, self.now_changed = Signal(), Signal()  # `line` takes `row` for this batch
+        with m.Switch(self.table):
+            for t in tables:
+                base, shift = getattr(self, f"base{t}"), config.row_bytes(t).bit_length() - 1
+                with m.Case(t):
+                    m.d.comb += [
+                        directory.first_row.eq(begins[t][0]),
+                        directory.first_line.eq(begins[t][1]),
+                        port.words.eq(config.words(t)),
+                        port.fetch_address.eq(base + (directory.row << shift)),
+                        port.send_address.eq(base + (self.old_row << shift)),
+                    ]
+        shared_by(m, self.bus, port.bus)
         m.d.comb += [
-            found.addr.eq(row0 + self.row),
-            asked.addr.eq(line0 + self.looked),
-            self.owner.as_value().eq(asked.data),
-            named.addr.eq(row0 + self.row),
-            named.data.eq(self.line),
-            owned.addr.eq(line0 + self.line),
-            owned.data.eq(Cat(self.row, self.batch, self.now_changed)),
-            owned.en.eq(self.owns),
+            directory.line.eq(self.line),
+            directory.entry.row.eq(directory.row),
+            directory.entry.batch.eq(self.batch),
+            self.bad_read.eq(port.bad_read),
+            self.bad_write.eq(port.bad_write),
+            self.write_back.eq(port.send),
         ]
-        self.held, self.names = found.data, named.en
         self.beats = self._of_table([len(s) for s in config.slices], self.step.shape(), "beats")
         lines = [table.lines for table in config.tables]
         self.most_lines = self._of_table(lines, config.line_bits, "most_lines")
-
-    def _port(self) -> None:
-        """Build the way to memory and back: a row is gathered word by word, and leaves word by word."""
-        m, config = self.m, self.config
-        sizes = {
-            "bus_bytes": config.bus_bytes,
-            "address_width": self.address_width,
-            "beats_width": self.beats_width,
-        }
-        m.submodules.reader = self.reader = reader = BurstReader(**sizes, commands=1)
-        m.submodules.writer = self.writer = writer = BurstWriter(**sizes)
-        shared_by(m, self.bus, reader.bus, writer.bus)
-        size = max(config.row_bytes(t) for t in range(len(config.tables)))
-        words = size // config.bus_bytes
-        self.coming, self.leaving = Signal(8 * size), Signal(8 * size)
-        count, going = index(words), index(words)
-        telling, sending = Signal(), Signal()
-        self.tell = Signal()  # the row that leaves is there in the next cycle
-        tables = range(len(config.tables))
-        most = self._of_table([config.words(t) for t in tables], index_range(words + 1), "words")
-        base, there = Signal(self.address_width), Signal(self.address_width)
-        with m.Switch(self.table):
-            for t in tables:
-                shift = config.row_bytes(t).bit_length() - 1
-                with m.Case(t):
-                    m.d.comb += base.eq(getattr(self, f"base{t}") + (self.row << shift))
-                    m.d.comb += there.eq(getattr(self, f"base{t}") + (self.old_row << shift))
-        m.d.comb += [
-            reader.i.p.address.eq(base),
-            reader.i.p.beats.eq(most),
-            writer.i.p.address.eq(there),
-            writer.i.p.beats.eq(most),
-            writer.i.valid.eq(telling),
-            writer.i_data.payload.eq(self.leaving.word_select(going, 8 * config.bus_bytes)),
-            writer.i_data.valid.eq(sending),
-            self.bad_read.eq(reader.error),
-            self.bad_write.eq(writer.error),
-            self.write_back.eq(self.tell),
-        ]
-        with m.If(reader.o.valid & reader.o.ready):
-            m.d.sync += [
-                self.coming.word_select(count, 8 * config.bus_bytes).eq(reader.o.p.data),
-                count.eq(Mux(reader.o.p.last, 0, count + 1)),
-            ]
-        with m.If(telling & writer.i.ready):
-            m.d.sync += telling.eq(0)
-        with m.If(sending & writer.i_data.ready):
-            last = going == most - 1
-            m.d.sync += [going.eq(Mux(last, 0, going + 1)), sending.eq(~last)]
-        with m.If(self.tell):
-            m.d.sync += [telling.eq(1), sending.eq(1)]
-        self.sent = ~telling & ~sending
 
     def _batches(self) -> None:
         """Count the batches that went on and are not closed, and the tuples of the one that is under way."""
@@ -290,7 +234,10 @@ class RowUnit(wiring.Component):
         with m.Switch(self.place):
             for n, place in enumerate(config.places):
                 with m.Case(n):
-                    m.d.comb += [self.row.eq(self.indices[n]), self.changes.eq(place.changes)]
+                    m.d.comb += [
+                        self.directory.row.eq(self.indices[n]),
+                        self.changes.eq(place.changes),
+                    ]
                     m.d.comb += self.table.eq(place.table)
                     with m.If(self.through):
                         m.d.sync += self.lines[n].eq(self.line)
@@ -306,80 +253,84 @@ class RowUnit(wiring.Component):
 
     def _look_up(self) -> None:
         """Look up the row of each place: its line by the directory, the row of that by the owners."""
-        m = self.m
+        m, directory = self.m, self.directory
+        here = Signal()  # the line holds the row
         with m.State("ASK"):
             m.next = "OWNER"
         with m.State("OWNER"):
-            m.d.comb += self.looked.eq(self.held)
-            m.d.sync += self.line.eq(self.held)
+            m.d.comb += directory.looked.eq(directory.held)
+            m.d.sync += self.line.eq(directory.held)
             m.next = "COMPARE"
         with m.State("COMPARE"):
-            m.d.comb += self.lookup.eq(1)
+            known = self.line < self.filled[self.table]
+            m.d.comb += [
+                self.lookup.eq(1),
+                here.eq(known & (directory.owner.row == directory.row)),
+            ]
             m.next = "WAIT"
-            with m.If(self.held_here):
-                m.d.comb += [self.hit.eq(1), self.owns.eq(1), self.through.eq(1)]
-                m.d.comb += self.now_changed.eq(self.owner.changed | self.changes)
+            with m.If(here):
+                m.d.comb += [self.hit.eq(1), directory.owns.eq(1), self.through.eq(1)]
+                m.d.comb += directory.entry.changed.eq(directory.owner.changed | self.changes)
                 self._next_place()
 
     def _fetch(self) -> None:
         """Find a line for a row that has none, and fetch the row."""
         m, filled, hand = self.m, self.filled[self.table], self.hands[self.table]
+        directory, port = self.directory, self.port
         with m.State("WAIT"):
             with m.If(self.discard):
                 m.d.sync += self.place.eq(0)
                 m.next = "GIVE"
-            with m.Elif(self.quiet & self.writer.idle & self.sent):
+            with m.Elif(self.quiet & port.idle):
                 m.next = "PROBE"
                 with m.If(filled < self.most_lines):
                     m.d.sync += [self.line.eq(filled), filled.eq(filled + 1)]
                     m.next = "FETCH"
         with m.State("PROBE"):
-            m.d.comb += self.looked.eq(hand)
+            m.d.comb += directory.looked.eq(hand)
             m.d.sync += self.line.eq(hand)
             m.d.sync += hand.eq(Mux(hand == self.most_lines - 1, 0, hand + 1))
             m.next = "JUDGE"
         with m.State("JUDGE"):
-            m.d.sync += self.old_row.eq(self.owner.row)
+            m.d.sync += self.old_row.eq(directory.owner.row)
             m.next = "PROBE"
-            with m.If(self.owner.batch != self.batch):
+            with m.If(directory.owner.batch != self.batch):
                 m.next = "FETCH"
-                with m.If(self.owner.changed):
+                with m.If(directory.owner.changed):
                     m.next = "READ"
         with m.State("FETCH"):
-            m.d.comb += self.reader.i.valid.eq(1)
-            with m.If(self.reader.i.ready):
+            m.d.comb += port.fetch.eq(1)
+            with m.If(port.asked):
                 m.d.comb += self.fetch.eq(1)
                 m.next = "RECEIVE"
-        with m.State("RECEIVE"):
-            m.d.comb += self.reader.o.ready.eq(1)
-            with m.If(self.reader.o.valid & self.reader.o.p.last):
-                m.next = "FILL"
+        with m.State("RECEIVE"), m.If(port.come):
+            m.next = "FILL"
         with m.State("FILL"):
             first = self.step == 0
-            m.d.comb += [self.filling.eq(1), self.now_changed.eq(self.changes)]
-            m.d.comb += [self.owns.eq(first), self.names.eq(first)]
+            m.d.comb += directory.entry.changed.eq(self.changes)
+            m.d.comb += [directory.owns.eq(first), directory.names.eq(first)]
             m.d.sync += self.step.eq(self.step + 1)
             with m.If(self.step == self.beats - 1):
                 m.d.sync += self.step.eq(0)
                 m.d.comb += self.through.eq(1)
                 self._next_place()
 
-    def _write_back(self) -> None:
+    def _write_back(self, flushing: Signal) -> None:
         """Read a line that is written back; at the end look at all lines for such."""
-        m, tables = self.m, len(self.config.tables)
+        m, tables, directory, port = self.m, len(self.config.tables), self.directory, self.port
         with m.State("READ"):
             m.d.sync += self.step.eq(self.step + 1)
             with m.If(self.step == self.beats):
                 m.d.sync += self.step.eq(0)
-                m.d.comb += self.tell.eq(1)
+                m.d.comb += port.send.eq(1)
                 m.next = "FETCH"
                 with m.If(self.sweeping):
                     m.next = "SENT"
-        with m.State("REST"), m.If(self.flushing & self.writer.idle & self.sent):
+        with m.State("REST"), m.If(flushing & port.idle):
             m.d.sync += [self.sweeping.eq(1), self.line.eq(0)]
             m.next = "SWEEP"
         with m.State("SWEEP"):
-            m.d.comb += self.looked.eq(self.line)
+            m.d.comb += directory.looked.eq(self.line)
             m.next = "LOOK"
             with m.If(self.line == self.filled[self.table]):
                 m.d.sync += [self.sweep.eq(self.sweep + 1), self.line.eq(0)]
@@ -387,21 +338,21 @@ class RowUnit(wiring.Component):
                 with m.If(self.sweep == tables - 1):
                     m.next = "FINAL"
         with m.State("LOOK"):
-            m.d.sync += self.old_row.eq(self.owner.row)
+            m.d.sync += self.old_row.eq(directory.owner.row)
             m.next = "READ"
-            with m.If(~self.owner.changed):
+            with m.If(~directory.owner.changed):
                 m.d.sync += self.line.eq(self.line + 1)
                 m.next = "SWEEP"
-        with m.State("SENT"), m.If(self.sent):
+        with m.State("SENT"), m.If(port.sent):
             m.d.sync += self.line.eq(self.line + 1)
             m.next = "SWEEP"
-        with m.State("FINAL"), m.If(self.writer.idle):
+        with m.State("FINAL"), m.If(port.idle):
             m.d.comb += self.done.eq(1)
             m.next = "OVER"
         with m.State("OVER"):
             pass
 
-    def _slices(self) -> None:
+    def _slices(self, filling: Value, reading: Value) -> None:
         """Bring beats of rows into lines, and from lines into the row that leaves, a cycle behind their address."""
         m, config, size = self.m, self.config, 8 * self.config.container
         late = Signal.like(self.step, name="late_step")
@@ -411,12 +362,12 @@ class RowUnit(wiring.Component):
                 with m.Case(t):
                     for n, part in enumerate(slices):
                         places = range(part.first, part.first + part.codes)
-                        codes = [self.coming.word_select(k, size)[: config.width] for k in places]
+                        codes = [self.port.row.word_select(k, size)[: config.width] for k in places]
                         with m.If(self.step == n):
                             m.d.comb += [self.beat.eq(part.beat), self.data.eq(Cat(codes))]
-                            m.d.comb += self.write.eq(self.filling << part.model)
-                        with m.If(self.reading & (late == n)):
+                            m.d.comb += self.write.eq(filling << part.model)
+                        with m.If(reading & (late == n)):
                             found = getattr(self, f"read{part.model}")
                             for lane, k in enumerate(places):
                                 code = found.word_select(lane, config.width)
-                                m.d.sync += self.leaving.word_select(k, size).eq(code)
+                                m.d.sync += self.port.leaving.word_select(k, size).eq(code)

@@ -215,6 +215,8 @@ class Directory:
 
     def flush(self) -> Sequence[int]:
         """Return for each line that was ever filled the row that is written back at the end, −1 for none."""
-        rows = [row if changed else -1 for row, changed in zip(self.owner, self.changed, strict=True)]
+        rows = [
+            row if changed else -1 for row, changed in zip(self.owner, self.changed, strict=True)
+        ]
         self.counts.written += sum(row >= 0 for row in rows)
         return rows

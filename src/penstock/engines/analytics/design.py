@@ -123,7 +123,11 @@ class AnalyticsDesign(Design):
             "on_nan": plan.on_nan,
             "interval": plan.schedule.interval,
             "batch": plan.schedule.batch,
-            **({"in_memory": {m: t.lines for t in plan.tables for m in t.models}} if plan.tables else {}),
+            **(
+                {"in_memory": {m: t.lines for t in plan.tables for m in t.models}}
+                if plan.tables
+                else {}
+            ),
             **({"change": plan.schedule.change} if plan.schedule.change else {}),
             "units": len(plan.units),
             "planned_rows": ROWS,

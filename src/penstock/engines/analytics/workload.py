@@ -16,8 +16,8 @@ from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
 from penstock.models.analytics.config import AnalyticsPlan
-from penstock.models.analytics.indices import Port, walk_port
 from penstock.models.analytics.cycles import RowsAsked
+from penstock.models.analytics.indices import Port, walk_port
 from penstock.models.analytics.job import (
     bound,
     golden,
@@ -270,7 +270,9 @@ class Training(Workload):
             registers |= {f"page_address{q}": at, f"pages{q}": len(part)}
         registers |= {f"row_address{t}": at for t, at in enumerate(places.tables)}
         unit, plan = self.design.plan.row_unit, self.design.plan
-        tables = [unit.image(t, self.design.models()) for t in range(len(plan.tables))] if unit else []
+        tables = (
+            [unit.image(t, self.design.models()) for t in range(len(plan.tables))] if unit else []
+        )
         for at, table in zip(places.tables, tables, strict=True):
             machine.reserve(at, len(table))
             machine.write(at, table)
@@ -285,7 +287,9 @@ class Training(Workload):
         for t, (at, table) in enumerate(zip(places.tables, tables, strict=True)):
             assert unit is not None
             found |= unit.unpacked(t, machine.read(at, len(table)))
-        return Result({plan.buffers[n].name: found[plan.buffers[n].name] for n in plan.models}, None, facts)
+        return Result(
+            {plan.buffers[n].name: found[plan.buffers[n].name] for n in plan.models}, None, facts
+        )
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
         return self.design.decode(codes)

@@ -1,0 +1,70 @@
+"""Which line holds which row."""
+
+from amaranth.hdl import Module
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from ...models.rows.unit import BATCH_BITS, RowUnitConfig
+from ..index import index_range
+
+__all__ = ["Directory"]
+
+
+class Directory(wiring.Component):
+    """A line for each row of all tables, and for each line its owner: a row, the batch that asked last, whether it was changed.
+
+    What is there before it is written is of no use: a row is held where both sides agree, in a line that was filled.
+
+    Members
+    -------
+    first_row, first_line : In
+        How many rows and lines the tables have before the one that is meant.
+    row : In, held : Out
+        A row, and a cycle later the line that may hold it.
+    looked : In, owner : Out
+        A line, and a cycle later its owner.
+    line, entry : In, owns, names : In(1)
+        Write the line's owner; write the line that holds `row`.
+    """
+
+    def __init__(self, config: RowUnitConfig):
+        self.config = config
+        owner = data.StructLayout({"row": config.row_bits, "batch": BATCH_BITS, "changed": 1})
+        lines = In(config.line_bits)
+        super().__init__(
+            {
+                "first_row": In(index_range(config.rows)),
+                "first_line": In(index_range(config.lines)),
+                "row": In(config.row_bits),
+                "held": Out(config.line_bits),
+                "looked": lines,
+                "owner": Out(owner),
+                "line": lines,
+                "entry": In(owner),
+                "owns": In(1),
+                "names": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        size = self.owner.shape().size
+        m.submodules.rows = rows = Memory(shape=config.line_bits, depth=config.rows, init=[])
+        m.submodules.owners = owners = Memory(shape=size, depth=config.lines, init=[])
+        held, named = rows.read_port(), rows.write_port()
+        owner, owned = owners.read_port(), owners.write_port()
+        m.d.comb += [
+            held.addr.eq(self.first_row + self.row),
+            named.addr.eq(self.first_row + self.row),
+            owner.addr.eq(self.first_line + self.looked),
+            owned.addr.eq(self.first_line + self.line),
+            self.held.eq(held.data),
+            self.owner.as_value().eq(owner.data),
+            named.data.eq(self.line),
+            named.en.eq(self.names),
+            owned.data.eq(self.entry.as_value()),
+            owned.en.eq(self.owns),
+        ]
+        return m

@@ -1,0 +1,101 @@
+"""Between rows and a memory port: a row is gathered word by word, and leaves word by word."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..index import index, index_range
+from ..memory.axi import AXI4, shared_by
+from ..memory.reader import BurstReader
+from ..memory.writer import BurstWriter
+
+__all__ = ["RowPort"]
+
+
+class RowPort(wiring.Component):
+    """Fetches a row, and writes one meanwhile.
+
+    Parameters
+    ----------
+    row_bytes
+        Of the longest row.
+    bus_bytes, address_width, beats_width
+        As of `BurstReader`.
+
+    Members
+    -------
+    words : In
+        Bus words of a row, constant while one moves.
+    fetch : In(1), fetch_address : In, asked : Out(1)
+        Ask for a row, as a stream's valid and ready.
+    come : Out(1), row : Out
+        The row's last word is there: high for a cycle, `row` from the next one on until another is fetched.
+    send : In(1), send_address, leaving : In
+        Write a row, which is there from the next cycle on and stays with its address until `sent`.
+    sent, idle : Out(1)
+        What was to be written has left; it is answered as well.
+    bad_read, bad_write : Out(1), bus : Out(AXI4)
+    """
+
+    def __init__(self, *, row_bytes: int, bus_bytes: int, address_width: int, beats_width: int):
+        self.row_bytes = row_bytes
+        self.sizes = {
+            "bus_bytes": bus_bytes,
+            "address_width": address_width,
+            "beats_width": beats_width,
+        }
+        super().__init__(
+            {
+                "words": In(index_range(row_bytes // bus_bytes + 1)),
+                "fetch": In(1),
+                "fetch_address": In(address_width),
+                "asked": Out(1),
+                "come": Out(1),
+                "row": Out(8 * row_bytes),
+                "send": In(1),
+                "send_address": In(address_width),
+                "leaving": In(8 * row_bytes),
+                "sent": Out(1),
+                "idle": Out(1),
+                "bad_read": Out(1),
+                "bad_write": Out(1),
+                "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        word, words = 8 * self.sizes["bus_bytes"], self.row_bytes // self.sizes["bus_bytes"]
+        m.submodules.reader = reader = BurstReader(**self.sizes, commands=1)
+        m.submodules.writer = writer = BurstWriter(**self.sizes)
+        shared_by(m, self.bus, reader.bus, writer.bus)
+        count, going = index(words), index(words)
+        telling, sending = Signal(), Signal()
+        m.d.comb += [
+            reader.i.p.address.eq(self.fetch_address),
+            reader.i.p.beats.eq(self.words),
+            reader.i.valid.eq(self.fetch),
+            self.asked.eq(reader.i.ready),
+            reader.o.ready.eq(1),
+            self.come.eq(reader.o.valid & reader.o.p.last),
+            writer.i.p.address.eq(self.send_address),
+            writer.i.p.beats.eq(self.words),
+            writer.i.valid.eq(telling),
+            writer.i_data.payload.eq(self.leaving.word_select(going, word)),
+            writer.i_data.valid.eq(sending),
+            self.sent.eq(~telling & ~sending),
+            self.idle.eq(self.sent & writer.idle),
+            self.bad_read.eq(reader.error),
+            self.bad_write.eq(writer.error),
+        ]
+        with m.If(reader.o.valid):
+            m.d.sync += self.row.word_select(count, word).eq(reader.o.p.data)
+            m.d.sync += count.eq(Mux(reader.o.p.last, 0, count + 1))
+        with m.If(telling & writer.i.ready):
+            m.d.sync += telling.eq(0)
+        with m.If(sending & writer.i_data.ready):
+            last = going == self.words - 1
+            m.d.sync += [going.eq(Mux(last, 0, going + 1)), sending.eq(~last)]
+        with m.If(self.send):
+            m.d.sync += [telling.eq(1), sending.eq(1)]
+        return m

@@ -1,0 +1,193 @@
+"""Models whose rows lie in memory: results as of models on the chip, cycles of the model, whatever is held and whatever memory answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_row_hardware import FIELDS, LRMF, _arrays, _batched, _columns, _fields, _kernel, _ratings
+
+import penstock as ps
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.models.rows.unit import Directory, RowTable
+from penstock.targets import target_named
+
+#: a part of which rows of models may have a port
+TWO = replace(target_named("small"), ports=2)
+MEMORIES = ["latency=1,bytes=4", "latency=33,bytes=8", "sdr-166", "ddr4-2400", "hbm2"]
+
+
+def _compiled(
+    text: str,
+    table: dict[str, np.ndarray],
+    dims: dict[str, int],
+    folder: Path,
+    place: Mapping[str, str],
+    format: str = "fixed:8,8",
+    **options: object,
+) -> ps.Design:
+    (folder / "k.psk").write_text(text)
+    lanes = options.pop("lanes", None)
+    choices = ps.Choices(place=place, lanes=lanes)
+    design = ps.compile(folder / "k.psk", TWO, table, format, dims=dims, choices=choices, **options)
+    assert design.compiled.refused is None and design.compiled.plan.tables
+    return design
+
+
+def _equal(design: ps.Design, table: dict[str, np.ndarray], backend: str, memory: str) -> dict:
+    """Demand the golden result, the model's cycles and its counts; return these."""
+    golden, model = (
+        design.run(table, backend="golden"),
+        design.run(table, backend="model", memory=memory),
+    )
+    run = design.run(table, backend=backend, memory=memory)
+    assert not run.errors and run.cycles == model.cycles
+    for name, codes in golden.codes.items():
+        assert np.array_equal(run.codes[name], codes), name
+    moved = {
+        n: run.counters[n] for n in ("row_lookups", "row_hits", "rows_fetched", "rows_written")
+    }
+    assert moved == {n: model.counters[n] for n in moved}
+    assert moved["row_lookups"] == moved["row_hits"] + moved["rows_fetched"]
+    return moved
+
+
+@pytest.mark.parametrize("memory", ["latency=5,bytes=8", "ddr4-2400"])
+def test_factors_of_ratings(memory: str, tmp_path: Path) -> None:
+    """A few lines of users, all items: rows of two beats, fetched, changed, written back and asked for again."""
+    table = _ratings(np.random.default_rng(1), 30, 9, 5)
+    place = {"P": "memory:3", "Q": "memory"}
+    text = LRMF.replace("epochs 2", "epochs 1") + "  batch 3\n"
+    design = _compiled(text, table, {"m": 9, "n": 5, "k": 3}, tmp_path, place, lanes=2)
+    moved = _equal(design, table, "pysim", memory)
+    assert moved["rows_written"] > 9 and moved["rows_fetched"] > 9 + 5
+
+
+def test_one_table_on_the_chip(tmp_path: Path) -> None:
+    """Bags whose columns have rows of their own, in a table of several models; an index that is no row is an error as ever."""
+    table, text = _columns(np.random.default_rng(6), 11), _fields(np.random.default_rng(8))
+    names = dict.fromkeys("EFs", "memory")
+    design = _compiled(text, table, {"k": 3}, tmp_path, names, lanes=2, bind=FIELDS)
+    _equal(design, table, "pysim", "latency=9,bytes=4")
+    table["c1"][7] = 3
+    golden, run = (design.run(table, backend=b) for b in ("golden", "pysim"))
+    assert run.errors == golden.errors and golden.errors[0].code.name == "VALUE_INDEX"
+
+
+def _defect(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    """Plant a defect in the row unit."""
+    import inspect
+    import textwrap
+
+    from penstock.hdl.rows import unit
+
+    [method] = [
+        m for m in vars(unit.RowUnit).values() if callable(m) and old in inspect.getsource(m)
+    ]
+    source = textwrap.dedent(inspect.getsource(method)).replace(old, new)
+    made: dict[str, object] = {}
+    exec(source, vars(unit), made)
+    monkeypatch.setattr(unit.RowUnit, method.__name__, made[method.__name__])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "self.owner.changed | self.changes",
+            "self.owner.changed & self.changes",
+        ),  # drops a write-back
+        ("(waiting == 0) & self.settled", "(waiting == 0)"),  # a row leaves before its change
+    ],
+)
+def test_planted_defects(
+    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that drops a write-back, and one that serves a row before its update."""
+    table = {
+        "a": np.array([0, 0, 1, 2, 0, 1, 2, 3, 0, 1], np.int32),
+        "b": np.array([0, 1, 1, 2, 3, 0, 2, 3, 0, 1], np.int32),
+        "x": np.arange(1, 11, dtype=np.float32) / 4,
+    }
+    text = "kernel k(a: index[n], b: index[n], x: input, s: model[n])\n  s[a] += x + s[b]\n"
+    design = _compiled(text, table, {"n": 4}, tmp_path, {"s": "memory:2"})
+    _equal(design, table, "pysim", "latency=5,bytes=8")
+    golden = design.run(table, backend="golden")
+    _defect(monkeypatch, old, new)
+    wrong = design.run(table, backend="pysim")
+    assert not np.array_equal(wrong.codes["s"], golden.codes["s"])
+
+
+def test_directory() -> None:
+    """Each row has a line of its own; a batch's lines stay; what was changed is written back once."""
+    rng = np.random.default_rng(2)
+    memory, held = np.zeros(50, int), np.zeros(12, int)
+    directory, sums = Directory(RowTable(("E",), (1,), 50, 12)), np.zeros(50, int)
+    for batch in range(400):
+        lines: dict[int, int] = {}
+        for row in rng.integers(0, 50, 12).tolist():
+            found = directory.find(row, batch, row % 3 > 0)
+            if found.written >= 0:
+                memory[found.written] = held[found.line]
+            if not found.hit:
+                held[found.line] = memory[row]
+            assert lines.setdefault(row, found.line) == found.line == directory.where[row]
+            if row % 3:
+                held[found.line] += 1
+                sums[row] += 1
+            assert held[found.line] == sums[row]
+        assert len({*lines.values()}) == len(lines)
+    for line, row in enumerate(directory.flush()):
+        if row >= 0:
+            memory[row] = held[line]
+    assert np.array_equal(memory, sums)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        ("  s[i + i] += x", "memory", "which row of s it is, is computed"),
+        ("  s[i] += x * sum(w)\n  w[i] += x", "memory", "w is read whole"),
+        ("  s[i] += x", "memory:0", "'memory:0' is no place"),
+        ("  s[i] += x", "shelf", "'shelf' is no place of a model"),
+        ("  s[i] += x + s[j]", "memory:1", "may ask for 2 rows of s, and 1 are held"),
+    ],
+)
+def test_what_stays_on_the_chip(text: str, place: str, reason: str, tmp_path: Path) -> None:
+    header = "kernel k(i: index[n], j: index[n], x: input, s: model[n], w: model[n])\n"
+    kept = "" if "w[" in text else "\n  w <- w"
+    table = {"i": np.arange(9), "j": np.arange(9), "x": np.ones(9)}
+    dims = {"n": 20}
+    with pytest.raises(KernelError, match=re.escape(reason)):
+        _compiled(header + text + kept + "\n", table, dims, tmp_path, {"s": place})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(100))
+def test_drawn(number: int, tmp_path: Path) -> None:
+    """Random kernels, all their models in memory, from the fewest lines to all rows; every memory."""
+    rng = np.random.default_rng(500 + number)
+    rows, n, bind = int(rng.integers(1, 120)), int(rng.integers(1, 30)), None
+    kernel = (_kernel, _batched, _fields)[number % 3](rng)
+    if number % 3 < 2:
+        table = {name: rng.integers(0, n, rows).astype(np.int32) for name in "ab"}
+        table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
+    elif number % 2:
+        table, bind = _columns(rng, rows), FIELDS
+    else:
+        table = _arrays(rng, rows, n)
+    dims = {"k": int(rng.integers(1, 11))} | ({} if bind else {"n": n})
+    found = re.search(r"batch (\d+)", kernel)
+    places = 7 if "fields" in kernel else 2
+    least = places * (int(found[1]) if found else 1)
+    lines = int(rng.integers(least, least + 8))
+    names = [name for name in "EFs" if f"{name}[" in kernel]
+    format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
+    lanes = [None, 1, 2][number % 3]
+    place = dict.fromkeys(names, f"memory:{lines}")
+    design = _compiled(kernel, table, dims, tmp_path, place, format, lanes=lanes, bind=bind)
+    _equal(design, table, "rtl" if number % 8 else "pysim", MEMORIES[number % 5])
