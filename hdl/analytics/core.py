@@ -47,8 +47,10 @@ class Core(wiring.Component):
         Advance by one code; store `parameter_data` there.
     parameter_code : Out
         The code at the place one cycle before.
-    row_line, row_beat, row_data, row_write0, …, row_read0, …
-        Of a plan with models in memory: a line's beat that is written, for each model (in the tables' order), and its beat a cycle later.
+    row_line, row_beat, row_data, row_write0, …
+        Of a plan with models in memory: a line's beat that is written, for each model (in the tables' order).
+    row_read_line, row_read_beat, row_read0, …
+        A line's beat that is read, and each model's a cycle later.
     score, score_mask, scores : Out
         Of a plan that scores: a group's scores are there, of which threads, and theirs side by side.
     """

@@ -49,6 +49,7 @@ class AnalyticsEngine(wiring.Component):
 
     def __init__(self, plan: AnalyticsPlan, port: PortConfig, library: Parts, *, design: int = 0):
         self.plan, self.port, self.library = plan.core, port, library
+        self.tables = plan.row_unit
         self.register_map = register_map(plan, design)
         self.open_writes = open_writes(plan)
         buses = [
@@ -74,8 +75,8 @@ class AnalyticsEngine(wiring.Component):
         for q in range(plan.ports):
             self._port(q)
         self.unit: RowUnit | None = None
-        if plan.row_unit is not None:
-            self._rows(plan.row_unit)
+        if self.tables is not None:
+            self._rows(self.tables)
         self._train()
         self._results() if plan.score is None else self._scores()
         self._errors()
@@ -217,6 +218,8 @@ class AnalyticsEngine(wiring.Component):
             core.row_line.eq(unit.line),
             core.row_beat.eq(unit.beat),
             core.row_data.eq(unit.data),
+            core.row_read_line.eq(unit.read_line),
+            core.row_read_beat.eq(unit.read_beat),
         ]
         for t in range(len(config.tables)):
             m.d.comb += getattr(unit, f"base{t}").eq(self.registers[f"row_address{t}"])

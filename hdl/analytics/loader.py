@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.analytics.config import AnalyticsPlan
 from ..index import index, index_range
-from ..rows.unit import tuple_layout
+from ..rows.gate import tuple_layout
 
 __all__ = ["Loader", "beat_layout"]
 

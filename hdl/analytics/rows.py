@@ -25,11 +25,9 @@ def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
     """Return what a core has for whoever fills its lines and reads them; see `Core`."""
     if plan.row_unit is None:
         return {}
-    found = {
-        "row_line": In(plan.row_unit.line_bits),
-        "row_beat": In(16),
-        "row_data": In(plan.lanes * plan.format.width),
-    }
+    found = {"row_data": In(plan.lanes * plan.format.width)}
+    for way in ("row", "row_read"):
+        found |= {f"{way}_line": In(plan.row_unit.line_bits), f"{way}_beat": In(16)}
     for k, n in enumerate(_in_memory(plan)):
         found[f"row_write{k}"] = In(1)
         found[f"row_read{k}"] = Out(plan.buffers[n].width(plan.lanes) * plan.format.width)
@@ -42,12 +40,15 @@ def row_ports(
     """Let lines be filled and read from outside; `core` writes none of them meanwhile."""
     for k, n in enumerate(_in_memory(plan)):
         store, beats = stores[n], plan.buffers[n].row_beats(plan.lanes)
-        address = index(store.depth, name=f"row_address{k}")
-        parts = [core.row_line << bit for bit in range(beats.bit_length()) if beats >> bit & 1]
-        m.d.comb += address.eq(sum(parts, Const(0)) + core.row_beat)
+        shifts = [bit for bit in range(beats.bit_length()) if beats >> bit & 1]
+        at = []
+        for way in ("row", "row_read"):
+            line, beat = getattr(core, f"{way}_line"), getattr(core, f"{way}_beat")
+            at.append(index(store.depth, name=f"{way}_address{k}"))
+            m.d.comb += at[-1].eq(sum([line << bit for bit in shifts], Const(0)) + beat)
         data = core.row_data[: store.lanes * store.width]
-        store.write(getattr(core, f"row_write{k}"), address, data)
-        m.d.comb += getattr(core, f"row_read{k}").eq(store.read(address))
+        store.write(getattr(core, f"row_write{k}"), at[0], data)
+        m.d.comb += getattr(core, f"row_read{k}").eq(store.read(at[1]))
 
 
 class RowAccess:

@@ -13,32 +13,42 @@ __all__ = ["RowPort"]
 
 
 class RowPort(wiring.Component):
-    """Fetches a row, and writes one meanwhile.
+    """Fetches rows, some of them at once, and writes one meanwhile.
 
     Parameters
     ----------
     row_bytes
         Of the longest row.
+    commands
+        Rows that are fetched at once.
     bus_bytes, address_width, beats_width
         As of `BurstReader`.
 
     Members
     -------
     words : In
-        Bus words of a row, constant while one moves.
+        Bus words of a row that is asked for or written.
     fetch : In(1), fetch_address : In, asked : Out(1)
         Ask for a row, as a stream's valid and ready.
-    come : Out(1), row : Out
-        The row's last word is there: high for a cycle, `row` from the next one on until another is fetched.
+    ready : In(1), come : Out(1), row : Out
+        Words may come; a row's last one does in this cycle, `row` is there from the next one on until further words come.
     send : In(1), send_address, leaving : In
-        Write a row, which is there from the next cycle on and stays with its address until `sent`.
+        Write a row, which is there from the next cycle on and stays until `sent`; its address and `words` stay for that cycle and the next.
     sent, idle : Out(1)
         What was to be written has left; it is answered as well.
     bad_read, bad_write : Out(1), bus : Out(AXI4)
     """
 
-    def __init__(self, *, row_bytes: int, bus_bytes: int, address_width: int, beats_width: int):
-        self.row_bytes = row_bytes
+    def __init__(
+        self,
+        *,
+        row_bytes: int,
+        commands: int,
+        bus_bytes: int,
+        address_width: int,
+        beats_width: int,
+    ):
+        self.row_bytes, self.commands = row_bytes, commands
         self.sizes = {
             "bus_bytes": bus_bytes,
             "address_width": address_width,
@@ -50,6 +60,7 @@ class RowPort(wiring.Component):
                 "fetch": In(1),
                 "fetch_address": In(address_width),
                 "asked": Out(1),
+                "ready": In(1),
                 "come": Out(1),
                 "row": Out(8 * row_bytes),
                 "send": In(1),
@@ -66,18 +77,18 @@ class RowPort(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         word, words = 8 * self.sizes["bus_bytes"], self.row_bytes // self.sizes["bus_bytes"]
-        m.submodules.reader = reader = BurstReader(**self.sizes, commands=1)
+        m.submodules.reader = reader = BurstReader(**self.sizes, commands=self.commands)
         m.submodules.writer = writer = BurstWriter(**self.sizes)
         shared_by(m, self.bus, reader.bus, writer.bus)
         count, going = index(words), index(words)
-        telling, sending = Signal(), Signal()
+        telling, sending, most = Signal(), Signal(), Signal.like(self.words)
         m.d.comb += [
             reader.i.p.address.eq(self.fetch_address),
             reader.i.p.beats.eq(self.words),
             reader.i.valid.eq(self.fetch),
             self.asked.eq(reader.i.ready),
-            reader.o.ready.eq(1),
-            self.come.eq(reader.o.valid & reader.o.p.last),
+            reader.o.ready.eq(self.ready),
+            self.come.eq(reader.o.valid & self.ready & reader.o.p.last),
             writer.i.p.address.eq(self.send_address),
             writer.i.p.beats.eq(self.words),
             writer.i.valid.eq(telling),
@@ -88,14 +99,14 @@ class RowPort(wiring.Component):
             self.bad_read.eq(reader.error),
             self.bad_write.eq(writer.error),
         ]
-        with m.If(reader.o.valid):
+        with m.If(reader.o.valid & self.ready):
             m.d.sync += self.row.word_select(count, word).eq(reader.o.p.data)
             m.d.sync += count.eq(Mux(reader.o.p.last, 0, count + 1))
         with m.If(telling & writer.i.ready):
             m.d.sync += telling.eq(0)
         with m.If(sending & writer.i_data.ready):
-            last = going == self.words - 1
+            last = going == most - 1
             m.d.sync += [going.eq(Mux(last, 0, going + 1)), sending.eq(~last)]
         with m.If(self.send):
-            m.d.sync += [telling.eq(1), sending.eq(1)]
+            m.d.sync += [telling.eq(1), sending.eq(1), most.eq(self.words)]
         return m

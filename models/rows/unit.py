@@ -1,13 +1,13 @@
 """The row unit: tables of rows in memory, behind lines on the chip that an engine takes for whole tables.
 
-Of each tuple that goes by, each index that names a row is replaced by the line that holds the row; the tuple waits where none does. So the
-engine reads and changes lines as it would rows, and knows of no memory.
+Of each tuple that goes by, each index that names a row is replaced by the line that holds the row; where none does, the tuple waits until the
+row is fetched into one, while further ones are looked up. So the engine reads and changes lines as it would rows, and knows of no memory.
 
 * **Lines.** Any line takes any row: a directory has a line for each row, an owner a row for each line, and a row is held where the two agree.
   So nothing is cleared at the start, and no two rows of a batch can be in each other's way.
 * **Who gives way.** The next line in turn that no tuple of the batch asked for.
 * **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before are through, and nothing
-  changes lines meanwhile: neither a line is lost nor an old row read.
+  changes lines meanwhile: neither a line is lost nor an old row read. A row whose writing is not answered yet is fetched when all are.
 * **The end.** Lines whose rows may have changed are written back, in order.
 """
 
@@ -26,8 +26,10 @@ from .store import Counts
 
 __all__ = ["Directory", "Found", "Place", "RowTable", "RowUnitConfig", "Slice"]
 
-#: bits of the number of a batch
-BATCH_BITS = 32
+#: bits of the number of a batch, and of a count of fetches of which few are under way
+BATCH_BITS, TICKET_BITS = 32, 16
+#: rows written back whose answers are waited for together
+WRITES = 16
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class RowUnitConfig:
     """A row unit.
 
     `lanes`, `width`: codes of a beat of a tuple, and bits of a code; `beats`: of a tuple; `batch`: tuples of a batch; `container`: bytes of a code in
-    memory; `bus_bytes`: of a word of the memory port.
+    memory; `bus_bytes`: of a word of the memory port. `ahead`: tuples that are held, at most; `commands`: rows that are fetched at once.
     """
 
     tables: tuple[RowTable, ...]
@@ -79,6 +81,8 @@ class RowUnitConfig:
     batch: int
     container: int
     bus_bytes: int
+    ahead: int = 8
+    commands: int = 8
 
     def __post_init__(self) -> None:
         for number, table in enumerate(self.tables):
@@ -108,6 +112,15 @@ class RowUnitConfig:
                 first, model = first + columns, model + 1
             found.append(tuple(beats))
         return tuple(found)
+
+    @property
+    def models(self) -> int:
+        return sum(len(table.models) for table in self.tables)
+
+    @property
+    def most_beats(self) -> int:
+        """Beats of the longest row of a model."""
+        return max(part.beat for slices in self.slices for part in slices) + 1
 
     @property
     def rows(self) -> int:

@@ -1,12 +1,14 @@
 """When the row unit lets tuples go on, in cycles: the twin of `hdl.rows.unit.RowUnit`, and what it moves.
 
-A tuple is taken whole, then its indices are looked up one after the other, then it goes on, then the next one is taken. A lookup takes
-3 cycles: directory, owner, comparison. One that finds no line goes on thus:
+A tuple is taken whole while fewer than `ahead` are held, and its indices are looked up one after the other; then the next one is taken. It goes on
+when its rows are there, behind those before it. A lookup takes 3 cycles: directory, owner, comparison. One that finds no line goes on thus:
 
-* a cycle at least, until the batches before are through and all that was written is answered;
+* a cycle at least, until the batches before are through;
 * 2 cycles for each line that is looked at for one to give way;
-* where its row is written back, a cycle a beat and one more; the write then goes beside the read;
-* the read's command in a cycle, its words as they come, a cycle a beat into the line.
+* where its row is written back, a cycle at least, until the one before has left and there is room for its name; a cycle a beat and one more;
+* a cycle at least to ask for the row; longer where that row's writing is not answered.
+
+Rows come in that order; one is written into its line a beat a cycle before the words of the next one are taken.
 
 At the end each line that was ever filled takes 2 cycles; one that is written back a cycle a beat and one more, and what it takes for its words to go;
 a table's end takes a cycle.
@@ -14,12 +16,13 @@ a table's end takes a cycle.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Ports
 from .store import Counts
-from .unit import Directory, Found, RowUnitConfig
+from .unit import WRITES, Directory, Found, RowUnitConfig
 
 __all__ = ["RowUnitModel"]
 
@@ -29,11 +32,20 @@ class RowUnitModel:
 
     def __init__(self, config: RowUnitConfig, channel: Ports, bases: Sequence[int]) -> None:
         self.config, self.bases = config, bases
-        self.reader = Reader(channel, config.bus_bytes)
+        self.reader = Reader(channel, config.bus_bytes, config.commands)
         self.writer = Writer(channel, config.bus_bytes)
         self.tables = [Directory(table) for table in config.tables]
-        self.free = 0  # from when on the next tuple is taken
         self.batch, self.position = 1, 0
+        self.looked_up = 0  # from when on the next tuple's lookups may begin
+        self.lasts = deque([-1] * config.ahead, config.ahead)  # when the latest ones went on
+        self.there = 0  # from when on the latest row that was asked for is in its line
+        self.left = -1  # the last word that was written
+        self.names: list[tuple[int, int]] = []  # rows that were written and not answered
+
+    @property
+    def free(self) -> int:
+        """From when on the next tuple is taken."""
+        return max(self.looked_up, self.lasts[0] + 1)
 
     @property
     def counts(self) -> Counts:
@@ -54,39 +66,57 @@ class RowUnitModel:
             found = self.tables[place.table].find(row, self.batch, place.changes)
             now += 3
             if not found.hit:
-                now = self._fetched(now, place.table, row, found, settled)
-        last = max(now, ready) + self.config.beats - 1
-        self.free = last + 1
+                now = self._asked(max(now, settled) + 1, place.table, row, found)
         self.position += 1
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
+        self.looked_up = now
+        last = max(now, self.there, self.lasts[-1] + 1, ready) + self.config.beats - 1
+        self.lasts.append(last)
         return last
 
     def end(self, taken: int, ready: int) -> int:
         """Pass an epoch's end on; return the cycle of its transfer."""
         if self.position:
             self.position, self.batch = 0, self.batch + 1
-        last = max(taken + 1, ready)
-        self.free = last + 1
+        self.looked_up = taken + 1
+        last = max(taken + 1, self.lasts[-1] + 1, ready)
+        self.lasts.append(last)
         return last
 
-    def _write(self, cycle: int, table: int, row: int) -> int:
-        """Give a row's write command, valid from this cycle on; return the cycle of its last word."""
+    def _answered(self, cycle: int) -> bool:
+        """Return whether all that was written is answered before this cycle; no address before it is unknown."""
+        return self.left < cycle - 1 and self.writer.idle() < cycle
+
+    def _write(self, cycle: int, table: int, row: int) -> None:
+        """Give a row's write command, valid from this cycle on."""
         words, at = self.config.words(table), self._address(table, row)
-        return self.writer.send(cycle, at, words, lambda previous: cycle)[1][-1]
+        self.left = self.writer.send(cycle, at, words, lambda previous: cycle)[1][-1]
 
     def _address(self, table: int, row: int) -> int:
         return self.bases[table] + row * self.config.row_bytes(table)
 
-    def _fetched(self, now: int, table: int, row: int, found: Found, settled: int) -> int:
-        """Return the cycle after the last beat's writing of a row that a tuple waits for from this cycle on."""
+    def _asked(self, now: int, table: int, row: int, found: Found) -> int:
+        """Return the cycle after that in which a row is asked for, for which a line is looked for from this cycle on."""
         beats = len(self.config.slices[table])
-        now = max(now, settled, self.writer.idle()) + 1 + 2 * found.looked
+        now += 2 * found.looked
         if found.written >= 0:
-            now += beats + 1
+            now = max(now, self.left + 1)
+            if len(self.names) == WRITES and not self._answered(now):
+                now = self.writer.idle() + 1
+            now += beats + 2
+            if self._answered(now):
+                self.names.clear()
+            self.names.append((table, found.written))
             self._write(now, table, found.written)
+        elif self._answered(now):
+            self.names.clear()
+        if (table, row) in self.names:
+            now = self.writer.idle() + 1
+            self.names.clear()
         now = self.reader.command(now, self._address(table, row), self.config.words(table))
-        return self.reader.drain(now + 1)[1] + beats + 1
+        self.there = self.reader.drain(self.there)[1] + beats + 1
+        return now + 1
 
     def flush(self, start: int) -> int:
         """Write back what changed, the last batch being through in cycle `start`; return the cycle of `done`."""
@@ -96,6 +126,7 @@ class RowUnitModel:
                 now += 2
                 if row >= 0:
                     now += len(self.config.slices[number]) + 1
-                    now = self._write(now, number, row) + 2
+                    self._write(now, number, row)
+                    now = self.left + 2
             now += 1
         return max(now, self.writer.idle())

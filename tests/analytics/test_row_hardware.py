@@ -11,95 +11,19 @@ import pytest
 
 import penstock as ps
 from penstock.dsl.core.load import from_text
+from testbench.kernels.by_index import (
+    FIELDS,
+    LRMF,
+    arrays,
+    batched,
+    columns,
+    computed,
+    fields,
+    one_tuple,
+    ratings,
+)
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-LRMF = """kernel lrmf(u: index[m], i: index[n], r: output, P: model[m, k], Q: model[n, k], rate: meta = 0.25)
-  error = sum(P[u] * Q[i]) - r
-  P[u] += -rate * error * Q[i]
-  Q[i] += -rate * error * P[u]
-  init P = uniform(-1, 1, seed=1)
-  init Q = uniform(-1, 1, seed=2)
-  epochs 2
-"""
-
-
-def _kernel(rng: np.random.Generator) -> str:
-    """A kernel that reads rows of one or two tables and changes some, one of them twice, beside a table of single numbers."""
-    value = rng.choice(["x * E[a]", "E[a] - F[b]", "sum(E[a] * F[b]) * F[b]", "x * F[b] + s[a]"])
-    return _changed(rng, f"  v = {value}", 1)
-
-
-def _changed(rng: np.random.Generator, lines: str, batch: int) -> str:
-    changes = [
-        f"E[a] {rng.choice(['+=', '-=', 'max=', 'min=', '<-'])} v",
-        f"F[b] {rng.choice(['+=', '-='])} 0.25 * v",
-        f"s[a] {rng.choice(['+=', 'max=', 'min='])} x",
-        f"E[b] {rng.choice(['+=', '-='])} x * E[b]",
-    ]
-    rng.shuffle(changes)
-    lines = "\n".join([lines, *(f"  {line}" for line in changes)])
-    return f"""kernel drawn(a: index[n], b: index[n], x: input, E: model[n, k], F: model[n, k], s: model[n])
-{lines}
-  init E = uniform(-1, 1, seed=1)
-  init F = uniform(-1, 1, seed=2)
-  batch {batch}
-"""
-
-
-def _batched(rng: np.random.Generator) -> str:
-    """The same, of several tuples a batch: some models are only changed, some only read, some values are inputs or fixed for a run."""
-    value = rng.choice(["x * E[a]", "E[a] - F[b]", "sum(E[a] * F[b]) * F[b]", "x + F[a] * 0.5"])
-    return _changed(rng, f"  v = {value}", int(rng.integers(2, 20)))
-
-
-def _computed(rng: np.random.Generator) -> str:
-    """The same with integers made of the indices, and with the place of the least of a row."""
-    text = _batched(rng)
-    made = ["(a + 2 * b) % len({})", "hash(b - a, 3) % len({})", "(a * b // 3) % len({})"]
-    for table in "EFs":
-        for index in "ab":
-            if rng.random() < 0.5:
-                one = str(rng.choice([*made, "(a + argmin(F[b] - x)) % len({})"])).format(table)
-                text = text.replace(f"{table}[{index}]", f"{table}[{one}]")
-    return text
-
-
-def _fields(rng: np.random.Generator) -> str:
-    """Bags of three columns, beside an index of one: rows and numbers of each are read and changed, of one table by both bags."""
-    value = rng.choice(["x * E[c]", "E[d] - s[a]", "sum(E[c] * F[d]) * F[d]", "x + E[c] * 0.5"])
-    changes = [
-        f"E[c] {rng.choice(['+=', '-=', 'max=', 'min=', '<-'])} v",
-        f"E[d] {rng.choice(['+=', '-='])} 0.25 * F[d]",
-        f"E[a] {rng.choice(['+=', '<-'])} x",
-        f"F[d] {rng.choice(['+=', 'max='])} sum(v, axis=0)",
-        f"s[c] {rng.choice(['+=', '<-', 'min='])} sum(E[c] * v, axis=1)",
-        f"s[d] {rng.choice(['+=', '-='])} {rng.choice(['x', 's[c]', '0.5'])}",
-    ]
-    rng.shuffle(changes)
-    lines = "\n".join(f"  {line}" for line in changes[: rng.integers(2, 7)])
-    kept = "".join(f"\n  {t} <- {t}" for t in "EFs" if f"  {t}[" not in lines)
-    return f"""kernel fields(a: index[n], c: index[n, 3], d: index[n, 3], x: input, E: model[n, k], F: model[n, k], s: model[n])
-  v = {value}
-{lines}{kept}
-  init E = uniform(-1, 1, seed=1)
-  init F = uniform(-1, 1, seed=2)
-  init s = 0.5
-  batch {rng.integers(1, 9)}
-"""
-
-
-FIELDS = {"c": ["c0", "c1", "c2"], "d": ["d0", "d1", "d2"]}
-
-
-def _columns(rng: np.random.Generator, rows: int) -> dict[str, np.ndarray]:
-    """What `FIELDS` names, of different counts."""
-    table = {f"c{k}": rng.integers(0, k + 2, rows) for k in range(3)}
-    for k in range(3):
-        table[f"c{k}"][0] = k + 1
-        table[f"d{k}"] = rng.permutation(table[f"c{2 - k}"])
-    table["a"] = rng.integers(0, 9, rows)
-    table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
-    return table
 
 
 def _equal(
@@ -127,18 +51,10 @@ def _equal(
     return design
 
 
-def _ratings(rng: np.random.Generator, rows: int, users: int, items: int) -> dict[str, np.ndarray]:
-    return {
-        "u": rng.integers(0, users, rows).astype(np.int32),
-        "i": rng.integers(0, items, rows).astype(np.int16),
-        "r": rng.uniform(-1, 1, rows).astype(np.float32),
-    }
-
-
 def test_factors_of_ratings(tmp_path: Path) -> None:
     """Users and items that come again at once, rows of two beats; then a user that there is not."""
     rng = np.random.default_rng(1)
-    table = _ratings(rng, 120, 3, 2)
+    table = ratings(rng, 120, 3, 2)
     design = _equal(LRMF, table, {"m": 3, "n": 2, "k": 3}, "fixed:8,8", tmp_path, lanes=2)
     table["u"][57] = 3
     run = design.run(table, backend="rtl")
@@ -160,7 +76,7 @@ def test_batches(tmp_path: Path) -> None:
   batch 5
   epochs 2
 """
-    table = _ratings(np.random.default_rng(3), 13, 3, 2)
+    table = ratings(np.random.default_rng(3), 13, 3, 2)
     table["x"] = table.pop("r")
     design = _equal(text, table, {"m": 3, "n": 2, "k": 3}, "bfloat16", tmp_path, "pysim", 2)
     assert design.compiled.plan.merge_count == 5 and design.compiled.plan.schedule.change > 0
@@ -169,7 +85,7 @@ def test_batches(tmp_path: Path) -> None:
 def test_fields(tmp_path: Path) -> None:
     """Columns with rows of their own: read and changed as rows and as single numbers; one that counts too far is an error alike."""
     rng = np.random.default_rng(6)
-    table, text = _columns(rng, 11), _fields(np.random.default_rng(8))
+    table, text = columns(rng, 11), fields(np.random.default_rng(8))
     design = _equal(text, table, {"k": 3}, "fixed:8,8", tmp_path, "pysim", 2, FIELDS)
     table["c1"][7] = 3
     golden = design.run(table, backend="golden")
@@ -178,18 +94,10 @@ def test_fields(tmp_path: Path) -> None:
     assert "3 is not one of 0 to 2" in said and "row 8" in said and "c1" in said
 
 
-def _arrays(rng: np.random.Generator, rows: int, n: int) -> dict[str, np.ndarray]:
-    """The same kernels' bags as arrays, whose places are often one row."""
-    table = {name: rng.integers(0, n, (rows, 3)) for name in "cd"}
-    table["d"] = table["d"].astype(np.int32)
-    table["a"] = rng.integers(0, n, rows)
-    return table | {"x": rng.uniform(-2, 2, rows).astype(np.float32)}
-
-
 def test_arrays(tmp_path: Path) -> None:
     """A bag that names one row twice changes it twice, in order; an array of another length is an error alike."""
     rng = np.random.default_rng(12)
-    table, text = _arrays(rng, 9, 3), _fields(np.random.default_rng(1))
+    table, text = arrays(rng, 9, 3), fields(np.random.default_rng(1))
     design = _equal(text, table, {"n": 3, "k": 3}, "fixed:8,8", tmp_path, "pysim", 2)
     short = table | {"c": [row[: 2 + (n != 5)] for n, row in enumerate(table["c"])]}
     golden = design.run(short, backend="golden")
@@ -218,7 +126,7 @@ def _spoilt(rng: np.random.Generator, table: dict[str, np.ndarray]) -> dict[str,
 def test_bad_input(cases: int, backend: str, tmp_path: Path) -> None:
     """The same error, at the same place, of tables with integers far beyond the rows, negative ones and NULLs."""
     rng = np.random.default_rng(9)
-    table = _ratings(rng, 40, 5, 5)
+    table = ratings(rng, 40, 5, 5)
     table["u"] = table["u"].astype(np.int64)
     (tmp_path / "k.psk").write_text(LRMF)
     dims, clean = {"m": 5, "n": 5, "k": 1}, {n: np.ma.array(v) for n, v in table.items()}
@@ -244,7 +152,7 @@ def test_rows_that_are_left_out(cases: int, backend: str, tmp_path: Path) -> Non
     (tmp_path / "k.psk").write_text(LRMF)
     dims, choices = {"m": 5, "n": 5, "k": 1}, ps.Choices(on_index="skip")
     for _ in range(cases):
-        table = _ratings(rng, 40, 5, 5)
+        table = ratings(rng, 40, 5, 5)
         bad = rng.random(40) < 0.2
         table["u"][bad] = rng.choice([-1, 5, 261, -(1 << 31)], bad.sum())
         table["i"][rng.random(40) < 0.1] = 5
@@ -270,7 +178,7 @@ def test_rows_that_are_left_out(cases: int, backend: str, tmp_path: Path) -> Non
 def test_categories_that_are_not_known(policy: str, tmp_path: Path) -> None:
     """Texts that the design has not seen: their rows are left out, or are those of the model's last row."""
     rng = np.random.default_rng(11)
-    table = _ratings(rng, 30, 4, 4) | {"u": rng.choice(list("abcd"), 30)}
+    table = ratings(rng, 30, 4, 4) | {"u": rng.choice(list("abcd"), 30)}
     (tmp_path / "k.psk").write_text(LRMF)
     dims, choices = {"m": 5, "n": 4, "k": 1}, ps.Choices(on_unseen=policy)
     design = ps.compile(tmp_path / "k.psk", "small", table, "fixed:8,8", dims=dims, choices=choices)
@@ -293,11 +201,11 @@ def test_drawn_fields(number: int, tmp_path: Path) -> None:
     """The first half with columns, the other with arrays."""
     rng = np.random.default_rng(number)
     rows, n = int(rng.integers(1, 60)), int(rng.integers(1, 6))
-    table, fields = (_columns(rng, rows), FIELDS) if number < 24 else (_arrays(rng, rows, n), None)
+    table, bind = (columns(rng, rows), FIELDS) if number < 24 else (arrays(rng, rows, n), None)
     format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
-    dims = {"k": int(rng.integers(1, 6))} | ({} if fields else {"n": n})
+    dims = {"k": int(rng.integers(1, 6))} | ({} if bind else {"n": n})
     lanes = [None, 1][number // 4 % 2]
-    _equal(_fields(rng), table, dims, format, tmp_path, "rtl", lanes, fields)
+    _equal(fields(rng), table, dims, format, tmp_path, "rtl", lanes, bind)
 
 
 def test_a_sum_is_no_difference(tmp_path: Path) -> None:
@@ -370,7 +278,7 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
     format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
     backend = "pysim" if number % 6 == 5 else "rtl"
-    kernel = (_kernel, _batched, _computed)[number // 24 % 3](rng)
+    kernel = (one_tuple, batched, computed)[number // 24 % 3](rng)
     lanes = [None, 1][number // 4 % 2]
     _equal(kernel, table, {"n": n, "k": k}, format, tmp_path, backend, lanes)
 
@@ -378,7 +286,7 @@ def test_drawn(number: int, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_row_that_is_read_before_its_change(tmp_path: Path) -> None:
     """A batch that starts a cycle early gives another result: the distance is no longer than it must be."""
-    table = _ratings(np.random.default_rng(2), 60, 1, 1)
+    table = ratings(np.random.default_rng(2), 60, 1, 1)
     dims = {"m": 1, "n": 1, "k": 4}
     design = _equal(LRMF, table, dims, "fixed:8,8", tmp_path)
     schedule = design.compiled.plan.schedule
@@ -398,7 +306,7 @@ def _wrong(design: ps.Design, table: dict[str, np.ndarray], **times: int) -> Non
 @pytest.mark.long
 def test_a_change_that_comes_before_another_is_written(tmp_path: Path) -> None:
     """So it is of two tuples of a batch, and of a batch's last one and the next one's reading."""
-    table = _ratings(np.random.default_rng(2), 32, 1, 1)
+    table = ratings(np.random.default_rng(2), 32, 1, 1)
     design = _equal(
         f"{LRMF}  batch 4\n", table, {"m": 1, "n": 1, "k": 4}, "fixed:8,8", tmp_path, "pysim"
     )

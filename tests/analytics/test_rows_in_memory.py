@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_row_hardware import FIELDS, LRMF, _arrays, _batched, _columns, _fields, _kernel, _ratings
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.hdl.rows import unit
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.targets import target_named
+from testbench.kernels.by_index import (
+    FIELDS,
+    LRMF,
+    arrays,
+    batched,
+    columns,
+    fields,
+    one_tuple,
+    ratings,
+)
 
 #: a part of which rows of models may have a port
 TWO = replace(target_named("small"), ports=2)
@@ -59,7 +71,7 @@ def _equal(design: ps.Design, table: dict[str, np.ndarray], backend: str, memory
 @pytest.mark.parametrize("memory", ["latency=5,bytes=8", "ddr4-2400"])
 def test_factors_of_ratings(memory: str, tmp_path: Path) -> None:
     """A few lines of users, all items: rows of two beats, fetched, changed, written back and asked for again."""
-    table = _ratings(np.random.default_rng(1), 30, 9, 5)
+    table = ratings(np.random.default_rng(1), 30, 9, 5)
     place = {"P": "memory:3", "Q": "memory"}
     text = LRMF.replace("epochs 2", "epochs 1") + "  batch 3\n"
     design = _compiled(text, table, {"m": 9, "n": 5, "k": 3}, tmp_path, place, lanes=2)
@@ -69,7 +81,7 @@ def test_factors_of_ratings(memory: str, tmp_path: Path) -> None:
 
 def test_one_table_on_the_chip(tmp_path: Path) -> None:
     """Bags whose columns have rows of their own, in a table of several models; an index that is no row is an error as ever."""
-    table, text = _columns(np.random.default_rng(6), 11), _fields(np.random.default_rng(8))
+    table, text = columns(np.random.default_rng(6), 11), fields(np.random.default_rng(8))
     names = dict.fromkeys("EFs", "memory")
     design = _compiled(text, table, {"k": 3}, tmp_path, names, lanes=2, bind=FIELDS)
     _equal(design, table, "pysim", "latency=9,bytes=4")
@@ -80,28 +92,21 @@ def test_one_table_on_the_chip(tmp_path: Path) -> None:
 
 def _defect(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     """Plant a defect in the row unit."""
-    import inspect
-    import textwrap
-
-    from penstock.hdl.rows import unit
-
-    [method] = [
-        m for m in vars(unit.RowUnit).values() if callable(m) and old in inspect.getsource(m)
-    ]
-    source = textwrap.dedent(inspect.getsource(method)).replace(old, new)
-    made: dict[str, object] = {}
-    exec(source, vars(unit), made)
-    monkeypatch.setattr(unit.RowUnit, method.__name__, made[method.__name__])
+    for name, method in list(vars(unit.RowUnit).items()):
+        if callable(method) and old in inspect.getsource(method):
+            made: dict[str, object] = {}
+            source = textwrap.dedent(inspect.getsource(method)).replace(old, new)
+            exec(source, vars(unit), made)
+            monkeypatch.setattr(unit.RowUnit, name, made[name])
+            return
+    raise ValueError(old)
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (
-            "self.owner.changed | self.changes",
-            "self.owner.changed & self.changes",
-        ),  # drops a write-back
-        ("(waiting == 0) & self.settled", "(waiting == 0)"),  # a row leaves before its change
+        ("with m.If(directory.owner.changed)", "with m.If(directory.owner.row == 1)"),
+        ("(waiting == 0) & self.settled", "waiting == 0"),
     ],
 )
 def test_planted_defects(
@@ -150,20 +155,21 @@ def test_directory() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "reason"),
     [
-        ("  s[i + i] += x", "memory", "which row of s it is, is computed"),
-        ("  s[i] += x * sum(w)\n  w[i] += x", "memory", "w is read whole"),
+        ("  s[(i + 1) % 20] += x", "memory", "which row of s it is, is computed"),
+        ("  s[i] += x * sum(E[i])\n  E <- E + x", "memory", "E is read whole"),
         ("  s[i] += x", "memory:0", "'memory:0' is no place"),
         ("  s[i] += x", "shelf", "'shelf' is no place of a model"),
         ("  s[i] += x + s[j]", "memory:1", "may ask for 2 rows of s, and 1 are held"),
     ],
 )
 def test_what_stays_on_the_chip(text: str, place: str, reason: str, tmp_path: Path) -> None:
-    header = "kernel k(i: index[n], j: index[n], x: input, s: model[n], w: model[n])\n"
-    kept = "" if "w[" in text else "\n  w <- w"
+    header = "kernel k(i: index[n], j: index[n], x: input, s: model[n], E: model[n, 2])\n"
+    kept = "" if "E <-" in text else "\n  E <- E"
     table = {"i": np.arange(9), "j": np.arange(9), "x": np.ones(9)}
     dims = {"n": 20}
     with pytest.raises(KernelError, match=re.escape(reason)):
-        _compiled(header + text + kept + "\n", table, dims, tmp_path, {"s": place})
+        names = {"s": place} if kept else {"E": place}
+        _compiled(header + text + kept + "\n", table, dims, tmp_path, names)
 
 
 @pytest.mark.long
@@ -172,14 +178,14 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     """Random kernels, all their models in memory, from the fewest lines to all rows; every memory."""
     rng = np.random.default_rng(500 + number)
     rows, n, bind = int(rng.integers(1, 120)), int(rng.integers(1, 30)), None
-    kernel = (_kernel, _batched, _fields)[number % 3](rng)
+    kernel = (one_tuple, batched, fields)[number % 3](rng)
     if number % 3 < 2:
         table = {name: rng.integers(0, n, rows).astype(np.int32) for name in "ab"}
         table["x"] = rng.uniform(-2, 2, rows).astype(np.float32)
     elif number % 2:
-        table, bind = _columns(rng, rows), FIELDS
+        table, bind = columns(rng, rows), FIELDS
     else:
-        table = _arrays(rng, rows, n)
+        table = arrays(rng, rows, n)
     dims = {"k": int(rng.integers(1, 11))} | ({} if bind else {"n": n})
     found = re.search(r"batch (\d+)", kernel)
     places = 7 if "fields" in kernel else 2
