@@ -97,10 +97,10 @@ class Maker:
     memory: Memory
     indices: Mapping[str, BoundIndex] = field(default_factory=dict)
     tables: tuple[RowTable, ...] = ()
-    _programs: dict[Any, Program] = field(default_factory=dict)
-    _schedules: dict[Any, Scheduled] = field(default_factory=dict)
-    _layouts: dict[int, TupleLayout] = field(default_factory=dict)
-    _made: dict[Point, Candidate] = field(default_factory=dict)
+    _programs: dict[Any, Program] = field(init=False, default_factory=dict)
+    _schedules: dict[Any, Scheduled] = field(init=False, default_factory=dict)
+    _layouts: dict[int, TupleLayout] = field(init=False, default_factory=dict)
+    _made: dict[Point, Candidate] = field(init=False, default_factory=dict)
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, int]]:

@@ -16,10 +16,10 @@ from .lower_rows import only_by_rows
 if TYPE_CHECKING:
     from .candidates import Maker
 
-__all__ = ["placed", "placed_tables"]
+__all__ = ["SHARES", "placed", "placed_tables"]
 
-#: of the RAM blocks, how much the lines and what tells them apart may take
-_SHARE = 0.5
+#: of the RAM blocks, how much the lines and what tells them apart may take, one tried after the other
+SHARES = (0.5, 0.25, 0.125, 0.06)
 
 
 def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
@@ -33,7 +33,8 @@ def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
                 "E605", f"{graph.name} has no model {name}", Span.whole("--place"), hint=hint
             )
         kind, _, lines = where.partition(":")
-        if kind not in ("memory", "chip") or (lines and (kind == "chip" or not lines.isdigit())):
+        wrong = kind not in ("memory", "chip") or (kind == "chip" and lines)
+        if wrong or (lines and not (lines.isdigit() and int(lines))):
             hint = f"write {name}=chip, {name}=memory, or {name}=memory:64 for 64 rows held on the chip"
             raise error(
                 "E605", f"{where!r} is no place of a model", Span.whole("--place"), hint=hint
@@ -44,12 +45,15 @@ def placed(graph: Graph, place: Mapping[str, str]) -> dict[str, int | None]:
 
 
 def placed_tables(
-    maker: Maker, indices: Mapping[str, BoundIndex], asked: Mapping[str, int | None] | None
+    maker: Maker,
+    indices: Mapping[str, BoundIndex],
+    asked: Mapping[str, int | None] | None,
+    share: float,
 ) -> tuple[RowTable, ...] | str:
     """Return the tables of models in memory, or why there are none.
 
     `asked`: which models, and with how many lines; None for all that may. Models that the same indices name share a table, so that one of them
-    takes the others along.
+    takes the others along. `share`: of the RAM blocks, as of `SHARES`.
     """
     graph = maker.graph
     reason = next(_unfit(maker), "")
@@ -74,14 +78,18 @@ def placed_tables(
             return f"a batch of {graph.merge_count} tuples may ask for {least} rows of {names[0]}, and {lines} are held"
         tables.append(RowTable(tuple(names), columns, rows, min(lines, rows) or -least))
     return (
-        _with_lines(maker, tables) if tables else "no model is read and changed by an index alone"
+        _with_lines(maker, tables, share)
+        if tables
+        else "no model is read and changed by an index alone"
     )
 
 
-def _with_lines(maker: Maker, tables: Sequence[RowTable]) -> tuple[RowTable, ...] | str:
+def _with_lines(
+    maker: Maker, tables: Sequence[RowTable], share: float
+) -> tuple[RowTable, ...] | str:
     """Return tables with as many lines as there is room for, a power of two, where none are given: those that a batch needs are noted negative."""
     target, width = maker.target, maker.fmt.width
-    have = _SHARE * (target.bram * target.bram_bits + target.uram * ULTRA_BITS)
+    have = share * (target.bram * target.bram_bits + target.uram * ULTRA_BITS)
     found: list[RowTable] = []
     for table in tables:
         lines = table.lines

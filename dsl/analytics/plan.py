@@ -35,7 +35,7 @@ from ..core.diagnostics import KernelError, Span, error
 from ..core.graph import Graph
 from .candidates import Candidate, Maker, Point
 from .choices import Choices
-from .in_memory import placed, placed_tables
+from .in_memory import SHARES, placed, placed_tables
 from .lower import lower
 from .lower_rows import by_rows
 from .on_chip import too_large, why_golden_alone
@@ -111,14 +111,19 @@ def _in_memory(
     maker: Maker, asked: Mapping[str, int | None] | None, measure: Measure | None
 ) -> AnalyticsPlan:
     """Return the plan with models in memory. Raises KernelError (E605, E601)."""
-    tables = placed_tables(maker, maker.indices, asked)
-    if isinstance(tables, str):
-        hint = "leave --place out, or write chip in place of memory"
-        raise error(
-            "E605", f"no plan has rows in memory: {tables}", Span.whole("--place"), hint=hint
-        )
-    found = _planned(replace(maker, tables=tables), measure)
-    return replace(found, indices=bound_indices(maker.graph, maker.indices))
+    for share in SHARES:
+        tables = placed_tables(maker, maker.indices, asked, share)
+        if isinstance(tables, str):
+            hint = "leave --place out, or write chip in place of memory"
+            what = f"no plan has rows in memory: {tables}"
+            raise error("E605", what, Span.whole("--place"), hint=hint)
+        try:
+            found = _planned(replace(maker, tables=tables), measure)
+            return replace(found, indices=bound_indices(maker.graph, maker.indices))
+        except KernelError as unfit:
+            if unfit.diagnostic.code != "E601" or share == SHARES[-1]:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _planned(maker: Maker, measure: Measure | None) -> AnalyticsPlan:

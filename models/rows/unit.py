@@ -150,6 +150,11 @@ class RowUnitConfig:
 
     # images
 
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of all tables in memory."""
+        return sum(table.rows * self.row_bytes(t) for t, table in enumerate(self.tables))
+
     def image(self, table: int, models: Mapping[str, Codes]) -> np.ndarray:
         """Return the bytes of a table in memory, of its models' codes (rows, columns)."""
         of = self.tables[table]

@@ -186,7 +186,7 @@ def test_drawn(number: int, tmp_path: Path) -> None:
         table, bind = columns(rng, rows), FIELDS
     else:
         table = arrays(rng, rows, n)
-    dims = {"k": int(rng.integers(1, 11))} | ({} if bind else {"n": n})
+    dims = {"k": int(rng.integers(2, 11))} | ({} if bind else {"n": n})
     found = re.search(r"batch (\d+)", kernel)
     places = 7 if "fields" in kernel else 2
     least = places * (int(found[1]) if found else 1)

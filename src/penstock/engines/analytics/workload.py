@@ -94,7 +94,8 @@ class _Places:
 def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
     """Return the bytes of pages and of the image that starts a run, and of its result."""
     boot, result = image_bytes(design.plan)
-    return pages * design.plan.page_size + boot, result
+    tables = design.plan.row_unit.image_bytes if design.plan.row_unit else 0
+    return pages * design.plan.page_size + boot + tables, result + tables
 
 
 def _watchdog(design: AnalyticsDesign) -> int:
