@@ -74,6 +74,8 @@ def parts(plan: AnalyticsPlan, target: Target) -> dict[str, Cost]:
         found[part] = Cost(
             round(copies.get(part, 1) * luts * scale), round(copies.get(part, 1) * flops[part])
         )
+    if plan.row_unit is not None:
+        found["rows"] = plan.row_unit.cost
     return found
 
 

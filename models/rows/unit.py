@@ -21,6 +21,7 @@ import numpy as np
 
 from ..mapping import Storage
 from ..numerics.formats import Codes
+from ..numerics.latency import Cost
 from .config import row_bytes
 from .store import Counts
 
@@ -147,6 +148,13 @@ class RowUnitConfig:
         """Yield (copies, memory) of what the unit has beside the lines."""
         yield 1, Storage(self.line_bits, self.rows, 1, 1)
         yield 1, Storage(self.row_bits + BATCH_BITS + 1, self.lines, 1, 1)
+
+    @property
+    def cost(self) -> Cost:
+        """Return about what the unit takes beside its memories: two rows in registers, a choice of words and of beats. It was not fitted."""
+        bits = 8 * max(self.row_bytes(t) for t in range(len(self.tables)))
+        names = WRITES * (self.row_bits + 2)
+        return Cost(1500 + bits + 2 * names, 800 + 2 * bits + names)
 
     # images
 
