@@ -73,9 +73,9 @@ def placed_tables(
         places = sum(indices[i].places for i in by)
         columns = tuple(shape[1] if len(shape) > 1 else 1 for shape in shapes)
         rows = shapes[0][0]
-        least = min(rows, graph.merge_count * places)
+        least = min(rows, 2 * graph.merge_count * places)
         if 0 < lines < least:
-            return f"a batch of {graph.merge_count} tuples may ask for {least} rows of {names[0]}, and {lines} are held"
+            return f"two batches of {graph.merge_count} may ask for {least} rows of {names[0]}, and {lines} are held"
         tables.append(RowTable(tuple(names), columns, rows, min(lines, rows) or -least))
     return (
         _with_lines(maker, tables, share)

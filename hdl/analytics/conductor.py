@@ -43,8 +43,8 @@ class Conductor(wiring.Component):
         No more pages are needed.
     converged : Out(1)
         The test ended the run: high with the cycle of the decision.
-    settled : Out(1)
-        What the batches changed that are closed is in place.
+    settled, settled_before : Out(1)
+        What the batches changed that are closed is in place; of all but the last one.
     halt : In(1)
         Start nothing more.
     room : In(1)
@@ -73,6 +73,7 @@ class Conductor(wiring.Component):
                 "stop": Out(1),
                 "converged": Out(1),
                 "settled": Out(1),
+                "settled_before": Out(1),
                 **({} if plan.score is None else {"room": In(1)}),
             }
         )
@@ -86,6 +87,12 @@ class Conductor(wiring.Component):
             "since_batch",
             self._changing(),
         )
+        # a batch begins `batch` cycles behind the close of the one before, at least
+        late = self.plan.schedule.settle - self.plan.schedule.batch
+        m.d.comb += self.settled_before.eq(1)
+        if self.plan.tables and late > 0:
+            since = self._since(self.batch_start, late, "since_close")
+            m.d.comb += self.settled_before.eq(since == late)
         self.phase = index(self.plan.schedule.interval)  # (t - S) modulo interval
         m.d.sync += self.phase.eq(
             Mux(

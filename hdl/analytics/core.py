@@ -51,6 +51,8 @@ class Core(wiring.Component):
         Of a plan with models in memory: a line's beat that is written, for each model (in the tables' order).
     row_read_line, row_read_beat, row_read0, …
         A line's beat that is read, and each model's a cycle later.
+    row_busy : Out
+        Models whose rows are changed in this cycle.
     score, score_mask, scores : Out
         Of a plan that scores: a group's scores are there, of which threads, and theirs side by side.
     """
@@ -109,7 +111,7 @@ class Core(wiring.Component):
         self._merges(threads)
         self._scores(threads)
         ParameterAccess(self, m, plan, self.stores)
-        row_ports(self, m, plan, self.stores)
+        row_ports(self, m, plan, self.stores, control)
         if plan.until is not None:
             code = self.stores[plan.until].value
             fmt = plan.format

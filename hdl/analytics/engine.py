@@ -212,6 +212,8 @@ class AnalyticsEngine(wiring.Component):
             unit.o.ready.eq(port["i_tuples__ready"]),
             unit.closed.eq(conductor.batch_start),
             unit.settled.eq(conductor.settled),
+            unit.settled_before.eq(conductor.settled_before),
+            unit.busy.eq(core.row_busy),
             unit.discard.eq(self.failing),
             unit.stop.eq(conductor.stop),
             unit.flush.eq(conductor.finish),

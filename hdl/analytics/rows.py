@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from ...models.analytics.config import AnalyticsPlan
 from ..index import index
 from .control import Loops
+from .datapath import Control
 from .store import Store
 from .thread import ThreadPorts
 
@@ -25,7 +26,8 @@ def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
     """Return what a core has for whoever fills its lines and reads them; see `Core`."""
     if plan.row_unit is None:
         return {}
-    found = {"row_data": In(plan.lanes * plan.format.width)}
+    found: dict[str, Member] = {"row_busy": Out(len(_in_memory(plan)))}
+    found |= {"row_data": In(plan.lanes * plan.format.width)}
     for way in ("row", "row_read"):
         found |= {f"{way}_line": In(plan.row_unit.line_bits), f"{way}_beat": In(16)}
     for k, n in enumerate(_in_memory(plan)):
@@ -35,9 +37,13 @@ def row_members(plan: AnalyticsPlan) -> dict[str, Member]:
 
 
 def row_ports(
-    core: wiring.Component, m: Module, plan: AnalyticsPlan, stores: Mapping[int, Store]
+    core: wiring.Component,
+    m: Module,
+    plan: AnalyticsPlan,
+    stores: Mapping[int, Store],
+    control: Control,
 ) -> None:
-    """Let lines be filled and read from outside; `core` writes none of them meanwhile."""
+    """Let lines be filled and read from outside, in cycles in which `control` writes none of the model."""
     for k, n in enumerate(_in_memory(plan)):
         store, beats = stores[n], plan.buffers[n].row_beats(plan.lanes)
         shifts = [bit for bit in range(beats.bit_length()) if beats >> bit & 1]
@@ -46,6 +52,12 @@ def row_ports(
             line, beat = getattr(core, f"{way}_line"), getattr(core, f"{way}_beat")
             at.append(index(store.depth, name=f"{way}_address{k}"))
             m.d.comb += at[-1].eq(sum([line << bit for bit in shifts], Const(0)) + beat)
+        own = [
+            control.write[o].enable
+            for o, op in enumerate(plan.ops)
+            if op.changes_rows and op.dest == n
+        ]
+        m.d.comb += core.row_busy[k].eq(Cat(own).any())
         data = core.row_data[: store.lanes * store.width]
         store.write(getattr(core, f"row_write{k}"), at[0], data)
         m.d.comb += getattr(core, f"row_read{k}").eq(store.read(at[1]))

@@ -12,7 +12,7 @@ __all__ = ["Filler"]
 
 
 class Filler(wiring.Component):
-    """Writes each row into its line, a beat a cycle, and then lets the next one come.
+    """Writes each row into its line, a beat a cycle but for those in which its model is written anyway, and then lets the next one come.
 
     Members
     -------
@@ -20,6 +20,8 @@ class Filler(wiring.Component):
         Where the rows belong that are asked for, in order; there is room for all.
     come : In(1), row : In, ready : Out(1)
         A row's last word comes in this cycle, the row is there in the next one; words may come.
+    busy : In(models)
+        Models whose lines are written by others in this cycle.
     line, beat, data : Out, write : Out(models)
         A beat for that line of each model whose bit is set.
     done : Out(1)
@@ -38,6 +40,7 @@ class Filler(wiring.Component):
                 "come": In(1),
                 "row": In(8 * row_bytes),
                 "ready": Out(1),
+                "busy": In(config.models),
                 "line": Out(config.line_bits),
                 "beat": Out(index_range(config.most_beats)),
                 "data": Out(config.lanes * config.width),
@@ -64,14 +67,15 @@ class Filler(wiring.Component):
                 with m.If(self.come):
                     m.next = "FILL"
             with m.State("FILL"):
-                m.d.sync += step.eq(Mux(self.done, 0, step + 1))
                 with m.Switch(waiting.o.p.table):
                     for t, slices in enumerate(config.slices):
                         with m.Case(t):
-                            m.d.comb += self.done.eq(step == len(slices) - 1)
+                            m.d.comb += self.done.eq((step == len(slices) - 1) & self.write.any())
                             for n, part in enumerate(slices):
-                                with m.If(step == n):
+                                with m.If((step == n) & ~self.busy[part.model]):
                                     m.d.comb += self.write.eq(1 << part.model)
+                with m.If(self.write.any()):
+                    m.d.sync += step.eq(Mux(self.done, 0, step + 1))
                 with m.If(self.done):
                     m.next = "COME"
         with m.Switch(waiting.o.p.table):

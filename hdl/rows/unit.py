@@ -22,8 +22,7 @@ class RowUnit(wiring.Component):
     """Replaces each index of a tuple by the number of the line that holds its row, which is fetched where none does. Its cycles are
     `models.rows.unit_cycles`, its rules `models.rows.unit`.
 
-    The lines are the engine's: the unit reads and writes beats of them. Nobody else may write them while it does: `settled` says so of all
-    tuples that went on, but for those of the batch under way.
+    The lines are the engine's: the unit reads and writes beats of them, of none that the engine may still change.
 
     Parameters
     ----------
@@ -37,8 +36,10 @@ class RowUnit(wiring.Component):
     i, o : In, Out(stream of `tuple_layout`)
     base0, … : In(address_width)
         Where the tables lie, multiples of their rows' bytes, constant while it runs.
-    closed : In(1), settled : In(1)
-        A batch's last changes are under way; those of all closed ones are in place.
+    closed : In(1), settled : In(1), settled_before : In(1)
+        A batch's last changes are under way; those of all closed ones are in place; those of all but the last one.
+    busy : In(models)
+        The engine writes lines of these models in this cycle.
     discard : In(1)
         Tuples are taken and forgotten: wait for no batch.
     stop, flush : In(1)
@@ -65,7 +66,9 @@ class RowUnit(wiring.Component):
         members = {
             "i": In(beats),
             "o": Out(beats),
-            **{name: In(1) for name in ("closed", "settled", "discard", "stop", "flush")},
+            **{name: In(1) for name in ("closed", "settled", "settled_before")},
+            **{name: In(1) for name in ("discard", "stop", "flush")},
+            "busy": In(config.models),
             **{f"base{t}": In(address_width) for t in range(len(config.tables))},
             "line": line,
             "beat": beat,
@@ -88,7 +91,7 @@ class RowUnit(wiring.Component):
         self.table, self.place = index(tables), index(len(config.places))  # at hand
         self.filled = Array(Signal(config.line_bits, name=f"filled{t}") for t in range(tables))
         self.hands = Array(Signal(config.line_bits, name=f"hand{t}") for t in range(tables))
-        self.batch = Signal(BATCH_BITS, init=1)
+        self.batch, self.last_batch = Signal(BATCH_BITS, init=1), Signal(BATCH_BITS)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a row that is read
         self.old_row = Signal(config.row_bits)  # that gives way
         self._parts()
@@ -151,6 +154,7 @@ class RowUnit(wiring.Component):
             filler.i.p.table.eq(self.table),
             filler.i.p.line.eq(self.read_line),
             filler.come.eq(port.come),
+            filler.busy.eq(self.busy),
             filler.row.eq(port.row),
             port.ready.eq(filler.ready),
             *(getattr(self, n).eq(getattr(filler, n)) for n in ("line", "beat", "data", "write")),
@@ -194,7 +198,7 @@ class RowUnit(wiring.Component):
             m.d.sync += self.place.eq(Mux(self.at_last, 0, self.place + 1))
 
     def _batches(self) -> Value:
-        """Count the batches that were looked up and are not closed; return whether all before the one at hand are through."""
+        """Count the batches that were looked up and are not closed; return whether all before the last one are through."""
         m, batch, gate = self.m, self.config.batch, self.gate
         position, waiting = index(batch), Signal(8)  # more than slots before the engine
         whole = Signal()
@@ -205,7 +209,8 @@ class RowUnit(wiring.Component):
             m.d.comb += whole.eq(position == batch - 1)
             m.d.sync += position.eq(Mux(position == batch - 1, 0, position + 1))
         m.d.sync += [waiting.eq(waiting + whole - self.closed), self.batch.eq(self.batch + whole)]
-        return (waiting == 0) & self.settled
+        m.d.sync += self.last_batch.eq(Mux(whole, self.batch, self.last_batch))
+        return Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)
 
     def _next_place(self) -> None:
         self.m.d.comb += self.through.eq(1)
@@ -261,7 +266,8 @@ class RowUnit(wiring.Component):
         with m.State("JUDGE"):
             m.d.sync += self.old_row.eq(directory.owner.row)
             m.next = "PROBE"
-            with m.If(directory.owner.batch != self.batch):
+            asked = directory.owner.batch
+            with m.If((asked != self.batch) & (asked != self.last_batch)):
                 m.next = "FETCH"
                 with m.If(directory.owner.changed):
                     m.next = "SPARE"

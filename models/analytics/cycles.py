@@ -18,6 +18,7 @@ from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
 from .score_cycles import ScoreWriter
 from .shell import sizes
+from .timing import result_delay, steps
 
 __all__ = ["Cycles", "RowsAsked", "run"]
 
@@ -300,6 +301,21 @@ class _Conductor:
             loader.delay(late)
 
 
+def _writes(plan: AnalyticsPlan) -> list[list[int]]:
+    """Return for each model in memory how many cycles behind a batch's close its first tuple's changes are written."""
+    numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "model"}
+    found = []
+    for number in (numbers[name] for table in plan.tables for name in table.models):
+        late = []
+        for op in plan.ops:
+            if op.changes_rows and op.dest == number:
+                done = np.flatnonzero(steps(op)[2] == op.extents[2] - 1)
+                begin = 1 + op.start + result_delay(op, plan.format, plan.lanes, plan.threads)
+                late += (done + begin).tolist()
+        found.append(late)
+    return found
+
+
 class _RowConductor(_Conductor):
     """Goes from tuple to tuple: when one has its rows depends on the batches before."""
 
@@ -315,6 +331,28 @@ class _RowConductor(_Conductor):
         self.leaps = False
         self.source, self.unit, self.asked = source, unit, asked.tolist()
         self.release = [0] * plan.input_slots
+        schedule = plan.schedule
+        self.late = max(schedule.settle - schedule.batch, 0)
+        # of the last batch its close and its tuples; when the one before was through
+        self.closed, self.size, self.settled = self.start, 0, self.start
+        self.written = _writes(plan)
+
+    def through(self, cycle: int) -> int:
+        found = max(cycle, self.settled)
+        return found if found <= self.closed else max(cycle, self.closed + max(self.late, 1))
+
+    def writes(self, model: int, cycle: int) -> bool:
+        change, behind = self.plan.schedule.change, cycle - self.closed
+        return any(
+            0 <= behind - late <= (self.size - 1) * change
+            and not (change and (behind - late) % change)
+            for late in self.written[model]
+        )
+
+    def _close(self, cycle: int, groups: int) -> None:
+        self.settled = self.batch + self.plan.schedule.settle
+        super()._close(cycle, groups)
+        self.closed, self.size = cycle, groups
 
     def epoch(self) -> None:
         unit, begun = self.unit, False
@@ -323,8 +361,7 @@ class _RowConductor(_Conductor):
             assert over == (rows is None)
             if rows is None:
                 break
-            settled = self.batch + self.plan.schedule.settle
-            seen = unit.pass_on(taken, rows, self.release.pop(0), settled) + 1
+            seen = unit.pass_on(taken, rows, self.release.pop(0), self) + 1
             self.release += self._begin([seen])
             self.counts["groups"] += 1
             self.counts["tuples"] += 1

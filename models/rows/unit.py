@@ -5,9 +5,10 @@ row is fetched into one, while further ones are looked up. So the engine reads a
 
 * **Lines.** Any line takes any row: a directory has a line for each row, an owner a row for each line, and a row is held where the two agree.
   So nothing is cleared at the start, and no two rows of a batch can be in each other's way.
-* **Who gives way.** The next line in turn that no tuple of the batch asked for.
-* **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before are through, and nothing
-  changes lines meanwhile: neither a line is lost nor an old row read. A row whose writing is not answered yet is fetched when all are.
+* **Who gives way.** The next line in turn that no tuple of this batch or the one before asked for.
+* **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before the last one are through:
+  neither a line is lost nor an old row read, for rows that the last one changes are held. A beat of a line waits while a change is written to the
+  same model. A row whose writing is not answered yet is fetched when all are.
 * **The end.** Lines whose rows may have changed are written back, in order.
 """
 
@@ -87,10 +88,10 @@ class RowUnitConfig:
 
     def __post_init__(self) -> None:
         for number, table in enumerate(self.tables):
-            asked = self.batch * sum(place.table == number for place in self.places)
+            asked = 2 * self.batch * sum(place.table == number for place in self.places)
             if table.lines < min(asked, table.rows):
                 raise ValueError(
-                    f"{table.lines} lines for a batch that may ask for {asked} of {table.rows} rows"
+                    f"{table.lines} lines for two batches that may ask for {asked} of {table.rows} rows"
                 )
 
     def row_bytes(self, table: int) -> int:
@@ -225,9 +226,9 @@ class Directory:
         return found
 
     def _instead(self, batch: int) -> Found:
-        """Return the next line in turn that no tuple of this batch asked for."""
+        """Return the next line in turn that no tuple of this batch or the one before asked for."""
         looked = 1
-        while self.asked[self.hand] == batch:
+        while self.asked[self.hand] >= batch - 1:
             self._turn()
             looked += 1
         line = self.hand

@@ -3,12 +3,13 @@
 A tuple is taken whole while fewer than `ahead` are held, and its indices are looked up one after the other; then the next one is taken. It goes on
 when its rows are there, behind those before it. A lookup takes 3 cycles: directory, owner, comparison. One that finds no line goes on thus:
 
-* a cycle at least, until the batches before are through;
+* a cycle at least, until the batches before the last one are through;
 * 2 cycles for each line that is looked at for one to give way;
 * where its row is written back, a cycle at least, until the one before has left and there is room for its name; a cycle a beat and one more;
 * a cycle at least to ask for the row; longer where that row's writing is not answered.
 
-Rows come in that order; one is written into its line a beat a cycle before the words of the next one are taken.
+Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes that model, before the words of the
+next one are taken.
 
 At the end each line that was ever filled takes 2 cycles; one that is written back a cycle a beat and one more, and what it takes for its words to go;
 a table's end takes a cycle.
@@ -18,13 +19,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Ports
 from .store import Counts
 from .unit import WRITES, Directory, Found, RowUnitConfig
 
-__all__ = ["RowUnitModel"]
+__all__ = ["Changes", "RowUnitModel"]
+
+
+class Changes(Protocol):
+    """What an engine does with lines, as far as it is known when a tuple is looked up: all batches before its own."""
+
+    def through(self, cycle: int) -> int:
+        """Return the first cycle from this one on in which all batches before the last one are through."""
+
+    def writes(self, model: int, cycle: int) -> bool:
+        """Return whether a row of the model, counted over all tables, is written in a cycle."""
 
 
 class RowUnitModel:
@@ -56,17 +68,18 @@ class RowUnitModel:
                 setattr(found, name, getattr(found, name) + count)
         return found
 
-    def pass_on(self, taken: int, rows: Sequence[int], ready: int, settled: int) -> int:
+    def pass_on(self, taken: int, rows: Sequence[int], ready: int, changes: Changes) -> int:
         """Pass a tuple on, taken whole in cycle `taken`; return the cycle of its last transfer.
 
-        `rows`: of each place; `ready`: from when on the next part takes it; `settled`: when the batches before are through.
+        `rows`: of each place; `ready`: from when on the next part takes it.
         """
         now = taken + 1
         for place, row in zip(self.config.places, rows, strict=True):
             found = self.tables[place.table].find(row, self.batch, place.changes)
             now += 3
             if not found.hit:
-                now = self._asked(max(now, settled) + 1, place.table, row, found)
+                now = changes.through(now) + 1
+                now = self._asked(now, place.table, row, found, changes)
         self.position += 1
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
@@ -96,7 +109,7 @@ class RowUnitModel:
     def _address(self, table: int, row: int) -> int:
         return self.bases[table] + row * self.config.row_bytes(table)
 
-    def _asked(self, now: int, table: int, row: int, found: Found) -> int:
+    def _asked(self, now: int, table: int, row: int, found: Found, changes: Changes) -> int:
         """Return the cycle after that in which a row is asked for, for which a line is looked for from this cycle on."""
         beats = len(self.config.slices[table])
         now += 2 * found.looked
@@ -115,7 +128,11 @@ class RowUnitModel:
             now = self.writer.idle() + 1
             self.names.clear()
         now = self.reader.command(now, self._address(table, row), self.config.words(table))
-        self.there = self.reader.drain(self.there)[1] + beats + 1
+        self.there = self.reader.drain(self.there)[1] + 1
+        for part in self.config.slices[table]:
+            while changes.writes(part.model, self.there):
+                self.there += 1
+            self.there += 1
         return now + 1
 
     def flush(self, start: int) -> int:

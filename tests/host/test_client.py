@@ -57,7 +57,10 @@ class Flooding:
     ids=["all", "short", "escapes", "endless"],
 )
 def test_garbage_before_an_answer(text: bytes) -> None:
-    with SerialServer(Flooding(text)) as server, serial_device(server.path, register_map=MAP) as device:
+    with (
+        SerialServer(Flooding(text)) as server,
+        serial_device(server.path, register_map=MAP) as device,
+    ):
         device.write(3, b"abc")
         assert device.read(2, 5) == b"\0abc\0"
         assert (
@@ -207,7 +210,10 @@ def test_closing_under_a_transfer() -> None:
 def test_an_interrupted_call_sends_nothing_more() -> None:
     endpoint, registers, memory = golden()
     line = Silent(endpoint)
-    with SerialServer(line) as server, serial_device(server.path, timeout=20, register_map=MAP) as device:
+    with (
+        SerialServer(line) as server,
+        serial_device(server.path, timeout=20, register_map=MAP) as device,
+    ):
         for call in (
             lambda: device.write(0, bytes([1]) * 2000),
             lambda: device.write_register("key", 1),
@@ -237,7 +243,10 @@ def test_an_interrupted_call_sends_nothing_more() -> None:
 def test_an_interrupt_that_wakes_nobody() -> None:
     """A signal that came just before the call blocked, or that another thread took, ends the call as well."""
     line = Silent(golden()[0])
-    with SerialServer(line) as server, serial_device(server.path, timeout=20, register_map=MAP) as device:
+    with (
+        SerialServer(line) as server,
+        serial_device(server.path, timeout=20, register_map=MAP) as device,
+    ):
         line.silent = True
         timer = threading.Timer(
             0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT)
@@ -351,7 +360,10 @@ def test_errors_of_the_bus() -> None:
             return (bytes(4), 3) if address == KEY else super().read(address)
 
     device = GoldenDevice(Identity(8, SIZE, 1), Refusing(), Words(SIZE // 2, 8))
-    with SerialServer(Golden(device)) as server, serial_device(server.path, register_map=MAP) as connected:
+    with (
+        SerialServer(Golden(device)) as server,
+        serial_device(server.path, register_map=MAP) as connected,
+    ):
         assert connected.read(SIZE // 2 - 200, 200) == bytes(200)
         for address, length in ((SIZE // 2 - 1, 2), (SIZE // 2 - 200, 201), (SIZE - 1, 1)):
             with pytest.raises(DeviceError, match=r"read of memory at .* was answered with SLVERR"):
@@ -365,7 +377,10 @@ def test_errors_of_the_bus() -> None:
 
 
 def test_a_number_is_not_memory() -> None:
-    with SerialServer(golden()[0]) as server, serial_device(server.path, register_map=MAP) as device:
+    with (
+        SerialServer(golden()[0]) as server,
+        serial_device(server.path, register_map=MAP) as device,
+    ):
         with pytest.raises(TypeError, match="not with the number 5"):
             device.write(0, 5)  # type: ignore[arg-type]
 
