@@ -15,7 +15,6 @@ from ...models.analytics.shell import (
     result_beats_bits,
 )
 from ...models.errors import ErrorCode
-from ...models.rows.unit import RowUnitConfig
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
@@ -27,7 +26,6 @@ from ..strider.port import error_layout
 from .boot import Boot, ResultWriter
 from .conductor import Conductor
 from .core import Core
-from .loader import beat_layout
 from .port import MemoryPort
 from .scores import ScoreWriter
 
@@ -72,11 +70,15 @@ class AnalyticsEngine(wiring.Component):
         self.failing = Signal()
         self.ports: list[dict[str, Signal]] = []
         self.errors: list[View[StructLayout]] = []
-        for q in range(plan.ports):
-            self._port(q)
         self.unit: RowUnit | None = None
         if self.tables is not None:
-            self._rows(self.tables)
+            m.submodules.rows = self.unit = RowUnit(
+                self.tables, address_width=address_bits(plan), beats_width=beats_bits(plan)
+            )
+        for q in range(plan.ports):
+            self._port(q)
+        if self.unit is not None:
+            self._rows(self.unit)
         self._train()
         self._results() if plan.score is None else self._scores()
         self._errors()
@@ -98,15 +100,6 @@ class AnalyticsEngine(wiring.Component):
         if q == 0:  # the boot image comes through the first port
             command, command_valid = boot.o_command.payload, boot.o_command.valid
             words_ready = boot.i.ready
-        back = {}
-        if plan.tables:  # a single port: tuples go by way of the row unit
-            beats = [Signal(beat_layout(plan), name="rows_payload"), Signal(name="rows_valid")]
-            self.tuples_back = [*beats, Signal(name="rows_ready")]
-            back = {
-                "i_tuples__payload": Value.cast(beats[0]),
-                "i_tuples__valid": beats[1],
-                "o_tuples__ready": self.tuples_back[2],
-            }
         ends = self.library.instance(
             m,
             f"port{q}",
@@ -129,7 +122,7 @@ class AnalyticsEngine(wiring.Component):
             advance=conductor.advance,
             release=core.release,
             discard=self.failing,
-            **back,
+            **self._way_by_rows(),
         )
         self.ports.append(ends)
         self.errors.append(View(error_layout(), ends["error"]))
@@ -195,20 +188,24 @@ class AnalyticsEngine(wiring.Component):
             counters[counter.name].eq(steps[counter.name]) for counter in self.register_map.counters
         ]
 
-    def _rows(self, config: RowUnitConfig) -> None:
+    def _way_by_rows(self) -> dict[str, Value]:
+        """Return what a port, which is the only one, has of the row unit: it takes tuples, and gives them back."""
+        if self.unit is None:
+            return {}
+        return {
+            "i_tuples__payload": Value.cast(self.unit.o.payload),
+            "i_tuples__valid": self.unit.o.valid,
+            "o_tuples__ready": self.unit.i.ready,
+        }
+
+    def _rows(self, unit: RowUnit) -> None:
         """Put the row unit between the port's Striders and its loader."""
         m, core, conductor = self.m, self.core, self.conductor
-        m.submodules.rows = self.unit = unit = RowUnit(
-            config, address_width=address_bits(self.plan), beats_width=beats_bits(self.plan)
-        )
-        port, (payload, valid, ready) = self.ports[0], self.tuples_back
+        port = self.ports[0]
         shared_by(m, getattr(self, f"m{self.plan.ports}"), unit.bus)
         m.d.comb += [
             unit.i.payload.eq(port["o_tuples__payload"]),
             unit.i.valid.eq(port["o_tuples__valid"]),
-            ready.eq(unit.i.ready),
-            payload.eq(unit.o.payload),
-            valid.eq(unit.o.valid),
             unit.o.ready.eq(port["i_tuples__ready"]),
             unit.closed.eq(conductor.batch_start),
             unit.settled.eq(conductor.settled),
@@ -223,7 +220,7 @@ class AnalyticsEngine(wiring.Component):
             core.row_read_line.eq(unit.read_line),
             core.row_read_beat.eq(unit.read_beat),
         ]
-        for t in range(len(config.tables)):
+        for t in range(len(unit.config.tables)):
             m.d.comb += getattr(unit, f"base{t}").eq(self.registers[f"row_address{t}"])
         for k in range(len(unit.write)):
             m.d.comb += getattr(core, f"row_write{k}").eq(unit.write[k])
