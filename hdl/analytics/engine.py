@@ -70,6 +70,7 @@ class AnalyticsEngine(wiring.Component):
         self.failing = Signal()
         self.ports: list[dict[str, Signal]] = []
         self.errors: list[View[StructLayout]] = []
+        self.writer: BurstWriter | None = None  # none where all results are rows in memory
         self.unit: RowUnit | None = None
         if self.tables is not None:
             m.submodules.rows = self.unit = RowUnit(
@@ -274,7 +275,6 @@ class AnalyticsEngine(wiring.Component):
     def _results(self) -> None:
         m, core, conductor = self.m, self.core, self.conductor
         if not self.plan.models:  # all rows lie in memory
-            self.writer = None
             m.d.comb += core.parameter_step.eq(self.boot.write)
             self._done(conductor.finish)
             return

@@ -160,9 +160,9 @@ class RowUnitConfig:
     # images
 
     @property
-    def image_bytes(self) -> int:
-        """Bytes of all tables in memory."""
-        return sum(table.rows * self.row_bytes(t) for t, table in enumerate(self.tables))
+    def sizes(self) -> list[tuple[int, int]]:
+        """Of each table the bytes of a row in memory, and its rows."""
+        return [(self.row_bytes(t), table.rows) for t, table in enumerate(self.tables)]
 
     def image(self, table: int, models: Mapping[str, Codes]) -> np.ndarray:
         """Return the bytes of a table in memory, of its models' codes (rows, columns)."""

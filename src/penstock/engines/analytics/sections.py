@@ -130,7 +130,9 @@ def _rows_moved(outcome: Outcome) -> Iterable[Row]:
         return
     for t, table in enumerate(plan.tables):
         lines, size = f"{table.lines:,} of {table.rows:,} rows", plan.row_unit.row_bytes(t)
-        yield Row(" and ".join(table.models), f"in memory, {size} bytes a row; {lines} held on chip")
+        yield Row(
+            " and ".join(table.models), f"in memory, {size} bytes a row; {lines} held on chip"
+        )
     asked, hits, fetched, written = (run.counters.get(name, 0) for name in ROW_COUNTERS)
     drawn = "; indices drawn: uniform, seed 1" if outcome.assumed else ""
     share = f"{hits / max(asked, 1):.1%}"

@@ -73,10 +73,9 @@ class _Places:
             pages.append(end)
             end += round_up(size)
         tables = []
-        for t, table in enumerate(unit.tables if unit else ()):
-            size = unit.row_bytes(t)
+        for size, rows in unit.sizes if unit else ():
             tables.append(-(-end // size) * size)
-            end = round_up(tables[-1] + table.rows * size)
+            end = round_up(tables[-1] + rows * size)
         return cls(place, tuple(pages), tuple(tables), end)
 
     @classmethod
@@ -94,7 +93,8 @@ class _Places:
 def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
     """Return the bytes of pages and of the image that starts a run, and of its result."""
     boot, result = image_bytes(design.plan)
-    tables = design.plan.row_unit.image_bytes if design.plan.row_unit else 0
+    unit = design.plan.row_unit
+    tables = sum(size * rows for size, rows in unit.sizes) if unit else 0
     return pages * design.plan.page_size + boot + tables, result + tables
 
 
