@@ -1,20 +1,18 @@
 """The end of each job, in the order of jobs: its bounds, widened or by a pass over its rows, or what was wrong with it."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.stages import bounds
-from ..modules import Parts, Submodules
+from ..modules import Parts
 from ..stream.passing import passed_on
 from .control import Control
 from .descriptor import first_code
 from .dot import NOTHING, Pass, segment_shape
 from .fetch import slot_shape
 from .intake import anchor_shape, head_kept_shape
-from .row_requests import pass_shape
 from .rows import Rows
 from .widen import Widen
 
@@ -54,8 +52,8 @@ def outcome_shape(n_max):
     )
 
 
-class Bounds(wiring.Component):
-    """Takes jobs one after the other; bounds of target `slot` are widened.
+class Bounds:
+    """Adds the end of jobs to the engine's module, one after the other; bounds of target `slot` are widened.
 
     Golden: `models.qr.golden.refit` from the weights on. A job that is there in cycle t is looked at in t + 1 and offered in t + 2 after an error or where
     there are no places, else widen_latency + 1 cycles later, unless that calls for a pass. A pass asks for its rows in the next cycle, and is offered
@@ -63,64 +61,45 @@ class Bounds(wiring.Component):
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan`.
-
-    Members
-    -------
-    ready_next : In(1)
+    ready_next
         The next job has been solved, or its descriptor or head was wrong.
-    i : In(solved_shape(n_max))
+    job : solved_shape(n_max)
         Of that job, in the cycle after `ready_next` and until it has been offered and taken.
-    passing : Out(stream.Signature(pass_shape(n_max))), bits, rows : In(stream.Signature(8 * bus_bytes))
-        A pass's request, and its words.
-    o : Out(stream.Signature(outcome_shape(n_max)))
-    dot_w, dot_x : In, guess : Out(31), uses : Out(1)
-        Where bounds are widened: anyone's operands, which the dot unit takes while not `uses`, and the label that it predicts `MUL` + ADD a level + `FLOOR`
-        cycles later.
+    fetch, intake
+        Take a pass's request, and give its words.
+    back
+        Takes outcomes.
+    update
+        Where bounds are widened, the `AnchorUpdate` that has the dot unit while not `uses`.
+
+    Attributes
+    ----------
+    uses
+        The dot unit is used here in this cycle.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None):
-        self.config, self.parts = config, parts or Submodules()
-        n, bus = config.n_max, 8 * config.bus_bytes
-        lent = {
-            "dot_w": In(data.ArrayLayout(32, n)),
-            "dot_x": In(data.ArrayLayout(signed(9), n)),
-            "guess": Out(31),
-            "uses": Out(1),
-        }
-        super().__init__(
-            (lent if config.incremental else {})
-            | {
-                "ready_next": In(1),
-                "i": In(solved_shape(n)),
-                "passing": Out(stream.Signature(pass_shape(n))),
-                "bits": In(stream.Signature(bus)),
-                "rows": In(stream.Signature(bus)),
-                "o": Out(stream.Signature(outcome_shape(n))),
-            },
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        self.widens = self.config.incremental
-        m.submodules.reader = self.reader = Rows(self.config)
-        m.submodules.sweep = self.sweep = Pass(self.config, self.parts)
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, ready_next, job, fetch, intake, back, update):  # fmt: skip
+        self.config, self.parts, self.update = config, parts, update
+        self.ready_next, self.i, self.o, self.passing = ready_next, job, back.i, fetch.passing
+        m.submodules.pass_rows = self.reader = Rows(config)
+        self.fresh, rows = Signal(), self.reader.o  # the pass's first rows
+        self.sweep = Pass(m, config, parts, self.fresh, rows.valid, list(rows.p.rows), job.weights)
         self.disorder, self.rescanned = Signal(), Signal()
         self.none, self.enough = Signal(), Signal()
-        self.tries = ~self.i.kept.full if self.widens else Const(0)
-        self.begin = Signal()
+        self.tries = Const(0) if update is None else ~job.kept.full
+        self.begin, self.uses = Signal(), Signal()
+        m.d.comb += [
+            *passed_on(intake.pass_bits, self.reader.bits),
+            *passed_on(intake.pass_rows, self.reader.words),
+        ]
         self._passes(m)
         self._publish(m)
-        self._widen(m)
+        if update is not None:
+            self._widen(m)
         self._phases(m)
-        return m
 
     def _passes(self, m):
         """Rows of a pass go through the dot units."""
-        for inner, outer in ((self.reader.bits, self.bits), (self.reader.words, self.rows)):
-            m.d.comb += passed_on(outer, inner)
-        self.fresh = Signal()  # the pass's first rows
         m.d.comb += [
             self.passing.p.address.eq(self.i.kept.rows_at),
             self.passing.p.span.eq(self.i.kept.span),
@@ -129,15 +108,6 @@ class Bounds(wiring.Component):
             self.reader.command.p.span.eq(self.i.kept.span),
             self.reader.offsets.eq(self.i.head.offsets),
             self.reader.o.ready.eq(1),
-            self.sweep.start.eq(self.fresh),
-            self.sweep.valid.eq(self.reader.o.valid),
-            self.sweep.w.eq(self.i.weights),
-            *(self.sweep.begin[name].eq(value) for name, value in NOTHING.items()),
-            *(self.sweep.begin.low[j].eq(255) for j in range(self.config.n_max - 1)),
-            *(
-                getattr(self.sweep, f"row{k}").eq(self.reader.o.p.rows[k])
-                for k in range(self.config.row_units)
-            ),
         ]
 
     def _publish(self, m):
@@ -161,11 +131,7 @@ class Bounds(wiring.Component):
             found.eq(self.sweep.o),
         ]
         with m.If(self.none):
-            m.d.comb += [
-                *(found[name].eq(value) for name, value in NOTHING.items()),
-                *(found.low[j].eq(255) for j in range(self.config.n_max - 1)),
-                found.high.eq(0),
-            ]
+            m.d.comb += found.eq(self.sweep.nothing)
         empty = found.err_min == NOTHING["err_min"]
         m.d.comb += [
             self.o.p.anchor.weights.eq(self.i.weights),
@@ -176,33 +142,32 @@ class Bounds(wiring.Component):
 
     def _widen(self, m):
         """Bounds are widened, and kept where they are within the job's limit."""
-        if self.widens:
-            m.submodules.widen = widen = Widen(self.config, self.parts)
-            width = widen.err_max - widen.err_min
+        m.submodules.widen = widen = Widen(self.config, self.parts)
+        width = widen.err_max - widen.err_min
+        m.d.comb += [
+            widen.start.eq(self.begin & self.tries & (self.lost == 0)),
+            widen.columns.eq(self.i.kept.length + 1),
+            widen.segment.eq(self.i.anchor.segment),
+            widen.offsets.eq(self.i.head.offsets),
+            widen.w.eq(self.i.weights),
+            widen.anchor.eq(self.i.anchor.weights),
+            self.sweep.lent_w.as_value().eq(
+                Mux(widen.uses, widen.dot_w.as_value(), self.update.dot_w.as_value())
+            ),
+            self.sweep.lent_x.as_value().eq(
+                Mux(widen.uses, widen.dot_x.as_value(), self.update.dot_x.as_value())
+            ),
+            widen.score.eq(self.sweep.score),
+            self.update.guess.eq(self.sweep.guess),
+            self.uses.eq(self.reader.o.valid | widen.uses),
+            self.enough.eq(widen.valid & (width <= self.i.kept.limit)),
+        ]
+        with m.If(~self.rescanned):
             m.d.comb += [
-                widen.start.eq(self.begin & self.tries & (self.lost == 0)),
-                widen.columns.eq(self.i.kept.length + 1),
-                widen.segment.eq(self.i.anchor.segment),
-                widen.offsets.eq(self.i.head.offsets),
-                widen.w.eq(self.i.weights),
-                widen.anchor.eq(self.i.anchor.weights),
-                self.sweep.lent_w.as_value().eq(
-                    Mux(widen.uses, widen.dot_w.as_value(), self.dot_w.as_value())
-                ),
-                self.sweep.lent_x.as_value().eq(
-                    Mux(widen.uses, widen.dot_x.as_value(), self.dot_x.as_value())
-                ),
-                widen.score.eq(self.sweep.score),
-                self.guess.eq(self.sweep.guess),
-                self.uses.eq(self.reader.o.valid | widen.uses),
-                self.enough.eq(widen.valid & (width <= self.i.kept.limit)),
+                self.o.p.anchor.eq(self.i.anchor),
+                self.o.p.err_min.eq(widen.err_min),
+                self.o.p.err_max.eq(widen.err_max),
             ]
-            with m.If(~self.rescanned):
-                m.d.comb += [
-                    self.o.p.anchor.eq(self.i.anchor),
-                    self.o.p.err_min.eq(widen.err_min),
-                    self.o.p.err_max.eq(widen.err_max),
-                ]
 
     def _phases(self, m):
         """A job's bounds, one job after the other."""

@@ -11,7 +11,7 @@ from ..arith.pipeline import Pipeline
 from ..modules import Parts, Submodules
 from .numbers import Floor, Times, operation
 
-__all__ = ["NOTHING", "Dot", "Pass", "row_shape", "segment_shape"]
+__all__ = ["NOTHING", "Dot", "Pass", "followed", "row_shape", "segment_shape"]
 
 
 class Dot(wiring.Component):
@@ -90,105 +90,91 @@ def segment_shape(n_max):
 NOTHING = {"err_min": EMPTY, "err_max": -EMPTY, "least": EMPTY}
 
 
-class Pass(wiring.Component):
-    """Takes `row_units` rows a cycle and keeps a segment up to date with them. Never stalls.
+def followed(m, pipe, start, begin, valid, rows, guesses):
+    """Keep a segment up to date with rows, one or several in a cycle; return it. Never stalls.
 
-    What rows of cycle t add to the errors is in `o` from cycle t + `models.qr.schedule.dot_latency(n_max)` on, the box from cycle t + 1 on: so a segment
-    begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `update_anchor` (target `slot`, one segment).
+    What rows of cycle t add to the box is there from cycle t + 1 on, what they add to the errors from cycle t + `models.qr.schedule.dot_latency(n_max)` on:
+    so a segment begins at the earliest when the one before it has been read. Golden: `models.qr.bounds.pass_over` and `update_anchor`.
 
-    Members
-    -------
-    start : In(1), begin : In(segment_shape(n_max))
-        Together with the first rows: what the segment holds before them.
-    valid : In(1), row0, row1, … : In(row_shape(n_max))
+    Parameters
+    ----------
+    start, begin : segment_shape(n_max)
+        Before the rows of this cycle the segment holds `begin`: its box now, its errors `dot_latency` - 1 cycles later.
+    valid, rows : list of row_shape(n_max)
         Rows; those without `use` change nothing.
-    w : In(ArrayLayout(32, n_max))
+    guesses
+        Their predictions, `dot_latency` - 2 cycles later.
+    """
+    n = len(rows[0].a)
+    late = dot_latency(n) - 2
+    held = Signal(segment_shape(n), reset_less=True)
+    starts = pipe.delay(start, late + 1, name="start")
+    best = {name: Mux(starts, begin[name], held[name]).as_signed() for name in NOTHING}
+    for k, (row, guess) in enumerate(zip(rows, guesses, strict=True)):
+        label = pipe.delay(row.label, late, name=f"label{k}_")
+        s = pipe.rank(
+            use=pipe.delay(valid & row.use, late, name=f"use{k}_"),
+            error=(label - guess.as_unsigned()).as_signed()[:32].as_signed(),
+            guess=guess,
+        )
+        better = {
+            "err_min": (s.error < best["err_min"], s.error),
+            "err_max": (s.error > best["err_max"], s.error),
+            "least": (s.guess < best["least"], s.guess),
+        }
+        for name, (here, value) in better.items():
+            now = Mux(s.use & here, value, best[name])
+            best[name] = pipe.wire(now, signed(32), name=f"{name}{k}")
+    m.d.sync += [held[name].eq(value) for name, value in best.items()]
+
+    # the box needs no prediction: it is kept at once, and is right for a segment when its errors are
+    for j in range(n - 1):
+        low, high = (Mux(start, begin[end][j], held[end][j]) for end in ("low", "high"))
+        for k, row in enumerate(rows):
+            use, byte = valid & row.use, row.row[j]
+            low = pipe.wire(Mux(use & (byte < low), byte, low), name=f"low{j}_{k}")
+            high = pipe.wire(Mux(use & (byte > high), byte, high), name=f"high{j}_{k}")
+        m.d.sync += [held.low[j].eq(low), held.high[j].eq(high)]
+    return held
+
+
+class Pass:
+    """Adds a pass over rows to a module: `row_units` rows a cycle and their segment, as `followed` has it.
+
+    Parameters
+    ----------
+    start
+        With the pass's first rows.
+    valid, rows : list of row_shape(n_max)
+    w : ArrayLayout(32, n_max)
         Weights, for the rows of this cycle.
-    o : Out(segment_shape(n_max))
-    lent_w, lent_x : In, score, guess : Out
+
+    Attributes
+    ----------
+    o : segment_shape(n_max)
+    lent_w, lent_x, score, guess
         In cycles without rows the first row's dot unit is anyone's: it takes these operands. `score` is its result, `guess` the label of that, `FLOOR`
         cycles later.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None):
-        self.config, self.parts = config, parts or Submodules()
-        n = config.n_max
-        rows = {f"row{k}": In(row_shape(n)) for k in range(config.row_units)}
-        super().__init__(
-            {
-                "start": In(1),
-                "begin": In(segment_shape(n)),
-                "valid": In(1),
-                **rows,
-                "w": In(data.ArrayLayout(32, n)),
-                "o": Out(segment_shape(n)),
-                "lent_w": In(data.ArrayLayout(32, n)),
-                "lent_x": In(data.ArrayLayout(signed(9), n)),
-                "score": Out(32),
-                "guess": Out(31),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        pipe = Pipeline(m)
-        n = self.config.n_max
-        late = dot_latency(n) - 2  # from a row to its prediction
-        errors = self._errors(m, pipe, late)
-        start = pipe.delay(self.start, late + 1, name="start")
-        begin = pipe.delay(self.begin.as_value(), late + 1, name="begin")
-        before, held = Signal(segment_shape(n)), Signal(segment_shape(n), reset_less=True)
-        m.d.comb += self.o.eq(held)
-        m.d.comb += before.eq(Mux(start, begin, held.as_value()))
-        lowest = before.err_min
-        highest = before.err_max
-        least = before.least
-        for k, (use, error, guess) in enumerate(errors):
-            lowest = pipe.wire(
-                Mux(use & (error < lowest), error, lowest), signed(32), name=f"lowest{k}"
-            )
-            highest = pipe.wire(
-                Mux(use & (error > highest), error, highest), signed(32), name=f"highest{k}"
-            )
-            least = pipe.wire(
-                Mux(use & (guess < least), guess, least), signed(32), name=f"least{k}"
-            )
-        m.d.sync += [held.err_min.eq(lowest), held.err_max.eq(highest), held.least.eq(least)]
-
-        # the box needs no prediction: it is kept at once, and is right for a segment when its errors are
-        for j in range(n - 1):
-            low = Mux(self.start, self.begin.low[j], held.low[j])
-            high = Mux(self.start, self.begin.high[j], held.high[j])
-            for k in range(self.config.row_units):
-                row = getattr(self, f"row{k}")
-                use, byte = self.valid & row.use, row.row[j]
-                low = pipe.wire(Mux(use & (byte < low), byte, low), name=f"low{j}_{k}")
-                high = pipe.wire(Mux(use & (byte > high), byte, high), name=f"high{j}_{k}")
-            m.d.sync += [held.low[j].eq(low), held.high[j].eq(high)]
-        return m
-
-    def _errors(self, m, pipe, late):
-        """Of each row unit: whether there is a row, its error and its prediction, `late` cycles after the row."""
-        n = self.config.n_max
-        errors: list[tuple[Value, Value, Value]] = []
-        for k in range(self.config.row_units):
-            row = getattr(self, f"row{k}")
-            w, x = self.w.as_value(), row.a.as_value()
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, valid, rows, w):
+        n, pipe, guesses = config.n_max, Pipeline(m), []
+        self.lent_w = Signal(data.ArrayLayout(32, n))
+        self.lent_x = Signal(data.ArrayLayout(signed(9), n))
+        for k, row in enumerate(rows):
+            weights, x = w.as_value(), row.a.as_value()
             if k == 0:
-                w = Mux(self.valid, w, self.lent_w.as_value())
-                x = Mux(self.valid, x, self.lent_x.as_value())
-            score = self.parts.instance(
-                m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, self.parts), w=w, x=x
+                weights = Mux(valid, weights, self.lent_w.as_value())
+                x = Mux(valid, x, self.lent_x.as_value())
+            score = parts.instance(
+                m, f"dot{k}", f"qr_dot{n}", lambda: Dot(n, parts), w=weights, x=x
             )["o"]
-            guess = self.parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)["label"]
-            if k == 0:
-                m.d.comb += [self.score.eq(score), self.guess.eq(guess)]
-            use = pipe.delay(self.valid & row.use, late, name=f"use{k}_")
-            label = pipe.delay(row.label, late, name=f"label{k}_")
-            s = pipe.rank(
-                use=use,
-                error=(label - guess.as_unsigned()).as_signed()[:32].as_signed(),
-                guess=guess,
-            )
-            errors.append((s.use, s.error, s.guess))
-        return errors
+            floor = parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)
+            guesses.append(floor["label"])
+            self.score = score if k == 0 else self.score
+        self.guess, nothing = guesses[0], Signal(segment_shape(n), name="nothing")
+        m.d.comb += [
+            *(nothing[name].eq(value) for name, value in NOTHING.items()),
+            *(nothing.low[j].eq(255) for j in range(n - 1)),
+        ]
+        self.nothing, self.o = nothing, followed(m, pipe, start, nothing, valid, rows, guesses)

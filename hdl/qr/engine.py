@@ -6,7 +6,6 @@ from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
 from ...models.qr.config import FitPlan
-from ...models.qr.job import Method
 from ...models.qr.schedule import settling
 from ...models.qr.shell import ADDRESS_BITS, register_map
 from ..index import index
@@ -16,10 +15,9 @@ from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
-from ..stream.passing import passed_on
 from ..stream.queue import Queue
-from .anchor_update import AnchorUpdate, errors_shape
-from .bounds import Bounds
+from .anchor_update import AnchorUpdate
+from .bounds import Bounds, solved_shape
 from .core import Core
 from .fetch import ROUTE_BITS, Fetch
 from .intake import Intake
@@ -72,32 +70,28 @@ class FitEngine(wiring.Component):
         bus = {"bus_bytes": config.bus_bytes, "address_width": ADDRESS_BITS}
         m.submodules.reader = self.reader = BurstReader(**bus)
         m.submodules.writer = self.writer = BurstWriter(**bus)
-        m.submodules.fetch = self.fetch = Fetch(config)
-        m.submodules.intake = self.intake = Intake(config)
-        self.givens = config.method is Method.GIVENS
-        m.submodules.core = self.core = Core(config, parts)
-        m.submodules.bounds = self.bounds = Bounds(config, parts)
-        m.submodules.back = self.back = WriteBack(config)
+        m.submodules.routes = self.routes = Queue(_ROUTE, self.reader.commands)
+        self.intake = Intake(m, config, self.reader, self.routes.o)
         self.retired, self.slot, self.solver = Signal(32), index(config.jobs), index(config.solvers)
+        self.back = WriteBack(m, config, self.writer, self.slot)
+        self.fetch = Fetch(m, config, self.registers, self.start, self.retired, self.intake)
+        self.update = None
+        if config.incremental:
+            self.update = AnchorUpdate(config)
+        self.job, ready_next = Signal(solved_shape(config.n_max), name="job"), Signal()
+        ends = self.fetch, self.intake, self.back
+        self.bounds = Bounds(m, config, parts, ready_next, self.job, *ends, self.update)
+        self.core = Core(m, config, parts, self.intake, self.back, self.bounds.uses)
         shared_by(m, self.m0, self.reader.bus, self.writer.bus)
         self._words()
-        self._jobs()
+        self._jobs(ready_next)
         self._ends()
         return m
 
     def _words(self) -> None:
-        """Requests to the reader, words to their places."""
-        m, reader = self.m, self.reader
-        fetch, intake = self.fetch, self.intake
-        core, bounds = self.core, self.bounds
-        m.submodules.routes = routes = Queue(_ROUTE, reader.commands)
-        m.d.comb += [
-            fetch.start.eq(self.start),
-            fetch.ring.eq(self.registers.ring),
-            fetch.jobs.eq(self.registers.jobs),
-            fetch.retired.eq(self.retired),
-            fetch.descriptor_valid.eq(intake.descriptor_valid),
-            fetch.descriptor.eq(intake.descriptor),
+        """Requests to the reader, and what they are of to the intake."""
+        fetch, reader, routes = self.fetch, self.reader, self.routes
+        self.m.d.comb += [
             reader.i.valid.eq(fetch.o.valid),
             reader.i.p.address.eq(fetch.o.p.address),
             reader.i.p.beats.eq(fetch.o.p.beats),
@@ -105,29 +99,7 @@ class FitEngine(wiring.Component):
             routes.i.valid.eq(fetch.o.valid & reader.i.ready),
             routes.i.p.route.eq(fetch.o.p.route),
             routes.i.p.final.eq(fetch.o.p.final),
-            intake.i.valid.eq(reader.o.valid),
-            intake.i.p.data.eq(reader.o.p.data),
-            intake.i.p.last.eq(reader.o.p.last),
-            intake.i.p.route.eq(routes.o.p.route),
-            intake.i.p.final.eq(routes.o.p.final),
-            reader.o.ready.eq(intake.i.ready),
-            routes.o.ready.eq(reader.o.valid & reader.o.ready & reader.o.p.last),
         ]
-        for giver, taker in (
-            (fetch.body, intake.body),
-            (intake.command, core.command),
-            (intake.changes, core.changes),
-            (intake.sums, core.memo),
-            (intake.bits, core.bits),
-            (intake.rows, core.rows),
-            (intake.pass_bits, bounds.bits),
-            (intake.pass_rows, bounds.rows),
-            (bounds.passing, fetch.passing),
-            (core.words, self.back.sums),
-            (bounds.o, self.back.i),
-            *(((intake.factor, core.load), (core.factor, self.back.factor)) if self.givens else ()),
-        ):
-            m.d.comb += passed_on(giver, taker)
 
     def _kept(self, name, shape, enable, slot, value):
         """What is kept of each job under way: written when `enable`, read for the job that ends next, in the cycle after its turn has come."""
@@ -145,13 +117,11 @@ class FitEngine(wiring.Component):
         ]
         return get.data, memory
 
-    def _jobs(self) -> None:
+    def _jobs(self, ready_next) -> None:
         """What is known of the jobs, until their turn has come."""
         m, config = self.m, self.config
-        fetch, intake = self.fetch, self.intake
-        core, bounds = self.core, self.bounds
-        n = config.n_max
-        job = bounds.i
+        fetch, intake, core = self.fetch, self.intake, self.core
+        n, job, outcome = config.n_max, self.job, self.back.i
         for name, whose, valid, slot, value in (
             ("of_descriptors", job.kept, fetch.slot_valid, fetch.slot, fetch.kept),
             ("of_heads", job.head, intake.head_valid, intake.slot, intake.head),
@@ -162,11 +132,8 @@ class FitEngine(wiring.Component):
         # a job's turn has come when it has been solved, or will never be
         over = Signal(config.jobs)
         solutions = []
-        for k in range(config.solvers):
-            o, valid = getattr(core, f"o{k}"), getattr(core, f"o{k}_valid")
-            fields = {"mask": o.mask, "weights": o.weights.as_value()}
-            fields |= {"failed": core.failed} if self.givens else {}
-            solution = Cat(*fields.values())
+        for k, (o, valid) in enumerate(core.solutions):
+            solution = Cat(o.mask, o.weights.as_value(), core.failed)
             solutions.append(self._kept(f"of_solver{k}", len(solution), valid, o.job, solution)[0])
             with m.If(valid):
                 m.d.sync += over.bit_select(o.job, 1).eq(1)
@@ -178,74 +145,29 @@ class FitEngine(wiring.Component):
                 m.d.sync += over.bit_select(slot, 1).eq(1)
         solved = Array(solutions)[self.solver] if len(solutions) > 1 else solutions[0]
         m.d.comb += [
-            bounds.ready_next.eq(over.bit_select(self.slot, 1)),
+            ready_next.eq(over.bit_select(self.slot, 1)),
             job.mask.eq(solved[:n]),
             job.weights.as_value().eq(solved[n : 33 * n]),
-            job.failed.eq(solved[33 * n] if self.givens else 0),
+            job.failed.eq(solved[33 * n] if len(core.failed) else 0),
         ]
-        with m.If(bounds.o.valid & bounds.o.ready):
+        with m.If(outcome.valid & outcome.ready):
             m.d.sync += [
                 over.bit_select(self.slot, 1).eq(0),
                 self.slot.eq(Mux(self.slot == config.jobs - 1, 0, self.slot + 1)),
                 self.solver.eq(Mux(self.solver == config.solvers - 1, 0, self.solver + 1)),
             ]
-        if config.incremental:
-            self._anchors(job)
-
-    def _anchors(self, job) -> None:
-        m, intake = self.m, self.intake
-        core, bounds = self.core, self.bounds
-        m.submodules.anchor_update = update = AnchorUpdate(self.config)
-        anchor, record = intake.anchor, core.record
-        box, errors = Signal(update.box_shape), Signal(errors_shape)
-        for part in (box, errors):
-            m.d.comb += [part[name].eq(anchor.segment[name]) for name, _ in part.shape()]
-        weights, _ = self._kept(
-            "of_anchors", anchor.weights.shape(), intake.anchor_valid, intake.slot, anchor.weights
-        )
-        _, before = self._kept("of_errors", errors_shape, intake.anchor_valid, intake.slot, errors)
-        read = before.read_port(domain="comb")
-        m.d.comb += [
-            update.begin.eq(intake.command.valid & intake.command.ready),
-            update.job.eq(intake.command.p.job),
-            update.w.eq(anchor.weights),
-            update.box.eq(box),
-            update.valid.eq(core.record_valid & record.came),
-            update.row.use.eq(1),
-            *(update.row[name].eq(record[name]) for name in ("label", "a", "row")),
-            bounds.dot_w.eq(update.dot_w),
-            bounds.dot_x.eq(update.dot_x),
-            update.guess.eq(bounds.guess),
-            core.hold.eq(bounds.uses),
-            update.end.eq(core.record_valid & record.end),
-            read.addr.eq(update.read),
-            update.errors.eq(read.data),
-        ]
-        boxes, _ = self._kept(
-            "followed_boxes", update.box_shape, update.box_valid, update.box_job, update.o_box
-        )
-        found, _ = self._kept(
-            "followed_errors", errors_shape, update.errors_valid, update.errors_job, update.o_errors
-        )
-        m.d.comb += job.anchor.weights.as_value().eq(weights)
-        for shape, now in ((update.box_shape, boxes), (errors_shape, found)):
-            part = data.View(shape, now)
-            m.d.comb += [job.anchor.segment[name].eq(part[name]) for name, _ in shape]
+        if self.update is not None:
+            self.update.follow(m, intake, core, self._kept, job.anchor)
 
     def _ends(self) -> None:
         m, back = self.m, self.back
-        reader, writer = self.reader, self.writer
-        bounds = self.bounds
+        reader, writer, passing = self.reader, self.writer, self.fetch.passing
         running = Signal()
         with m.If(self.start):
             m.d.sync += running.eq(1)
         with m.If(back.ended):
             m.d.sync += self.retired.eq(self.retired + 1)
         m.d.comb += [
-            back.sums_job.eq(self.core.words_job),
-            back.slot.eq(self.slot),
-            *passed_on(back.command, writer.i),
-            *passed_on(back.o, writer.i_data),
             self.done.eq(running & (self.retired == self.registers.jobs) & writer.idle),
             self.error.eq(reader.error | writer.error),
             self.report.block.eq(self.retired),
@@ -255,8 +177,8 @@ class FitEngine(wiring.Component):
         ]
         steps = {
             "jobs_ended": back.ended,
-            "jobs_failed": bounds.o.valid & bounds.o.ready & (bounds.o.p.code != 0),
-            "passes": bounds.passing.valid & bounds.passing.ready,
+            "jobs_failed": back.i.valid & back.i.ready & (back.i.p.code != 0),
+            "passes": passing.valid & passing.ready,
             "records": self.core.record_valid & ~self.core.record.end,
             "held": reader.o.valid & ~reader.o.ready,
         }
@@ -266,5 +188,5 @@ class FitEngine(wiring.Component):
         ]
         m.d.comb += [
             *observe(self.monitors.words, reader.o),
-            *observe(self.monitors.results, back.o),
+            *observe(self.monitors.results, writer.i_data),
         ]

@@ -1,8 +1,8 @@
 """Which words the engine reads, and when: descriptors ahead, bodies of jobs in their order, passes when they are asked for."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
+from amaranth.utils import exact_log2
 
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import descriptor_faults
@@ -26,7 +26,7 @@ from ..stream.queue import Queue
 from .control import Control
 from .descriptor import checked, descriptor_shape
 from .records import COUNTS
-from .row_requests import RowRequests, pass_shape
+from .row_requests import RowRequests
 
 __all__ = ["ROUTE_BITS", "Fetch", "body_shape", "request_shape", "slot_shape"]
 
@@ -69,8 +69,8 @@ def _asked(request, valid, address, beats, route):
     return [request.valid.eq(valid), *(request.p[name].eq(of) for name, of in fields.items())]
 
 
-class Fetch(wiring.Component):
-    """Makes the requests of a run, one a cycle: a pass's first, then descriptors, then bodies.
+class Fetch:
+    """Adds the requests of a run to the engine's module, one a cycle: a pass's first, then descriptors, then bodies.
 
     Descriptors are asked for as long as fewer than `AHEAD` have come or are on their way without their job having begun. A job begins when fewer than
     `jobs` are between here and their end: one cycle to check its descriptor, one to keep it, then a request a cycle (head and offsets, anchor, factor,
@@ -78,77 +78,50 @@ class Fetch(wiring.Component):
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan`.
-
-    Members
-    -------
-    start : In(1), ring : In(ADDRESS_BITS), jobs : In(32)
-        Where the first descriptor lies, and how many there are; constant during the run.
-    retired : In(32)
+    registers, start
+        `ring`: where the first descriptor lies, `jobs`: how many there are; constant during the run, which begins with `start`.
+    retired
         Jobs that have ended.
-    descriptor_valid : In(1), descriptor : In(descriptor_shape)
-        Descriptors as they come; always taken.
-    passing : In(stream.Signature(pass_shape(n_max)))
-    o : Out(stream.Signature(request_shape()))
-    body : Out(stream.Signature(body_shape(config)))
-        Jobs whose bodies come, offered until they have come.
-    slot_valid : Out(1), slot : Out, kept : Out(slot_shape())
+    intake
+        Gives descriptors as they come, which are always taken; takes jobs whose bodies come, offered until they have come.
+
+    Attributes
+    ----------
+    passing : stream.Signature(pass_shape(n_max))
+        Passes to be asked for.
+    o : stream.Signature(request_shape())
+    slot_valid, slot, kept : slot_shape()
         A job has begun.
     """
 
-    def __init__(self, config: FitPlan):
-        self.config = config
-        super().__init__(
-            {
-                "start": In(1),
-                "ring": In(ADDRESS_BITS),
-                "jobs": In(32),
-                "retired": In(32),
-                "descriptor_valid": In(1),
-                "descriptor": In(descriptor_shape),
-                "passing": In(stream.Signature(pass_shape(config.n_max))),
-                "o": Out(stream.Signature(request_shape())),
-                "body": Out(stream.Signature(body_shape(config))),
-                "slot_valid": Out(1),
-                "slot": Out(index_range(config.jobs)),
-                "kept": Out(slot_shape()),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        self.pipe = Pipeline(m)
-        self.bus = self.config.bus_bytes
-        self.shift = self.bus.bit_length() - 1
+    def __init__(self, m: Module, config: FitPlan, registers, start, retired, intake):
+        self.config, self.intake, self.pipe = config, intake, Pipeline(m)
+        self.retired, self.slot_valid, self.kept = retired, Signal(), Signal(slot_shape())
+        self.bus, self.shift = config.bus_bytes, exact_log2(config.bus_bytes)
         m.submodules.came = self.came = Queue(descriptor_shape, AHEAD)
-        m.submodules.bodies = self.bodies = Queue(body_shape(self.config), AHEAD)
-        m.submodules.row_requests = self.requests = RowRequests(self.config)
-        m.submodules.passes = self.passes = RowRequests(self.config)
+        m.submodules.bodies = self.bodies = Queue(body_shape(config), AHEAD)
+        self.requests = RowRequests(m, config, "rows")
+        self.passes = RowRequests(m, config, "passes")
+        self.passing, self.o = self.passes.i, stream.Signature(request_shape()).create()
         self._requests(m)
-        self._descriptors(m)
+        self._descriptors(m, registers, start)
 
         # a job's body; the descriptor is there from LOOK on, what is made of it a cycle later, sums of that two
         self.d = self.came.o.p
         self.code = checked(m, descriptor_faults(self.d, self.config))
-        self.slot_now, self.solver = (
-            index(self.config.jobs, name="slot"),
-            index(self.config.solvers, name="solver"),
-        )
+        self.slot, self.solver = index(config.jobs), index(config.solvers)
         self.sizes = [Size(max(n, 1), 0) for n in range(self.config.n_max + 1)]
         self.scans = not self.config.incremental  # then the memo's c is not read
         self._places(m)
         self._body_done(m)
         self._phases(m)
-        return m
 
     def _requests(self, m):
         """Three that ask; the one that is heard is held in a register."""
         m.d.comb += [
-            self.came.i.payload.eq(self.descriptor),
-            self.came.i.valid.eq(self.descriptor_valid),
-            *passed_on(self.bodies.o, self.body),
-            *passed_on(self.passing, self.passes.i),
+            self.came.i.payload.eq(self.intake.descriptor),
+            self.came.i.valid.eq(self.intake.descriptor_valid),
+            *passed_on(self.bodies.o, self.intake.body),
         ]
         pass_, self.ring_request, self.own = (
             stream.Signature(request_shape()).create(path=(name,))
@@ -178,17 +151,17 @@ class Fetch(wiring.Component):
             rows.ready.eq(pass_.ready),
         ]
 
-    def _descriptors(self, m):
+    def _descriptors(self, m, registers, start):
         """Descriptors of the ring, up to `AHEAD` of them before their bodies."""
         running = Signal()
         asked = Signal(32)
         self.begun = Signal(32)
         next_at = Signal(ADDRESS_BITS, reset_less=True)
         per = words(DESCRIPTOR_BYTES, self.bus)
-        wanted = running & (asked != self.jobs) & ((asked - self.begun)[:32] < AHEAD)
+        wanted = running & (asked != registers.jobs) & ((asked - self.begun)[:32] < AHEAD)
         m.d.comb += _asked(self.ring_request, wanted, next_at, per, Route.DESCRIPTOR)
-        with m.If(self.start):
-            m.d.sync += [running.eq(1), next_at.eq(self.ring)]
+        with m.If(start):
+            m.d.sync += [running.eq(1), next_at.eq(registers.ring)]
         with m.If(self.ring_request.valid & self.ring_request.ready):
             m.d.sync += [asked.eq(asked + 1), next_at.eq(next_at + per * self.bus)]
 
@@ -234,11 +207,10 @@ class Fetch(wiring.Component):
         """What a job's body is, and its end."""
         self.done = Signal()
         m.d.comb += [
-            self.slot.eq(self.slot_now),
             self.kept.code.eq(self.code),
             self.kept.full.eq(self.d.flags[0]),
             *(self.kept[name].eq(self.d[name]) for name in _KEPT),
-            self.bodies.i.p.slot.eq(self.slot_now),
+            self.bodies.i.p.slot.eq(self.slot),
             self.bodies.i.p.solver.eq(self.solver),
             self.bodies.i.p.descriptor.eq(self.d),
             self.came.o.ready.eq(self.done),
@@ -249,7 +221,7 @@ class Fetch(wiring.Component):
         with m.If(self.done):
             m.d.sync += [
                 self.begun.eq(self.begun + 1),
-                self.slot_now.eq(Mux(self.slot_now == self.config.jobs - 1, 0, self.slot_now + 1)),
+                self.slot.eq(Mux(self.slot == self.config.jobs - 1, 0, self.slot + 1)),
                 self.solver.eq(Mux(self.solver == self.config.solvers - 1, 0, self.solver + 1)),
             ]
 

@@ -3,9 +3,8 @@
 from types import SimpleNamespace
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
@@ -15,11 +14,11 @@ from ...models.qr.stages import ROTATIONS
 from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked, leading_zeros
 from ..index import index
-from ..modules import Parts, Submodules
+from ..modules import Parts
 from .control import Control
 from .numbers import lane, operation
 from .sequencer import Thread
-from .solver import above, load_shape, scaled, solution_shape
+from .solver import above, scaled, solution_shape
 
 __all__ = ["Givens", "factor_shape", "row_shape", "start_shape"]
 
@@ -46,8 +45,8 @@ def factor_shape(config):
     )
 
 
-class Givens(wiring.Component):
-    """Jobs from factor, new rows and right side to weights and new factor, one after the other.
+class Givens:
+    """Adds to the engine's module what takes jobs from factor, new rows and right side to weights and new factor, one after the other.
 
     Golden: `models.qr.factor.fold`, `full_rank` and `solve`, h added to the bias. Its steps are `models.qr.programs`, its cycles `models.qr.givens`.
     Lane k has row k of the factor, and the row that column k turns next, each in a memory of its own. An operation's results are written `STEP` - 1 cycles
@@ -55,45 +54,32 @@ class Givens(wiring.Component):
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan` of method `givens`.
-
-    Members
-    -------
-    start : In(stream.Signature(start_shape(n_max, jobs)))
+    start : stream.Signature(start_shape(n_max, jobs))
         Jobs. What follows comes in the same order.
-    load : In(stream.Signature(ArrayLayout(32, n_max)))
-        Columns of the memo's factor, u_kj for k < j, then d_j; none for a `fresh` job.
-    rows : In(stream.Signature(row_shape(n_max)))
-        Rows, and an `end` behind each job's.
-    i : In(stream.Signature(load_shape(n_max, jobs)))
+    load : stream.Signature({data, end})
+        Columns of the memo's factor, u_kj for k < j, then d_j, and an `end` behind them; nothing for a `fresh` job.
+    i : stream.Signature(load_shape(n_max, jobs))
         Of each column its sum and sum of squares, then the right side.
-    o : Out(solution_shape(n_max, jobs)), o_valid : Out(1)
+    factor : stream.Signature(factor_shape(config))
+        Takes words of the new factors, always.
+
+    Attributes
+    ----------
+    rows : stream.Signature(row_shape(n_max))
+        Rows, and an `end` behind each job's.
+    o : solution_shape(n_max, jobs), o_valid
         A solution, for one cycle.
-    failed : Out(1)
+    failed
         Of that: the rows that went could not be taken out.
-    factor : Out(stream.Signature(factor_shape(config)))
-        Words of the new factors; always to be taken.
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None):
-        self.config, self.parts = config, parts or Submodules()
-        n, jobs = config.n_max, config.jobs
-        super().__init__(
-            {
-                "start": In(stream.Signature(start_shape(n, jobs))),
-                "load": In(stream.Signature(data.ArrayLayout(32, n))),
-                "rows": In(stream.Signature(row_shape(n))),
-                "i": In(stream.Signature(load_shape(n, jobs))),
-                "o": Out(solution_shape(n, jobs)),
-                "o_valid": Out(1),
-                "failed": Out(1),
-                "factor": Out(stream.Signature(factor_shape(config))),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, load, i, factor):
+        self.config, self.parts, self.start = config, parts, start
+        self.i, self.factor = i, factor
+        self.load = load
+        self.rows = stream.Signature(row_shape(config.n_max)).create(path=("folded",))
+        self.o, self.o_valid = Signal(solution_shape(config.n_max, config.jobs)), Signal()
+        self.failed = Signal()
         self.n, self.pipe = self.config.n_max, Pipeline(m)
         vector = lambda name: [
             Signal(32, name=f"{name}{k}", reset_less=True) for k in range(self.n)
@@ -123,7 +109,6 @@ class Givens(wiring.Component):
         self._divide(m)
         self._limits(m)
         self._leave(m)
-        return m
 
     def _control(self, m):
         """Which wave comes next."""
@@ -165,8 +150,10 @@ class Givens(wiring.Component):
         m.d.comb += [
             waving.eq(now["WAVE"]),
             self.start.ready.eq(now["IDLE"] & (leaves == 0)),
-            self.load.ready.eq(now["LOAD"] & ~self.job.fresh),
-            self.factor_in.some.eq(now["LOAD"] & (self.job.fresh | self.load.valid)),
+            self.load.ready.eq(self.load.p.end | (now["LOAD"] & ~self.job.fresh)),
+            self.factor_in.some.eq(
+                now["LOAD"] & (self.job.fresh | (self.load.valid & ~self.load.p.end))
+            ),
             self.rows.ready.eq(now["ROWS"] & ~wave.held & ~wave.ended),
             self.factor_out.some.eq(now["OUT"]),
         ]
@@ -318,14 +305,20 @@ class Givens(wiring.Component):
                 u_write.en.eq(self.factor_in.some | changes),
                 u_write.addr.eq(Mux(self.factor_in.some, self.factor_in.column, end["column"])),
                 u_write.data.eq(
-                    Mux(self.factor_in.some, Mux(self.job.fresh, 0, self.load.payload[k]), result)
+                    Mux(
+                        self.factor_in.some,
+                        Mux(self.job.fresh, 0, self.load.p.data.word_select(k, 32)),
+                        result,
+                    )
                 ),
                 x_write.en.eq(done[Kind.REST]),
                 x_write.addr.eq(Cat(end["column"], ~end["half"])),
                 x_write.data.eq(before),
             ]
             with m.If(self.factor_in.some & (self.factor_in.column == k)):
-                m.d.sync += self.of.d[k].eq(Mux(self.job.fresh, 0, self.load.payload[k]))
+                m.d.sync += self.of.d[k].eq(
+                    Mux(self.job.fresh, 0, self.load.p.data.word_select(k, 32))
+                )
             with m.If(done[Kind.TURN]):
                 m.d.sync += self.of.s[k].eq(result)
             with m.If(done[Kind.PIVOT]):

@@ -1,29 +1,24 @@
 """What the words that come are: dealt to their places, heads checked, what is of no use thrown away."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import head_faults
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
 from ...models.qr.requests import Route
 from ...models.qr.stages import INTAKE
-from ..index import index, index_range
+from ..index import index
 from .barrel import shifted_right
 from .control import Control
-from .core import core_command_shape
 from .descriptor import checked, descriptor_shape, head_shape
 from .dot import segment_shape
-from .fetch import ROUTE_BITS, body_shape
-from .records import COUNTS
+from .fetch import body_shape
 
-__all__ = ["Intake", "anchor_shape", "head_kept_shape", "word_shape"]
+__all__ = ["Intake", "anchor_shape", "head_kept_shape"]
 
-
-def word_shape(bus_bytes):
-    """A word that was read, `last` of its request, and what was asked for."""
-    return data.StructLayout({"data": 8 * bus_bytes, "last": 1, "route": ROUTE_BITS, "final": 1})
+#: words of a job that have a taker, each as `Route` has it
+_STREAMS = ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows", "factor")
 
 
 def head_kept_shape(n_max):
@@ -38,55 +33,54 @@ def anchor_shape(n_max):
     )
 
 
-class Intake(wiring.Component):
-    """Takes words in the order of their requests. A head is checked in the two cycles after its last word, in which no other word of its job is taken. Words
-    of a job with a wrong head are thrown away; any other job is given to the core when its offsets and anchor have come.
+class Intake:
+    """Adds to the engine's module what takes words in the order of their requests. A head is checked in the two cycles after its last word, in which no other
+    word of its job is taken. Words of a job with a wrong head are thrown away; any other job is given to the core when its offsets and anchor have come.
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan`.
+    reader
+        `hdl.memory.reader.BurstReader`.
+    routes : stream.Signature({route, final})
+        What was asked for: an item a request, `final`: the last one of its job's body.
 
-    Members
-    -------
-    i : In(stream.Signature(word_shape(bus_bytes)))
-    body : In(stream.Signature(body_shape(config)))
-        The jobs that the words are of.
-    descriptor_valid : Out(1), descriptor : Out(descriptor_shape)
-    head_valid : Out(1), head : Out(head_kept_shape(n_max))
+    Attributes
+    ----------
+    body : stream.Signature(body_shape(config))
+        Takes the jobs that the words are of.
+    descriptor_valid, descriptor : descriptor_shape
+    head_valid, head : head_kept_shape(n_max)
         A head has been checked.
-    anchor_valid : Out(1), anchor : Out(anchor_shape(n_max))
+    anchor_valid, anchor : anchor_shape(n_max)
         An anchor has come; +0 and 0 beyond the model's columns. It stays until the job has been given on.
-    slot : Out
+    slot
         The job that `head` and `anchor` are of.
-    command : Out(stream.Signature(core_command_shape(n_max, jobs, solvers)))
-    changes, sums, bits, rows, pass_bits, pass_rows, factor : Out(stream.Signature(8 * bus_bytes))
+    pending, begins
+        The job waits for the core, which takes it in this cycle.
+    changes, sums, bits, rows, pass_bits, pass_rows, factor : stream.Signature(8 * bus_bytes)
     """
 
-    def __init__(self, config: FitPlan):
-        self.config = config
-        n, bus = config.n_max, config.bus_bytes
-        words_out = {
-            name: Out(stream.Signature(8 * bus))
-            for name in ("changes", "sums", "bits", "rows", "pass_bits", "pass_rows", "factor")
-        }
-        super().__init__(
-            {
-                "i": In(stream.Signature(word_shape(bus))),
-                "body": In(stream.Signature(body_shape(config))),
-                "descriptor_valid": Out(1),
-                "descriptor": Out(descriptor_shape),
-                "head_valid": Out(1),
-                "head": Out(head_kept_shape(n)),
-                "anchor_valid": Out(1),
-                "anchor": Out(anchor_shape(n)),
-                "slot": Out(index_range(config.jobs)),
-                "command": Out(
-                    stream.Signature(core_command_shape(n, config.jobs, config.solvers))
-                ),
-                **words_out,
-            }
-        )
+    def __init__(self, m: Module, config: FitPlan, reader, routes):
+        self.config, self.i, self.asked = config, reader.o, routes.p
+        n, of_words = config.n_max, stream.Signature(8 * config.bus_bytes)
+        self.body = stream.Signature(body_shape(config)).create(path=("body",))
+        self.descriptor, self.descriptor_valid = Signal(descriptor_shape), Signal()
+        self.head, self.head_valid = Signal(head_kept_shape(n)), Signal()
+        self.anchor, self.anchor_valid = Signal(anchor_shape(n)), Signal()
+        self.pending, self.begins = Signal(), Signal()
+        self.slot, self.bad = self.body.p.slot, Signal()
+        for name in _STREAMS:
+            setattr(self, name, of_words.create(path=(name,)))
+        self.anchored = config.incremental
+        self.taken, self.route = self.i.valid & self.i.ready, self.asked.route
+        self.of_head, of_anchor = self.route == Route.HEAD, self.route == Route.ANCHOR
+        m.d.comb += routes.ready.eq(self.taken & self.i.p.last)
+        self._head(m)
+        with m.If(self.begins):
+            m.d.sync += self.pending.eq(0)
+        self._words(m)
+        if self.anchored:
+            self._anchor(m, self.taken & of_anchor, self.bad, self.pending)
 
     def _collect(self, m, name, size, take):
         """Words of a part of `size` bytes, one below the other; return them all, the one that comes in its place, and the count's reset."""
@@ -105,24 +99,6 @@ class Intake(wiring.Component):
             m.d.sync += [held.eq(now), number.eq(Mux(self.i.p.last, 0, number + 1))]
         return now, held
 
-    def elaborate(self, platform):
-        m = Module()
-        config, self.n = self.config, self.config.n_max
-        self.anchored = config.incremental
-        self.taken, self.route = Signal(), self.i.p.route
-        self.of_head, of_anchor = self.route == Route.HEAD, self.route == Route.ANCHOR
-        self.pending, self.bad = Signal(), Signal()
-        m.d.comb += self.taken.eq(self.i.valid & self.i.ready)
-
-        self._head(m)
-        self._command(m)
-        for each in self.streams.values():
-            m.d.comb += each.payload.eq(self.i.p.data)
-        self._words(m)
-        if self.anchored:
-            self._anchor(m, self.taken & of_anchor, self.bad, self.pending)
-        return m
-
     def _head(self, m):
         """Descriptor and head."""
         descriptor, _ = self._collect(
@@ -132,43 +108,17 @@ class Intake(wiring.Component):
             self.descriptor.as_value().eq(descriptor),
             self.descriptor_valid.eq(self.taken & (self.route == Route.DESCRIPTOR) & self.i.p.last),
         ]
-        _, head_words = self._collect(m, "head", HEAD_BYTES + self.n - 1, self.taken & self.of_head)
+        _, head_words = self._collect(
+            m, "head", HEAD_BYTES + self.config.n_max - 1, self.taken & self.of_head
+        )
         head = Signal(head_shape)
         m.d.comb += [
             head.eq(head_words[: 8 * HEAD_BYTES]),
             self.head.code.eq(checked(m, head_faults(head, self.body.p.descriptor, self.config))),
-            self.slot.eq(self.body.p.slot),
         ]
-        for j in range(self.n - 1):
+        for j in range(self.config.n_max - 1):
             with m.If(j < self.body.p.descriptor.length):
                 m.d.comb += self.head.offsets[j].eq(head_words[8 * HEAD_BYTES :].word_select(j, 8))
-
-    def _command(self, m):
-        """The job's command to those who take its words."""
-        m.d.comb += [
-            self.command.valid.eq(self.pending),
-            self.command.p.length.eq(self.body.p.descriptor.length),
-            self.command.p.full.eq(self.body.p.descriptor.flags[0]),
-            self.command.p.job.eq(self.body.p.slot),
-            self.command.p.solver.eq(self.body.p.solver),
-            self.command.p.offsets.eq(self.head.offsets),
-            *(
-                self.command.p[name].eq(self.body.p.descriptor[name])
-                for name in ("rows", "span", *COUNTS)
-            ),
-        ]
-        with m.If(self.pending & self.command.ready):
-            m.d.sync += self.pending.eq(0)
-
-        self.streams = {
-            Route.CHANGES: self.changes,
-            Route.SUMS: self.sums,
-            Route.BITS: self.bits,
-            Route.ROWS: self.rows,
-            Route.PASS_BITS: self.pass_bits,
-            Route.PASS_ROWS: self.pass_rows,
-            Route.FACTOR: self.factor,
-        }
 
     def _words(self, m):
         """Each word waits for its taker."""
@@ -180,10 +130,11 @@ class Intake(wiring.Component):
                 m.d.comb += self.i.ready.eq(in_head)
             with m.Case(Route.ANCHOR):
                 m.d.comb += self.i.ready.eq(in_body)
-            for name, taker in self.streams.items():
-                passes = name in (Route.PASS_BITS, Route.PASS_ROWS)
-                here, away = (Const(1), Const(0)) if passes else (in_body, self.bad)
-                with m.Case(name):
+            for name in _STREAMS:
+                taker = getattr(self, name)
+                here, away = (Const(1), Const(0)) if "pass" in name else (in_body, self.bad)
+                m.d.comb += taker.payload.eq(self.i.p.data)
+                with m.Case(Route[name.upper()]):
                     m.d.comb += [
                         taker.valid.eq(self.i.valid & here & ~away),
                         self.i.ready.eq(here & (taker.ready | away)),
@@ -194,8 +145,8 @@ class Intake(wiring.Component):
         conditions = {
             "head_ends": ends & self.of_head,
             "final": final,
-            "body_ends": ends & self.i.p.final,
-            "held": self.pending & ~self.command.ready,
+            "body_ends": ends & self.asked.final,
+            "held": self.pending & ~self.begins,
             "given": ~self.pending,
         }
         control = Control(m, INTAKE, conditions)
@@ -206,7 +157,7 @@ class Intake(wiring.Component):
             self.body.ready.eq(control.goes["HEAD"]),
         ]
         with m.If(control.goes["CHECK"]):
-            m.d.sync += final.eq(self.i.p.final)
+            m.d.sync += final.eq(self.asked.final)
         with m.If(control.now["VERDICT"]):
             anchored = ~self.body.p.descriptor.flags[0] & self.anchored
             m.d.sync += [self.bad.eq(~good), self.pending.eq(good & ~anchored)]

@@ -1,8 +1,7 @@
 """Which words a pass over a group's rows asks for, and in which order."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.shell import ADDRESS_BITS
@@ -25,36 +24,23 @@ def pass_shape(n_max):
     return data.StructLayout({"address": ADDRESS_BITS, "span": 32, "length": range(n_max)})
 
 
-class RowRequests(wiring.Component):
-    """Requests of one pass after the other: of each block of 8 · bus_bytes places the word of bits, then the words of rows.
+class RowRequests:
+    """Adds the requests of one pass after the other to a module: of each block of 8 · bus_bytes places the word of bits, then the words of rows.
 
     Rows lie as `models.qr.image.pack_rows` has them, the bits behind all of them. A pass accepted in cycle t offers its first request in t + 1; the next pass
     is accepted when the last request has been taken. Golden: `models.qr.layout.pass_requests`.
 
-    Members
-    -------
-    i : In(stream.Signature(pass_shape(n_max)))
-    o : Out(stream.Signature({address, beats, bits, last}))
+    Attributes
+    ----------
+    i : stream.Signature(pass_shape(n_max))
+    o : stream.Signature({address, beats, bits, last})
     """
 
-    def __init__(self, config: FitPlan):
-        self.config = config
-        super().__init__(
-            {
-                "i": In(stream.Signature(pass_shape(config.n_max))),
-                "o": Out(
-                    stream.Signature(
-                        data.StructLayout(
-                            {"address": ADDRESS_BITS, "beats": 24, "bits": 1, "last": 1}
-                        )
-                    )
-                ),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        bus = self.config.bus_bytes
+    def __init__(self, m: Module, config: FitPlan, name: str):
+        asked = data.StructLayout({"address": ADDRESS_BITS, "beats": 24, "bits": 1, "last": 1})
+        self.i = stream.Signature(pass_shape(config.n_max)).create(path=(name, "i"))
+        self.o = stream.Signature(asked).create(path=(name, "o"))
+        bus = config.bus_bytes
         shift, block = bus.bit_length() - 1, 8 * bus
         choices = strides(bus)
         active, of_rows = Signal(), Signal()
@@ -103,4 +89,3 @@ class RowRequests(wiring.Component):
                     m.d.sync += active.eq(0)
             with m.Else():
                 m.d.sync += bits_at.eq(bits_at + 1)
-        return m

@@ -4,9 +4,8 @@ from enum import IntEnum
 from itertools import pairwise
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import HEAD, head_fields
@@ -21,9 +20,7 @@ from ...models.qr.layout import (
     sums_words,
     words,
 )
-from ...models.qr.shell import ADDRESS_BITS
-from ..index import index, index_range
-from ..memory.reader import command_shape
+from ..index import index
 from .barrel import shifted_left
 from .bounds import outcome_shape
 from .givens import factor_shape
@@ -42,52 +39,40 @@ class Part(IntEnum):
     SEGMENT = 5
 
 
-class WriteBack(wiring.Component):
-    """Keeps the new sums of all jobs under way, and writes what is published: golden `models.qr.image.pack_result` and, behind it, `pack_memo`.
+class WriteBack:
+    """Adds to the engine's module what keeps the new sums of all jobs under way, and writes what is published: golden `models.qr.image.pack_result` and,
+    behind it, `pack_memo`.
 
     A job taken in cycle t gives its command in t + 1 and its words from t + 2 on, one a cycle; the next one is taken in the cycle after its last word's
     transfer at the earliest. After an error just the result's first `HEAD_BYTES` are written: group and code.
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan`.
+    writer
+        `hdl.memory.writer.BurstWriter`.
+    slot
+        The number of the job whose outcome comes, among those under way.
 
-    Members
-    -------
-    sums : In(stream), sums_job : In
-        As `Core`'s `words`; always taken.
-    factor : In(stream)
-        As `Core`'s; always taken (method `givens` alone).
-    i : In(stream.Signature(outcome_shape(n_max))), slot : In
-        Outcomes, and the job's number among those under way.
-    command : Out(stream.Signature(command_shape(ADDRESS_BITS, 24))), o : Out(stream.Signature(8 * bus_bytes))
-        To a `BurstWriter`.
-    ended : Out(1)
+    Attributes
+    ----------
+    sums : stream.Signature({data, gram, last}), sums_job
+        Words of c and AᵀA of the new memos, as `Merge` gives them, and their job; always taken.
+    factor : stream.Signature(factor_shape(config))
+        Words of new factors; always taken (method `givens` alone).
+    i : stream.Signature(outcome_shape(n_max))
+        Outcomes.
+    ended
         A job's last word is transferred.
     """
 
-    def __init__(self, config: FitPlan):
-        self.config = config
-        n, bus = config.n_max, 8 * config.bus_bytes
-        super().__init__(
-            {
-                "factor": In(stream.Signature(factor_shape(config))),
-                "sums_job": In(index_range(config.jobs)),
-                "sums": In(
-                    stream.Signature(data.StructLayout({"data": bus, "gram": 1, "last": 1}))
-                ),
-                "i": In(stream.Signature(outcome_shape(n))),
-                "slot": In(index_range(config.jobs)),
-                "command": Out(stream.Signature(command_shape(ADDRESS_BITS, 24))),
-                "o": Out(stream.Signature(bus)),
-                "ended": Out(1),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        config, n = self.config, self.config.n_max
+    def __init__(self, m: Module, config: FitPlan, writer, slot):
+        self.config, self.slot, self.ended = config, slot, Signal()
+        self.command, self.o = writer.i, writer.i_data
+        n, of_sums = config.n_max, {"data": 8 * config.bus_bytes, "gram": 1, "last": 1}
+        self.sums = stream.Signature(data.StructLayout(of_sums)).create(path=("sums",))
+        self.factor = stream.Signature(factor_shape(config)).create(path=("factor",))
+        self.i = stream.Signature(outcome_shape(n)).create(path=("outcome",))
+        self.sums_job = Signal.like(slot)
         self.sizes = [Size(max(k, 1), 0) for k in range(n + 1)]
         self.job, self.job_slot = Signal(outcome_shape(n), reset_less=True), Signal.like(self.slot)
         self.active, self.asks, self.advance = Signal(), Signal(), Signal()
@@ -107,17 +92,16 @@ class WriteBack(wiring.Component):
         self.depths = {part: of(self.sizes[n]) for part, of in self.words.items()}
         self.place = index(max(self.depths.values()))
         place1, part1 = self._order(m)
-        kept = {Part.SUMS: self._kept(m, "store", Part.SUMS, self.sums, self.sums_job)}
+        kept = {Part.SUMS: self._kept(m, "kept_sums", Part.SUMS, self.sums, self.sums_job)}
         if Part.FACTOR in self.words:
             job = self.factor.p.job
-            kept[Part.FACTOR] = self._kept(m, "factors", Part.FACTOR, self.factor, job)
+            kept[Part.FACTOR] = self._kept(m, "kept_factors", Part.FACTOR, self.factor, job)
         parts = self._parts(m, self.job, self.columns)
         with m.Switch(part1):
             for name in self.words:
                 with m.Case(name):
                     word = kept[name] if name in kept else self._pick(parts[name], place1)
                     m.d.comb += self.o.payload.eq(word)
-        return m
 
     def _kept(self, m, name, part, words, job):
         """Keep words until their job is known to be good; return the one that was asked for in the cycle before."""

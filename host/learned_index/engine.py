@@ -9,6 +9,7 @@ with EngineBackend(config) as engine:
 from __future__ import annotations
 
 import weakref
+from bisect import bisect
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -23,11 +24,10 @@ from ...models.qr.image import pack_changes, pack_descriptor, pack_rows, unpack_
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
 from ...models.qr.memo_image import pack_head, pack_memo
-from ...sim.machine import Closing, Machine
+from ...sim.machine import Closing, Machine, round_up
 from ..device import DeviceError
-from .machines import Full, Room
 
-__all__ = ["EngineBackend", "Timed"]
+__all__ = ["EngineBackend", "Full", "Room", "Timed"]
 
 
 class Timed:
@@ -205,3 +205,46 @@ class EngineBackend(Closing):
         head = self.config.bus_bytes * result_words(Size.of(job), self.config)
         self._keep(found.memo, at + head, at, size)
         return found
+
+
+#: how much memory a simulated engine gets at a time
+_ARENA = 1 << 22
+
+
+class Full(Exception):
+    """There is no room in the engine's memory."""
+
+
+class Room:
+    """Which bytes of a machine's memory are free; the first span that is large enough is taken,
+    spans that meet become one. A machine without a capacity gets memory as it is needed."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self.size = machine, machine.capacity or 0
+        self._free: list[tuple[int, int]] = [(0, self.size)] if self.size else []
+
+    def take(self, size: int) -> int | None:
+        """Return where so many bytes are free, and take them; None where there are none and the
+        memory does not grow."""
+        for number, (at, count) in enumerate(self._free):
+            if count >= size:
+                left = [(at + size, count - size)] if count > size else []
+                self._free[number : number + 1] = left
+                return at
+        if self._machine.capacity is not None:
+            return None
+        end, more = self.size, max(_ARENA, round_up(size))
+        self._machine.reserve(end, more)
+        self.size += more
+        self.give(end, more)
+        return self.take(size)
+
+    def give(self, at: int, size: int) -> None:
+        """Take back what `take` gave."""
+        number = bisect(self._free, (at, size))
+        if number < len(self._free) and self._free[number][0] == at + size:
+            size += self._free.pop(number)[1]
+        if number and sum(self._free[number - 1]) == at:
+            number -= 1
+            at, size = self._free[number][0], size + self._free.pop(number)[1]
+        self._free.insert(number, (at, size))

@@ -94,7 +94,7 @@ class CoreStage:
             item = None
         taken = item is not None and self.accumulator.takes(item)
         done, working = self.accumulator.done, item is not None and self.accumulator.open
-        run.times.sums += working
+        run.times.sums_busy += working
         row, more = self._solve(now, fed == Route.FACTOR, item == END if folded and taken else None)
         moved |= more
         # words
@@ -294,7 +294,7 @@ class BoundsStage(Stage):
         run.times.words_written += beats
         self.active_until = taken[-1]
         self.ends.append(taken[-1])
-        run.times.ended[self.job] = taken[-1]
+        run.times.done[self.job] = taken[-1]
         run.wake(taken[-1] + 1)
         if len(self.ends) == len(run.works):
             self.retired_all = max(taken[-1] + 1, self.writer.idle())

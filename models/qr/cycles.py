@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..bound import Machine, Terms
 from ..memory.timing import FixedLatency, Memory
@@ -11,22 +11,12 @@ from ..target import Target
 from .config import FitPlan
 from .job import Method
 from .layout import Places, place
-from .machine import run as run_machine
+from .machine import Run
+from .running import Cycles
 from .schedule import ADD, DIV, MUL, dot_latency
 from .work import Work
 
 __all__ = ["Bound", "Cycles", "Work", "bound", "machine_bound", "run", "widest"]
-
-
-@dataclass
-class Cycles:
-    """`total`: cycles of the run, from the first descriptor's request to the last answer. Busy figures are in cycles; `done` holds each job's end."""
-
-    total: int
-    words_read: int
-    words_written: int
-    sums_busy: int
-    done: list[int] = field(default_factory=list)
 
 
 def run(
@@ -43,20 +33,9 @@ def run(
     """
     if not config.built:
         raise ValueError(f"there is no hardware for {config}")
-    times = run_machine(
-        config,
-        works,
-        memory,
-        place([work.size for work in works], config, ring) if places is None else places,
-        ring,
-    )
-    return Cycles(
-        times.total,
-        times.words_read,
-        times.words_written,
-        times.sums,
-        times.ended,
-    )
+    if places is None:
+        places = place([work.size for work in works], config, ring)
+    return Run(config, works, memory, places, ring).go()
 
 
 @dataclass(frozen=True)

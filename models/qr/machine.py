@@ -11,12 +11,11 @@ from ..memory.bursts import COMMANDS, Writer, burst_count
 from ..memory.timing import Memory, Ports
 from .config import FitPlan
 from .core_stage import BoundsStage, CoreStage
-from .layout import Places
 from .requests import FetchStage, IntakeStage, Request, Route
-from .running import Running, Times
+from .running import Cycles, Running
 from .work import Work
 
-__all__ = ["Times", "run"]
+__all__ = ["Run"]
 
 #: words that a job with a wrong head has for nothing
 _OF_BODY = (Route.CHANGES, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
@@ -67,10 +66,10 @@ class Run(Running):
         self.fetch, self.core = FetchStage(self, self.port), CoreStage(self, self.bounds)
         self.intake = IntakeStage(self, self.core, self.bounds)
 
-    def go(self) -> Times:
+    def go(self) -> Cycles:
         if not self.works:
-            return Times(1, [])
-        count, now = len(self.works), 1
+            return Cycles(1)
+        now = 1
         while self.bounds.retired_all is None:
             self.now = now
             self.over.update(self.overs.pop(now, ()))
@@ -81,7 +80,6 @@ class Run(Running):
             while self.alarms and self.alarms[0] <= now:
                 heapq.heappop(self.alarms)
             now = heapq.heappop(self.alarms)
-        assert len(self.times.ended) == count
         self.times.total = self.bounds.retired_all
         return self.times
 
@@ -116,14 +114,3 @@ class Run(Running):
         if port.flight:
             self.wake(port.port.offer())
         return moved
-
-
-def run(
-    config: FitPlan,
-    works: Sequence[Work],
-    memory: Memory,
-    places: Sequence[Places],
-    ring: int,
-) -> Times:
-    """Return the cycles of a run of jobs that lie in memory where `places` and `ring` say."""
-    return Run(config, works, memory, places, ring).go()

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .config import FitPlan
 from .layout import Places
 from .work import Work
 
-__all__ = ["Running", "Times"]
+__all__ = ["Cycles", "Running"]
 
 
 @dataclass
-class Times:
-    """Cycle of the run's end, and of the last word of each job's result and memo; words read and written; busy cycles of sums."""
+class Cycles:
+    """`total`: cycles of the run, from the first descriptor's request to the last answer. Busy figures are in cycles; `done` holds each job's end."""
 
-    total: int
-    ended: list[int]
+    total: int = 0
     words_read: int = 0
     words_written: int = 0
-    sums: int = 0
+    sums_busy: int = 0
+    done: list[int] = field(default_factory=list)
 
 
 class Running:
@@ -32,7 +32,7 @@ class Running:
     ) -> None:
         self.config, self.works = config, works
         self.places, self.ring = places, ring
-        self.times = Times(0, [0] * len(works))
+        self.times = Cycles(done=[0] * len(works))
         self.now = 0
         self.alarms: list[int] = []
         self.over: set[int] = set()  # jobs that have been solved, or never will be

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from penstock.assumed import Assumed, assume, fitted, paged
 from penstock.dsl.core.bind import bind
 from penstock.dsl.core.diagnostics import KernelError, error
+from penstock.dsl.core.scores import linear
 from penstock.dsl.qr.functions import MOST_COLUMNS
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
 from penstock.dsl.qr.table_plan import lower_table
 from penstock.dsl.qr.units import Unit, typical_limbs
 from penstock.engines.base import Given
-from penstock.engines.score import Groups
+from penstock.engines.score import Groups, Scoring
 from penstock.host.sources import Table
 from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
@@ -41,17 +44,16 @@ from .designs import AnyFit
 from .options import Solving
 from .packed_fits import PackedFits
 from .packing import Group, Packing, without
-from .scored import fitted_scores
 from .table_fits import AssumedFits, TableFits
 from .values import column_names, values_of
+
+__all__ = ["ColumnsDesign", "check_method", "compile_columns", "fitted_scores", "table_engine_text"]
 
 if TYPE_CHECKING:
     import numpy as np
 
     from penstock.engines.score import Scoring
     from penstock.hdl.modules import Parts
-
-__all__ = ["ColumnsDesign", "check_method", "compile_columns", "table_engine_text"]
 
 
 def table_engine_text(plan: TableFitPlan) -> str:
@@ -345,3 +347,22 @@ def _full_page(walk: WalkConfig) -> Any:
         for k, column in enumerate(walk.schema.columns)
     )
     return assume(fitted(replace(walk.schema, columns=columns)), 1 << 20).full
+
+
+def fitted_scores(
+    name: str,
+    result: Mapping[str, np.ndarray],
+    columns: Sequence[str],
+    schema: Schema,
+    target: Target,
+    groups: Groups | None = None,
+) -> Scoring:
+    """Return what scores rows by bias + Σ w x: in float64 on the host, in float32 in hardware.
+
+    Parameters: `columns`: those of the features, in the order of the weights; `groups`: where a row's group says which weights.
+    """
+    weights = result["weights"] if groups is None else result["weights"][0]
+    kernel = linear(name, np.ravel(weights), float(np.ravel(result["bias"])[0]))
+    used = {"x": tuple(dict.fromkeys(columns))}
+    options = {"on_null": "skip"}
+    return Scoring(kernel, used, schema, "float32", target, options, "host", groups)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from penstock.dsl.core.diagnostics import Span
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Design
 from penstock.models.numerics.formats import Format, float32
+from penstock.models.qr.job import Label, Method
 
-from .graphs import graph_json
+__all__ = ["AnyFit", "graph_from", "graph_json"]
 
 if TYPE_CHECKING:
     from penstock.sim.native import PortSpec
-
-__all__ = ["AnyFit"]
 
 
 class AnyFit(Design):
@@ -48,3 +49,20 @@ class AnyFit(Design):
 
     def to_json(self) -> dict[str, Any]:
         return {"config": self.plan.to_json(), "fit": graph_json(self.graph)}
+
+
+def graph_json(graph: FitGraph) -> dict[str, Any]:
+    """Return a graph as plain data."""
+    return {
+        **vars(graph),
+        "target": graph.target and graph.target.value,
+        "method": graph.method.value,
+        "span": graph.span.to_json(),
+    }
+
+
+def graph_from(data: Mapping[str, Any]) -> FitGraph:
+    """Return the graph of `graph_json`."""
+    target = data["target"] and Label(data["target"])
+    method, span = Method(data["method"]), Span(**data["span"])
+    return FitGraph(**{**data, "target": target, "method": method, "span": span})

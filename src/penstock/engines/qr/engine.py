@@ -152,7 +152,7 @@ class FitEngine(Engine):
         from penstock.models.qr.table_config import TableFitPlan
 
         from .columns import ColumnsDesign
-        from .graphs import graph_from
+        from .designs import graph_from
         from .keys import FitDesign
         from .packing import Packing
 

@@ -1,4 +1,4 @@
-"""Reports on fits."""
+"""Reports on fits, and their charts."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.dsl.qr.kernel import FitGraph
+from penstock.models.qr.cycles import Bound
 from penstock.outcome import Outcome
 from penstock.report.common import (
     agreement,
+    bound_terms,
     cycle_rows,
     input_rows,
     read_rows,
     resources,
+    roofline_chart,
+    shares_chart,
     written,
 )
-from penstock.report.rows import Facts, Part, Row
+from penstock.report.rows import Chart, Facts, Part, Row
 from penstock.report.words import memory_text, plural, seconds_text, target_text, values_text
 
-from .charts import charts
 from .columns import ColumnsDesign, table_engine_text
 from .keys import FitDesign, engine_text
 
-__all__ = ["fit_facts", "summary"]
+__all__ = ["charts", "fit_facts", "summary"]
 
 #: most groups whose fits a report spells out
 _MOST_GROUPS = 8
@@ -224,3 +227,31 @@ def _cycles(outcome: Outcome) -> list[Row]:
     each = (cycles - counters["training_cycles"]) / counters["refits"]
     text = f"{each:,.0f} cycles, {seconds_text(each / clock / 1e6)}"
     return [total, Row("a refit", text), *bound]
+
+
+def charts(outcome: Outcome) -> Iterable[Chart]:
+    """Return the charts of a report."""
+    yield from _roofline(outcome)
+    yield from shares_chart(outcome, bound_terms(outcome))
+
+
+def _roofline(outcome: Outcome) -> Iterable[Chart]:
+    """Return the roofline in products: what the busy cycles of sums and solver could make."""
+    design, model = outcome.design, outcome.model
+    if model is None or not isinstance(model.bound, Bound):
+        return
+    if isinstance(design, FitDesign):
+        plan = design.plan
+        sums, solver = plan.gram_lanes, plan.solvers * plan.lanes
+    elif isinstance(design, ColumnsDesign):
+        sums, solver = design.plan.columns.gram_lanes, 0
+    else:
+        return
+    products = model.bound.sums * sums + model.bound.solver * solver
+    moved = max(model.bytes_read or 0, model.bytes_written or 0)
+    note = (
+        "A product is one multiplier of the sums or of the solver for one cycle. Bytes are those "
+        "of the busier direction. Dashed lines are the speeds that the other terms of the bound "
+        "allow."
+    )
+    yield from roofline_chart(outcome, "products", products, moved, sums + solver, note)
