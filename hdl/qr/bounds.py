@@ -7,7 +7,6 @@ from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
 from ...models.qr.stages import bounds
 from ..modules import Parts
-from ..stream.passing import passed_on
 from .control import Control
 from .descriptor import first_code
 from .dot import NOTHING, Pass, segment_shape
@@ -81,17 +80,14 @@ class Bounds:
     def __init__(self, m: Module, config: FitPlan, parts: Parts, ready_next, job, fetch, intake, back, update):  # fmt: skip
         self.config, self.parts, self.update = config, parts, update
         self.ready_next, self.i, self.o, self.passing = ready_next, job, back.i, fetch.passing
-        m.submodules.pass_rows = self.reader = Rows(config)
+        words = intake.pass_bits, intake.pass_rows
+        self.reader = Rows(m, config, "pass_rows", config.row_units, job.head.offsets, *words)
         self.fresh, rows = Signal(), self.reader.o  # the pass's first rows
         self.sweep = Pass(m, config, parts, self.fresh, rows.valid, list(rows.p.rows), job.weights)
         self.disorder, self.rescanned = Signal(), Signal()
         self.none, self.enough = Signal(), Signal()
         self.tries = Const(0) if update is None else ~job.kept.full
         self.begin, self.uses = Signal(), Signal()
-        m.d.comb += [
-            *passed_on(intake.pass_bits, self.reader.bits),
-            *passed_on(intake.pass_rows, self.reader.words),
-        ]
         self._passes(m)
         self._publish(m)
         if update is not None:
@@ -106,7 +102,6 @@ class Bounds:
             self.passing.p.length.eq(self.i.kept.length),
             self.reader.command.p.length.eq(self.i.kept.length),
             self.reader.command.p.span.eq(self.i.kept.span),
-            self.reader.offsets.eq(self.i.head.offsets),
             self.reader.o.ready.eq(1),
         ]
 

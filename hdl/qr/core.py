@@ -64,7 +64,7 @@ class Core:
         m.submodules.records = self.records = Records(config)
         m.submodules.accumulator = self.accumulator = NormalEquationAccumulator(config)
         m.submodules.merge = self.merge = Merge(config)
-        m.submodules.loader = self.loader = Loader(config, parts)
+        self.loader = Loader(m, config, parts)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
         m.submodules.sums = self.sums = Queue(8 * config.bus_bytes, held_words(config))
 

@@ -5,7 +5,6 @@ from amaranth.lib import stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
-from ..stream.passing import passed_on
 from .descriptor import first_code
 from .records import record_shape
 from .rows import Rows
@@ -37,7 +36,7 @@ class FullScan:
     """
 
     def __init__(self, m: Module, config: FitPlan, job, begins, offsets, intake):
-        m.submodules.full_scan = rows = Rows(config, units=1)
+        rows = Rows(m, config, "full_scan", 1, offsets, intake.bits, intake.rows)
         self.o, self.ready = stream.Signature(record_shape(config.n_max)).create(), Signal()
         active, ends = Signal(), Signal()
         wrong, full, missing = Signal(), Signal(), Signal(24)
@@ -45,9 +44,6 @@ class FullScan:
         m.d.comb += [
             rows.command.p.length.eq(job.length),
             rows.command.p.span.eq(job.span),
-            rows.offsets.eq(offsets),
-            *passed_on(intake.bits, rows.bits),
-            *passed_on(intake.rows, rows.words),
             self.ready.eq(~active & rows.command.ready),
             rows.command.valid.eq(begins & ~active & some),
             self.o.valid.eq(ends | rows.o.valid),

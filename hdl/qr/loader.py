@@ -1,8 +1,7 @@
 """From exact sums to the rows that a solver loads: rounded to float32 once, the right side about the labels' mean."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.job import Method
@@ -10,7 +9,7 @@ from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts
 from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.pipeline import Pipeline
 from ..index import index
-from ..modules import Parts, Submodules
+from ..modules import Parts
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
@@ -20,61 +19,41 @@ from .solver import load_shape
 __all__ = ["Loader"]
 
 
-class Loader(wiring.Component):
-    """Takes a job's words of c and AᵀA as they go into the new memo, and gives its rows.
+class Loader:
+    """Adds to the engine's module what takes a job's words of c and AᵀA as they go into the new memo, and gives its rows.
 
     Golden: `models.qr.golden.right_side`, and entries rounded as `models.qr.factor.eliminate` does. h = trunc(c_0 / rows) is computed while the rows pass; the
     right side comes `MIDDLE` + columns cycles after the last word at the latest.
 
-    Parameters
+    Attributes
     ----------
-    config
-        `models.qr.config.FitPlan`.
-
-    Members
-    -------
-    command : In(stream.Signature({columns, job}))
+    command : stream.Signature({columns, job})
         The job whose words come next; accepted when the right side of the one before has been taken.
-    i : In(stream.Signature({data, gram, last}))
+    i : stream.Signature({data, gram, last})
         As `Merge` gives them.
-    o : Out(stream.Signature(load_shape(n_max, jobs)))
+    o : stream.Signature(load_shape(n_max, jobs))
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None):
-        self.config, self.parts = config, parts or Submodules()
-        n, jobs = config.n_max, config.jobs
-        super().__init__(
-            {
-                "command": In(
-                    stream.Signature(
-                        data.StructLayout({"columns": range(n + 1), "job": range(max(jobs, 2))})
-                    )
-                ),
-                "i": In(
-                    stream.Signature(
-                        data.StructLayout({"data": 8 * config.bus_bytes, "gram": 1, "last": 1})
-                    )
-                ),
-                "o": Out(stream.Signature(load_shape(n, jobs))),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        self.pipe = Pipeline(m)
-        self.n, bus = self.config.n_max, self.config.bus_bytes
+    def __init__(self, m: Module, config: FitPlan, parts: Parts):
+        self.config, self.parts, self.pipe = config, parts, Pipeline(m)
+        n, jobs, bus = config.n_max, config.jobs, config.bus_bytes
+        self.n, number = n, range(max(jobs, 2))
+        asked = data.StructLayout({"columns": range(n + 1), "job": number})
+        word = data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1})
+        self.command = stream.Signature(asked).create(path=("load_command",))
+        self.i = stream.Signature(word).create(path=("load_word",))
+        self.o = stream.Signature(load_shape(n, jobs)).create(path=("load_row",))
         self.each, self.width, self.per_word = bus // ENTRY_BYTES, 8 * ENTRY_BYTES, bus // 8
         givens, counts = self.config.method is Method.GIVENS, entry_counts(self.config)
         self.words = -(-counts[-1] // self.each)
         places = entries(self.config.method, self.n)
         self.sums = [places.index((0, k)) for k in range(self.n)]
-        self.active, self.columns = Signal(), Signal(range(self.n + 1))
-        self.job = Signal(range(max(self.config.jobs, 2)))
-        m.submodules.rows = self.rows = Gearbox(
+        self.active, self.columns, self.job = Signal(), Signal(range(n + 1)), Signal(number)
+        m.submodules.load_rows = self.rows = Gearbox(
             word_units=self.each, unit_bits=32, chunk_units=self.n, count_bits=len(self.columns)
         )
         self.depth = 2 * CONVERT
-        m.submodules.queue = self.queue = Queue(32 * self.each, self.depth)
+        m.submodules.load_queue = self.queue = Queue(32 * self.each, self.depth)
         m.d.comb += [
             self.command.ready.eq(~self.active & self.rows.command.ready),
             self.rows.command.valid.eq(self.command.valid & ~self.active),
@@ -88,7 +67,6 @@ class Loader(wiring.Component):
         self._mean(m)
         self._right_side(m)
         self._rows_out(m)
-        return m
 
     def _words_in(self, m):
         """Words in; entries pass the converters into the queue, which has room for all that are on their way."""
@@ -135,8 +113,8 @@ class Loader(wiring.Component):
         first = self.pipe.delay(self.entries_come & (self.number == 0), 1, name="first")
         self.total, self.right_side = Signal(32), Signal(signed(64))
         count = self.pipe.delay(self.entries[0], 1, name="count")
-        quotient = operation(self.parts, m, "div", "div", self.total, count)
-        middle = self.parts.instance(m, "floor", "qr_floor", Floor, a=quotient)["label"]
+        quotient = operation(self.parts, m, "mean", "div", self.total, count)
+        middle = self.parts.instance(m, "mean_floor", "qr_floor", Floor, a=quotient)["label"]
         self.h, self.known = Signal(31, reset_less=True), Signal()
         with m.If(self.pipe.delay(first, CONVERT + DIV + FLOOR, name="first_h")):
             m.d.sync += [self.h.eq(middle), self.known.eq(1)]

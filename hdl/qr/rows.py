@@ -3,13 +3,10 @@
 from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
-from ...models.qr.job import row_stride
 from ..index import index
-from ..stream.passing import passed_on
 from ..stream.queue import Buffer
 from .barrel import shifted_right
 from .dot import row_shape
@@ -25,58 +22,37 @@ def rows_shape(n_max, row_units):
     )
 
 
-class Rows(wiring.Component):
-    """Rows of a pass from bus words as `models.qr.image.pack_rows` lays them out: strides of a power of two, beside them a bit a place.
+class Rows:
+    """Adds to a module the rows of a pass, from bus words as `models.qr.image.pack_rows` lays them out: strides of a power of two, beside them a bit a place.
 
     A word of rows accepted in cycle t is offered from cycle t + 2 on, `row_units` rows (as many as a word has, if those are fewer) a cycle. Words follow
     each other without a gap. Labels are places.
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan`.
+    name
+        Of the buffer behind it.
     units
-        Rows a cycle, if not `row_units`.
-
-    Members
-    -------
-    command : In(stream.Signature({length, span}))
-        The window's length, and how many places there are, ≥ 1; accepted when the last rows of the pass before have left for the output's buffer.
-    offsets : In(ArrayLayout(8, n_max - 1))
+        Rows a cycle.
+    offsets : ArrayLayout(8, n_max - 1)
         Constant from the command to the pass's last rows.
-    bits : In(stream.Signature(8 * bus_bytes)), words : In(stream.Signature(8 * bus_bytes))
+    bits, words : stream.Signature(8 * bus_bytes)
         Words of bits, and of rows. Both must come: a word of bits is needed before the first rows that it is of.
-    o : Out(stream.Signature(rows_shape(n_max, row_units)))
 
-    Raises
-    ------
-    ValueError
-        A bus word is smaller than a row.
+    Attributes
+    ----------
+    command : stream.Signature({length, span})
+        The window's length, and how many places there are, ≥ 1; accepted when the last rows of the pass before have left for the output's buffer.
+    o : stream.Signature(rows_shape(n_max, units))
     """
 
-    def __init__(self, config: FitPlan, *, units: int | None = None):
-        self.config, self.units = config, config.row_units if units is None else units
-        n, bus = config.n_max, 8 * config.bus_bytes
-        super().__init__(
-            {
-                "command": In(
-                    stream.Signature(data.StructLayout({"length": range(n), "span": 32}))
-                ),
-                "offsets": In(data.ArrayLayout(8, n - 1)),
-                "bits": In(stream.Signature(bus)),
-                "words": In(stream.Signature(bus)),
-                "o": Out(stream.Signature(rows_shape(n, self.units))),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        n, bus = self.config.n_max, self.config.bus_bytes
+    def __init__(self, m: Module, config: FitPlan, name: str, units: int, offsets, bits, words):
+        self.config, self.units, self.offsets = config, units, offsets
+        n, bus, asked = config.n_max, config.bus_bytes, {"length": range(config.n_max), "span": 32}
+        self.command = stream.Signature(data.StructLayout(asked)).create(path=(name,))
         self.choices = strides(bus)
-        if row_stride(n - 1) > bus:
-            raise ValueError(f"a bus word of {bus} bytes does not hold a row of {n} columns")
-        m.submodules.out = self.out = Buffer(rows_shape(n, self.units))
-        m.d.comb += passed_on(self.out.o, self.o)
+        m.submodules[name] = self.out = Buffer(rows_shape(n, units))
+        self.o = self.out.o
         self.active, self.go = Signal(), Signal()
         self.length, self.choice = Signal(range(n), reset_less=True), index(len(self.choices))
         self.left, self.label = Signal(32, reset_less=True), Signal(31, reset_less=True)
@@ -87,18 +63,17 @@ class Rows(wiring.Component):
         self.some, self.last = Signal(), Signal()
         self.words_held, self.bits_held = (
             SimpleNamespace(
-                stream=getattr(self, name),
+                stream=source,
                 word=Signal(8 * bus, name=f"{name}_word", reset_less=True),
                 left=Signal(range(most + 1), name=f"{name}_left"),
                 some=Signal(name=f"some_{name}"),
                 last=Signal(name=f"last_{name}"),
             )
-            for name, most in (("words", bus), ("bits", 8 * bus))
+            for name, source, most in (("words", words, bus), ("bits", bits, 8 * bus))
         )
         self._advance(m)
         self._judge(m)
         self._begin(m)
-        return m
 
     def _advance(self, m):
         """Rows and bits leave their words; new words come."""

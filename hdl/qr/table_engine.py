@@ -77,7 +77,7 @@ class TableFitEngine(wiring.Component):
             page_size=config.walk.schema.page_size, credits=config.port.credits, **bus
         )
         m.submodules.access = self.access = AccessPort(config.port, self.library)
-        m.submodules.sums = self.sums = TableSums(config.columns)
+        self.sums = TableSums(m, config.columns)
         m.submodules.solver = self.solver = Solver(config.solver, self.library)
         self.state, self.segment = Signal(_State), Signal(2)
         # what stands before the sums: it goes to the Striders, and into the answer as it came

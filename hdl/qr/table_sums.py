@@ -1,9 +1,8 @@
 """Sums over products of a table's columns: exact integers of 64 bits that outlive the run."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 
 from ...models.qr.columns import OPERAND as _WIDTH
 from ...models.qr.columns import Columns
@@ -22,8 +21,8 @@ def values_shape(columns):
     return data.StructLayout({"values": values, "minus": 1})
 
 
-class TableSums(wiring.Component):
-    """Adds a aᵀ of each row, a = (1, values), to the sums that were loaded, or takes it from them.
+class TableSums:
+    """Adds to a module what adds a aᵀ of each row, a = (1, values), to the sums that were loaded, or takes it from them.
 
     Golden: `models.qr.columns.add_rows`, `remove_rows`.
     Lane p has one multiplier of 18 × 18 bits, and holds the sums p, p + gram_lanes, … of the upper triangle,
@@ -35,37 +34,26 @@ class TableSums(wiring.Component):
     columns
         `models.qr.columns.Columns`.
 
-    Members
-    -------
-    i : In(stream.Signature(values_shape(columns)))
-    load : In(1), sum : In(64)
+    Attributes
+    ----------
+    i : stream.Signature(values_shape(columns))
+    load, sum : 1, 64 bits
         The next sum, in their order from the reset on; behind the last one as many of anything as make slots * gram_lanes. One a cycle; they are in place two
         cycles later.
-    read : In(1), o : Out(64)
+    read, o : 1, 64 bits
         The next sum is wanted, likewise; `o` has it in the next cycle.
     """
 
-    def __init__(self, columns: Columns):
-        self.columns = columns
-        super().__init__(
-            {
-                "i": In(stream.Signature(values_shape(columns))),
-                "load": In(1),
-                "sum": In(_BITS),
-                "read": In(1),
-                "o": Out(_BITS),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        self.pipe = Pipeline(m)
+    def __init__(self, m: Module, columns: Columns):
+        self.columns, self.pipe = columns, Pipeline(m)
+        self.i = stream.Signature(values_shape(columns)).create(path=("row",))
+        self.load, self.read = Signal(name="load"), Signal(name="read")
+        self.sum, self.o = Signal(_BITS, name="loaded_sum"), Signal(_BITS, name="read_sum")
         self.busy, self.minus = Signal(), Signal()
         self.slot = index(self.columns.slots, name="slot")
         self._take_row(m)
         self._chain(m)
         self._lanes(m)
-        return m
 
     def _take_row(self, m):
         """The row stays in registers while the lanes go through their slots."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..memory.bursts import Writer
 from .blocks import (
@@ -28,11 +28,13 @@ from .layout import (
     words,
 )
 from .requests import Route
-from .running import Running
 from .schedule import STEP, WIDEN_TURNS
 from .solver import Solver
 from .stages import Stage, bounds
 from .work import Fails, Work
+
+if TYPE_CHECKING:
+    from .machine import Run
 
 __all__ = ["BoundsStage", "CoreStage"]
 
@@ -40,7 +42,7 @@ __all__ = ["BoundsStage", "CoreStage"]
 class CoreStage:
     """`hdl.qr.core`."""
 
-    def __init__(self, run: Running, bounds: Any) -> None:
+    def __init__(self, run: Run, bounds: Any) -> None:
         self.run, self.bounds, config = run, bounds, run.config
         self.records, self.full_scan = Records(config), FullScan(config)
         self.accumulator = NormalEquationAccumulator(config, run.wake)
@@ -160,7 +162,7 @@ class CoreStage:
 class Rotated:
     """What method `givens` adds to `CoreStage`: jobs on their way to its solver, and the memos' factors."""
 
-    def __init__(self, run: Running) -> None:
+    def __init__(self, run: Run) -> None:
         self.run, self.solver = run, Givens(run.config, run.wake)
         self.cutter = Gearbox(run.config.bus_bytes // 4, run.config.n_max)
         self.job = 0  # that the solver has
@@ -201,7 +203,7 @@ class Rotated:
 class BoundsStage(Stage):
     """`hdl.qr.bounds` and `hdl.qr.writeback`."""
 
-    def __init__(self, run: Running, writer: Writer) -> None:
+    def __init__(self, run: Run, writer: Writer) -> None:
         super().__init__(run.wake, bounds(run.config))
         self.run, self.writer = run, writer
         self.job, self.gone = 0, 0

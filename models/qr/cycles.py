@@ -11,8 +11,7 @@ from ..target import Target
 from .config import FitPlan
 from .job import Method
 from .layout import Places, place
-from .machine import Run
-from .running import Cycles
+from .machine import Cycles, Run
 from .schedule import ADD, DIV, MUL, dot_latency
 from .work import Work
 

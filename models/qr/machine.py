@@ -5,17 +5,17 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
 
 from ..memory.bursts import COMMANDS, Writer, burst_count
 from ..memory.timing import Memory, Ports
 from .config import FitPlan
 from .core_stage import BoundsStage, CoreStage
+from .layout import Places
 from .requests import FetchStage, IntakeStage, Request, Route
-from .running import Cycles, Running
 from .work import Work
 
-__all__ = ["Run"]
+__all__ = ["Cycles", "Run"]
 
 #: words that a job with a wrong head has for nothing
 _OF_BODY = (Route.CHANGES, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
@@ -57,14 +57,50 @@ class Port:
         self.left = self.flight[0].beats if self.flight else 0
 
 
-class Run(Running):
-    def __init__(self, config: FitPlan, works: Sequence[Work], memory: Memory, *at: Any) -> None:
-        super().__init__(config, works, *at)
+@dataclass
+class Cycles:
+    """`total`: cycles of the run, from the first descriptor's request to the last answer. Busy figures are in cycles; `done` holds each job's end."""
+
+    total: int = 0
+    words_read: int = 0
+    words_written: int = 0
+    sums_busy: int = 0
+    done: list[int] = field(default_factory=list)
+
+
+class Run:
+    """A run under way: its jobs and their places in memory, its stages, and `times`: what has been counted so far."""
+
+    def __init__(
+        self,
+        config: FitPlan,
+        works: Sequence[Work],
+        memory: Memory,
+        places: Sequence[Places],
+        ring: int,
+    ) -> None:
+        self.config, self.works = config, works
+        self.places, self.ring = places, ring
+        self.times = Cycles(done=[0] * len(works))
+        self.now = 0
+        self.alarms: list[int] = []
+        self.over: set[int] = set()  # jobs that have been solved, or never will be
+        self.overs: dict[int, list[int]] = {}
         channel = memory.channel()
         self.port = Port(channel, config.bus_bytes)
         self.bounds = BoundsStage(self, Writer(channel, config.bus_bytes))
         self.fetch, self.core = FetchStage(self, self.port), CoreStage(self, self.bounds)
         self.intake = IntakeStage(self, self.core, self.bounds)
+
+    def wake(self, cycle: int) -> None:
+        """Look at all stages again in that cycle."""
+        if cycle > self.now:
+            heapq.heappush(self.alarms, cycle)
+
+    def set_over(self, job: int, cycle: int) -> None:
+        """Say that a job is over from that cycle on."""
+        self.overs.setdefault(cycle, []).append(job)
+        self.wake(cycle)
 
     def go(self) -> Cycles:
         if not self.works:
