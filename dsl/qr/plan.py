@@ -28,7 +28,7 @@ from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
 
-__all__ = ["Load", "checked_ports", "chosen", "cost", "longest_text", "lower", "ports_of"]
+__all__ = ["Load", "checked_ports", "chosen", "cost", "longest_text", "lower", "ports_of", "unfit"]
 
 Plan = TypeVar("Plan")
 
@@ -86,14 +86,9 @@ def lower(
     """
     load, ports = load or Load(), checked_ports(graph, part, memory, "a refit's")
     if row_stride(graph.columns - 1) > max(ports):
-        raise error(
-            "E601",
-            f"kernel {graph.name!r} does not fit on {part.name}: a window of {graph.columns - 1} bytes is wider than its memory port of "
-            f"{max(ports)} bytes",
-            graph.span,
-            source=_source(graph),
-            hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)",
-        )
+        why = f"a window of {graph.columns - 1} bytes is wider than its memory port of {max(ports)} bytes"
+        hint = f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)"
+        raise unfit(graph, part, why, hint)
     good: list[tuple[float, Resources, FitPlan]] = []
     for bus, timing in ports.items():
         if row_stride(graph.columns - 1) > bus:
@@ -123,13 +118,9 @@ def checked_ports(
     """Return `ports_of`. Raises KernelError (E601) where there are none; `whose`: the sums that are too wide."""
     ports = ports_of(part, memory)
     if not ports:
-        raise error(
-            "E601",
-            f"kernel {graph.name!r} does not fit on {part.name}: its memory port is {part.bus_bytes} bytes wide, {whose} sums have {LEAST}",
-            graph.span,
-            hint="choose a target with wider ports (--target); `penstock targets` lists them",
-            source=_source(graph),
-        )
+        why = f"its memory port is {part.bus_bytes} bytes wide, {whose} sums have {LEAST}"
+        hint = "choose a target with wider ports (--target); `penstock targets` lists them"
+        raise unfit(graph, part, why, hint)
     return ports
 
 
@@ -267,14 +258,12 @@ def _too_large(graph: FitGraph, part: Target, load: Load) -> KernelError:
     need = _smallest(graph, part, graph.columns, load)
     assert need is not None  # a row is not wider than the port
     resource = need.fits(part) or "lut"
-    return error(
-        "E601",
-        f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine for windows of {graph.columns - 1} bytes needs "
-        f"{getattr(need, resource):,} {resource.upper()}, the part has {_usable(part, resource)}",
-        graph.span,
-        hint=f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target, --board)",
-        source=_source(graph),
+    why = (
+        f"the smallest engine for windows of {graph.columns - 1} bytes needs {getattr(need, resource):,} {resource.upper()}, "
+        f"the part has {_usable(part, resource)}"
     )
+    hint = f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target, --board)"
+    return unfit(graph, part, why, hint)
 
 
 def _usable(part: Target, resource: str) -> str:
@@ -282,5 +271,7 @@ def _usable(part: Target, resource: str) -> str:
     return f"{have:,}" if resource not in MOST else f"{have:,}, of which {FILL:.0%} can be routed"
 
 
-def _source(graph: FitGraph) -> str | None:
-    return graph.source or None
+def unfit(graph: FitGraph, part: Target, why: str, hint: str) -> KernelError:
+    """Return the error (E601) of a kernel whose engine does not fit on a part."""
+    message = f"kernel {graph.name!r} does not fit on {part.name}: {why}"
+    return error("E601", message, graph.span, hint=hint, source=graph.source or None)

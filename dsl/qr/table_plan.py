@@ -22,9 +22,9 @@ from ...models.strider.config import WalkConfig
 from ...models.strider.costs import analyse
 from ...models.strider.rows import RowPages
 from ...models.target import Target
-from ..core.diagnostics import KernelError, error
+from ..core.diagnostics import KernelError
 from .kernel import FitGraph
-from .plan import checked_ports, chosen
+from .plan import checked_ports, chosen, unfit
 
 __all__ = ["lower_table"]
 
@@ -77,11 +77,5 @@ def _candidates(columns: Columns, walk: WalkConfig, rows: int, bus: int) -> Iter
 
 def _too_large(graph: FitGraph, need: Resources, part: Target) -> KernelError:
     resource = need.fits(part) or "dsp"
-    return error(
-        "E601",
-        f"kernel {graph.name!r} does not fit on {part.name}: the smallest engine needs {getattr(need, resource):,} {resource.upper()}, "
-        f"the part has {getattr(part, resource):,}",
-        graph.span,
-        hint="a larger target (--target, --board) would help",
-        source=graph.source or None,
-    )
+    why = f"the smallest engine needs {getattr(need, resource):,} {resource.upper()}, the part has {getattr(part, resource):,}"
+    return unfit(graph, part, why, "a larger target (--target, --board) would help")

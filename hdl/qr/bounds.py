@@ -137,22 +137,18 @@ class Bounds:
 
     def _widen(self, m):
         """Bounds are widened, and kept where they are within the job's limit."""
-        m.submodules.widen = widen = Widen(self.config, self.parts)
+        job, start = self.i, self.begin & self.tries & (self.lost == 0)
+        model = job.weights, job.anchor.weights, self.sweep.score
+        box = job.kept.length + 1, job.anchor.segment, job.head.offsets
+        widen = Widen(m, self.config, self.parts, start, *box, *model)
         width = widen.err_max - widen.err_min
         m.d.comb += [
-            widen.start.eq(self.begin & self.tries & (self.lost == 0)),
-            widen.columns.eq(self.i.kept.length + 1),
-            widen.segment.eq(self.i.anchor.segment),
-            widen.offsets.eq(self.i.head.offsets),
-            widen.w.eq(self.i.weights),
-            widen.anchor.eq(self.i.anchor.weights),
             self.sweep.lent_w.as_value().eq(
                 Mux(widen.uses, widen.dot_w.as_value(), self.update.dot_w.as_value())
             ),
             self.sweep.lent_x.as_value().eq(
                 Mux(widen.uses, widen.dot_x.as_value(), self.update.dot_x.as_value())
             ),
-            widen.score.eq(self.sweep.score),
             self.update.guess.eq(self.sweep.guess),
             self.uses.eq(self.reader.o.valid | widen.uses),
             self.enough.eq(widen.valid & (width <= self.i.kept.limit)),

@@ -61,9 +61,10 @@ class Core:
         self.report = Signal(data.StructLayout({"job": number, "code": 8}))
         self.solutions, self.failed = [], Const(0, 0)
         self.columns = Signal(range(config.n_max + 1), reset_less=True)
-        m.submodules.records = self.records = Records(config)
-        m.submodules.accumulator = self.accumulator = NormalEquationAccumulator(config)
-        m.submodules.merge = self.merge = Merge(config)
+        self.offsets = Signal(intake.head.offsets.shape(), reset_less=True)
+        self.records = Records(m, config, self.offsets, intake.changes)
+        self.accumulator = NormalEquationAccumulator(m, config, self.columns)
+        self.merge = Merge(m, config, self.accumulator)
         self.loader = Loader(m, config, parts)
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
         m.submodules.sums = self.sums = Queue(8 * config.bus_bytes, held_words(config))
@@ -81,7 +82,6 @@ class Core:
         job, records = self.job.descriptor, self.records
         full, scans = job.flags[0], not self.config.incremental
         self.busy, self.places, self.scans = Signal(), Signal(), scans
-        self.offsets = Signal(self.intake.head.offsets.shape(), reset_less=True)
         kept = {"columns": len(self.columns), "fresh": 1, "job": len(self.job.slot)}
         m.submodules.waiting = self.waiting = Queue(
             data.StructLayout({**kept, "solver": len(self.job.solver)}), 2
@@ -105,9 +105,6 @@ class Core:
             records.command.valid.eq(self.begins & ~full),
             *(records.command.p[name].eq(job[name]) for name in ("length", *COUNTS)),
             self.waiting.i.p.solver.eq(self.job.solver),
-            records.offsets.eq(self.offsets),
-            *passed_on(self.intake.changes, records.i),
-            self.accumulator.columns.eq(self.columns),
         ]
 
     def _factors(self, m):
@@ -116,7 +113,7 @@ class Core:
         job = start_shape(n, self.config.jobs)
         m.submodules.starts = self.starts = Queue(job, 2)
         m.submodules.factors = self.factors = Queue(job, 2)
-        m.submodules.cutter = cutter = Gearbox(
+        m.submodules.factor_cutter = cutter = Gearbox(
             word_units=self.config.bus_bytes // 4,
             unit_bits=32,
             chunk_units=n,
@@ -198,9 +195,6 @@ class Core:
             self.report_valid.eq(begin),
             self.report.job.eq(waiting.p.job),
             self.report.code.eq(accumulator.done.payload),
-            accumulator.chunk.eq(merge.chunk),
-            merge.entries.eq(accumulator.entries),
-            merge.right_hand_side.eq(accumulator.right_hand_side),
             *passed_on(self.intake.sums, self.sums.i),
             *passed_on(self.sums.o, merge.i),
             last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last),

@@ -1,19 +1,17 @@
 """The memo's c and AᵀA brought up to date: its words plus what the job's changes add."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.layout import ENTRY_BYTES, entry_counts, words
-from .normal_equations import entries_shape, right_hand_side_shape
 
 __all__ = ["Merge"]
 
 
-class Merge(wiring.Component):
-    """Adds a `NormalEquationAccumulator`'s sums to the words of a memo's parts c and AᵀA, in the layout of `models.qr.memo_image.pack_memo`;
-    without a memo to none.
+class Merge:
+    """Adds to the engine's module what adds a `NormalEquationAccumulator`'s sums to the words of a memo's parts c and AᵀA, in the layout of
+    `models.qr.memo_image.pack_memo`; without a memo to none.
 
     A word accepted in cycle t is offered in cycle t + 2; one word a cycle. A job of w words (8 bytes a column, entries of AᵀA, each part
     in whole words) occupies it w + 1 cycles, the command included;
@@ -23,44 +21,27 @@ class Merge(wiring.Component):
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan`.
+    accumulator
+        The `NormalEquationAccumulator`, whose bank may be given back when a job's last word is taken.
 
-    Members
-    -------
-    command : In(stream.Signature({columns, fresh}))
-        A job whose sums the `NormalEquationAccumulator` offers. `fresh`: there is no memo, and no words come.
-    i : In(stream.Signature(8 * bus_bytes))
+    Attributes
+    ----------
+    command : stream.Signature({columns, fresh})
+        A job whose sums the accumulator offers. `fresh`: there is no memo, and no words come.
+    i : stream.Signature(8 * bus_bytes)
         Words of c (not where it comes from a pass), then of AᵀA.
-    chunk : Out, right_hand_side : In, entries : In
-        To the `NormalEquationAccumulator`'s ports of these names.
-    o : Out(stream.Signature({data, gram, last}))
-        New words; `gram`: of AᵀA, `last`: the job's last one. The `NormalEquationAccumulator`'s bank may be given back when that is taken.
+    o : stream.Signature({data, gram, last})
+        New words; `gram`: of AᵀA, `last`: the job's last one.
     """
 
-    def __init__(self, config: FitPlan):
-        self.config = config
-        bus, n = config.bus_bytes, config.n_max
-        self.counts = entry_counts(config)
-        self.chunks = -(-self.counts[-1] // (bus // ENTRY_BYTES))
-        super().__init__(
-            {
-                "command": In(
-                    stream.Signature(data.StructLayout({"columns": range(n + 1), "fresh": 1}))
-                ),
-                "i": In(stream.Signature(8 * bus)),
-                "chunk": Out(range(max(self.chunks, 2))),
-                "right_hand_side": In(right_hand_side_shape(bus)),
-                "entries": In(entries_shape(bus)),
-                "o": Out(
-                    stream.Signature(data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1}))
-                ),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        n, bus = self.config.n_max, self.config.bus_bytes
+    def __init__(self, m: Module, config: FitPlan, accumulator):
+        self.config, self.accumulator, self.chunk = config, accumulator, accumulator.chunk
+        n, bus, self.counts = config.n_max, config.bus_bytes, entry_counts(config)
+        asked = data.StructLayout({"columns": range(n + 1), "fresh": 1})
+        word = data.StructLayout({"data": 8 * bus, "gram": 1, "last": 1})
+        self.command = stream.Signature(asked).create(path=("merged_job",))
+        self.i = stream.Signature(8 * bus).create(path=("merged_word",))
+        self.o = stream.Signature(word).create(path=("new_word",))
         self.each = bus // ENTRY_BYTES
         of_c = [max(words(8 * k, bus), 1) - 1 for k in range(n + 1)]
         of_gram = [max(words(count, self.each), 1) - 1 for count in self.counts]
@@ -69,7 +50,6 @@ class Merge(wiring.Component):
         self.columns, self.number = Signal(range(n + 1)), Signal.like(self.chunk)
         self._words(m)
         self._add(m)
-        return m
 
     def _words(self, m):
         """Words of the memo wait in stage 1."""
@@ -133,9 +113,10 @@ class Merge(wiring.Component):
             return Mux(here, (old + change[place])[:bits], 0)[:bits]
 
         sums = [
-            added(first + k < self.columns, k, 64, self.right_hand_side) for k in range(per_word)
+            added(first + k < self.columns, k, 64, self.accumulator.right_hand_side)
+            for k in range(per_word)
         ]
-        entries = [added(k < beyond, k, width, self.entries) for k in range(self.each)]
+        entries = [added(k < beyond, k, width, self.accumulator.entries) for k in range(self.each)]
         with m.If(self.advance):
             m.d.sync += [
                 self.o.valid.eq(self.valid),

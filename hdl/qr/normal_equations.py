@@ -3,32 +3,21 @@
 from types import SimpleNamespace
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 
 from ...models.qr.config import FitPlan
 from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts
 from ..index import index
 from .records import record_shape
 
-__all__ = ["NormalEquationAccumulator", "entries_shape", "right_hand_side_shape"]
+__all__ = ["NormalEquationAccumulator"]
 
 _GRAM = 8 * ENTRY_BYTES
 
 
-def right_hand_side_shape(bus_bytes):
-    """As many sums of c as a bus word holds."""
-    return data.ArrayLayout(signed(64), bus_bytes // 8)
-
-
-def entries_shape(bus_bytes):
-    """As many entries of AᵀA as a bus word holds."""
-    return data.ArrayLayout(signed(_GRAM), bus_bytes // ENTRY_BYTES)
-
-
-class NormalEquationAccumulator(wiring.Component):
-    """Adds up records of one job after the other; while one job's sums are read, the next job's grow in the other bank.
+class NormalEquationAccumulator:
+    """Adds to the engine's module what adds up records of one job after the other; while one job's sums are read, the next job's grow in the other bank.
 
     Golden: differences of `models.qr.normal_equations.update_sums` to the memo. A record whose `sign` is not 0 takes
     ceil(entries of AᵀA / gram_lanes) cycles, any other one, and a job's end, 1 cycle (`models.qr.cycles.Work.sums_cycles`, and one).
@@ -42,16 +31,17 @@ class NormalEquationAccumulator(wiring.Component):
     config
         `models.qr.config.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or all.
 
-    Members
-    -------
-    i : In(stream.Signature(record_shape(n_max)))
-    columns : In(range(n_max + 1))
-        Columns of the model whose records come: constant while they do.
-    done : Out(stream.Signature(8))
+    columns
+        Of the model whose records come: constant while they do.
+
+    Attributes
+    ----------
+    i : stream.Signature(record_shape(n_max))
+    done : stream.Signature(8)
         Offered while a finished job's sums can be read: the code of its records. Taking it frees the bank.
-    chunk : In
+    chunk
         Which bus word's sums are wanted.
-    right_hand_side : Out(right_hand_side_shape(bus_bytes)), entries : Out(entries_shape(bus_bytes))
+    right_hand_side : ArrayLayout(signed(64)), entries : ArrayLayout(signed(8 * ENTRY_BYTES))
         What is to be added to this word of c and of AᵀA, one cycle later; entries beyond n_max columns are anything.
 
     Raises
@@ -60,8 +50,8 @@ class NormalEquationAccumulator(wiring.Component):
         `gram_lanes` is neither.
     """
 
-    def __init__(self, config: FitPlan):
-        self.config = config
+    def __init__(self, m: Module, config: FitPlan, columns):
+        self.config, self.columns = config, columns
         n, bus = config.n_max, config.bus_bytes
         self.places, self.each = entries(config.method, n), bus // ENTRY_BYTES
         count = len(self.places)
@@ -72,19 +62,11 @@ class NormalEquationAccumulator(wiring.Component):
         self.lanes = min(config.gram_lanes, count)
         self.slots = -(-count // self.lanes)
         self.chunks = -(-count // self.each)
-        super().__init__(
-            {
-                "i": In(stream.Signature(record_shape(n))),
-                "columns": In(range(n + 1)),
-                "done": Out(stream.Signature(8)),
-                "chunk": In(range(max(self.chunks, 2))),
-                "right_hand_side": Out(right_hand_side_shape(bus)),
-                "entries": Out(entries_shape(bus)),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
+        self.i = stream.Signature(record_shape(n)).create(path=("added",))
+        self.done = stream.Signature(8).create(path=("summed",))
+        self.chunk = index(self.chunks, name="chunk")
+        self.right_hand_side = Signal(data.ArrayLayout(signed(64), bus // 8))
+        self.entries = Signal(data.ArrayLayout(signed(_GRAM), self.each))
         self.bank, self.reading = Signal(), Signal()  # the one that grows, the one that is read
         self.full = Signal(2)  # banks whose sums wait to be read
         self._accept(m)
@@ -100,7 +82,6 @@ class NormalEquationAccumulator(wiring.Component):
         else:
             slots = some2, self.slot1, slot2, first2
             self._gram(m, self.a, self.sign, *slots, banks, self.zero_gram)
-        return m
 
     def _accept(self, m):
         """A record stays at the input while the lanes take its products. Stage 1: operands; stage 2: products; then the sums."""

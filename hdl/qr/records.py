@@ -1,8 +1,7 @@
 """A job's changes: records cut from bus words, offsets taken away, order checked."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, signed
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
@@ -39,8 +38,8 @@ def record_shape(n_max):
     )
 
 
-class Records(wiring.Component):
-    """Changes of jobs, as `models.qr.image.pack_changes` lays them out. Of target `rank`
+class Records:
+    """Adds to the engine's module the changes of jobs, as `models.qr.image.pack_changes` lays them out. Of target `rank`
     no change adds to c, which a pass over all rows gives, and labels are not looked at.
 
     A record is offered 2 cycles after the word that completes it was accepted; one a cycle, as long as records are no larger than a bus word. A job
@@ -50,47 +49,34 @@ class Records(wiring.Component):
 
     Parameters
     ----------
-    config
-        `models.qr.config.FitPlan`.
-
-    Members
-    -------
-    command : In(stream.Signature({length, inserted, removed, moved}))
-        The window's length and the numbers of records; the next one is accepted when the last record has left the cutter.
-    offsets : In(ArrayLayout(8, n_max - 1))
+    offsets : ArrayLayout(8, n_max - 1)
         The group's offsets, constant from the command to the job's `end`.
-    i : In(stream.Signature(8 * bus_bytes))
+    i : stream.Signature(8 * bus_bytes)
         Words of changes.
-    o : Out(stream.Signature(record_shape(n_max)))
+
+    Attributes
+    ----------
+    command : stream.Signature({length, inserted, removed, moved})
+        The window's length and the numbers of records; the next one is accepted when the last record has left the cutter.
+    o : stream.Signature(record_shape(n_max))
     """
 
-    def __init__(self, config: FitPlan):
-        self.config = config
-        n = config.n_max
-        counts = dict.fromkeys(COUNTS, 24)
-        super().__init__(
-            {
-                "command": In(stream.Signature(data.StructLayout({"length": range(n), **counts}))),
-                "offsets": In(data.ArrayLayout(8, n - 1)),
-                "i": In(stream.Signature(8 * config.bus_bytes)),
-                "o": Out(stream.Signature(record_shape(n))),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        n, command = self.config.n_max, self.command.p
+    def __init__(self, m: Module, config: FitPlan, offsets, i):
+        self.config, self.offsets, n = config, offsets, config.n_max
+        asked = data.StructLayout({"length": range(n), **dict.fromkeys(COUNTS, 24)})
+        self.command = stream.Signature(asked).create(path=("changes",))
+        command = self.command.p
         m.submodules.cutter = cutter = Gearbox(
-            word_units=self.config.bus_bytes // _UNIT,
+            word_units=config.bus_bytes // _UNIT,
             unit_bits=8 * _UNIT,
             chunk_units=2 + -(-(n - 1) // _UNIT),
             count_bits=26,
         )
-        m.submodules.out = out = Buffer(record_shape(n))
+        m.submodules.records = out = Buffer(record_shape(n))
+        self.o = out.o
         to = cutter.command
         m.d.comb += [
-            *passed_on(out.o, self.o),
-            *passed_on(self.i, cutter.i),
+            *passed_on(i, cutter.i),
             to.valid.eq(self.command.valid),
             self.command.ready.eq(to.ready),
             to.p.size.eq(2 + ((command.length + _UNIT - 1) >> 2)),
@@ -104,7 +90,6 @@ class Records(wiring.Component):
         self._lists(m)
         self._record(m)
         self._order(m)
-        return m
 
     def _lists(self, m):
         """Which list the record is of: the first one with records left."""

@@ -1,8 +1,7 @@
 """Bounds of the errors under new weights, from an anchor's segment: no row is read."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from ...models.numerics.formats import float32
@@ -10,67 +9,51 @@ from ...models.qr.bounds import EMPTY, LARGE_POWER, SLACK_POWER
 from ...models.qr.config import FitPlan
 from ...models.qr.schedule import ADD, FLOOR, MUL, WIDEN_SHARED, widen_latency
 from ..arith.pipeline import Pipeline, Unpacked
-from ..modules import Parts, Submodules
-from .dot import segment_shape
+from ..modules import Parts
 from .numbers import Floor, operation
 
 __all__ = ["Widen"]
 
 
-class Widen(wiring.Component):
-    """Bounds for all rows of a segment of labels, by the three sums of Claim 2 in `models.qr.bounds`.
+class Widen:
+    """Adds to a module the bounds for all rows of a segment of labels, by the three sums of Claim 2 in `models.qr.bounds`.
 
     Golden: `models.qr.bounds.widen_bounds`. The bounds are there `models.qr.schedule.widen_latency(n_max)` cycles after `start`.
     WIDEN_SHARED columns share an adder, both bounds share one. A segment may start when the one before is there.
 
-    Members
-    -------
-    start : In(1)
+    Parameters
+    ----------
+    start
         The inputs are there, and stay until the bounds are.
-    columns : In(range(n_max + 1))
+    columns
         Of the model.
-    segment : In(segment_shape(n_max))
+    segment : segment_shape(n_max), offsets : ArrayLayout(8, n_max - 1)
         With its box of bytes.
-    offsets : In(ArrayLayout(8, n_max - 1))
-    w, anchor : In(ArrayLayout(32, n_max))
+    w, anchor : ArrayLayout(32, n_max)
         Weights, new and those of the pass; +0 beyond the model's columns.
-    err_min, err_max : Out(signed(33))
+    score
+        Of a `Dot` unit, which takes `dot_w` and `dot_x` while `uses` is high: in the cycles `models.qr.schedule.WIDEN_TURNS`.
+
+    Attributes
+    ----------
+    err_min, err_max : signed(33)
         1 and 0 where the segment never had a row.
-    valid : Out(1)
+    valid
         They may be used: no score reaches 2**30.
-    dot_w, dot_x : Out, uses : Out(1), score : In(32)
-        A `Dot` unit, which is theirs while `uses` is high: in the cycles `models.qr.schedule.WIDEN_TURNS`.
+    dot_w, dot_x, uses
     """
 
-    def __init__(self, config: FitPlan, parts: Parts | None = None):
-        self.config, self.parts = config, parts or Submodules()
-        n = config.n_max
-        weights = data.ArrayLayout(32, n)
-        super().__init__(
-            {
-                "start": In(1),
-                "columns": In(range(n + 1)),
-                "segment": In(segment_shape(n)),
-                "offsets": In(data.ArrayLayout(8, n - 1)),
-                "w": In(weights),
-                "anchor": In(weights),
-                "err_min": Out(signed(33)),
-                "err_max": Out(signed(33)),
-                "valid": Out(1),
-                "dot_w": Out(weights),
-                "dot_x": Out(data.ArrayLayout(signed(9), n)),
-                "uses": Out(1),
-                "score": In(32),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        pipe = Pipeline(m)
-        n = self.config.n_max
+    def __init__(self, m: Module, config: FitPlan, parts: Parts, start, columns, segment, offsets, w, anchor, score):  # fmt: skip
+        self.config, self.parts, self.start, self.columns = config, parts, start, columns
+        self.segment, self.offsets, self.w, self.anchor = segment, offsets, w, anchor
+        n, pipe = config.n_max, Pipeline(m)
+        self.err_min, self.err_max = Signal(signed(33)), Signal(signed(33))
+        self.valid, self.uses = Signal(), Signal()
+        self.dot_w = Signal(data.ArrayLayout(32, n))
+        self.dot_x = Signal(data.ArrayLayout(signed(9), n))
         begun, terms = self._terms(m, pipe)
         self._meet(m, pipe, terms, down=begun[WIDEN_SHARED + 1], size=begun[2 * WIDEN_SHARED + 1])
-        total = self.score
+        total = score
         # the sums come in turn, and so do their bounds: first the upper one, with the size, then the lower one
         sized = begun[2 * WIDEN_SHARED + 2]  # the size's operands are in the dot unit
         tree = MUL + (n - 1).bit_length() * ADD
@@ -82,7 +65,7 @@ class Widen(wiring.Component):
         )
         signed_slack = Cat(slack[:-1], slack[-1] ^ down)
         bound = operation(self.parts, m, "bound", "add", earlier, signed_slack)
-        below = self.parts.instance(m, "floor", "qr_floor", Floor, a=bound)
+        below = self.parts.instance(m, "bound_floor", "qr_floor", Floor, a=bound)
         fits = ~Unpacked(total, float32).nan & (
             total[:31] < (float32.bias + LARGE_POWER << float32.fraction_bits)
         )
@@ -106,7 +89,6 @@ class Widen(wiring.Component):
         takes, said = 1 + ADD + len(begun) + wait, widen_latency(n)
         if takes != said:
             raise RuntimeError(f"widening takes {takes} cycles, the schedule says {said}")
-        return m
 
     def _terms(self, m, pipe):
         """Return w - anchor, later |w| + |anchor|, and `start` from when a column's first sum is there, a cycle later each.

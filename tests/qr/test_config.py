@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from amaranth.hdl import Const, Module
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.config import FitPlan
@@ -41,7 +42,7 @@ def test_what_is_built_is_what_the_accumulator_takes() -> None:
         if not config(n_max, bus, 2080).built:  # a row does not fit its bus word
             continue
         try:
-            NormalEquationAccumulator(chosen)
+            NormalEquationAccumulator(Module(), chosen, Const(0))
             takes = True
         except ValueError:
             takes = False

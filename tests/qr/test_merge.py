@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import data
 
 from penstock.hdl.qr.merge import Merge
 from penstock.models.qr.layout import ENTRY_BYTES, entry_counts
@@ -15,7 +19,12 @@ CONFIG = slot_plan(n_max=5, gram_lanes=15, bus_bytes=32)
 
 @pytest.mark.parametrize("paces", [(1.0, 1.0), (0.4, 1.0), (1.0, 0.4)])
 def test_words(paces: tuple[float, float]) -> None:
-    dut, source = Merge(CONFIG), np.random.default_rng(1)
+    top, source = Module(), np.random.default_rng(1)
+    shapes = data.ArrayLayout(signed(64), 4), data.ArrayLayout(signed(8 * ENTRY_BYTES), 6)
+    sums = SimpleNamespace(
+        chunk=Signal(8), right_hand_side=Signal(shapes[0]), entries=Signal(shapes[1])
+    )
+    dut = Merge(top, CONFIG, sums)
     jobs, given, expected = [], [], []
     for columns in (5, 2, 4, 1):
         jobs.append({"columns": columns, "fresh": 0})
@@ -31,14 +40,14 @@ def test_words(paces: tuple[float, float]) -> None:
     taken: list[tuple[int, object]] = []
 
     async def commands(ctx) -> None:
-        ctx.set(dut.right_hand_side, [1] * len(dut.right_hand_side))
-        ctx.set(dut.entries, [2] * len(dut.entries))
+        ctx.set(sums.right_hand_side, [1] * 4)
+        ctx.set(sums.entries, [2] * 6)
         for job in jobs:
             await feed(dut.command, [job])(ctx)
             await ctx.tick().until(dut.o.valid & dut.o.ready & dut.o.p.last)
 
     simulate(
-        dut,
+        top,
         drain(dut.o, len(expected), taken, pace=paces[1]),
         background=(commands, feed(dut.i, given, pace=paces[0])),
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.hdl import Const, Module
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.cycles import Work
@@ -78,12 +79,11 @@ def test_sums(lanes, bus, pace):
     )
     jobs = [replace(job, group=number) for number, job in enumerate(jobs)]
     assert len(jobs) >= 3
-    dut = NormalEquationAccumulator(config)
-    n = jobs[0].window.columns
+    n, top = jobs[0].window.columns, Module()
+    dut = NormalEquationAccumulator(top, config, Const(n))
     starts, seen = [], []
 
     async def feeder(ctx):
-        ctx.set(dut.columns, n)
         cycle = 0
         for job in jobs:
             accepted = []
@@ -99,7 +99,7 @@ def test_sums(lanes, bus, pace):
             await ctx.tick()
             ctx.set(dut.done.ready, 0)
 
-    simulate(dut, feeder, reader)
+    simulate(top, feeder, reader)
     assert len(seen) == len(jobs)
     if pace == 1:
         # the first two jobs find both banks free
@@ -109,4 +109,4 @@ def test_sums(lanes, bus, pace):
 
 def test_lanes_that_cannot_be():
     with pytest.raises(ValueError, match="multiple of 6"):
-        NormalEquationAccumulator(replace(CONFIG, gram_lanes=13))
+        NormalEquationAccumulator(Module(), replace(CONFIG, gram_lanes=13), Const(0))

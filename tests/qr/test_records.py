@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream
 
 from penstock.hdl.qr.gearbox import Gearbox
 from penstock.hdl.qr.records import Records
@@ -71,7 +73,9 @@ def test_gearbox(word, pace):
 
 
 def run_records(jobs, config, pace=1.0):
-    dut = Records(config)
+    top, offsets = Module(), Signal(data.ArrayLayout(8, config.n_max - 1))
+    given_words = stream.Signature(8 * config.bus_bytes).create()
+    dut = Records(top, config, offsets, given_words)
     commands = [
         {
             "length": s.columns - 1,
@@ -90,17 +94,17 @@ def run_records(jobs, config, pace=1.0):
 
     async def commander(ctx):
         got = 0
-        for command, (size, _, offsets) in zip(commands, jobs, strict=True):
-            for j, offset in enumerate(offsets):
-                ctx.set(dut.offsets[j], int(offset))
+        for command, (size, _, own) in zip(commands, jobs, strict=True):
+            for j, offset in enumerate(own):
+                ctx.set(offsets[j], int(offset))
             await feed(dut.command, [command], given)(ctx)
             got += size.records + 1
             while len(taken) < got:
                 await ctx.tick()
 
     simulate(
-        dut,
-        feed(dut.i, words, pace=pace, seed=3),
+        top,
+        feed(given_words, words, pace=pace, seed=3),
         commander,
         drain(dut.o, sum(size.records + 1 for size, _, _ in jobs), taken, pace=pace, seed=4),
     )
@@ -120,8 +124,8 @@ def test_records(bus, length, pace):
     assert any(size.moved for size, _, _ in jobs) and any(size.removed for size, _, _ in jobs)
     _, taken = run_records(jobs, config, pace)
     items = iter(taken)
-    for size, data, offsets in jobs:
-        for expected in unpack_changes(data, size):
+    for size, raw, offsets in jobs:
+        for expected in unpack_changes(raw, size):
             item = next(items)[1]
             a = [
                 1,
