@@ -113,7 +113,10 @@ class Core:
         job = start_shape(n, self.config.jobs)
         m.submodules.starts = self.starts = Queue(job, 2)
         m.submodules.factors = self.factors = Queue(job, 2)
-        m.submodules.factor_cutter = cutter = Gearbox(
+        cutter = Gearbox(
+            m,
+            "factors",
+            self.intake.factor,
             word_units=self.config.bus_bytes // 4,
             unit_bits=32,
             chunk_units=n,
@@ -121,7 +124,6 @@ class Core:
         )
         columns = self.factors.o.p.columns
         m.d.comb += [
-            *passed_on(self.intake.factor, cutter.i),
             cutter.command.valid.eq(self.factors.o.valid),
             self.factors.o.ready.eq(cutter.command.ready),
             cutter.command.p.size.eq(1),

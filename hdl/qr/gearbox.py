@@ -1,16 +1,15 @@
 """Bus words cut into chunks of any size."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Cat, Mux, Signal
+from amaranth.lib import data, stream
 
 from .barrel import rotated
 
 __all__ = ["Gearbox"]
 
 
-class Gearbox(wiring.Component):
-    """Cuts runs of bus words into chunks; a run's last word may hold padding behind its last chunk, which is dropped.
+class Gearbox:
+    """Adds to a module what cuts runs of bus words into chunks; a run's last word may hold padding behind its last chunk, which is dropped.
 
     A run begins with a command. Words are accepted from the next cycle on; a chunk is offered from the cycle after that in which its last word was
     accepted. Initiation interval 1 chunk a cycle, as long as chunks are no larger than a bus word and words are there: a run of `count` chunks
@@ -18,6 +17,10 @@ class Gearbox(wiring.Component):
 
     Parameters
     ----------
+    name
+        Of its signals.
+    i : stream.Signature(word_units * unit_bits)
+        The words.
     word_units
         Units of a bus word.
     unit_bits
@@ -27,44 +30,22 @@ class Gearbox(wiring.Component):
     count_bits
         Bits of a run's number of chunks.
 
-    Members
-    -------
-    command : In(stream.Signature({size, grow, count, units}))
+    Attributes
+    ----------
+    command : stream.Signature({size, grow, count, units})
         `count` chunks, the first one of `size` ≥ 1 units; with `grow` each has a unit more than the one before it. `units`: of all of
         them. A run of no chunks takes no words.
-    i : In(stream.Signature(word_units * unit_bits))
-    o : Out(stream.Signature({data, end}))
+    o : stream.Signature({data, end})
         A chunk, its first unit lowest; units above `size` are 0. After each run one item with `end` and nothing else.
     """
 
-    def __init__(self, *, word_units, unit_bits, chunk_units, count_bits=24):
-        self.word_units = word_units
-        self.unit_bits = unit_bits
-        self.chunk_units = chunk_units
-        super().__init__(
-            {
-                "command": In(
-                    stream.Signature(
-                        data.StructLayout(
-                            {
-                                "size": range(chunk_units + 1),
-                                "grow": 1,
-                                "count": count_bits,
-                                "units": range((chunk_units << count_bits) + 1),
-                            }
-                        )
-                    )
-                ),
-                "i": In(stream.Signature(word_units * unit_bits)),
-                "o": Out(
-                    stream.Signature(data.StructLayout({"data": chunk_units * unit_bits, "end": 1}))
-                ),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        word, bits, most = self.word_units, self.unit_bits, self.chunk_units
+    def __init__(self, m, name, i, *, word_units, unit_bits, chunk_units, count_bits=24):
+        self.i, word, bits, most = i, word_units, unit_bits, chunk_units
+        sizes = {"size": range(most + 1), "grow": 1, "count": count_bits}
+        asked = data.StructLayout({**sizes, "units": range((most << count_bits) + 1)})
+        chunks = data.StructLayout({"data": most * bits, "end": 1})
+        self.command = stream.Signature(asked).create(path=(name, "run"))
+        self.o = stream.Signature(chunks).create(path=(name, "chunk"))
         # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free
         places = -(-(2 * most + 2 * word - 2) // word)
         ring = [Signal(word * bits, name=f"word{k}", reset_less=True) for k in range(places)]
@@ -121,4 +102,3 @@ class Gearbox(wiring.Component):
                 wanted.eq(self.command.p.units),
                 *(flag.eq(self.command.p.count != 0) for flag in (some, more)),
             ]
-        return m

@@ -10,7 +10,6 @@ from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.pipeline import Pipeline
 from ..index import index
 from ..modules import Parts
-from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
 from .numbers import Floor, as_float32, operation
@@ -49,11 +48,17 @@ class Loader:
         places = entries(self.config.method, self.n)
         self.sums = [places.index((0, k)) for k in range(self.n)]
         self.active, self.columns, self.job = Signal(), Signal(range(n + 1)), Signal(number)
-        m.submodules.load_rows = self.rows = Gearbox(
-            word_units=self.each, unit_bits=32, chunk_units=self.n, count_bits=len(self.columns)
-        )
         self.depth = 2 * CONVERT
         m.submodules.load_queue = self.queue = Queue(32 * self.each, self.depth)
+        self.rows = Gearbox(
+            m,
+            "load",
+            self.queue.o,
+            word_units=self.each,
+            unit_bits=32,
+            chunk_units=self.n,
+            count_bits=len(self.columns),
+        )
         m.d.comb += [
             self.command.ready.eq(~self.active & self.rows.command.ready),
             self.rows.command.valid.eq(self.command.valid & ~self.active),
@@ -61,7 +66,6 @@ class Loader:
             self.rows.command.p.grow.eq(not givens),
             self.rows.command.p.count.eq(self.command.p.columns),
             self.rows.command.p.units.eq(Array(counts)[self.command.p.columns]),
-            *passed_on(self.queue.o, self.rows.i),
         ]
         self._words_in(m)
         self._mean(m)

@@ -1,8 +1,6 @@
 """What a job's changes add to c = Aᵀb and to AᵀA: exact integers, two banks."""
 
-from types import SimpleNamespace
-
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 
@@ -30,7 +28,6 @@ class NormalEquationAccumulator:
     ----------
     config
         `models.qr.config.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or all.
-
     columns
         Of the model whose records come: constant while they do.
 
@@ -71,17 +68,10 @@ class NormalEquationAccumulator:
         self.full = Signal(2)  # banks whose sums wait to be read
         self._accept(m)
         self._close(m)
-        some2, slot2, first2 = Signal(), Signal.like(self.slot), Signal()
-        m.d.sync += [some2.eq(self.some), slot2.eq(self.slot1), first2.eq(self.first_slots)]
-        banks = SimpleNamespace(
-            closed=self.closed2, clear=self.clear, grows=self.bank, read=self.reading
-        )
-        self._right_hand_side(m, self.a, self.value, banks)
-        if self.slots == 1:
-            self._gram_of_registers(m, self.a, self.sign, self.some, banks)
-        else:
-            slots = some2, self.slot1, slot2, first2
-            self._gram(m, self.a, self.sign, *slots, banks, self.zero_gram)
+        of_c = [self._sum(m, f"{k}", x * self.value, 64) for k, x in enumerate(self.a)]
+        self._give(m, self.right_hand_side, of_c)
+        of_gram = self._registers(m) if self.slots == 1 else self._memories(m)
+        self._give(m, self.entries, of_gram)
 
     def _accept(self, m):
         """A record stays at the input while the lanes take its products. Stage 1: operands; stage 2: products; then the sums."""
@@ -149,24 +139,21 @@ class NormalEquationAccumulator:
             self.zero_gram.eq(read.none),  # the job had no record for AᵀA
         ]
 
-    def _right_hand_side(self, m, a, value, banks):
-        sums = [self._sum(m, f"{k}", x * value, 64, banks) for k, x in enumerate(a)]
-        self._give(m, self.right_hand_side, sums)
-
-    def _gram_of_registers(self, m, a, sign, some, banks):
-        # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
-        factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(a))]
-        m.d.comb += [
-            factor.eq(Mux(some, Mux(sign < 0, -x, x), 0))
-            for factor, x in zip(factors, a, strict=True)
-        ]
-        sums = [
-            self._sum(m, f"{number}_{i}_{j}", factors[i] * a[j], _GRAM, banks)
+    def _registers(self, m):
+        """The entries where each has a lane."""
+        factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(self.a))]
+        for factor, x in zip(factors, self.a, strict=True):
+            m.d.comb += factor.eq(Mux(self.some, self._signed(x), 0))
+        return [
+            self._sum(m, f"{number}_{i}_{j}", factors[i] * self.a[j], _GRAM)
             for number, (i, j) in enumerate(self.places)
         ]
-        self._give(m, self.entries, sums)
 
-    def _sum(self, m, name, product, width, banks):
+    def _signed(self, x):
+        # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
+        return Mux(self.sign < 0, -x, x)
+
+    def _sum(self, m, name, product, width):
         """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
         late, held = (
             Signal(product.shape(), name=f"product{name}", reset_less=True),
@@ -175,11 +162,11 @@ class NormalEquationAccumulator:
         new = Signal(signed(width), name=f"new{name}")
         kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
         m.d.comb += new.eq(held + late)
-        m.d.sync += [late.eq(product), held.eq(Mux(banks.clear, 0, new))]
+        m.d.sync += [late.eq(product), held.eq(Mux(self.clear, 0, new))]
         for b in range(2):
-            with m.If(banks.closed & (banks.grows == b)):
+            with m.If(self.closed2 & (self.bank == b)):
                 m.d.sync += kept[b].eq(new)
-        return Mux(banks.read, kept[1], kept[0])
+        return Mux(self.reading, kept[1], kept[0])
 
     def _give(self, m, port, sums):
         """The sums of a bus word."""
@@ -193,48 +180,38 @@ class NormalEquationAccumulator:
                 with m.Default():
                     m.d.sync += given.eq(0)
 
-    def _gram(self, m, a, sign, add, slot1, slot2, first, banks, zero):
-        size = len(index(self.slots))
-        read_slot = Signal(size)
-        steps = self.lanes // self.each if self.slots > 1 else self.chunks  # chunks of a slot
+    def _memories(self, m):
+        """The entries where lanes have several, in memories of their own."""
+        add, slot, first = Signal(), Signal.like(self.slot), Signal()
+        m.d.sync += [add.eq(self.some), slot.eq(self.slot1), first.eq(self.first_slots)]
+        read_slot, lanes = Signal.like(self.slot), []
         with m.Switch(self.chunk):
             for number in range(self.chunks):
                 with m.Case(number):
-                    m.d.comb += read_slot.eq(number // steps)
-        lanes = []
+                    m.d.comb += read_slot.eq(number * self.each // self.lanes)
         for p in range(self.lanes):
-            mine = self.places[p :: self.lanes]
             left, right = Signal(signed(9), name=f"left{p}"), Signal(signed(9), name=f"right{p}")
-            with m.Switch(slot1):
-                for s, (i, j) in enumerate(mine):
+            with m.Switch(self.slot1):
+                for s, (i, j) in enumerate(self.places[p :: self.lanes]):
                     with m.Case(s):
-                        m.d.comb += [left.eq(a[i]), right.eq(a[j])]
+                        m.d.comb += [left.eq(self.a[i]), right.eq(self.a[j])]
             product, factor = (
                 Signal(signed(18), name=f"gram_product{p}", reset_less=True),
                 Signal(signed(9), name=f"factor{p}"),
             )
-            # a product by 1 or -1 would take a multiplier of its own; bytes less offsets are above -256
-            m.d.comb += factor.eq(Mux(sign < 0, -left, left))
+            m.d.comb += factor.eq(self._signed(left))
             m.d.sync += product.eq(factor * right)
             m.submodules[f"lane{p}"] = memory = Memory(
-                shape=signed(_GRAM), depth=2 << size, init=[]
+                shape=signed(_GRAM), depth=2 << len(slot), init=[]
             )
             write = memory.write_port()
-            own = memory.read_port(domain="comb")
-            out = memory.read_port(domain="comb")
+            own, out = (memory.read_port(domain="comb") for _ in range(2))
             m.d.comb += [
-                write.addr.eq(Cat(slot2, banks.grows)),
-                own.addr.eq(Cat(slot2, banks.grows)),
-                out.addr.eq(Cat(read_slot, banks.read)),
+                write.addr.eq(Cat(slot, self.bank)),
+                own.addr.eq(Cat(slot, self.bank)),
+                out.addr.eq(Cat(read_slot, self.reading)),
                 write.en.eq(add),
                 write.data.eq(Mux(first, 0, own.data) + product),
             ]
-            lanes.append(out.data)
-        for place in range(self.each):
-            with m.Switch(self.chunk):
-                for number in range(self.chunks):
-                    lane = (number % steps) * self.each + place
-                    with m.Case(number):
-                        m.d.sync += self.entries[place].eq(
-                            Mux(zero, Const(0, 1), lanes[lane]) if lane < self.lanes else 0
-                        )
+            lanes.append(Mux(self.zero_gram, 0, out.data))
+        return [lanes[k % self.lanes] for k in range(len(self.places))]

@@ -5,7 +5,6 @@ from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.errors import FitError
-from ..stream.passing import passed_on
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 
@@ -66,7 +65,10 @@ class Records:
         asked = data.StructLayout({"length": range(n), **dict.fromkeys(COUNTS, 24)})
         self.command = stream.Signature(asked).create(path=("changes",))
         command = self.command.p
-        m.submodules.cutter = cutter = Gearbox(
+        cutter = Gearbox(
+            m,
+            "records",
+            i,
             word_units=config.bus_bytes // _UNIT,
             unit_bits=8 * _UNIT,
             chunk_units=2 + -(-(n - 1) // _UNIT),
@@ -76,7 +78,6 @@ class Records:
         self.o = out.o
         to = cutter.command
         m.d.comb += [
-            *passed_on(i, cutter.i),
             to.valid.eq(self.command.valid),
             self.command.ready.eq(to.ready),
             to.p.size.eq(2 + ((command.length + _UNIT - 1) >> 2)),

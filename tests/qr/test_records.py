@@ -24,7 +24,8 @@ CONFIG = slot_plan(n_max=12, gram_lanes=78)
 @pytest.mark.parametrize("pace", [1.0, 0.6])
 def test_gearbox(word, pace):
     source = np.random.default_rng([word, int(10 * pace)])
-    dut = Gearbox(word_units=word, unit_bits=16, chunk_units=7)
+    top, words_in = Module(), stream.Signature(16 * word).create()
+    dut = Gearbox(top, "dut", words_in, word_units=word, unit_bits=16, chunk_units=7)
     runs = [(int(source.integers(1, 8)), int(source.integers(0, 20)), 0) for _ in range(10)] + [
         (1, 7, 1),
         (3, 4, 1),
@@ -47,7 +48,7 @@ def test_gearbox(word, pace):
         chunks.append(None)
     given, taken = [], []
     simulate(
-        dut,
+        top,
         feed(
             dut.command,
             [
@@ -61,7 +62,7 @@ def test_gearbox(word, pace):
             ],
             given,
         ),
-        feed(dut.i, words, pace=pace, seed=1),
+        feed(words_in, words, pace=pace, seed=1),
         drain(dut.o, len(chunks), taken, pace=pace, seed=2),
     )
     for (_, item), expected in zip(taken, chunks, strict=True):
