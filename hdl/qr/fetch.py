@@ -102,7 +102,8 @@ class Fetch:
         m.submodules.bodies = self.bodies = Queue(body_shape(config), AHEAD)
         self.requests = RowRequests(m, config, "rows")
         self.passes = RowRequests(m, config, "passes")
-        self.passing, self.o = self.passes.i, stream.Signature(request_shape()).create()
+        self.passing = self.passes.i
+        self.o = stream.Signature(request_shape()).create(path=("request",))
         self._requests(m)
         self._descriptors(m, registers, start)
 

@@ -37,7 +37,8 @@ class FullScan:
 
     def __init__(self, m: Module, config: FitPlan, job, begins, offsets, intake):
         rows = Rows(m, config, "full_scan", 1, offsets, intake.bits, intake.rows)
-        self.o, self.ready = stream.Signature(record_shape(config.n_max)).create(), Signal()
+        self.ready = Signal()
+        self.o = stream.Signature(record_shape(config.n_max)).create(path=("scanned",))
         active, ends = Signal(), Signal()
         wrong, full, missing = Signal(), Signal(), Signal(24)
         some, record, row = job.span != 0, self.o.p, rows.o.p.rows[0]
