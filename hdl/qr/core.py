@@ -10,13 +10,12 @@ from ..index import index, index_range
 from ..modules import Parts
 from ..stream.passing import passed_on
 from ..stream.queue import Queue
-from .full_scan import FullScan
 from .gearbox import Gearbox
 from .givens import Givens, start_shape
 from .loader import Loader
-from .merge import Merge
-from .normal_equations import NormalEquationAccumulator
+from .normal_equations import Merge, NormalEquationAccumulator
 from .records import COUNTS, Records, record_shape
+from .rows import FullScan
 from .solver import Solver, solution_shape
 
 __all__ = ["Core"]

@@ -26,7 +26,7 @@ from ..stream.queue import Queue
 from .control import Control
 from .descriptor import checked, descriptor_shape
 from .records import COUNTS
-from .row_requests import RowRequests
+from .rows import RowRequests
 
 __all__ = ["ROUTE_BITS", "Fetch", "body_shape", "request_shape", "slot_shape"]
 

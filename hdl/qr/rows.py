@@ -1,18 +1,29 @@
-"""A group's rows in their places, for passes over all of them."""
+"""A group's rows in their places: requests for their words, rows of passes, and all of them as records: of a full job, or where ranks have changed."""
 
 from types import SimpleNamespace
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
+from ...models.qr.errors import FitError
+from ...models.qr.shell import ADDRESS_BITS
 from ..index import index
 from ..stream.queue import Buffer
 from .barrel import shifted_right
+from .descriptor import first_code
 from .dot import row_shape
-from .row_requests import stride_choice, strides
+from .records import record_shape
 
-__all__ = ["Rows", "rows_shape"]
+__all__ = [
+    "FullScan",
+    "RowRequests",
+    "Rows",
+    "pass_shape",
+    "rows_shape",
+    "stride_choice",
+    "strides",
+]
 
 
 def rows_shape(n_max, row_units):
@@ -171,4 +182,154 @@ class Rows:
                 self.left.eq(self.command.p.span),
                 self.choice.eq(stride_choice(self.command.p.length, self.config.bus_bytes)),
                 *(flag.eq(0) for flag in empty),
+            ]
+
+
+def strides(bus_bytes):
+    """The strides of rows that a bus word holds: `models.qr.layout.row_stride`."""
+    return [1 << k for k in range(2, 7) if 1 << k <= bus_bytes]
+
+
+def stride_choice(length, bus_bytes):
+    """Which of `strides` rows of this length take."""
+    return sum((length > stride for stride in strides(bus_bytes)[:-1]), 0)
+
+
+def pass_shape(n_max):
+    """A group's rows: where they lie, how many places there are (≥ 1), the window's length."""
+    return data.StructLayout({"address": ADDRESS_BITS, "span": 32, "length": range(n_max)})
+
+
+class RowRequests:
+    """Adds the requests of one pass after the other to a module: of each block of 8 · bus_bytes places the word of bits, then the words of rows.
+
+    Rows lie as `models.qr.image.pack_rows` has them, the bits behind all of them. A pass accepted in cycle t offers its first request in t + 1; the next pass
+    is accepted when the last request has been taken. Golden: `models.qr.layout.pass_requests`.
+
+    Attributes
+    ----------
+    i : stream.Signature(pass_shape(n_max))
+    o : stream.Signature({address, beats, bits, last})
+    """
+
+    def __init__(self, m: Module, config: FitPlan, name: str):
+        asked = data.StructLayout({"address": ADDRESS_BITS, "beats": 24, "bits": 1, "last": 1})
+        self.i = stream.Signature(pass_shape(config.n_max)).create(path=(name, "i"))
+        self.o = stream.Signature(asked).create(path=(name, "o"))
+        bus = config.bus_bytes
+        shift, block = bus.bit_length() - 1, 8 * bus
+        choices = strides(bus)
+        active, of_rows = Signal(), Signal()
+        bits_at, rows_at = (
+            Signal(ADDRESS_BITS - shift, reset_less=True),
+            Signal(ADDRESS_BITS - shift, reset_less=True),
+        )  # in bus words
+        left = Signal(32, reset_less=True)
+        choice = Signal(range(max(len(choices), 2)))
+        here = Signal(range(block + 1))
+        span = Array(
+            [
+                (self.i.p.span + (bus // stride - 1)) >> (bus // stride).bit_length() - 1
+                for stride in choices
+            ]
+        )
+        beats = Array(
+            [(here + (bus // stride - 1)) >> (bus // stride).bit_length() - 1 for stride in choices]
+        )
+        whole = Array([8 * stride for stride in choices])
+        m.d.comb += [
+            self.i.ready.eq(~active),
+            self.o.valid.eq(active),
+            here.eq(Mux(left < block, left, block)),
+            self.o.p.bits.eq(~of_rows),
+            self.o.p.last.eq(of_rows & (left <= block)),
+            self.o.p.beats.eq(Mux(of_rows, beats[choice], 1)),
+            self.o.p.address.eq(Mux(of_rows, rows_at, bits_at) << shift),
+        ]
+        with m.If(self.i.valid & self.i.ready):
+            first = self.i.p.address >> shift
+            kind = stride_choice(self.i.p.length, bus)
+            m.d.sync += [
+                active.eq(1),
+                of_rows.eq(0),
+                rows_at.eq(first),
+                bits_at.eq(first + span[kind]),
+                left.eq(self.i.p.span),
+                choice.eq(kind),
+            ]
+        with m.If(self.o.valid & self.o.ready):
+            m.d.sync += of_rows.eq(~of_rows)
+            with m.If(of_rows):
+                m.d.sync += [rows_at.eq(rows_at + whole[choice]), left.eq(left - here)]
+                with m.If(left <= block):
+                    m.d.sync += active.eq(0)
+            with m.Else():
+                m.d.sync += bits_at.eq(bits_at + 1)
+
+
+class FullScan:
+    """Adds a pass over all rows to a module: a place a cycle; then an item with `end`, whose `code` is QR_DESCRIPTOR where a full
+    job's rows were not as many as it says, QR_ORDER where rows were out of order. Each row adds
+    its label times itself to c, in a full job it comes as well. Label `slot`: a place without a row changes nothing.
+
+    Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after
+    `begins`. Golden: `models.qr.normal_equations.sum_all_rows`.
+
+    Parameters
+    ----------
+    job, begins
+        A pass over the rows of this descriptor's job begins, for which `ready` has to be high.
+    offsets
+        As of `Rows`.
+    intake
+        Words of `bits` and of `rows`.
+
+    Attributes
+    ----------
+    ready : a pass begins when the one before it has ended
+    o : stream.Signature(record_shape(n_max))
+    """
+
+    def __init__(self, m: Module, config: FitPlan, job, begins, offsets, intake):
+        rows = Rows(m, config, "full_scan", 1, offsets, intake.bits, intake.rows)
+        self.ready = Signal()
+        self.o = stream.Signature(record_shape(config.n_max)).create(path=("scanned",))
+        active, ends = Signal(), Signal()
+        wrong, full, missing = Signal(), Signal(), Signal(24)
+        some, record, row = job.span != 0, self.o.p, rows.o.p.rows[0]
+        m.d.comb += [
+            rows.command.p.length.eq(job.length),
+            rows.command.p.span.eq(job.span),
+            self.ready.eq(~active & rows.command.ready),
+            rows.command.valid.eq(begins & ~active & some),
+            self.o.valid.eq(ends | rows.o.valid),
+            rows.o.ready.eq(self.o.ready & ~ends),
+        ]
+        with m.If(ends):
+            faults = (
+                (full & (missing != 0), FitError.QR_DESCRIPTOR.value),
+                (wrong, FitError.QR_ORDER.value),
+            )
+            m.d.comb += [record.end.eq(1), record.code.eq(first_code(faults))]
+        with m.Else():
+            m.d.comb += [
+                record.value.eq(Mux(row.use, row.label, 0)),
+                record.sign.eq(row.use & full),
+                *(record[name].eq(row[name]) for name in ("label", "a", "row")),
+            ]
+        with m.If(rows.o.valid & rows.o.ready):
+            m.d.sync += [
+                ends.eq(rows.o.p.last),
+                wrong.eq(rows.o.p.disorder),
+                missing.eq(missing - row.use),
+            ]
+        with m.If(ends & self.o.ready):
+            m.d.sync += [ends.eq(0), active.eq(0)]
+        with m.If(begins):
+            m.d.sync += [
+                active.eq(1),
+                ends.eq(~some),
+                wrong.eq(0),
+                full.eq(job.flags[0]),
+                missing.eq(job.rows),
             ]

@@ -157,7 +157,7 @@ class Rows:
 
 
 class FullScan:
-    """`hdl.qr.full_scan`: items as those of `Records`."""
+    """`hdl.qr.rows`: items as those of `Records`."""
 
     def __init__(self, config: FitPlan) -> None:
         self.rows = Rows(config, 1)
@@ -231,7 +231,7 @@ class NormalEquationAccumulator:
 
 
 class Merge:
-    """`hdl.qr.merge`. Words: 0 of c, 1 of AᵀA, 2 the last."""
+    """`hdl.qr.normal_equations`. Words: 0 of c, 1 of AᵀA, 2 the last."""
 
     def __init__(self, scans: bool) -> None:
         self.active = self.fresh = False

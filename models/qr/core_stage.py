@@ -216,26 +216,6 @@ class BoundsStage(Stage):
         self.retired_all: int | None = None
 
     @property
-    def work(self) -> Work:
-        return self.run.works[self.job]
-
-    @property
-    def lost(self) -> bool:
-        return self.work.fails not in (Fails.NOT, Fails.PASS)
-
-    @property
-    def tries(self) -> bool:
-        return not self.work.size.full
-
-    @property
-    def enough(self) -> bool:
-        return not self.work.rescanned
-
-    @property
-    def places(self) -> bool:
-        return self.work.size.places > 0
-
-    @property
     def asks(self) -> bool:
         return self.phase == "ASK"
 
@@ -258,7 +238,11 @@ class BoundsStage(Stage):
         moved = self.rows.step(fed == Route.PASS_BITS, fed == Route.PASS_ROWS, taken)
         if self.job == len(run.works):
             return moved
+        work = run.works[self.job]
         self.solved, self.taken = self.job in run.over, now > self.active_until
+        self.lost = work.fails not in (Fails.NOT, Fails.PASS)
+        self.tries, self.enough = not work.size.full, not work.rescanned
+        self.places = work.size.places > 0
         self.last = taken and not self.left
         before = self.phase
         if before == "OFFER" and not self.taken:
@@ -269,10 +253,10 @@ class BoundsStage(Stage):
             for turn in WIDEN_TURNS if self.phase == "WIDEN" else ():
                 run.wake(now + turn)
         elif before == "ASK":
-            self.rows.begin(row_stride(self.work.size.columns - 1), self.work.size.places)
-            self.left = self.work.size.places
+            self.rows.begin(row_stride(work.size.columns - 1), work.size.places)
+            self.left = work.size.places
         elif before == "OFFER" and turned:
-            self._write(now, self.work)
+            self._write(now, work)
             self.job += 1
         return moved or turned
 

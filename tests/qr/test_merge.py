@@ -1,4 +1,4 @@
-"""hdl/qr/merge: each word of a memo is the old one plus the sums, at any pace of either side."""
+"""hdl/qr/normal_equations: each word of a memo is the old one plus the sums, at any pace of either side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data
 
-from penstock.hdl.qr.merge import Merge
+from penstock.hdl.qr.normal_equations import Merge
 from penstock.models.qr.layout import ENTRY_BYTES, entry_counts
 from testbench.pysim import drain, feed, simulate
 from testbench.qr_cases import slot_plan
