@@ -68,9 +68,7 @@ class Core:
         # a job's sums are there before its changes have been added up: they must not keep the next job's changes from coming
         m.submodules.sums = self.sums = Queue(8 * config.bus_bytes, held_words(config))
 
-        self.givens = config.method is Method.GIVENS
-        if self.givens:
-            self._factors(m)
+        self.rotated = self._rotated(m) if config.method is Method.GIVENS else None
         self._commands(m)
         self._add_up(m)
         self._merge_words(m)
@@ -80,7 +78,7 @@ class Core:
         """A job begins: those who read its words are told. Offsets and columns stay until its last record has been added up."""
         job, records = self.job.descriptor, self.records
         full, scans = job.flags[0], not self.config.incremental
-        self.busy, self.places, self.scans = Signal(), Signal(), scans
+        self.busy, self.places = Signal(), Signal()
         kept = {"columns": len(self.columns), "fresh": 1, "job": len(self.job.slot)}
         m.submodules.waiting = self.waiting = Queue(
             data.StructLayout({**kept, "solver": len(self.job.solver)}), 2
@@ -89,7 +87,7 @@ class Core:
             m, self.config, job, self.begins & (full | scans), self.offsets, self.intake
         )
         ready = ~self.busy & (scan.ready | ~(full | scans)) & (records.command.ready | full)
-        queues = [self.waiting, *((self.starts, self.factors) if self.givens else ())]
+        queues = [self.waiting, *(self.on_their_way if self.rotated else ())]
         for queue in queues:
             ready = ready & queue.i.ready
             m.d.comb += [
@@ -106,12 +104,13 @@ class Core:
             self.waiting.i.p.solver.eq(self.job.solver),
         ]
 
-    def _factors(self, m):
+    def _rotated(self, m):
         """Jobs on their way to the solver of method `givens`, and columns of the memos' factors."""
         n = self.config.n_max
         job = start_shape(n, self.config.jobs)
-        m.submodules.starts = self.starts = Queue(job, 2)
-        m.submodules.factors = self.factors = Queue(job, 2)
+        m.submodules.starts = starts = Queue(job, 2)
+        m.submodules.factors = factors = Queue(job, 2)
+        self.on_their_way = starts, factors
         cutter = Gearbox(
             m,
             "factors",
@@ -121,25 +120,24 @@ class Core:
             chunk_units=n,
             count_bits=len(self.columns),
         )
-        columns = self.factors.o.p.columns
+        columns = factors.o.p.columns
         m.d.comb += [
-            cutter.command.valid.eq(self.factors.o.valid),
-            self.factors.o.ready.eq(cutter.command.ready),
+            cutter.command.valid.eq(factors.o.valid),
+            factors.o.ready.eq(cutter.command.ready),
             cutter.command.p.size.eq(1),
             cutter.command.p.grow.eq(1),
             cutter.command.p.count.eq(columns),
             cutter.command.p.units.eq(Array([k * (k + 1) // 2 for k in range(n + 1)])[columns]),
         ]
-        self.rotated = Givens(
-            m, self.config, self.parts, self.starts.o, cutter.o, self.loader.o, self.back.factor
-        )
+        words = cutter.o, self.loader.o, self.back.factor
+        return Givens(m, self.config, self.parts, starts.o, *words)
 
     def _add_up(self, m):
         """Records go to the accumulator. Where c comes from a pass the rows come behind the changes, whose end is passed over."""
-        passed, wrong = Signal(), Signal(8)
+        passed, wrong, scans = Signal(), Signal(8), not self.config.incremental
         item, offered, rest = self.accumulator.i.p, Signal(), Const(1)
         m.d.comb += [
-            passed.eq(self.scans & self.records.o.valid & self.records.o.p.end & ~self.places),
+            passed.eq(scans & self.records.o.valid & self.records.o.p.end & ~self.places),
             item.eq(Mux(self.places, self.scan.o.payload.as_value(), self.records.o.p.as_value())),
             offered.eq(
                 Mux(self.places, self.scan.o.valid, self.records.o.valid & ~passed & ~self.hold)
@@ -147,7 +145,7 @@ class Core:
         ]
         with m.If(self.places & (wrong != 0)):
             m.d.comb += item.code.eq(wrong)
-        if self.givens:  # rows go to the solver too
+        if self.rotated:  # rows go to the solver too
             rows, folded = self.rotated.rows, item.end | (item.sign != 0)
             rest = ~folded | rows.ready
             m.d.comb += [
@@ -222,12 +220,12 @@ class Core:
             self.loader.i.valid.eq(self.merge.o.valid & self.back.sums.ready),
             self.back.sums.valid.eq(self.merge.o.valid & self.loader.i.ready),
         ]
-        if self.givens:
+        if self.rotated:
             self.solutions, self.failed = (
                 [(self.rotated.o, self.rotated.o_valid)],
                 self.rotated.failed,
             )
-        for k in () if self.givens else range(self.config.solvers):
+        for k in () if self.rotated else range(self.config.solvers):
             here = self.solver == k if self.config.solvers > 1 else Const(1)
             ends = self.parts.instance(
                 m,

@@ -46,6 +46,9 @@ class Gearbox:
         chunks = data.StructLayout({"data": most * bits, "end": 1})
         self.command = stream.Signature(asked).create(path=(name, "run"))
         self.o = stream.Signature(chunks).create(path=(name, "chunk"))
+        self._cut(m, word, bits, most)
+
+    def _cut(self, m, word, bits, most):
         # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free
         places = -(-(2 * most + 2 * word - 2) // word)
         ring = [Signal(word * bits, name=f"word{k}", reset_less=True) for k in range(places)]

@@ -101,7 +101,6 @@ class Givens:
         self.factor_out = SimpleNamespace(
             some=Signal(), column=index(self.n, name="out_column"), ends=Signal()
         )
-        self.failing = Signal()
         self._control(m)
         self._memories(m)
         self._lanes(m)
@@ -176,7 +175,7 @@ class Givens:
             m.d.sync += [
                 self.job.eq(self.start.payload),
                 *(flag.eq(0) for flag in (wave.held, wave.ended, wave.some, wave.solves, *flags)),
-                *(flag.eq(0) for flag in (self.live, self.keep, self.failing)),
+                *(flag.eq(0) for flag in (self.live, self.keep, self.failed)),
             ]
         with m.If(self.factor_in.some):
             m.d.sync += count.eq(Mux(goes["ROWS"], 0, count + 1))
@@ -342,7 +341,6 @@ class Givens:
             self.o_valid.eq(done[Kind.FINAL]),
             self.o.job.eq(self.job.job),
             self.o.mask.eq(self.keep),
-            self.failed.eq(self.failing),
         ]
 
     def _divide(self, m):
@@ -403,7 +401,7 @@ class Givens:
             some = self.live[k] & self.of.delta[k][-1] & ~Unpacked(self.of.head[k], float32).zero
             short.append(some & ~above(self.of.pivot[k], least))
         with m.If(self.pipe.delay(self.pivots, 1, name="pivots") & Cat(short).any()):
-            m.d.sync += self.failing.eq(1)
+            m.d.sync += self.failed.eq(1)
 
     def _leave(self, m):
         """The new factor, a number a cycle, packed into words."""

@@ -17,6 +17,9 @@ from .solver import load_shape
 
 __all__ = ["Loader"]
 
+#: bits of an entry; words on their way through the converters
+_WIDTH, _DEPTH = 8 * ENTRY_BYTES, 2 * CONVERT
+
 
 class Loader:
     """Adds to the engine's module what takes a job's words of c and AᵀA as they go into the new memo, and gives its rows.
@@ -42,14 +45,12 @@ class Loader:
         self.command = stream.Signature(asked).create(path=("load_command",))
         self.i = stream.Signature(word).create(path=("load_word",))
         self.o = stream.Signature(load_shape(n, jobs)).create(path=("load_row",))
-        self.each, self.width, self.per_word = bus // ENTRY_BYTES, 8 * ENTRY_BYTES, bus // 8
+        self.each, self.per_word = bus // ENTRY_BYTES, bus // 8
         givens, counts = self.config.method is Method.GIVENS, entry_counts(self.config)
-        self.words = -(-counts[-1] // self.each)
         places = entries(self.config.method, self.n)
         self.sums = [places.index((0, k)) for k in range(self.n)]
         self.active, self.columns, self.job = Signal(), Signal(range(n + 1)), Signal(number)
-        self.depth = 2 * CONVERT
-        m.submodules.load_queue = self.queue = Queue(32 * self.each, self.depth)
+        m.submodules.load_queue = self.queue = Queue(32 * self.each, _DEPTH)
         self.rows = Gearbox(
             m,
             "load",
@@ -74,21 +75,24 @@ class Loader:
 
     def _words_in(self, m):
         """Words in; entries pass the converters into the queue, which has room for all that are on their way."""
-        under_way, word = Signal(range(self.depth + 1)), self.i.p.data
-        self.number = index(max(self.words, -(-self.n // self.per_word)) + 1, name="number")
+        under_way, word = Signal(range(_DEPTH + 1)), self.i.p.data
+        self.number = index(
+            max(-(-entry_counts(self.config)[-1] // self.each), -(-self.n // self.per_word)) + 1,
+            name="number",
+        )
         taken = Signal()
         arrived = Signal()
         self.entries_come = Signal()
         self.all_in = Signal()
         m.d.comb += [
-            self.i.ready.eq(self.active & ~self.all_in & (under_way != self.depth)),
+            self.i.ready.eq(self.active & ~self.all_in & (under_way != _DEPTH)),
             taken.eq(self.i.valid & self.i.ready),
             self.entries_come.eq(taken & self.i.p.gram),
             arrived.eq(self.queue.o.valid & self.queue.o.ready),
         ]
         m.d.sync += under_way.eq(under_way + self.entries_come - arrived)
         self.entries = [
-            as_float32(self.parts, m, f"entry{k}", word.word_select(k, self.width).as_signed())
+            as_float32(self.parts, m, f"entry{k}", word.word_select(k, _WIDTH).as_signed())
             for k in range(self.each)
         ]
         m.d.comb += [
@@ -108,7 +112,7 @@ class Loader:
             ]
             for k, at in enumerate(self.sums):
                 with m.If(self.i.p.gram & (self.number == at // self.each)):
-                    m.d.sync += self.kept_sums[k].eq(word.word_select(at % self.each, self.width))
+                    m.d.sync += self.kept_sums[k].eq(word.word_select(at % self.each, _WIDTH))
                 with m.If(of_c & (self.number == k // self.per_word)):
                     m.d.sync += self.kept_c[k].eq(word.word_select(k % self.per_word, 64))
 
