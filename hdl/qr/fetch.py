@@ -6,16 +6,7 @@ from amaranth.utils import exact_log2
 
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import descriptor_faults
-from ...models.qr.layout import (
-    DESCRIPTOR_BYTES,
-    Size,
-    anchor_words,
-    factor_words,
-    head_words,
-    read_sums,
-    sums_words,
-    words,
-)
+from ...models.qr.layout import DESCRIPTOR_BYTES, Size, memo_reads, words
 from ...models.qr.requests import AHEAD, Route
 from ...models.qr.shell import ADDRESS_BITS
 from ...models.qr.stages import fetch
@@ -112,7 +103,6 @@ class Fetch:
         self.code = checked(m, descriptor_faults(self.d, self.config))
         self.slot, self.solver = index(config.jobs), index(config.solvers)
         self.sizes = [Size(max(n, 1), 0) for n in range(self.config.n_max + 1)]
-        self.scans = not self.config.incremental  # then the memo's c is not read
         self._places(m)
         self._body_done(m)
         self._phases(m)
@@ -167,27 +157,15 @@ class Fetch:
             m.d.sync += [asked.eq(asked + 1), next_at.eq(next_at + per * self.bus)]
 
     def _places(self, m):
-        """Words of the memo's parts in their order, and where each ends; then those of the changes."""
-        self.of = {}
-        self.end = {}
-        behind = [0] * len(self.sizes)
-        for name, counts in (
-            ("head", [head_words(size, self.config) for size in self.sizes]),
-            ("c", [sums_words(size, self.config)[0] if self.scans else 0 for size in self.sizes]),
-            ("sums", [read_sums(size, self.config) for size in self.sizes]),
-            ("factor", [factor_words(size, self.config) for size in self.sizes]),
-            ("anchor", [anchor_words(size, self.config) for size in self.sizes]),
-        ):
-            behind = [before + count for before, count in zip(behind, counts, strict=True)]
-            self.of[name] = self.pipe.delay(Array(counts)[self.d.length + 1], 1, name=f"of_{name}")
-            self.end[name] = self.pipe.delay(
-                self.d.memo
-                + (
-                    self.pipe.delay(Array(behind)[self.d.length + 1], 1, name=f"behind_{name}")
-                    << self.shift
-                ),
-                1,
-                name=f"end_{name}",
+        """Words of what is read of the memo, and where it lies; then those of the changes."""
+        self.of, self.at, columns = {}, {}, self.d.length + 1
+        reads = [memo_reads(size, self.config) for size in self.sizes]
+        for name in reads[0]:
+            before, counts = zip(*(read[name] for read in reads), strict=True)
+            self.of[name] = self.pipe.delay(Array(counts)[columns], 1, name=f"of_{name}")
+            behind = self.pipe.delay(Array(before)[columns], 1, name=f"before_{name}")
+            self.at[name] = self.pipe.delay(
+                self.d.memo + (behind << self.shift), 1, name=f"at_{name}"
             )
         # units of 4 bytes; asked for three cycles after LOOK at the earliest, behind the head
         self.records = self.pipe.delay(
@@ -230,12 +208,12 @@ class Fetch:
         """What is asked for in each phase of a job's body."""
         d, own, rows = self.d, self.own, self.requests.o
         asks = {
-            "HEAD": (d.memo, self.of["head"], Route.HEAD),
-            "ANCHOR": (self.end["factor"], self.of["anchor"], Route.ANCHOR),
-            "FACTOR": (self.end["sums"], self.of["factor"], Route.FACTOR),
+            "HEAD": (d.memo, self.of["HEAD"], Route.HEAD),
+            "ANCHOR": (self.at["ANCHOR"], self.of["ANCHOR"], Route.ANCHOR),
+            "FACTOR": (self.at["FACTOR"], self.of["FACTOR"], Route.FACTOR),
             "CHANGES": (d.changes, self.of_changes, Route.CHANGES),
             "ROWS": (rows.p.address, rows.p.beats, Mux(rows.p.bits, Route.BITS, Route.ROWS)),
-            "SUMS": (self.end["c"], self.of["sums"], Route.SUMS),
+            "SUMS": (self.at["SUMS"], self.of["SUMS"], Route.SUMS),
         }
         phases, wrong = fetch(self.config), self.code != 0
         asked, room = own.ready | ~own.valid, (self.begun - self.retired)[:32] < self.config.jobs

@@ -1,23 +1,16 @@
 """A job's result and its new memo, written in one piece behind each other."""
 
-from enum import IntEnum
-from itertools import pairwise
-
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import HEAD, head_fields
-from ...models.qr.job import Method
 from ...models.qr.layout import (
     HEAD_BYTES,
     Size,
-    anchor_parts,
-    factor_words,
-    head_words,
+    memo_parts,
     result_words,
-    sums_words,
     words,
 )
 from ..index import index
@@ -26,17 +19,6 @@ from .bounds import outcome_shape
 from .givens import factor_shape
 
 __all__ = ["WriteBack"]
-
-
-class Part(IntEnum):
-    """What is written, in this order."""
-
-    RESULT = 0
-    HEAD = 1
-    SUMS = 2
-    FACTOR = 3
-    WEIGHTS = 4
-    SEGMENT = 5
 
 
 class WriteBack:
@@ -78,36 +60,34 @@ class WriteBack:
         self.active, self.asks, self.advance = Signal(), Signal(), Signal()
         self.columns = Signal(range(n + 1))
         m.d.comb += self.columns.eq(self.job.kept.length + 1)
-        # bus words of the parts
-        self.words = {
-            Part.RESULT: lambda size: result_words(size, config),
-            Part.HEAD: lambda size: head_words(size, config),
-            Part.SUMS: lambda size: sum(sums_words(size, config)),
-        }
-        if config.method is Method.GIVENS:
-            self.words[Part.FACTOR] = lambda size: factor_words(size, config)
-        if config.incremental:
-            self.words[Part.WEIGHTS] = lambda size: anchor_parts(size, config)[0]
-            self.words[Part.SEGMENT] = lambda size: anchor_parts(size, config)[1]
-        self.depths = {part: of(self.sizes[n]) for part, of in self.words.items()}
-        self.place = index(max(self.depths.values()))
+        # bus words of what is written, in this order, by columns
+        self.words = [self._words(size) for size in self.sizes]
+        self.order = [name for name, count in self.words[n].items() if count]
+        self.place = index(max(self.words[n].values()))
         place1, part1 = self._order(m)
-        kept = {Part.SUMS: self._kept(m, "kept_sums", Part.SUMS, self.sums, self.sums_job)}
-        if Part.FACTOR in self.words:
+        kept = {"sums": self._kept(m, "sums", self.sums, self.sums_job)}
+        if "factor" in self.order:
             job = self.factor.p.job
-            kept[Part.FACTOR] = self._kept(m, "kept_factors", Part.FACTOR, self.factor, job)
+            kept["factor"] = self._kept(m, "factor", self.factor, job)
         parts = self._parts(m, self.job, self.columns)
         with m.Switch(part1):
-            for name in self.words:
-                with m.Case(name):
+            for number, name in enumerate(self.order):
+                with m.Case(number):
                     word = kept[name] if name in kept else self._pick(parts[name], place1)
                     m.d.comb += self.o.payload.eq(word)
 
-    def _kept(self, m, name, part, words, job):
+    def _words(self, size):
+        parts = memo_parts(size, self.config)
+        sums = parts["c"] + parts.pop("gram")
+        parts = {"sums" if name == "c" else name: count for name, count in parts.items()}
+        return {"result": result_words(size, self.config), **parts, "sums": sums}
+
+    def _kept(self, m, name, words, job):
         """Keep words until their job is known to be good; return the one that was asked for in the cycle before."""
-        depth, number = self.depths[part], index(self.depths[part], name=f"{name}_number")
+        depth = self.words[-1][name]
+        number = index(depth, name=f"{name}_number")
         memory = Memory(shape=8 * self.config.bus_bytes, depth=depth * self.config.jobs, init=[])
-        m.submodules[name] = memory
+        m.submodules[f"kept_{name}"] = memory
         put, get = memory.write_port(), memory.read_port()
         m.d.comb += [
             words.ready.eq(1),
@@ -123,19 +103,18 @@ class WriteBack:
 
     def _order(self, m):
         """Which word comes next, and the one that is offered: its place in its part, and the part."""
-        order, failed = list(self.words), self.job.code != 0
+        failed, last_part = self.job.code != 0, len(self.order) - 1
         head = words(HEAD_BYTES, self.config.bus_bytes)
-        table = lambda of: Array([of(size) for size in self.sizes])[self.columns]
-        whole = table(lambda size: sum(of(size) for of in self.words.values()))
-        part = Signal(range(len(Part)))
+        whole = Array([sum(of.values()) for of in self.words])[self.columns]
+        part = index(len(self.order), name="part")
         some, valid = Signal(), Signal()
         last, final = Signal(), Signal()
         part1, place1 = Signal.like(part), Signal.like(self.place)
-        count = Signal(range(max(self.depths.values()) + 1))
+        count = Signal(range(max(self.words[-1].values()) + 1))
         with m.Switch(part):
-            for name, of in self.words.items():
-                with m.Case(name):
-                    m.d.comb += count.eq(table(of))
+            for number, name in enumerate(self.order):
+                with m.Case(number):
+                    m.d.comb += count.eq(Array([of[name] for of in self.words])[self.columns])
         with m.If(failed):
             m.d.comb += count.eq(head)
         part_ends, address = self.place == count - 1, self.job.kept.result
@@ -145,7 +124,7 @@ class WriteBack:
             self.command.valid.eq(self.asks),
             self.command.p.address.eq(Cat(Const(0, shift), address[shift:])),
             self.command.p.beats.eq(Mux(failed, head, whole)),
-            final.eq(part_ends & ((part == order[-1]) | failed)),
+            final.eq(part_ends & ((part == last_part) | failed)),
             self.advance.eq(~valid | self.o.ready),
             self.o.valid.eq(valid),
             self.ended.eq(valid & self.o.ready & last),
@@ -154,10 +133,8 @@ class WriteBack:
             m.d.sync += [valid.eq(some), last.eq(final), part1.eq(part), place1.eq(self.place)]
             with m.If(some):
                 m.d.sync += [self.place.eq(Mux(part_ends, 0, self.place + 1)), some.eq(~final)]
-                with m.If(part_ends), m.Switch(part):
-                    for name, following in pairwise(order):
-                        with m.Case(name):
-                            m.d.sync += part.eq(following)
+                with m.If(part_ends & (part != last_part)):
+                    m.d.sync += part.eq(part + 1)
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += self.asks.eq(0)
         with m.If(self.ended):
@@ -167,7 +144,7 @@ class WriteBack:
                 self.job.eq(self.i.payload),
                 self.job_slot.eq(self.slot),
                 *(flag.eq(1) for flag in (self.active, self.asks, some)),
-                part.eq(Part.RESULT),
+                part.eq(0),
                 self.place.eq(0),
             ]
         return place1, part1
@@ -209,4 +186,4 @@ class WriteBack:
         m.d.comb += [both.eq(box["low"] | high), old.eq(anchor.weights)]
         numbers = (anchor.segment[name] for name in ("err_min", "err_max"))
         segment = Cat(Const(0, 32), *numbers, Const(0, 64), anchor.segment.least, both)
-        return {Part.RESULT: result, Part.HEAD: head, Part.WEIGHTS: old, Part.SEGMENT: segment}
+        return {"result": result, "head": head, "weights": old, "segment": segment}

@@ -239,7 +239,8 @@ class BoundsStage(Stage):
         if self.job == len(run.works):
             return moved
         work = run.works[self.job]
-        self.solved, self.taken = self.job in run.over, now > self.active_until
+        self.solved = self.job in run.over and run.over[self.job] <= now
+        self.taken = now > self.active_until
         self.lost = work.fails not in (Fails.NOT, Fails.PASS)
         self.tries, self.enough = not work.size.full, not work.rescanned
         self.places = work.size.places > 0

@@ -27,18 +27,17 @@ __all__ = [
     "SEGMENT_BYTES",
     "Places",
     "Size",
-    "anchor_parts",
-    "anchor_words",
     "change_words",
     "entries",
     "entry_counts",
     "factor_words",
     "head_words",
     "held_words",
+    "memo_parts",
+    "memo_reads",
     "memo_words",
     "pass_requests",
     "place",
-    "read_sums",
     "result_words",
     "row_stride",
     "row_words",
@@ -134,34 +133,40 @@ def held_words(config: FitPlan) -> int:
     return sum(sums_words(Size(config.n_max, 0), config))
 
 
-def read_sums(size: Size, config: FitPlan) -> int:
-    """Bus words of a memo's sums that a refit reads: where c comes from a pass it is not among them."""
-    of_c, of_gram = sums_words(size, config)
-    return of_c + of_gram if config.incremental else of_gram
-
-
 def head_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's head and offsets."""
     return words(HEAD_BYTES + size.columns - 1, config.bus_bytes)
 
 
-def anchor_parts(size: Size, config: FitPlan) -> tuple[int, int]:
-    """Bus words of an anchor's weights, and of its segment."""
+def memo_parts(size: Size, config: FitPlan) -> dict[str, int]:
+    """Bus words of a memo's parts, in their order; an anchor has two, its weights and its segment."""
     n, bus = size.columns, config.bus_bytes
-    return words(4 * n, bus), words(SEGMENT_BYTES + 2 * (n - 1), bus)
+    of_c, of_gram = sums_words(size, config)
+    return {
+        "head": head_words(size, config),
+        "c": of_c,
+        "gram": of_gram,
+        "factor": factor_words(size, config),
+        "weights": words(4 * n, bus) * config.incremental,
+        "segment": words(SEGMENT_BYTES + 2 * (n - 1), bus) * config.incremental,
+    }
 
 
-def anchor_words(size: Size, config: FitPlan) -> int:
-    """Bus words of an anchor."""
-    return sum(anchor_parts(size, config))
+def memo_reads(size: Size, config: FitPlan) -> dict[str, tuple[int, int]]:
+    """What a refit reads of its memo: bus words before it, and of it. Where c comes from a pass it is not read."""
+    of, sums = memo_parts(size, config), sum(sums_words(size, config))
+    unread, behind = of["c"] * (not config.incremental), of["head"] + sums
+    return {
+        "HEAD": (0, of["head"]),
+        "SUMS": (of["head"] + unread, sums - unread),
+        "FACTOR": (behind, of["factor"]),
+        "ANCHOR": (behind + of["factor"], of["weights"] + of["segment"]),
+    }
 
 
 def memo_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo."""
-    total = head_words(size, config) + sum(sums_words(size, config)) + factor_words(size, config)
-    if config.incremental:
-        total += anchor_words(size, config)
-    return total
+    return sum(memo_parts(size, config).values())
 
 
 def change_words(size: Size, config: FitPlan) -> int:

@@ -84,8 +84,7 @@ class Run:
         self.times = Cycles(done=[0] * len(works))
         self.now = 0
         self.alarms: list[int] = []
-        self.over: set[int] = set()  # jobs that have been solved, or never will be
-        self.overs: dict[int, list[int]] = {}
+        self.over: dict[int, int] = {}  # since when jobs have been solved, or never will be
         channel = memory.channel()
         self.port = Port(channel, config.bus_bytes)
         self.bounds = BoundsStage(self, Writer(channel, config.bus_bytes))
@@ -99,7 +98,7 @@ class Run:
 
     def set_over(self, job: int, cycle: int) -> None:
         """Say that a job is over from that cycle on."""
-        self.overs.setdefault(cycle, []).append(job)
+        self.over[job] = cycle
         self.wake(cycle)
 
     def go(self) -> Cycles:
@@ -108,7 +107,6 @@ class Run:
         now = 1
         while self.bounds.retired_all is None:
             self.now = now
-            self.over.update(self.overs.pop(now, ()))
             moved = self._cycle(now)
             if moved:
                 now += 1

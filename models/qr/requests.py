@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from .layout import (
     DESCRIPTOR_BYTES,
-    anchor_words,
     change_words,
-    factor_words,
-    head_words,
+    memo_reads,
     pass_requests,
-    read_sums,
-    sums_words,
     words,
 )
 from .stages import INTAKE, Stage, fetch
@@ -79,18 +75,9 @@ class FetchStage(Stage):
         size = work.size
         self.wrong, self.full = work.fails is Fails.DESCRIPTOR, size.full
         self.places, self.empty = size.places > 0, size.full and not size.places
-        head, sums = head_words(size, config), read_sums(size, config)
-        of_c, of_factor = sum(sums_words(size, config)) - sums, factor_words(size, config)
-        parts = {
-            "HEAD": (at.memo, head),
-            "ANCHOR": (
-                at.memo + (head + of_c + sums + of_factor) * bus,
-                anchor_words(size, config),
-            ),
-            "FACTOR": (at.memo + (head + of_c + sums) * bus, of_factor),
-            "CHANGES": (at.changes, change_words(size, config)),
-            "SUMS": (at.memo + (head + of_c) * bus, sums),
-        }
+        reads = memo_reads(size, config)
+        parts = {name: (at.memo + before * bus, beats) for name, (before, beats) in reads.items()}
+        parts["CHANGES"] = at.changes, change_words(size, config)
         last = "HEAD" if self.empty else "SUMS"
         self.body = {
             name: Request(Route[name], job, address, beats, name == last)
