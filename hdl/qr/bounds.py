@@ -79,7 +79,8 @@ class Bounds:
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, ready_next, job, fetch, intake, back, update):  # fmt: skip
         self.config, self.parts, self.update = config, parts, update
-        self.ready_next, self.i, self.o, self.passing = ready_next, job, back.i, fetch.passing
+        self.ready_next, self.passing = ready_next, fetch.passing
+        self.i, self.o = job, back.i
         words = intake.pass_bits, intake.pass_rows
         self.reader = Rows(m, config, "pass_rows", config.row_units, job.head.offsets, *words)
         self.fresh, rows = Signal(), self.reader.o  # the pass's first rows

@@ -40,7 +40,8 @@ class Gearbox:
     """
 
     def __init__(self, m, name, i, *, word_units, unit_bits, chunk_units, count_bits=24):
-        self.i, word, bits, most = i, word_units, unit_bits, chunk_units
+        word, bits, most = word_units, unit_bits, chunk_units
+        self.i = i
         sizes = {"size": range(most + 1), "grow": 1, "count": count_bits}
         asked = data.StructLayout({**sizes, "units": range((most << count_bits) + 1)})
         chunks = data.StructLayout({"data": most * bits, "end": 1})

@@ -44,8 +44,9 @@ class Widen:
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, columns, segment, offsets, w, anchor, score):  # fmt: skip
-        self.config, self.parts, self.start, self.columns = config, parts, start, columns
-        self.segment, self.offsets, self.w, self.anchor = segment, offsets, w, anchor
+        self.config, self.parts, self.start = config, parts, start
+        self.columns, self.segment, self.offsets = columns, segment, offsets
+        self.w, self.anchor = w, anchor
         n, pipe = config.n_max, Pipeline(m)
         self.err_min, self.err_max = Signal(signed(33)), Signal(signed(33))
         self.valid, self.uses = Signal(), Signal()
