@@ -23,6 +23,7 @@ from penstock.engines.omap.design import MapDesign
 from penstock.engines.omap.scan import scan_seconds
 from penstock.models.omap.boundary import Frames
 from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.cycles import run
 from penstock.models.omap.tails import total
 from penstock.targets import target_named
 
@@ -134,6 +135,8 @@ def _model(options: Options) -> str:
         _joined(million, options),
         "Requests in flight:",
         _table(windows, options),
+        "With a log of all operations (`penstock serve --state`):",
+        _logged(values, options),
         f"HBM with the timing of DRAM ({_PART.dram}): the deadline of an access, with a refresh "
         f"and conflicts of its bank, is {slow.plan.deadline} cycles instead of {values[0].plan.deadline}.",
         _table([slow], options),
@@ -143,6 +146,25 @@ def _model(options: Options) -> str:
         f"{values[-1].plan.sealers}).",
     ]
     return "\n\n".join(lines)
+
+
+def _logged(designs: Sequence[MapDesign], options: Options) -> str:
+    """Rates with a log of all operations, by a port of its own, and without."""
+    rows, count = [], 400 if options.quick else 2000
+    for design in designs:
+        config, card = design.plan, design.messages(design.memory)
+        at = {"requests_at": config.host_bytes, "responses_at": config.host_bytes + (1 << 30)}
+        shown = bolt.shown(config, count)
+        rates = [
+            count
+            * design.target.clock_mhz
+            / run(config, shown, design.link, messages=card, log=log, **at).total
+            for log in (None, card)
+        ]
+        size = Frames.of(config).size
+        rows.append((str(config.value_bytes), *(f"{rate:.3f}" for rate in rates), str(size)))
+    heads = ("value, bytes", "million operations/s", "with a log", "bytes of the log an operation")
+    return markdown(heads, rows)
 
 
 # beside others

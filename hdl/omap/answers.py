@@ -1,4 +1,5 @@
-"""Answers of sessions are sealed and written, in their order. Specification: `models.omap.boundary`."""
+"""Texts that are sealed and written, in their order: answers of sessions, and records of a log.
+Specification: `models.omap.boundary`, `models.omap.state`."""
 
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import stream, wiring
@@ -7,61 +8,53 @@ from amaranth.lib.wiring import In, Out
 from ...models.omap.boundary import Frames
 from ..memory import AXI4
 from ..stream.queue import Queue
-from .envelopes import FrameSealer, ruled_layout
+from .envelopes import FrameSealer, ruled_layout, sealed_layout
 from .pages import WordDrain
 
-__all__ = ["Answers"]
+__all__ = ["Answers", "FrameRow", "Log"]
 
 
-class Answers(wiring.Component):
-    """Seals each answer in the next sealer, and writes frames one behind another. A sealer begins when a
-    place in it is taken, before the answer is there: key and number are known.
+def _text_members(config):
+    """Ports of texts that come one after another."""
+    return {
+        "start": In(1),
+        "base": In(40),
+        "room": Out(1),
+        "taken": In(1),
+        "put": In(1),
+        "block": In(range(max(config.message_blocks, 2))),
+        "data": In(128),
+        "given": In(1),
+        "answered": Out(33),
+        "idle": Out(1),
+        "bus_error": Out(1),
+        "bus": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),
+    }
 
-    Parameters
-    ----------
-    slots
-        Of the table of sessions.
+
+class FrameRow(wiring.Component):
+    """Seals each text in the next sealer, and writes frames one behind another. A sealer begins when a
+    place in it is taken, before the text is there: key and number are known.
 
     Members
     -------
-    start : In(1), serial : In(64), base : In(40)
-        A run begins: how many operations were carried out before it, and where answers are written.
-    ruled : In(stream of what is known of answers)
-        For each one before its place is taken; there is room for those of the window.
+    start : In(1), base : In(40)
+        A run begins, and where frames are written.
     room : Out(1), taken : In(1)
-        There is room for one more answer; it is taken, at most in every second cycle.
+        There is room for one more text; it is taken, at most in every second cycle.
+    i : In(what is known of a text)
+        In the cycle behind `taken`.
     put : In(1), block, data : In, given : In(1)
-        The blocks of an answer; this is the last one.
+        The blocks of a text; this is the last one.
     answered : Out(33)
-        Answers of the run that have left.
-    seal_slot, send
-        Of the table (`sessions.SessionTable`).
+        Texts of the run that have left.
     idle, bus_error : Out(1)
     bus : Out(AXI4(read=False))
     """
 
-    def __init__(self, config, *, slots):
+    def __init__(self, config):
         self.config, self.frames = config, Frames.of(config)
-        super().__init__(
-            {
-                "start": In(1),
-                "serial": In(64),
-                "base": In(40),
-                "ruled": In(stream.Signature(ruled_layout())),
-                "room": Out(1),
-                "taken": In(1),
-                "put": In(1),
-                "block": In(range(max(config.message_blocks, 2))),
-                "data": In(128),
-                "given": In(1),
-                "answered": Out(33),
-                "seal_slot": Out(range(slots)),
-                "send": In(256),
-                "idle": Out(1),
-                "bus_error": Out(1),
-                "bus": Out(AXI4(data_bytes=config.host_bus_bytes, read=False)),
-            }
-        )
+        super().__init__({**_text_members(config), "i": In(sealed_layout())})
 
     def elaborate(self, platform):
         m = Module()
@@ -73,15 +66,16 @@ class Answers(wiring.Component):
             Signal(range(config.responders), name=name) for name in ("next", "filled", "source")
         )
         sealers = [FrameSealer(config) for _ in range(config.responders)]
-        address = Signal(40)
-        for k, sealer in enumerate(sealers):
-            m.submodules[f"sealer{k}"] = sealer
-        self._give(m, sealers, next_)
+        address, taken, to = Signal(40), Signal(), Signal.like(next_)
+        m.d.sync += [taken.eq(self.taken), to.eq(next_)]
         texts = []
         for k, sealer in enumerate(sealers):
+            m.submodules[f"sealer{k}"] = sealer
             slot, there = Signal(name=f"slot{k}"), Signal(2, name=f"texts{k}")
             given, takes = self.given & (filled == k), self.taken & (next_ == k)
             m.d.comb += [
+                sealer.i.valid.eq(taken & (to == k)),
+                sealer.i.payload.eq(self.i),
                 sealer.put.eq(self.put & (filled == k)),
                 sealer.slot.eq(slot),
                 sealer.row.eq(self.block),
@@ -115,26 +109,93 @@ class Answers(wiring.Component):
             ]
         return m
 
-    def _give(self, m, sealers, next_):
-        """An answer whose place is taken goes to its sealer with its key, a cycle later."""
+
+def _lend(m, row, texts):
+    """A row's ports of texts as one's own."""
+    for name, member in texts.signature.members.items():
+        if name == "bus":
+            wiring.connect(m, row.bus, wiring.flipped(texts.bus))
+        elif name in row.signature.members:
+            ours, theirs = getattr(texts, name), getattr(row, name)
+            m.d.comb += theirs.eq(ours) if member.flow is In else ours.eq(theirs)
+
+
+class Answers(wiring.Component):
+    """Answers of sessions, in a `FrameRow`.
+
+    Parameters
+    ----------
+    slots
+        Of the table of sessions.
+
+    Members
+    -------
+    serial : In(64)
+        When a run begins: that of the operation before it.
+    ruled : In(stream of what is known of answers)
+        For each one before its place is taken; there is room for those of the window.
+    seal_slot, send
+        Of the table (`sessions.SessionTable`).
+    start, … : those of a `FrameRow`
+    """
+
+    def __init__(self, config, *, slots):
+        self.config = config
+        super().__init__(
+            {
+                **_text_members(config),
+                "serial": In(64),
+                "ruled": In(stream.Signature(ruled_layout())),
+                "seal_slot": Out(range(slots)),
+                "send": In(256),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.row = row = FrameRow(self.config)
+        _lend(m, row, self)
         m.submodules.ruled_queue = queue = Queue(ruled_layout(), self.config.window)
         wiring.connect(m, wiring.flipped(self.ruled), queue.i)
         serial, known = Signal(64), Signal(ruled_layout())
-        given, to = Signal(), Signal.like(next_)
         m.d.comb += [queue.o.ready.eq(self.taken), self.seal_slot.eq(queue.o.p.slot)]
-        m.d.sync += [given.eq(self.taken), to.eq(next_), known.eq(queue.o.payload)]
+        m.d.sync += known.eq(queue.o.payload)
         with m.If(self.start):
             m.d.sync += serial.eq(self.serial)
         with m.Else():
             m.d.sync += serial.eq(serial + self.taken)
-        for k, sealer in enumerate(sealers):
-            m.d.comb += [
-                sealer.i.valid.eq(given & (to == k)),
-                sealer.i.p.key.eq(self.send),
-                # that of the operation itself
-                sealer.i.p.serial.eq(serial),
-                *(
-                    sealer.i.p[name].eq(known[name])
-                    for name in ("slot", "number", "denied", "refused")
-                ),
-            ]
+        m.d.comb += [
+            row.i.key.eq(self.send),
+            # that of the operation itself
+            row.i.serial.eq(serial),
+            *(row.i[name].eq(known[name]) for name in ruled_layout().members),
+        ]
+        return m
+
+
+class Log(wiring.Component):
+    """Records of a log, in a `FrameRow`. Their numbers stay over resets: their key does.
+
+    Members
+    -------
+    key : In(256), since : In(64)
+        Of the file, and of the run.
+    start, … : those of a `FrameRow`
+    """
+
+    def __init__(self, config):
+        self.config = config
+        super().__init__({**_text_members(config), "key": In(256), "since": In(64)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.row = row = FrameRow(self.config)
+        _lend(m, row, self)
+        number = Signal(64, reset_less=True)
+        m.d.sync += number.eq(number + self.taken)
+        m.d.comb += [
+            row.i.key.eq(self.key),
+            row.i.number.eq(number),
+            row.i.serial.eq(self.since),
+        ]
+        return m

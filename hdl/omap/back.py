@@ -9,7 +9,7 @@ from ...models.omap.errors import MapError
 from ..memory import AXI4
 from ..memory.axi import shared_by
 from ..stream.queue import Queue
-from .completion import Completion
+from .completion import Completion, record_members
 from .frames import Frames
 from .item_merge import ItemMerge
 from .item_reader import ItemReader, part_bits
@@ -52,6 +52,8 @@ class Back(wiring.Component):
         written, and how many of their rows hold items.
     answer : Out(1), answer_block, answer_data : Out, answered : Out(1)
         Blocks of the response; this is the last one.
+    record : Out(1), record_block, record_data : Out, recorded : Out(1)
+        The same of what a log says of the operation.
     error, bus_error, idle : Out(1), code : Out(8)
     bus0, bus1 : Out(AXI4)
         To the frames; the first one writes too.
@@ -88,6 +90,7 @@ class Back(wiring.Component):
                 "answer_block": Out(range(messages)),
                 "answer_data": Out(128),
                 "answered": Out(1),
+                **record_members(config),
                 "error": Out(1),
                 "code": Out(8),
                 "bus_error": Out(1),
@@ -214,7 +217,8 @@ class Back(wiring.Component):
             last.i.eq(self.reader.o.stage),
             self.closing.eq(last.stage.ticket),
         ]
-        for name in ("sealed", "answer", "answer_block", "answer_data", "answered"):
+        told = ("sealed", "answer", "answer_block", "answer_data", "answered")
+        for name in (*told, *record_members(self.config)):
             m.d.comb += getattr(self, name).eq(getattr(last, name))
         for k, side in enumerate(last.stage.op.sides):
             m.d.comb += [

@@ -6,13 +6,24 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.back import BackSchedule
 from ...models.omap.config import BLOCK, KEY_BYTES
+from ...models.omap.state import What
 from ..memory import AXI4, BurstWriter
 from ..stream.queue import Queue
 from .deadlines import Deadline
 from .frames import frame_address
 from .item_reader import part_bits, stage_layout
 
-__all__ = ["Completion"]
+__all__ = ["Completion", "record_members"]
+
+
+def record_members(config):
+    """The ports of blocks of records, a cycle behind those of answers."""
+    return {
+        "record": Out(1),
+        "record_block": Out(range(max(config.message_blocks, 2))),
+        "record_data": Out(128),
+        "recorded": Out(1),
+    }
 
 
 class Completion(wiring.Component):
@@ -28,7 +39,7 @@ class Completion(wiring.Component):
         The item that gets a frame: data in the next cycle.
     stage : Out(stage)
         Of the operation that is answered.
-    sealed, answer, answer_block, answer_data, answered : Out
+    sealed, answer, answer_block, answer_data, answered, record, … : Out
         As in `hdl.omap.back.Back`.
     late, bus_error, idle : Out(1)
     bus : Out(AXI4(read=False))
@@ -51,6 +62,7 @@ class Completion(wiring.Component):
                 "answer_block": Out(range(max(config.message_blocks, 2))),
                 "answer_data": Out(128),
                 "answered": Out(1),
+                **record_members(config),
                 "late": Out(1),
                 "bus_error": Out(1),
                 "idle": Out(1),
@@ -73,7 +85,37 @@ class Completion(wiring.Component):
         ]
         self._answer(m, last)
         self._write(m)
+        self._record(m, last)
         return m
+
+    def _record(self, m, last):
+        """What is there now: key, value, what (`models.omap.state.What`)."""
+        op = self.stage.op
+        key, keep, what, of_row = Signal(64), Signal(), Signal(8), self._row(self.at)[1]
+        lane, ends = Signal(max(len(of_row), 1)), Signal()
+        m.d.sync += [
+            self.record.eq(self.answer),
+            self.record_block.eq(self.at),
+            self.recorded.eq(self.answered),
+            ends.eq(last),
+            key.eq(op.key),
+            keep.eq(op.keep),
+            what.eq(
+                Mux(op.keep, What.HELD.value, Mux(op.hit, What.GONE.value, What.NOTHING.value))
+            ),
+            lane.eq(of_row),
+        ]
+        kept = self.kept.word_select(lane[: len(of_row)], 128)
+        value = Mux(keep, kept, 0)
+        text = Mux(self.record_block == 0, Cat(key, value[64:]), value)
+        m.d.comb += self.record_data.eq(Mux(ends, self._closing(text, what), text))
+
+    def _closing(self, text, code):
+        """The last block: a code lies in the last 8 bytes that are used of it."""
+        code = Cat(code, Const(0, 64))[:64]
+        if (KEY_BYTES + self.config.value_bytes) % BLOCK:
+            return Cat(text[:64], code)
+        return Cat(code, Const(0, 64))
 
     def _answer(self, m, last):
         """The response: key, value, status."""
@@ -81,12 +123,7 @@ class Completion(wiring.Component):
         row, lane = self._row(self.at)
         value = Mux(op.hit, self.value.word_select(lane, 128), 0)
         text = Mux(self.at == 0, Cat(op.key, value[64:]), value)
-        code = Cat(op.status, Const(0, 62))
-        # the status lies in the last 8 bytes that are used of the last block
-        if (KEY_BYTES + self.config.value_bytes) % BLOCK:
-            closing = Cat(text[:64], code)
-        else:
-            closing = Cat(code, Const(0, 64))
+        closing = self._closing(text, op.status)
         m.d.comb += [self.value_row.eq(row), self.answer_data.eq(Mux(last, closing, text))]
 
     def _row(self, block):

@@ -2,7 +2,7 @@
 `models.omap.sessions`, `models.omap.vault`."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.crypto.noise import FIRST_BYTES, Symmetric, second_bytes
@@ -12,13 +12,16 @@ from ..crypto.handshake import Handshake
 from .sessions import SessionTable, table_members
 from .vault import KeySchedule
 
-__all__ = ["TABLE_PORTS", "Door", "door_members"]
+__all__ = ["FILE_PORTS", "TABLE_PORTS", "Door", "door_members"]
 
 #: ports of the table that requests and answers use
 TABLE_PORTS = (
     *("look_slot", "receive", "judge_slot", "live", "role", "received", "used"),
     *("seal_slot", "send"),
 )
+
+#: ports of the keys that files of state use
+FILE_PORTS = ("incarnation", "draw_file", "file", "file_free", "drawn", "ordinal", "confirmed")
 
 
 def door_members(slots):
@@ -43,6 +46,14 @@ def door_members(slots):
         "refusal": Out(8),
         "message": Out(8 * second_bytes(WELCOME_BYTES)),
         **{name: ports[name] for name in TABLE_PORTS},
+        "incarnation": Out(128),
+        "draw_file": In(1),
+        "file": In(384),
+        "file_key": Out(256),
+        "file_free": Out(1),
+        "drawn": Out(1),
+        "ordinal": In(data.StructLayout({"there": 1, "number": 8})),
+        "confirmed": In(1),
     }
 
 
@@ -76,6 +87,11 @@ class Door(wiring.Component):
     told_slot : Out(16), refusal : Out(8), message : Out(8 * 81)
         Until the next start: the slot, a `Denied`, a `noise.Refusal` or 0, and the answer.
     look_slot, … : of the table (`sessions.SessionTable`)
+    draw_file : In(1), file : In(384), file_free, drawn : Out(1), file_key : Out(256), incarnation : Out(128)
+        Of the keys (`vault.KeySchedule`): a file's key is asked for while `file_free`.
+    ordinal : In(there, number), confirmed : In(1)
+        What sessions are told: the first byte of the incarnation's name, if it has one, and whether a keeper
+        has confirmed the map.
     """
 
     def __init__(self, *, digest, slots):
@@ -86,23 +102,17 @@ class Door(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.table = table = self.table
-        m.submodules.keys = keys = KeySchedule()
         m.submodules.handshake = core = Handshake(payload=WELCOME_BYTES)
-        digest = Const(int.from_bytes(self.digest, "little"), 256)
-        m.d.comb += [
-            keys.start.eq(self.valid),
-            keys.root.eq(self.root),
-            keys.entropy.eq(self.entropy),
-            keys.digest.eq(digest),
-            keys.generation.eq(self.generation),
-            self.there.eq(keys.there),
-            *(getattr(self, name).eq(getattr(keys, name)) for name in ("page", "pairs", "hash")),
-        ]
+        scalar = Signal()  # an ephemeral one is asked for
+        keys = self._derive(m, scalar)
         self._lend(m)
         slot, asked, refusal = Signal(16), Signal(8), Signal(8)
-        serial, first = Signal(64), Signal.like(self.first)
+        told, first = Signal(8 * WELCOME_BYTES), Signal.like(self.first)
         m.d.comb += core.first.eq(first)
-        self._shake(m, core, keys, asked, serial)
+        self._shake(m, core, keys, asked, told)
+        name = Cat(
+            Mux(self.ordinal.there, self.ordinal.number, keys.incarnation[:8]), keys.incarnation[8:]
+        )
         m.d.comb += [
             table.put_slot.eq(slot),
             table.put_role.eq(asked),
@@ -116,8 +126,10 @@ class Door(wiring.Component):
             with m.State("IDLE"):
                 m.d.comb += self.idle.eq(1)
                 with m.If(self.start):
-                    m.d.sync += [slot.eq(self.slot), asked.eq(self.asked), serial.eq(self.serial)]
+                    m.d.sync += [slot.eq(self.slot), asked.eq(self.asked)]
                     m.d.sync += [first.eq(self.first), refusal.eq(0)]
+                    # no snapshot yet
+                    m.d.sync += told.eq(Cat(name, self.serial, Const(0, 64), self.confirmed))
                     m.next = "CHECK"
             with m.State("CHECK"):
                 with m.If(slot >= self.slots):
@@ -127,7 +139,7 @@ class Door(wiring.Component):
                     m.d.sync += refusal.eq(Denied.ROLE)
                     m.next = "READY"
                 with m.Elif(keys.there & keys.idle):
-                    m.d.comb += keys.draw.eq(1)
+                    m.d.comb += scalar.eq(1)
                     m.next = "DRAW"
             with m.State("DRAW"), m.If(keys.ended):
                 m.d.comb += core.start.eq(1)
@@ -144,6 +156,30 @@ class Door(wiring.Component):
                     m.next = "IDLE"
         return m
 
+    def _derive(self, m, scalar):
+        """The keys, which make scalars and, while none is asked for, keys of files."""
+        m.submodules.keys = keys = KeySchedule()
+        digest = Const(int.from_bytes(self.digest, "little"), 256)
+        m.d.comb += [
+            keys.start.eq(self.valid),
+            keys.root.eq(self.root),
+            keys.entropy.eq(self.entropy),
+            keys.digest.eq(digest),
+            keys.generation.eq(self.generation),
+            keys.file.eq(self.file),
+            keys.of_file.eq(~scalar),
+            keys.draw.eq(scalar | (self.draw_file & self.file_free)),
+            self.there.eq(keys.there),
+            self.file_free.eq(keys.there & keys.idle & ~scalar),
+            self.file_key.eq(keys.state),
+            self.drawn.eq(keys.ended),
+            *(
+                getattr(self, name).eq(getattr(keys, name))
+                for name in ("page", "pairs", "hash", "incarnation")
+            ),
+        ]
+        return keys
+
     def _lend(self, m):
         """The table's ports of requests and answers."""
         for name in TABLE_PORTS:
@@ -151,7 +187,7 @@ class Door(wiring.Component):
             reads = self.table.signature.members[name].flow is Out
             m.d.comb += ours.eq(theirs) if reads else theirs.eq(ours)
 
-    def _shake(self, m, core, keys, asked, serial):
+    def _shake(self, m, core, keys, asked, told):
         """What a handshake is given."""
         shared = [role is not Role.READER for role in ROLES]
         hashes = [
@@ -174,6 +210,5 @@ class Door(wiring.Component):
             core.secret.eq(
                 of_role([*(secrets.get(role, Const(0, 256)) for role in ROLES), Const(0, 256)])
             ),
-            # no snapshot yet, and nobody has confirmed the map
-            core.payload.eq(Cat(keys.incarnation, serial, Const(0, 64 + 8))),
+            core.payload.eq(told),
         ]

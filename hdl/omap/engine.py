@@ -8,19 +8,21 @@ from ...models.errors import ErrorCode
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError
 from ...models.omap.shell import Handshake, port_bytes, register_map
+from ...models.omap.state import Told
 from ..memory import AXI4
 from ..memory.axi import lent_to, shared_by
 from ..shell import engine_members
-from .answers import Answers
+from .answers import Answers, Log
 from .back import Back
 from .clear import Clear
 from .closing import PageClosing, ticket_layout
-from .door import TABLE_PORTS, Door
+from .door import FILE_PORTS, TABLE_PORTS, Door
 from .front import Front
 from .opening import PageOpening
 from .opening_frames import OpeningFrames
 from .pairs import PairGenerators
-from .requests import Requests
+from .past import Past
+from .requests import Requests, judge_members
 
 __all__ = ["MapEngine"]
 
@@ -39,6 +41,8 @@ class MapEngine(wiring.Component):
         32 bytes that name the map's configuration.
     slots
         Of the table of sessions.
+    state
+        The map outlives the device: records leave by a port of their own, and come back (`past.Past`).
     door
         In place of the usual one, in tests and proofs: where sessions begin.
     """
@@ -50,12 +54,13 @@ class MapEngine(wiring.Component):
         *,
         digest: bytes = b"",
         slots: int = 64,
+        state: bool = False,
         door: wiring.Component | None = None,
     ):
-        self.config, self.register_map = config, register_map(design)
-        self.slots = slots
+        self.config, self.register_map = config, register_map(design, state)
+        self.slots, self.state = slots, state
         self.door = Door(digest=digest, slots=slots) if door is None else door
-        ports = [AXI4(data_bytes=size) for size in port_bytes(config)]
+        ports = [AXI4(data_bytes=size) for size in port_bytes(config, state)]
         super().__init__(engine_members(self.register_map, ports))
 
     def elaborate(self, platform):
@@ -75,7 +80,6 @@ class MapEngine(wiring.Component):
         wiring.connect(m, pairs.o, self.front.i_pairs)
         m.d.comb += [
             *(getattr(door, name).eq(self.vault[name]) for name in ("valid", "root", "entropy")),
-            door.serial.eq(self.number),
             pairs.start.eq(self.begin),
             pairs.number.eq(self.number),
             pairs.key.eq(door.pairs),
@@ -83,6 +87,7 @@ class MapEngine(wiring.Component):
             self.front.key.eq(door.hash),
         ]
         self._messages(m)
+        self._openings(m)
         buckets, records = self._prepare(m)
         lent_to(m, self.m2, self.front.bucket_bus, (buckets.bus, buckets.busy))
         lent_to(m, self.m3, self.front.record_bus, (records.bus, records.busy))
@@ -97,7 +102,9 @@ class MapEngine(wiring.Component):
     def _messages(self, m):
         """Requests, answers and handshakes around the door."""
         config, registers, door = self.config, self.registers, self.door
-        m.submodules.requests = requests = self.requests = Requests(config, slots=self.slots)
+        m.submodules.requests = requests = self.requests = Requests(
+            config, slots=self.slots, state=self.state
+        )
         m.submodules.answers = answers = self.answers = Answers(config, slots=self.slots)
         m.submodules.opening_frames = frames = self.opening_frames = OpeningFrames(config)
         wiring.connect(m, requests.head, self.front.i)
@@ -110,15 +117,13 @@ class MapEngine(wiring.Component):
             requests.count.eq(registers.count),
             requests.retired.eq(self.retired),
             answers.start.eq(self.begin),
-            answers.serial.eq(self.number),
+            answers.serial.eq(door.serial),
             answers.base.eq(registers.responses),
             frames.address.eq(registers.opening),
             frames.to.eq(registers.welcome),
         ]
-        for name in ("start", "slot", "asked", "first", "commit"):
+        for name in ("slot", "asked", "first"):
             m.d.comb += getattr(door, name).eq(getattr(frames, name))
-        for name in ("idle", "ready", "told_slot", "refusal", "message"):
-            m.d.comb += getattr(frames, name).eq(getattr(door, name))
         for name in TABLE_PORTS:
             unit = answers if name in ("seal_slot", "send") else requests
             ours, theirs = getattr(unit, name), getattr(door, name)
@@ -128,6 +133,71 @@ class MapEngine(wiring.Component):
             (requests.bus_error | frames.read_error, ErrorCode.BUS_READ),
             (frames.write_error, ErrorCode.BUS_WRITE),
         ]
+
+    def _openings(self, m):
+        """Who has the frames that a run has beside its operations: the door, or in a run of records the past."""
+        door, frames = self.door, self.opening_frames
+        #: the run is one of records; what its frame began is there
+        self.records, self.opened = Signal(), Signal()
+        #: operations are logged; there is room in the log; it has left
+        self.logs, self.log_room, self.logged = Signal(), Signal(), Signal()
+        m.d.comb += [self.log_room.eq(1), self.logged.eq(1), self.opened.eq(frames.taken)]
+        m.d.comb += [door.start.eq(frames.start), door.commit.eq(frames.commit)]
+        for name in ("idle", "ready", "told_slot", "refusal", "message"):
+            m.d.comb += getattr(frames, name).eq(getattr(door, name))
+        if not self.state:
+            m.d.comb += door.serial.eq(self.number)
+            return
+        m.submodules.past = past = DomainRenamer("steady")(Past(self.config))
+        self._join_past(m, past)
+        with m.If(self.records):
+            m.d.comb += [
+                door.start.eq(0),
+                door.commit.eq(0),
+                past.open.eq(frames.start),
+                self.opened.eq(past.ready),
+                past.begin.eq(frames.collect),
+                frames.idle.eq(0),
+                frames.ready.eq(past.there),
+                frames.told_slot.eq(0),
+                frames.refusal.eq(Mux(past.refused, Told.STRAY.value, 0)),
+                frames.message.eq(Mux(past.refused, 0, past.own_head)),
+            ]
+
+    def _join_past(self, m, past):
+        """The past to keys, requests and the log."""
+        door, requests, back = self.door, self.requests, self.back
+        m.submodules.log = log = self.log = Log(self.config)
+        judged = judge_members().keys() - {"records", "file_key"}
+        for unit, names in ((requests, sorted(judged)), (door, FILE_PORTS)):
+            for name in names:
+                ours, theirs = getattr(past, name), getattr(unit, name)
+                reads = past.signature.members[name].flow is In
+                m.d.comb += ours.eq(theirs) if reads else theirs.eq(ours)
+        m.d.comb += [
+            past.start.eq(self.begin),
+            past.head.eq(self.opening_frames.first),
+            past.role.eq(door.role),
+            past.records.eq(self.records),
+            requests.records.eq(self.records),
+            requests.file_key.eq(door.file_key),
+            door.serial.eq(past.serial),
+            self.logs.eq(past.logs),
+            log.start.eq(self.begin),
+            log.base.eq(self.registers.log),
+            log.key.eq(door.file_key),
+            log.since.eq(past.since),
+            log.taken.eq(back.begun & past.logs),
+            log.put.eq(back.record & past.logs),
+            log.block.eq(back.record_block),
+            log.data.eq(back.record_data),
+            log.given.eq(back.recorded & past.logs),
+        ]
+        with m.If(past.logs):
+            m.d.comb += self.log_room.eq(log.room)
+            m.d.comb += self.logged.eq((log.answered == self.registers.count) & log.idle)
+        self.failures.append((log.bus_error, ErrorCode.BUS_WRITE))
+        shared_by(m, self.m6, log.bus)
 
     def _prepare(self, m):
         """What comes before the first operation of a run: keys and cleared HBM, once, and a frame that
@@ -146,12 +216,13 @@ class MapEngine(wiring.Component):
         m.d.comb += [
             go.eq(Mux(self.start, cleared, waiting & ~busy & door.there)),
             frames.take.eq(go & take),
-            self.begin.eq((go & ~take) | frames.taken),
+            self.begin.eq((go & ~take) | self.opened),
         ]
         with m.If(self.start & ~cleared):
             m.d.sync += waiting.eq(1)
         with m.If(go):
             m.d.sync += [waiting.eq(0), cleared.eq(1), self.fetching.eq(take)]
+            m.d.sync += self.records.eq((self.registers.handshake & Handshake.FILE) != 0)
         with m.If(frames.taken):
             m.d.sync += self.fetching.eq(0)
         return clears
@@ -169,7 +240,7 @@ class MapEngine(wiring.Component):
         shared_by(m, self.m0, opening.bus, closing.bus)
         slot = Signal(range(config.window))
         m.d.comb += [
-            back.go.eq(opening.open & closing.room & answers.room),
+            back.go.eq(opening.open & closing.room & answers.room & self.log_room),
             back.ticket.eq(closing.ticket),
             self.requests.slot.eq(slot),
             self.requests.row.eq(back.message),
@@ -237,6 +308,7 @@ class MapEngine(wiring.Component):
                 & self.opening.empty
                 & front.idle
                 & back.idle
+                & self.logged
                 & ~refused
             ),
             frames.collect.eq(self.ended & collect),

@@ -7,12 +7,18 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.boundary import Frames
 from ...models.omap.config import BLOCK, KEY_BYTES
-from ...models.omap.messages import Status
 from ..crypto.gcm import Gcm
 from ..stream.queue import Queue
 from .sealing import Rows
 
-__all__ = ["FrameOpener", "FrameSealer", "asked_layout", "opened_layout", "ruled_layout"]
+__all__ = [
+    "FrameOpener",
+    "FrameSealer",
+    "asked_layout",
+    "opened_layout",
+    "ruled_layout",
+    "sealed_layout",
+]
 
 
 def asked_layout():
@@ -20,17 +26,23 @@ def asked_layout():
     return data.StructLayout({"key": 256, "slot": 16, "number": 64})
 
 
-def opened_layout():
-    """A request that was opened. `fits`: its tag does."""
-    return data.StructLayout(
-        {"slot": 16, "number": 64, "fits": 1, "key": 8 * KEY_BYTES, "operation": 8}
-    )
+def opened_layout(state=False):
+    """A request that was opened. `fits`: its tag does. With `state` it may be a record: `since`, and the
+    value's first bytes, `name`, which an incarnation has in a receipt."""
+    members = {"slot": 16, "number": 64, "fits": 1, "key": 8 * KEY_BYTES, "operation": 8}
+    return data.StructLayout(members | ({"name": 128, "since": 64} if state else {}))
 
 
 def ruled_layout():
     """What is known of an answer before it is there. `denied`: what the host is told, a
-    `models.omap.sessions.Denied` or 0; `refused`: what the session's client alone is told."""
-    return data.StructLayout({"slot": 16, "number": 64, "denied": 8, "refused": 1})
+    `models.omap.sessions.Denied`, a `models.omap.state.Told`, or 0; `given`: the client is told `status`,
+    whatever the map says."""
+    return data.StructLayout({"slot": 16, "number": 64, "denied": 8, "given": 1, "status": 3})
+
+
+def sealed_layout():
+    """What is known of a text that is sealed before it is there. `serial`: its last 8 bytes."""
+    return data.StructLayout({**ruled_layout().members, "key": 256, "serial": 64})
 
 
 def _nonce(number):
@@ -44,8 +56,12 @@ class FrameOpener(wiring.Component):
 
     Timing: `models.omap.session_stages.Requests`.
 
+    Parameters: `state`: texts may be records of a file of state, which are as long as answers.
+
     Members
     -------
+    records : In(1)
+        With `state`: they are.
     i : In(stream of requests that come)
     i_data : In(stream of bus words)
         Of frames, the first word before its request on `i`.
@@ -54,8 +70,8 @@ class FrameOpener(wiring.Component):
         Read port: data in the next cycle.
     """
 
-    def __init__(self, config, *, slots):
-        self.frames, self.slots = Frames.of(config), slots
+    def __init__(self, config, *, slots, state=False):
+        self.frames, self.slots, self.state = Frames.of(config), slots, state
         self.rows = Rows(
             self.frames.request_blocks, self.frames.request_blocks, config.merge_blocks
         )
@@ -63,7 +79,8 @@ class FrameOpener(wiring.Component):
             {
                 "i": In(stream.Signature(asked_layout())),
                 "i_data": In(stream.Signature(8 * config.host_bus_bytes)),
-                "o": Out(stream.Signature(opened_layout())),
+                "o": Out(stream.Signature(opened_layout(state))),
+                **({"records": In(1)} if state else {}),
                 "slot": In(range(max(slots, 2))),
                 "row": In(range(max(self.rows.count, 2))),
                 "data": Out(128 * config.merge_blocks),
@@ -76,7 +93,7 @@ class FrameOpener(wiring.Component):
         lanes = frames.bus_bytes // BLOCK
         m.submodules.texts = texts = Queue(asked_layout(), self.slots)
         m.submodules.words = words = Queue(8 * frames.bus_bytes, self.slots * frames.beats)
-        m.submodules.opened = opened = Queue(opened_layout(), self.slots)
+        m.submodules.opened = opened = Queue(opened_layout(self.state), self.slots)
         m.submodules.core = core = Gcm()
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, wiring.flipped(self.i_data), words.i)
@@ -87,7 +104,9 @@ class FrameOpener(wiring.Component):
             core.opening.eq(1),
             core.key.eq(texts.o.p.key),
             core.nonce.eq(_nonce(texts.o.p.number)),
-            core.size.eq(frames.request_bytes),
+            core.size.eq(Mux(self.records, frames.answer_bytes, frames.request_bytes))
+            if self.state
+            else core.size.eq(frames.request_bytes),
             core.valid.eq(words.o.valid),
             core.block.eq(Array(words.o.payload.word_select(k, 128) for k in range(lanes))[lane]),
             core.tag_taken.eq(words.o.valid),
@@ -99,38 +118,41 @@ class FrameOpener(wiring.Component):
         ]
         with m.If(consume):
             m.d.sync += lane.eq(Mux((lane == lanes - 1) | final, 0, lane + 1))
-        self._keep(m, rows, core, final)
-        self._tell(m, core, texts.o.p, final, opened.i)
+        block, asked = Signal(range(frames.answer_blocks + 1)), Signal()
+        with m.If(core.taken | final):
+            m.d.sync += block.eq(Mux(final, 0, block + 1))
+        # of a record a last block may hold `since` alone
+        m.d.comb += asked.eq(core.taken & (block < frames.request_blocks))
+        self._keep(m, rows, core, asked, final)
+        self._tell(m, core, texts.o.p, final, opened.i, asked, block)
         return m
 
-    def _keep(self, m, rows, core, final):
+    def _keep(self, m, rows, core, asked, final):
         m.submodules.storage = storage = memory.Memory(
             shape=128 * rows.lanes, depth=max(self.slots, 2) * rows.room, init=[]
         )
         read, write = storage.read_port(), storage.write_port(granularity=128)
-        row, into, _ = rows.walk(m, "put", core.taken)
+        row, into, _ = rows.walk(m, "put", asked)
         slot = Signal.like(self.slot)
         with m.If(final):
             m.d.sync += slot.eq(Mux(slot == self.slots - 1, 0, slot + 1))
         m.d.comb += [
             read.addr.eq(Cat(self.row, self.slot)),
             self.data.eq(read.data),
-            write.en.eq(core.taken << into),
+            write.en.eq(asked << into),
             write.data.eq(core.result.replicate(rows.lanes)),
             write.addr.eq(Cat(row, slot)),
         ]
 
-    def _tell(self, m, core, text, final, o):
-        """The key is in the first block, the operation in the last one."""
+    def _tell(self, m, core, text, final, o, asked, block):
+        """The key is in the first block, the operation in the last one of a request."""
         place = KEY_BYTES + self.frames.value_bytes
         assert place // BLOCK == self.frames.request_blocks - 1 > 0
-        first, key, operation = Signal(init=1), Signal(8 * KEY_BYTES), Signal(8)
-        with m.If(core.taken):
-            m.d.sync += [first.eq(0), operation.eq(core.result[8 * (place % BLOCK) :][:8])]
-            with m.If(first):
+        key, operation = Signal(8 * KEY_BYTES), Signal(8)
+        with m.If(asked):
+            m.d.sync += operation.eq(core.result[8 * (place % BLOCK) :][:8])
+            with m.If(block == 0):
                 m.d.sync += key.eq(core.result[: 8 * KEY_BYTES])
-        with m.If(final):
-            m.d.sync += first.eq(1)
         m.d.comb += [
             o.valid.eq(final),
             o.p.slot.eq(text.slot),
@@ -139,6 +161,22 @@ class FrameOpener(wiring.Component):
             o.p.fits.eq((core.tag == core.block) & ~text.number.all()),
             o.p.key.eq(key),
             o.p.operation.eq(operation),
+        ]
+        if self.state:
+            self._tell_state(m, core, o, block)
+
+    def _tell_state(self, m, core, o, block):
+        """`since` ends in the last block of a record."""
+        first, last = Signal(256), Signal(256)
+        with m.If(core.taken):
+            m.d.sync += last.eq(Cat(last[128:], core.result))
+            with m.If(block < 2):
+                m.d.sync += first.eq(Cat(first[128:], core.result))
+        name = 8 * min(self.frames.value_bytes, 16)
+        end = 8 * (self.frames.answer_bytes - BLOCK * (self.frames.answer_blocks - 2))
+        m.d.comb += [
+            o.p.name.eq(first[8 * KEY_BYTES :][:name]),
+            o.p.since.eq(last[end - 64 : end]),
         ]
 
 
@@ -164,8 +202,7 @@ class FrameSealer(wiring.Component):
     def __init__(self, config):
         self.frames = Frames.of(config)
         self.written = config.message_blocks
-        shape = {**ruled_layout().members, "key": 256, "serial": 64}
-        self.shape = data.StructLayout(shape)
+        self.shape = sealed_layout()
         super().__init__(
             {
                 "put": In(1),
@@ -245,8 +282,8 @@ class FrameSealer(wiring.Component):
         pieces = {written - 1: tail[:128], written: tail[128:]}
         block = Signal(128)
         m.d.comb += block.eq(Mux(row < written, read.data, 0) | self._piece(row, pieces))
-        with m.If((row == written - 1) & text.refused):
-            m.d.comb += block[8 * at : 8 * at + 8].eq(Status.REFUSED.value)
+        with m.If((row == written - 1) & text.given):
+            m.d.comb += block[8 * at : 8 * at + 8].eq(text.status)
         # one behind those that are put is there with the last of them
         return block, (row < here) | (here == written)
 

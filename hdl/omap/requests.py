@@ -7,12 +7,27 @@ from amaranth.lib.wiring import In, Out
 
 from ...models.omap.boundary import Frames
 from ...models.omap.config import BLOCK
-from ...models.omap.sessions import ALLOWED, ROLES, Denied
+from ...models.omap.messages import Status
+from ...models.omap.sessions import ALLOWED, ROLES, Asked, Denied
 from ..memory import AXI4, BurstReader
 from .envelopes import FrameOpener, opened_layout, ruled_layout
 from .layout import head_layout
 
-__all__ = ["Requests"]
+__all__ = ["Requests", "judge_members"]
+
+
+def judge_members():
+    """The ports between requests and what judges records, seen from the requests."""
+    return {
+        "records": In(1),
+        "file_key": In(256),
+        "opened": Out(opened_layout(state=True)),
+        "judging": Out(1),
+        "receipt": Out(1),
+        "told": In(8),
+        "makes": In(2),
+        "status": In(3),
+    }
 
 
 class Requests(wiring.Component):
@@ -24,6 +39,8 @@ class Requests(wiring.Component):
     ----------
     slots
         Of the table of sessions.
+    state
+        A run may be one of records, which `hdl.omap.past` judges.
 
     Members
     -------
@@ -39,11 +56,14 @@ class Requests(wiring.Component):
         Read port of the texts in the window, a row of a merge; data in the next cycle.
     look_slot, receive, judge_slot, live, role, received, used
         Of the table (`sessions.SessionTable`).
+    records, file_key, opened, judging, receipt, told, makes, status
+        With `state`, of `past.Past`.
     bus_error : Out(1), bus : Out(AXI4(write=False))
     """
 
-    def __init__(self, config, *, slots):
+    def __init__(self, config, *, slots, state=False):
         self.config, self.slots, self.frames = config, slots, Frames.of(config)
+        self.state = state
         super().__init__(
             {
                 "start": In(1),
@@ -64,6 +84,7 @@ class Requests(wiring.Component):
                 "role": In(2),
                 "received": In(64),
                 "used": Out(1),
+                **(judge_members() if state else {}),
                 "bus_error": Out(1),
                 "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
             }
@@ -113,7 +134,12 @@ class Requests(wiring.Component):
         config, frames = self.config, self.frames
         cores = config.request_openers
         bits = (cores - 1).bit_length()
-        needed = -(-(2 + frames.request_blocks) * BLOCK // frames.bus_bytes)
+        words_of = lambda blocks: -(-(2 + blocks) * BLOCK // frames.bus_bytes)
+        needed, key = Signal(range(frames.beats + 1)), Signal(256)
+        m.d.comb += [needed.eq(words_of(frames.request_blocks)), key.eq(self.receive)]
+        if self.state:
+            with m.If(self.records):
+                m.d.comb += [needed.eq(words_of(frames.answer_blocks)), key.eq(self.file_key)]
         word, core = Signal(range(frames.beats + 1)), Signal(range(max(cores, 2)))
         with m.If(words.valid):
             m.d.sync += word.eq(Mux(words.p.last, 0, word + 1))
@@ -125,12 +151,13 @@ class Requests(wiring.Component):
         m.d.comb += self.look_slot.eq(said[:16])
         m.d.sync += [looked.eq(words.valid & (word == 0)), to.eq(core)]
         m.d.sync += [slot.eq(said[:16]), number.eq(said[64:128])]
-        openers = [FrameOpener(config, slots=config.window // cores) for _ in range(cores)]
+        shape = {"slots": config.window // cores, "state": self.state}
+        openers = [FrameOpener(config, **shape) for _ in range(cores)]
         for k, opener in enumerate(openers):
             m.submodules[f"opener{k}"] = opener
             m.d.comb += [
                 opener.i.valid.eq(looked & (to == k)),
-                opener.i.p.key.eq(self.receive),
+                opener.i.p.key.eq(key),
                 opener.i.p.slot.eq(slot),
                 opener.i.p.number.eq(number),
                 opener.i_data.valid.eq(words.valid & (core == k) & (word < needed)),
@@ -138,6 +165,8 @@ class Requests(wiring.Component):
                 opener.slot.eq(self.slot >> bits),
                 opener.row.eq(self.row),
             ]
+            if self.state:
+                m.d.comb += opener.records.eq(self.records)
         read = Signal(range(max(cores, 2)))
         m.d.sync += read.eq(self.slot[:bits])
         m.d.comb += self.data.eq(Array(opener.data for opener in openers)[read])
@@ -148,7 +177,7 @@ class Requests(wiring.Component):
         or refused, then it is offered."""
         cores = len(openers)
         turn = Signal(range(max(cores, 2)))
-        head, valid = Signal(opened_layout()), Signal()
+        head, valid = Signal(opened_layout(self.state)), Signal()
         m.d.comb += [
             head.eq(Array(opener.o.payload.as_value() for opener in openers)[turn]),
             valid.eq(Array(opener.o.valid for opener in openers)[turn]),
@@ -164,12 +193,29 @@ class Requests(wiring.Component):
             m.d.comb += denied.eq(Denied.TAG)
         with m.Elif(head.number != self.received):
             m.d.comb += denied.eq(Denied.NUMBER)
-        own = denied == 0
+        own, made = denied == 0, Signal(ruled_layout())
+        operation, key, used = Signal(8), Signal(64), Signal()
         m.d.comb += [
-            self.used.eq(judging & own),
+            used.eq(own),
+            operation.eq(Mux(own & allowed, head.operation, 0)),
+            key.eq(Mux(own, head.key, 0)),
+            made.slot.eq(head.slot),
+            made.number.eq(head.number),
+            made.denied.eq(denied),
+            made.given.eq(~allowed),
+            made.status.eq(Status.REFUSED),
+            self.used.eq(judging & used),
             self.ruled.valid.eq(self.head.valid & self.head.ready),
             *(opener.o.ready.eq(judging & (turn == k)) for k, opener in enumerate(openers)),
         ]
+        if self.state:
+            receipt = own & allowed & (head.operation == Asked.RECEIPT)
+            m.d.comb += [self.opened.eq(head), self.judging.eq(judging), self.receipt.eq(receipt)]
+            with m.If(self.records):
+                m.d.comb += [used.eq(0), operation.eq(self.makes), key.eq(head.key)]
+                m.d.comb += made.denied.eq(self.told)
+            with m.Elif(receipt):
+                m.d.comb += [made.given.eq(1), made.status.eq(self.status)]
         with m.FSM():
             with m.State("LOOK"), m.If(valid):
                 m.next = "JUDGE"
@@ -177,12 +223,9 @@ class Requests(wiring.Component):
                 m.d.comb += judging.eq(1)
                 m.d.sync += [
                     turn.eq(_next(turn, cores)),
-                    self.head.p.key.eq(Mux(own, head.key, 0)),
-                    self.head.p.operation.eq(Mux(own & allowed, head.operation, 0)),
-                    self.ruled.p.slot.eq(head.slot),
-                    self.ruled.p.number.eq(head.number),
-                    self.ruled.p.denied.eq(denied),
-                    self.ruled.p.refused.eq(~allowed),
+                    self.head.p.key.eq(key),
+                    self.head.p.operation.eq(operation),
+                    self.ruled.payload.eq(made),
                 ]
                 m.next = "OFFER"
             with m.State("OFFER"):

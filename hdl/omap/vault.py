@@ -6,7 +6,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.vault import LABEL_BYTES, PROGRAM, Derived, Source
+from ...models.omap.vault import DRAWN, LABEL_BYTES, PROGRAM, Derived, Source
 from ..crypto.sha256 import Hmac
 
 __all__ = ["KeySchedule"]
@@ -19,7 +19,7 @@ def _word(value):
 
 class KeySchedule(wiring.Component):
     """Derives all keys at power-up, in `models.omap.vault.boot_cycles` from `start`; then a fresh
-    scalar for each `draw`, in `draw_cycles`.
+    scalar, or the key of a file of state, for each `draw`, in `draw_cycles`.
 
     What was derived, and the counter of scalars, stay over resets: they end with the power alone. A
     reset stops what is under way, of which nothing was seen; it is asked for again.
@@ -31,20 +31,24 @@ class KeySchedule(wiring.Component):
         keys are there.
     root, entropy, digest : In(256), generation : In(64)
         First bytes lowest.
-    draw : In(1)
-        Asks for a scalar, while `idle` and `there`.
+    draw : In(1), of_file : In(1)
+        Asks for a scalar, while `idle` and `there`; or for the key of a file.
+    file : In(384)
+        What its head says: serial, incarnation, the one before it, and 64 bits with the kind.
     idle, there, ended : Out(1)
         `there`: the keys are derived. `ended`: high in the first cycle in which what was asked for is
         there.
-    page, pairs, hash, incarnation : Out(128), static, writer, keeper, ephemeral : Out(256)
+    page, pairs, hash, incarnation : Out(128), static, writer, keeper, ephemeral, state : Out(256)
     """
 
     def __init__(self):
-        self.wide = ("static", "writer", "keeper", "ephemeral")
+        self.wide = ("static", "writer", "keeper", "ephemeral", "state")
         super().__init__(
             {
                 "start": In(1),
                 "draw": In(1),
+                "of_file": In(1),
+                "file": In(384),
                 **{name: In(256) for name in ("root", "entropy", "digest")},
                 "generation": In(64),
                 **{name: Out(1) for name in ("idle", "there", "ended")},
@@ -59,13 +63,13 @@ class KeySchedule(wiring.Component):
         derived = {name: Signal(256, name=name.name.lower(), reset_less=True) for name in Derived}
         there, counter = Signal(reset_less=True), Signal(64, reset_less=True)
         running, begins = Signal(), Signal()
-        at, word = Signal(range(len(PROGRAM))), Signal(4)
+        at, word = Signal(range(len(PROGRAM))), Signal(5)
         bit = lambda of: Array(Const(int(of(step)), 1) for step in PROGRAM)[at]
         ends = Signal()
         self._hashed(m, core, derived, counter, at, word, bit)
         m.d.comb += [
             core.start.eq(begins),
-            ends.eq(bit(lambda step: step in PROGRAM[-2:])),
+            ends.eq(bit(lambda step: step in PROGRAM[-3:])),
             self.idle.eq(~running),
             self.there.eq(there),
         ]
@@ -82,11 +86,12 @@ class KeySchedule(wiring.Component):
                         m.d.sync += derived[step.to].eq(core.digest)
             with m.If(ends):
                 m.d.sync += [running.eq(0), there.eq(1)]
-                m.d.sync += counter.eq(counter + there)
+                m.d.sync += counter.eq(counter + bit(lambda step: step.to is Derived.EPHEMERAL))
             with m.Else():
                 m.d.sync += at.eq(at + 1)
         with m.If(~running & Mux(there, self.draw, self.start)):
-            m.d.sync += [running.eq(1), begins.eq(1), at.eq(Mux(there, len(PROGRAM) - 1, 0))]
+            drawn = len(PROGRAM) - len(DRAWN) + self.of_file
+            m.d.sync += [running.eq(1), begins.eq(1), at.eq(Mux(there, drawn, 0))]
         for name in Derived:
             if hasattr(self, name.name.lower()):
                 m.d.comb += getattr(self, name.name.lower()).eq(derived[name])
@@ -95,17 +100,21 @@ class KeySchedule(wiring.Component):
     def _hashed(self, m, core, derived, counter, at, word, bit):
         """A step's key, and a word of its text."""
         of_root = bit(lambda step: step.source is Source.ROOT)
-        of_digest = bit(lambda step: step.source is Source.DIGEST)
+        words = [
+            {Source.ROOT: 7, Source.DIGEST: 10, Source.FILE: 16}.get(step.source, 4)
+            for step in PROGRAM
+        ]
         # the bytes of the number 1 behind an info
-        last = word == Mux(of_root, 7, Mux(of_digest, 10, 4))
+        last = word == Array(Const(count, 5) for count in words)[at]
         numbers = {
             Source.ROOT: self.root[64:],
             Source.DIGEST: self.digest,
             Source.COUNTER: counter,
             Source.ZERO: Const(0, 64),
             Source.GENERATION: self.generation,
+            Source.FILE: Cat(self.generation, self.file),
         }
-        number, label, key = Signal(256), Signal(8 * LABEL_BYTES), Signal(256)
+        number, label, key = Signal(448), Signal(8 * LABEL_BYTES), Signal(256)
         keys: dict[Any, Any] = {**derived, "entropy": self.entropy, None: Const(0, 256)}
         with m.Switch(at):
             for k, step in enumerate(PROGRAM):
@@ -118,7 +127,7 @@ class KeySchedule(wiring.Component):
                     ]
                     if step.source is Source.ROOT:
                         m.d.comb += label.eq(self.root[:64])
-        texts = Array(_word(Cat(label, number).word_select(k, 32)) for k in range(10))
+        texts = Array(_word(Cat(label, number).word_select(k, 32)) for k in range(16))
         m.d.comb += [
             core.key.eq(key),
             core.i.valid.eq(1),

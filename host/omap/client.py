@@ -19,7 +19,6 @@ from ...models.omap.errors import MapStopped, error_of
 from ...models.omap.kept_device import receipt_value
 from ...models.omap.messages import Operation, Request, Response, Status
 from ...models.omap.sessions import Asked
-from ...models.omap.vault import Role
 from ...sim.machine import Closing
 from .frames import (
     GREETING,
@@ -287,15 +286,12 @@ class AsyncMap:
         assert self._session is not None and self._receipt is not None
         self._trusted = False
         welcome, seen = self._session.welcome, read_receipt(self._receipt, self._known.digest)
-        fits = seen is None or (
-            seen.incarnation == welcome.incarnation and seen.serial <= self.serial
-        )
-        # a keeper's confirms the map for others
-        if seen is not None and (not fits or self.role is Role.KEEPER):
-            value = receipt_value(self.config, seen.incarnation)
-            [answer] = await self.run([Request(Asked.RECEIPT, seen.serial, value)])
-            fits = answer.status == Status.FOUND
-        if not fits:
+        # the first one is nobody's; its record makes this incarnation a part of the map's past
+        shown = Receipt(bytes(16), 0) if seen is None else seen
+        value = receipt_value(self.config, shown.incarnation)
+        own = shown.incarnation == welcome.incarnation and shown.serial <= self.serial
+        [answer] = await self.run([Request(Asked.RECEIPT, shown.serial, value)])
+        if seen is not None and not own and answer.status != Status.FOUND:
             raise RolledBack(
                 f"the map is not the one that {self._receipt} saw: operations that were acknowledged "
                 "are gone"

@@ -16,12 +16,13 @@ from ...models.errors import HardwareError
 from ...models.omap.boundary import Frames
 from ...models.omap.config import OmapConfig
 from ...models.omap.device import Stopped
-from ...models.omap.errors import MapStopped
+from ...models.omap.errors import MapError, MapStopped
 from ...models.omap.kept_device import Carried, KeptDevice
 from ...models.omap.shell import Handshake
 from ...sim.machine import Closing, Machine, round_up
+from .restore import restored
 
-__all__ = ["DeviceCarrier", "GoldenDevice", "MachineDevice", "Powers"]
+__all__ = ["DeviceCarrier", "GoldenDevice", "KeptCarrier", "MachineDevice", "Powers"]
 
 #: requests of one start of hardware
 _MOST = 1024
@@ -40,6 +41,18 @@ class DeviceCarrier(Protocol):
     def close(self) -> None: ...
 
 
+class KeptCarrier(DeviceCarrier, Protocol):
+    """A carrier to a device that seals its state (`models.omap.kept_device`)."""
+
+    def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
+        """As `restore.restored`. Raises restore.Damaged, MapStopped."""
+        ...
+
+    def step(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
+        """As `KeptDevice.carry`. Raises MapStopped."""
+        ...
+
+
 class GoldenDevice(Closing):
     """The golden model, powered up with a root and entropy of the system's generator: the host's pages lie in `pages` as ciphertext."""
 
@@ -51,9 +64,9 @@ class GoldenDevice(Closing):
         return self._device.device.pages
 
     def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
-        """As `KeptDevice.restore`. Raises MapStopped."""
+        """As `restore.restored`. Raises restore.Damaged, MapStopped."""
         try:
-            return self._device.restore(files)
+            return restored(self.config, self._device, files)
         except Stopped as problem:
             raise MapStopped(HardwareError(problem.code)) from None
 
@@ -71,66 +84,99 @@ class GoldenDevice(Closing):
 class MachineDevice(Closing):
     """Hardware that has been powered up with a vault.
 
-    Parameters: `machine`: runs the engine; closed with the carrier. Raises ValueError for a machine whose
-    HBM the host could read, because it has one memory.
+    Parameters: `machine`: runs the engine; closed with the carrier; `state`: it keeps its map's state, but for
+    snapshots. Raises ValueError for a machine whose HBM the host could read, because it has one memory.
     """
 
-    def __init__(self, config: OmapConfig, machine: Machine) -> None:
+    def __init__(self, config: OmapConfig, machine: Machine, state: bool = False) -> None:
         if machine.capacity is not None:
             raise ValueError(
                 "the device has one memory, which its host reads: it would hide nothing"
             )
         self.config, self._machine, self._frames = config, machine, Frames.of(config)
         self._error: HardwareError | None = None
+        self._logs = False
         frames, at = self._frames, round_up(config.host_bytes)
-        welcome = frames.welcome_beats * frames.bus_bytes
+        self._welcome_bytes = frames.welcome_beats * frames.bus_bytes
         sizes = {
             "requests": _MOST * frames.size,
             "responses": _MOST * frames.size,
             "opening": frames.opening_beats * frames.bus_bytes,
-            "welcome": welcome,
-        }
+            "welcome": self._welcome_bytes,
+        } | ({"log": _MOST * frames.size} if state else {})
         self._places = {"pages": 0}
         for name, size in sizes.items():
             self._places[name], at = at, at + round_up(size)
-        self._welcome_bytes = welcome
         machine.reserve(0, at)
         machine.reserve(0, config.hbm_bytes, space=1)
         self.cycles = 0
 
     def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
-        answers: list[bytes] = []
+        return self.step(frames, opening).answers
+
+    def step(self, frames: Sequence[bytes], opening: bytes = b"", walk: int = 0) -> Carried:
+        """As `KeptDevice.carry`, but that no snapshot is made, whatever `walk` is. Raises MapStopped."""
+        answers, records = list[bytes](), list[bytes]()
+        shakes = Handshake.TAKE | Handshake.COLLECT if opening else Handshake(0)
         for at in range(0, max(len(frames), 1), _MOST):
+            some = frames[at : at + _MOST]
             last = at + _MOST >= len(frames)
-            answers += self._start(frames[at : at + _MOST], opening if last else b"")
+            self._start(some, opening, shakes if last else Handshake(0))
+            answers += self._read_frames("responses", len(some))
+            if self._logs:
+                records += self._read_frames("log", len(some))
+        if opening:
+            answers.append(self._read("welcome", self._welcome_bytes))
+        size = self._frames.answer_bytes
+        return Carried(answers, b"".join(self._frames.sealed(record, size) for record in records))
+
+    def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
+        """As `KeptCarrier`."""
+        if "log" not in self._places:
+            raise MapStopped(HardwareError(MapError.STOPPED))
+        return restored(self.config, self, files)
+
+    def take(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
+        """As `KeptDevice.take`. Raises MapStopped."""
+        answers = list[bytes]()
+        shakes = Handshake.TAKE | Handshake.FILE
+        for at in range(0, max(len(frames), 1), _MOST):
+            some = frames[at : at + _MOST]
+            self._start(some, opening, shakes if opening and not at else Handshake.FILE)
+            answers += self._read_frames("responses", len(some))
         return answers
 
-    def _start(self, frames: Sequence[bytes], opening: bytes) -> list[bytes]:
+    def begin(self) -> bytes:
+        """As `KeptDevice.begin`. Raises MapStopped."""
+        self._start([], b"", Handshake.FILE | Handshake.COLLECT)
+        self._logs = True
+        return self._read("welcome", self._welcome_bytes)
+
+    def _start(self, frames: Sequence[bytes], opening: bytes, shakes: Handshake) -> None:
         if self._error is not None:
             raise MapStopped(self._error)
         for name, text in (("requests", b"".join(frames)), ("opening", opening)):
             if text:
                 data = np.frombuffer(text, dtype=np.uint8)
                 self._machine.write(self._places[name], data)
-        shakes = Handshake.TAKE | Handshake.COLLECT if opening else 0
         given = {"count": len(frames), "interval": 0, "handshake": int(shakes)}
         ended = self._machine.run({**self._places, **given})
         self.cycles += ended.cycles
         if ended.error is not None:
             self._error = ended.error
             raise MapStopped(ended.error)
-        size, places = self._frames.size, self._places
-        answers = [self._read(places["responses"] + k * size, size) for k in range(len(frames))]
-        if opening:
-            answers.append(self._read(places["welcome"], self._welcome_bytes))
-        return answers
 
-    def _read(self, at: int, size: int) -> bytes:
-        return self._machine.read(at, size).tobytes()
+    def _read_frames(self, name: str, count: int) -> list[bytes]:
+        size = self._frames.size
+        text = self._read(name, count * size) if count else b""
+        return [text[at : at + size] for at in range(0, len(text), size)]
+
+    def _read(self, name: str, size: int) -> bytes:
+        return self._machine.read(self._places[name], size).tobytes()
 
     def close(self) -> None:
         self._machine.close()
 
 
 #: powers a device up with a root
-Powers = Callable[[OmapConfig, bytes], DeviceCarrier]
+Powers = Callable[[OmapConfig, bytes], KeptCarrier]

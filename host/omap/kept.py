@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from ...models.errors import HardwareError
-from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError, MapStopped
-from ...models.omap.kept_device import Carried
-from ...models.omap.state import Damaged
 from ...sim.machine import Closing
-from .state import MapState, StateError
+from .devices import KeptCarrier
+from .restore import Damaged
+from .state import MapState, damaged
 
-__all__ = ["KeptCarrier", "KeptMap"]
-
-
-class KeptCarrier(Protocol):
-    """A device that seals its state (`models.omap.kept_device`)."""
-
-    config: OmapConfig
-
-    def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]: ...
-
-    def step(self, frames: Sequence[bytes], opening: bytes, walk: int) -> Carried: ...
-
-    def close(self) -> None: ...
+__all__ = ["KeptMap"]
 
 
 class KeptMap(Closing):
@@ -43,8 +29,7 @@ class KeptMap(Closing):
         except BaseException as problem:
             state.close()
             if isinstance(problem, Damaged):
-                name = state.files[problem.file]
-                raise StateError(f"{name}, record {problem.record}: {problem.why}") from None
+                raise damaged(state.files[problem.file], problem.record, problem.why) from None
             raise
 
     def carry(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:

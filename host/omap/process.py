@@ -5,7 +5,7 @@ head (`_HEAD`): a count of requests, the bytes of a frame that opens a session (
 a snapshot; behind it that frame, and so many frames of requests. They are answered by a byte of 0, the
 answers' frames, that to the opening behind them, and what belongs into the map's files, each text behind its
 length (4 bytes); or by a byte of 1 and an error's code (4 bytes). A head whose opening has `_RESTORE` bytes
-is followed by so many files of state, and answered by the beginning of a log and the bytes of the last file
+is followed by so many files of state, and answered by the head of a log and the bytes of the last file
 that count (8), or by a byte of 2 and what is damaged. The device alone reads its root from a file: it is
 the vault. Each process is a power-up, with entropy of its own.
 """
@@ -25,10 +25,10 @@ from ...models.omap.boundary import Frames
 from ...models.omap.config import OmapConfig
 from ...models.omap.errors import MapError, MapStopped, error_of
 from ...models.omap.kept_device import Carried
-from ...models.omap.state import Damaged
 from ...sim.machine import Closing
-from .devices import DeviceCarrier, GoldenDevice, Powers
+from .devices import GoldenDevice, KeptCarrier, Powers
 from .keyfiles import KeyFileError, read_device
+from .restore import Damaged
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
 
@@ -92,7 +92,7 @@ class DeviceProcess(Closing):
         return self.step(frames, opening).answers
 
     def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
-        """As `KeptDevice.restore`. Raises state.Damaged, MapStopped."""
+        """As `restore.restored`. Raises restore.Damaged, MapStopped."""
         self._say(_HEAD.pack(len(files), _RESTORE, 0), files)
         self._judge(self._from.read(1))
         return _get(self._from), int.from_bytes(self._from.read(8), "little")
@@ -143,7 +143,7 @@ class DeviceProcess(Closing):
             self._process.wait()
 
 
-def _serve(carrier: DeviceCarrier, requests: BinaryIO, responses: BinaryIO) -> None:
+def _serve(carrier: KeptCarrier, requests: BinaryIO, responses: BinaryIO) -> None:
     """Answer until the other side has gone."""
     size = Frames.of(carrier.config).size
     while len(head := requests.read(_HEAD.size)) == _HEAD.size:
@@ -154,7 +154,7 @@ def _serve(carrier: DeviceCarrier, requests: BinaryIO, responses: BinaryIO) -> N
             else:
                 opening = requests.read(first)
                 frames = [requests.read(size) for _ in range(count)]
-                made = _carried(carrier, frames, opening, walk)
+                made = carrier.step(frames, opening, walk)
                 responses.write(_DONE + b"".join(made.answers))
                 for text in made[1:]:
                     _put(responses, text)
@@ -163,15 +163,7 @@ def _serve(carrier: DeviceCarrier, requests: BinaryIO, responses: BinaryIO) -> N
         responses.flush()
 
 
-def _carried(carrier: DeviceCarrier, frames: Sequence[bytes], opening: bytes, walk: int) -> Carried:
-    if isinstance(carrier, GoldenDevice):
-        return carrier.step(frames, opening, walk)
-    return Carried(carrier.carry(frames, opening))
-
-
-def _restore(carrier: DeviceCarrier, files: Sequence[bytes], responses: BinaryIO) -> None:
-    if not isinstance(carrier, GoldenDevice):  # no state leaves it
-        raise MapStopped(HardwareError(MapError.STOPPED))
+def _restore(carrier: KeptCarrier, files: Sequence[bytes], responses: BinaryIO) -> None:
     try:
         head, used = carrier.restore(files)
     except Damaged as problem:

@@ -1,9 +1,12 @@
 """A map's state on a server's disk: what the device sealed, and nothing that opens it.
 
-    lock   map.json   snapshot-<n>   log-<n>-<serial>-<incarnation>   spare
+    lock   map.json   snapshot-<n>   log-<n>-<serial>-<incarnation>   spare   synced
 
 A log's records are on disk before their answers leave. Room for them is reserved before a request reaches
-the device. A snapshot replaces the files with smaller numbers once it is whole, on disk and read back.
+the device. A snapshot replaces the files with smaller numbers once it is whole, on disk and read back; before
+it are the links of the logs that it replaces. `synced` says how many bytes of the log are on disk. It is written
+behind them and never synced, so that what it says is true: without it nothing is lost but the difference
+between a torn end and a damaged one.
 """
 
 from __future__ import annotations
@@ -13,21 +16,26 @@ import hashlib
 import json
 import os
 import re
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
 from ...models.errors import Error
 from ...models.omap.config import OmapConfig
 from ...models.omap.kept_device import Carried
-from ...models.omap.state import HEAD, Head, Record
+from ...models.omap.state import HEAD, Head, Kind, Record
 from ...sim.machine import Closing
 from .disk import AHEAD, Disk, Growing
 from .keyfiles import MapKey
 
-__all__ = ["MapState", "ServerFull", "StateError"]
+__all__ = ["MapState", "ServerFull", "StateError", "damaged"]
 
 _LOG = re.compile(r"log-(\d+)-(\d+)-([0-9a-f]{32})")
 _SNAPSHOT = re.compile(r"snapshot-(\d+)")
+#: most links that a snapshot takes along
+_LINKS = 255
+#: bytes of `synced`
+_MARK = 128
 
 
 class StateError(Error):
@@ -36,6 +44,11 @@ class StateError(Error):
 
 class ServerFull(Error):
     """The server's disk has no room for the records of these requests; the device has not seen them."""
+
+
+def damaged(path: Path, record: int, why: str) -> StateError:
+    """Return what is said of a file whose record, or head (0), is not what was written."""
+    return StateError(f"{path}, record {record}: {why}")
 
 
 class MapState(Closing):
@@ -59,6 +72,7 @@ class MapState(Closing):
         self._spare: Growing | None = None
         self._snapshot: Growing | None = None
         self._seen = hashlib.sha256()
+        self._marks = os.open(self.folder / "synced", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             self._check(known)
             self.number, self.files = self._found()
@@ -100,35 +114,58 @@ class MapState(Closing):
             if found := _SNAPSHOT.fullmatch(path.name):
                 snapshots[int(found[1])] = path
             elif found := _LOG.fullmatch(path.name):
-                logs.append((int(found[1]), int(found[2]), self._links(path), path))
+                logs.append((int(found[1]), int(found[2]), self._has_records(path), path))
         number = max(snapshots, default=0)
-        for n, *_, path in logs:
-            if n > number and self._has_records(path):
+        for n, _, records, path in logs:
+            if n > number and records:
                 raise StateError(f"snapshot-{n}, which {path} follows, is missing")
         mine = [path for n, *_, path in sorted(logs) if n == number]
         if snapshots and not mine:
             raise StateError(f"the log that follows {snapshots[number]} is missing")
+        for path in mine:
+            self._check_name(path)
         return number, [*([snapshots[number]] if snapshots else []), *mine]
 
     @staticmethod
-    def _links(path: Path) -> int:
+    def _check_name(path: Path) -> None:
+        """Check that a log's head is the one that was on disk before it had its name."""
         with path.open("rb") as file, suppress(ValueError):
-            return Head.unpack(file.read(HEAD)).links
-        return 0
+            head = Head.unpack(file.read(HEAD))
+            if path.name.endswith(f"-{head.serial}-{head.incarnation.hex()}"):
+                return
+        raise damaged(path, 0, "it was changed")
 
     @staticmethod
     def _has_records(path: Path) -> bool:
-        text = path.read_bytes()
-        try:
-            begin = HEAD + Head.unpack(text).chain_bytes
-        except ValueError:
-            return any(text)
-        return any(text[begin:])
+        return any(path.read_bytes()[HEAD:])
+
+    def _synced(self) -> tuple[str, int]:
+        """Return the name of the log that was on disk last, and its bytes then."""
+        with suppress(OSError, ValueError):
+            name, size, check = (self.folder / "synced").read_text().split()
+            if int(check) == zlib.crc32(f"{name} {size}".encode()):
+                return name, int(size)
+        return "", 0
+
+    def _mark(self) -> None:
+        """Say how much of the log is on disk. What a full disk does not take is not said."""
+        text = f"{self._log.path.name} {self._log.size}"
+        with suppress(OSError):
+            line = f"{text} {zlib.crc32(text.encode())}".ljust(_MARK)
+            self._disk.write(self._marks, 0, line.encode())
 
     # what is written
 
     def begin(self, head: bytes, used: int) -> None:
-        """Cut the torn end of the last file off, and go on in a new log. Raises OSError."""
+        """Cut the torn end of the last file off, and go on in a new log. Raises StateError for an end that
+        was on disk, OSError."""
+        if self.files:
+            name, size = self._synced()
+            if name == self.files[-1].name and used < size:
+                record = (used - HEAD) // Record.size(self.config) + 1
+                other = "it is another device's, or was changed"
+                why = "it was changed: it was on disk whole" if record > 1 else other
+                raise damaged(self.files[-1], record, why)
         if self.files and self.files[-1].stat().st_size != used:
             handle = os.open(self.files[-1], os.O_RDWR)
             try:
@@ -167,6 +204,7 @@ class MapState(Closing):
         if self.log is not None:
             self.log.close()
         log.path, self.log, self._spare = path, log, None
+        self._mark()
 
     def reserve(self, records: int) -> None:
         """Have room for so many records. Raises ServerFull."""
@@ -203,6 +241,7 @@ class MapState(Closing):
         if made.log:
             self._log.append(made.log)
             self._log.sync()
+            self._mark()
         if made.snapshot:
             self._grow(made.snapshot)
         if made.fresh:
@@ -214,11 +253,24 @@ class MapState(Closing):
             if self._snapshot is None and self._is_head(text):
                 path = self.folder / f"snapshot-{self.number + 1}.new"
                 self._snapshot, self._seen = Growing(self._disk, path), hashlib.sha256()
+                text = self._links() + text
             if self._snapshot is not None:
                 self._snapshot.append(text)
                 self._seen.update(text)
         except OSError:
             self._give_up()
+
+    def _links(self) -> bytes:
+        """Return the links of all logs that a snapshot replaces, those of an earlier snapshot first."""
+        size, links = HEAD + Record.size(self.config), dict[bytes, bytes]()
+        for path in (*self.files, self._log.path):
+            text = path.read_bytes()
+            while (head := Head.unpack(text[:HEAD])).kind == Kind.LINK:
+                links[head.incarnation], text = text[:size], text[size:]
+            if head.kind == Kind.LOG and any(text[HEAD:]):
+                link = head._replace(kind=Kind.LINK).pack() + text[HEAD:size]
+                links.setdefault(head.incarnation, link)
+        return b"".join(list(links.values())[-_LINKS:])
 
     @staticmethod
     def _is_head(text: bytes) -> bool:
@@ -273,5 +325,6 @@ class MapState(Closing):
                 file.close()
         self.log = self._spare = self._snapshot = None
         if self._lock >= 0:
+            os.close(self._marks)
             os.close(self._lock)
             self._lock = -1

@@ -148,7 +148,7 @@ class Boundary:
     """The device's end of all sessions' requests, in their order."""
 
     def __init__(self, frames: Frames, sessions: Sessions, incarnation: bytes) -> None:
-        self._frames, self._sessions, self._incarnation = frames, sessions, incarnation
+        self._frames, self._sessions, self.incarnation = frames, sessions, incarnation
         self._made: tuple[int, int, Keys | Denied | Refusal] | None = None
         self._welcome = bytes(frames.welcome_beats * frames.bus_bytes)
 
@@ -159,7 +159,7 @@ class Boundary:
             return
         slot, role, _ = Header.unpack(frame)
         first = frame[BLOCK : BLOCK + FIRST_BYTES]
-        welcome = Welcome(self._incarnation, serial, snapshot, confirmed)
+        welcome = Welcome(self.incarnation, serial, snapshot, confirmed)
         self._made = slot, role, self._sessions.shake(slot, role, first, welcome)
 
     def collect(self) -> bytes:

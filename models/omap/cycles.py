@@ -119,6 +119,7 @@ class _Places:
     pages: int
     requests: int
     responses: int
+    log: int
 
 
 class _Run:
@@ -130,12 +131,15 @@ class _Run:
         memory: Memory,
         messages: Memory,
         places: _Places,
+        log: Memory | None,
+        records: bool,
     ) -> None:
         self._front, self._back = FrontSchedule.of(config), BackSchedule.of(config)
         self._window, self._pairs = config.window, PairTimes(config)
-        self._requests = Requests(config, messages, places.requests)
+        self._requests = Requests(config, messages, places.requests, records)
         self._pages = Pages(config, memory, places.pages)
         self._answers = Answers(config, messages, places.responses)
+        self._log = Answers(config, log, places.log) if log is not None else None
         self._begin = -self._front.interval
         self._fetch_free = self._merge_free = 0
         self._retired: list[int] = []
@@ -159,12 +163,16 @@ class _Run:
             whole, plain_page, may = self._pages.open(page, known, begin + front.placed + 2, later)
             fetched, open_, ready = max(fetched, whole), max(open_, plain_page), max(ready, may)
         ready = max(ready, self._answers.room(number))
+        if self._log is not None:
+            ready = max(ready, self._log.room(number))
         self._merge_free = ready + back.merge
         done = ready + back.sealed
         self._retired.append(done)
 
         stored = self._pages.store(done)
         last, idle = self._answers.give(number, ready, done + 1)
+        if self._log is not None:  # its blocks come a cycle later
+            idle = max(idle, self._log.give(number, ready, done + 2)[1])
         merged = ready + back.answered
         self.told.conflicts = self._pages.conflicts
         self._note(
@@ -189,17 +197,21 @@ def run(
     pages_at: int = 0,
     requests_at: int = 0,
     responses_at: int = 0,
+    log_at: int = 0,
     interval: int = 0,
     messages: Memory | None = None,
+    log: Memory | None = None,
+    records: bool = False,
 ) -> Schedule:
     """Return the times of a run with the host's memory of this timing; `messages`: that of the memory
-    in which frames of requests and answers lie, if it is another one.
+    in which frames of requests and answers lie, if it is another one; `log`: that in which records of a
+    log do, without one there is none. `records`: the operations are those of a file of state.
 
     HBM has no timing here: it only has to keep the configuration's deadline. Addresses and
     `interval` are the registers'.
     """
-    places = _Places(pages_at, requests_at, responses_at)
-    stages = _Run(config, memory, memory if messages is None else messages, places)
+    places = _Places(pages_at, requests_at, responses_at, log_at)
+    stages = _Run(config, memory, memory if messages is None else messages, places, log, records)
     for number, operation in enumerate(operations):
         stages.operation(number, operation, number * interval + 1)
     return stages.told

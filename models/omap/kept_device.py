@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .boundary import Ruling
-from .config import OmapConfig
+from .boundary import Header, Ruling
+from .config import BLOCK, OmapConfig
 from .messages import Operation, Request, Response, Status
 from .session_device import SessionDevice
 from .sessions import Asked
-from .state import MOST_LINKS, Damaged, Kind, Link, Reader, Record, What, Writer
+from .state import HEAD, Kind, Past, Record, Told, What, Writer
 from .vault import Role
 
 __all__ = ["Carried", "KeptDevice", "receipt_value"]
 
+#: bytes of an incarnation's name in a receipt, where values are as long
+_NAME = 16
+
 
 class Carried(NamedTuple):
     """What a call of the device gives. `answers`: frames; `log`, `snapshot`: what goes behind the files that
-    are being written; `fresh`: the beginning of a log that follows the snapshot, which is whole then."""
+    are being written; `fresh`: the head of a log that follows the snapshot, which is whole then."""
 
     answers: list[bytes]
     log: bytes = b""
@@ -32,63 +35,55 @@ def receipt_value(config: OmapConfig, incarnation: bytes) -> bytes:
 
 
 class KeptDevice(SessionDevice):
-    """A device that seals what its map needs to be restored, from `restore` on."""
+    """A device that seals what its map needs to be restored, from `begin` on."""
 
     def __init__(self, config: OmapConfig, root: bytes, entropy: bytes, *, slots: int = 64) -> None:
         super().__init__(config, root, entropy, slots=slots)
-        self._chain: tuple[Link, ...] = ()
+        self._past = Past(self._keys)
         self._log: Writer | None = None
         self._snapshot: Writer | None = None
         self._walk: Iterator[int | None] = iter(())
         self._since = 0
-        self._out: dict[Kind, list[bytes]] = {kind: [] for kind in Kind}
+        self._out: dict[Kind, list[bytes]] = {kind: [] for kind in (Kind.LOG, Kind.SNAPSHOT)}
 
     # restore
 
-    def restore(self, files: Sequence[bytes]) -> tuple[bytes, int]:
-        """Make the map what files say, in the order in which they were written: a snapshot, if there is one,
-        and the logs behind it. Return the beginning of a new log, and how many bytes of the last file
-        count. Raises state.Damaged, and behind it the device must be powered up again; device.Stopped."""
-        used, last = 0, Link(b"", 0)
-        if self.serial or self._log is not None:
-            raise ValueError("the map has answered operations already")
-        for place, text in enumerate(files):
-            reader = Reader(self._keys, self.config, text, place)
-            last = self._follows(reader, place, last)
-            for record in reader.records():
-                if record.serial != last.serial + 1:
-                    raise Damaged(place, 0, "its records are not in order")
-                last = last._replace(serial=record.serial)
-                self._apply(record)
-            used = reader.used
-        if files:
-            self._chain = (*self._chain, last)[-MOST_LINKS:]
-        self.serial = last.serial
-        self._log = Writer(self._keys, Kind.LOG, self.serial, self._chain)
-        return self._log.head, used
+    def take(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
+        """Take records, each in a frame whose header has its number, and return answers whose headers say
+        what became of them (`Told`). `opening`: in place of a handshake's first message the head of their
+        file, which else goes on. Each record is an operation. Raises device.Stopped."""
+        if opening and not self._closed:
+            self._past.open(opening[BLOCK : BLOCK + HEAD])
+        return [self._taken(frame) for frame in frames]
 
-    def _follows(self, reader: Reader, place: int, last: Link) -> Link:
-        """Check that a file goes on where the ones before it end; return where it begins."""
-        head, chain = reader.head, reader.chain
-        begins = Link(head.incarnation, head.serial)
-        if place == 0:
-            fits = head.kind == Kind.SNAPSHOT or (not chain and not head.serial)
-        elif head.incarnation == last.incarnation:
-            fits = head.kind == Kind.LOG and (self._chain, last.serial) == (chain, head.serial)
-        else:
-            expected = (*self._chain, last)[-MOST_LINKS:]
-            fits = head.kind == Kind.LOG and (expected, last.serial) == (chain, head.serial)
-        if not fits:
-            raise Damaged(place, 0, "it does not follow the files before it")
-        self._chain = chain
-        return begins
+    @property
+    def _closed(self) -> bool:
+        """Whether files come too late."""
+        return self.serial != self._past.serial or self._log is not None
 
-    def _apply(self, record: Record) -> None:
-        if record.what == What.HELD:
-            self.device.step(Request(Operation.PUT, record.key, record.value))
-        elif record.what == What.GONE:
-            none = bytes(self.config.value_bytes)
-            self.device.step(Request(Operation.DELETE, record.key, none))
+    def _taken(self, frame: bytes) -> bytes:
+        slot, _, number = Header.unpack(frame)
+        told, record = Told.STRAY, None
+        if not self._closed:
+            sealed = self.frames.sealed(frame, self.frames.answer_bytes)
+            told, record = self._past.record(number, sealed)
+            self.serial = self._past.serial
+        none = bytes(self.config.value_bytes)
+        self.device.step(
+            Request(record.what, record.key, record.value) if record else Request(0, 0, none)
+        )
+        return self.frames.pack(Header(slot, told, number), self.frames.answer_blocks)
+
+    def begin(self) -> bytes:
+        """Begin the log; return a frame with its head, one that says STRAY where the device had no files that
+        are a whole map, or too late."""
+        head = None if self._closed else self._past.end()
+        text = Header(0, Told.STRAY, 0).pack()
+        if head is not None:
+            self._log = Writer(self._keys, head)
+            self._boundary.incarnation = head.incarnation
+            text = Header(0, 0, 0).pack() + head.pack()
+        return text.ljust(self.frames.welcome_beats * self.frames.bus_bytes, b"\0")
 
     # operations
 
@@ -97,70 +92,67 @@ class KeptDevice(SessionDevice):
         host must have what an earlier call gave on its disk before it calls again."""
         self._since = self.serial
         answers = self.run(frames, opening)
-        fresh = self._go_on(walk) if walk and self._log is not None else b""
-        log, snapshot = (b"".join(self._out[kind]) for kind in Kind)
+        fresh = self._go_on(self._log, walk) if walk and self._log is not None else b""
+        log, snapshot = (b"".join(texts) for texts in self._out.values())
         for texts in self._out.values():
             texts.clear()
         return Carried(answers, log, snapshot, fresh)
 
-    def _go_on(self, steps: int) -> bytes:
-        """Walk on; return the beginning of the next log where the walk ends."""
+    def _go_on(self, log: Writer, steps: int) -> bytes:
+        """Walk on; return the head of the next log where the walk ends."""
         if self._snapshot is None:
             keys: list[int | None] = [key for key, _ in self.device.map.places()]
             self._walk = iter([*keys, *[None] * (self.config.capacity - len(keys))])
-            self._snapshot = Writer(self._keys, Kind.SNAPSHOT, self.serial, self._chain)
-            self._out[Kind.SNAPSHOT].append(self._snapshot.head)
+            head = log.head._replace(kind=Kind.SNAPSHOT, serial=self.serial)
+            self._snapshot = Writer(self._keys, head)
+            self._out[Kind.SNAPSHOT].append(head.pack())
         none = bytes(self.config.value_bytes)
         for _ in range(steps):
             try:
                 key = next(self._walk)
             except StopIteration:
-                return self._ended(self._snapshot)
+                return self._ended(log, self._snapshot)
             request = Request(0, 0, none) if key is None else Request(Operation.GET, key, none)
             response = self.device.step(request).response
             self.serial += 1
-            self._emit(request, response)
+            self._emit(log, request, response)
         return b""
 
-    def _ended(self, snapshot: Writer) -> bytes:
-        end = Record(self.serial, self._since, What.END, 0, bytes(self.config.value_bytes))
+    def _ended(self, log: Writer, snapshot: Writer) -> bytes:
+        end = Record(0, bytes(self.config.value_bytes), What.END, self._since)
         self._out[Kind.SNAPSHOT].append(snapshot.record(end))
         self._snapshot, self.snapshot_serial = None, self.serial
-        self._log = Writer(self._keys, Kind.LOG, self.serial, self._chain)
-        return self._log.head
+        self._log = Writer(self._keys, log.head._replace(serial=self.serial))
+        return self._log.head.pack()
 
     def _carried_out(self, ruling: Ruling, response: Response) -> Response:
         if self._log is None:
             return response
-        self._emit(ruling.request, response)
+        self._emit(self._log, ruling.request, response)
         if ruling.request.operation != Asked.RECEIPT:
             return response
-        fits = self._accepts(ruling.request.value, ruling.request.key)
+        fits = self._accepts(ruling.request.value[:_NAME], ruling.request.key)
         if fits and self._boundary.role(ruling.slot) is Role.KEEPER:
             self.confirmed = True
         return response._replace(status=Status.FOUND if fits else Status.MISSING)
 
-    def _accepts(self, value: bytes, serial: int) -> bool:
+    def _accepts(self, name: bytes, serial: int) -> bool:
         """Whether a receipt is of this map, as it is or was."""
-        chain = (*self._chain, Link(self._keys.incarnation, self.serial))
-        return any(
-            value == receipt_value(self.config, link.incarnation) and serial <= link.serial
-            for link in chain
-        )
+        own, link = self._past.current[: len(name)], self._past.links.get(name[0])
+        if name == own:
+            return serial <= self.serial
+        return link is not None and name == link.incarnation[: len(name)] and serial <= link.serial
 
-    def _emit(self, request: Request, response: Response) -> None:
+    def _emit(self, log: Writer, request: Request, response: Response) -> None:
         what, value = What.NOTHING, bytes(self.config.value_bytes)
-        if request.operation in (Operation.GET, Operation.PUT) and (
-            response.status == Status.FOUND
-            or (request.operation == Operation.PUT and response.status == Status.MISSING)
-        ):
-            what = What.HELD
-            value = response.value if request.operation == Operation.GET else request.value
-        elif request.operation in (Operation.GET, Operation.DELETE):
+        found = response.status == Status.FOUND
+        if request.operation == Operation.GET and found:
+            what, value = What.HELD, response.value
+        elif request.operation == Operation.PUT and response.status != Status.FULL:
+            what, value = What.HELD, request.value
+        elif request.operation == Operation.DELETE and found:
             what = What.GONE
-        key = request.key if what != What.NOTHING else 0
-        record = Record(self.serial, self._since, what, key, value)
-        assert self._log is not None
-        self._out[Kind.LOG].append(self._log.record(record))
+        record = Record(request.key, value, what, self._since)
+        self._out[Kind.LOG].append(log.record(record))
         if self._snapshot is not None:
             self._out[Kind.SNAPSHOT].append(self._snapshot.record(record))

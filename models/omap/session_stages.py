@@ -9,8 +9,9 @@ from ..memory import Memory, Reader
 from .boundary import Frames
 from .config import BLOCK, OmapConfig
 from .stages import Drain
+from .vault import Derived, draw_cycles
 
-__all__ = ["Answers", "Requests", "collected", "fetched", "pace"]
+__all__ = ["Answers", "Requests", "collected", "fetched", "filed", "pace"]
 
 
 def pace(frames: Frames) -> int:
@@ -33,11 +34,22 @@ def collected(frames: Frames, memory: Memory, address: int, cycle: int) -> int:
     return drain.write(cycle + 1, 0, address)[1]
 
 
-class Requests:
-    """Frames that are read one after another, opened by cores in turn, and judged in their order."""
+def filed() -> int:
+    """Return the cycles from a frame with a file's head, or from the end of a run's operations, until the
+    file's key is there."""
+    return 2 + draw_cycles(Derived.STATE)
 
-    def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
-        self._frames, self._address = Frames.of(config), address
+
+class Requests:
+    """Frames that are read one after another, opened by cores in turn, and judged in their order.
+    `records`: they are a file's."""
+
+    def __init__(
+        self, config: OmapConfig, memory: Memory, address: int, records: bool = False
+    ) -> None:
+        frames = self._frames = Frames.of(config)
+        self._address = address
+        self._blocks = frames.answer_blocks if records else frames.request_blocks
         self._reader = Reader(memory, config.host_bus_bytes, config.window)
         self._ends = [-1] * config.request_openers  # of their tags
 
@@ -47,7 +59,7 @@ class Requests:
         frames = self._frames
         asked = self._reader.command(valid, self._address + number * frames.size, frames.beats)
         words = [self._reader.accept(0) + 1 for _ in range(frames.beats)]
-        there = [words[k * BLOCK // frames.bus_bytes] for k in range(2 + frames.request_blocks)]
+        there = [words[k * BLOCK // frames.bus_bytes] for k in range(2 + self._blocks)]
         core = number % len(self._ends)
         # a key is looked up behind the first word
         start = max(there[0] + 1, self._ends[core] + 1)
@@ -81,7 +93,7 @@ class _Sealing:
 
 
 class Answers:
-    """Answers that are sealed by cores in turn, and leave one after another."""
+    """Answers, or records of a log, that are sealed by cores in turn, and leave one after another."""
 
     def __init__(self, config: OmapConfig, memory: Memory, address: int) -> None:
         self._frames, self._address = Frames.of(config), address

@@ -10,6 +10,7 @@ from .errors import MapError
 
 __all__ = [
     "PORTS",
+    "STATE_PORTS",
     "Handshake",
     "port_bytes",
     "register_map",
@@ -17,38 +18,47 @@ __all__ = [
 
 #: the memory ports in their order: what each carries, and the space that it reaches (0 host, 1 HBM)
 PORTS = {"pages": 0, "messages": 0, "buckets": 1, "records": 1, "frames0": 1, "frames1": 1}
+#: those of a map that keeps its state
+STATE_PORTS = {**PORTS, "log": 0}
 
+_HANDSHAKE = "1: the frame is fetched; 2: the answer is written"
+_FILES = "; 4: of a file of state"
 _VAULT = (
     VaultValue("root", 256, "constant for a device"),
     VaultValue("entropy", 256, "fresh at each power-up: no two are the same"),
 )
 
 
-def port_bytes(config: OmapConfig) -> tuple[int, ...]:
+def port_bytes(config: OmapConfig, state: bool = False) -> tuple[int, ...]:
     """Return the bytes of a bus word of each port."""
-    return tuple(config.bus_bytes if hbm else config.host_bus_bytes for hbm in PORTS.values())
+    ports = STATE_PORTS if state else PORTS
+    return tuple(config.bus_bytes if hbm else config.host_bus_bytes for hbm in ports.values())
 
 
 class Handshake(IntFlag):
     """What a run does beside its operations. TAKE: it fetches a frame that opens a session first; COLLECT:
-    it writes the answer at last."""
+    it writes the answer at last. FILE: operations are records, the frame has their file's head, and the
+    answer is the head of this device's log, which begins (`models.omap.kept_device`)."""
 
     TAKE = 1
     COLLECT = 2
+    FILE = 4
 
 
-def register_map(design: int) -> RegisterMap:
-    """Return the registers of a map (`hdl.omap.engine`)."""
+def register_map(design: int, state: bool = False) -> RegisterMap:
+    """Return the registers of a map (`hdl.omap.engine`). `state`: of one that keeps its state."""
     registers = [
         EngineRegister("requests", 40, "the first request's frame, aligned to the bus"),
         EngineRegister("responses", 40, "where answers go, aligned to the bus"),
         EngineRegister("opening", 40, "a frame that opens a session, aligned to the bus"),
         EngineRegister("welcome", 40, "where its answer goes, aligned to the bus"),
-        EngineRegister("handshake", 2, "1: the frame is fetched; 2: the answer is written"),
+        EngineRegister("handshake", 2 + state, _HANDSHAKE + _FILES * state),
         EngineRegister("pages", 40, "the first page, aligned to the bus"),
         EngineRegister("count", 32, "how many requests"),
         EngineRegister("interval", 32, "cycles from one request's arrival to the next one's"),
     ]
+    if state:
+        registers.append(EngineRegister("log", 40, "where records go, aligned to the bus"))
     counters = [
         Counter("operations", "requests that were answered"),
         Counter("pages", "pages that were opened"),

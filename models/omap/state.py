@@ -1,79 +1,73 @@
 """What a map keeps outside its device: sealed files of records, from which a device restores the map.
 
-Every operation, GET as well, makes one record: its serial, and the item that is there afterwards, or that
-none is. A *log* holds the records of operations one after another. A *snapshot* holds those of a walk, one
-GET for each place of the map, and of all operations between its steps: applied in their order they are the
-map at its last serial. All records of a map have one size.
+Every operation, GET as well, makes one record: the item that is there afterwards, that none is, or nothing.
+A *log* holds the records of operations one after another. A *snapshot* holds those of a walk, one GET for
+each place of the map, and of all operations between its steps: applied in their order they are the map at
+its last serial. A record is as long as an answer.
 
-    file      head   sealed chain   sealed record   sealed record …
-    head      "pmap"  kind u8  zeros (3)  links u32  zeros (4)  incarnation (16)  serial u64
-    chain     so many links: incarnation (16)  serial u64
-    record    serial u64  since u64  what u8  key u64  value
+    file      head   sealed record   sealed record …
+    head      "pmap"  kind u8  zeros (3)  serial u64  incarnation (16)  previous (16)
+    record    key u64  value  what u8  since u64
 
-A file's key follows from the root, its kind, the incarnation that wrote it and the serial behind which it
-begins: no incarnation begins two files of a kind at one serial. The chain is its text number 0, a record's
-number is its place. So a record that is moved, or is another file's, does not open, and a head that is
-changed opens nothing. `since` is the serial behind which the host's call began that carried the operation
-in: what came before is on the host's disk, or was to be. It tells a torn end from a damaged middle.
+A file's key follows from the root and from its head: its kind, the serial behind which it begins, the
+incarnation that wrote it and the one before that. No incarnation begins two files of a kind at one serial.
+A record's number is its place, from 1 on. So a record that is moved, or is another file's, does not open,
+and a head that is changed opens nothing. A file without a record says nothing.
+
+`since` is the serial behind which the host's call began that carried the operation in: what came before is
+on the host's disk, or was to be. It tells a torn end from a damaged middle.
+
+The heads of logs are the map's past: each one says at which serial of which incarnation its own began. A
+*link* is such a head with the first record behind it, of a log whose other records a snapshot replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
 from ..crypto import gcm
-from ..crypto.noise import nonce_bytes
+from ..crypto.noise import LAST_NONCE, nonce_bytes
 from .config import OmapConfig
+from .sessions import Answer
 from .vault import KeySchedule
 
-__all__ = [
-    "HEAD",
-    "MOST_LINKS",
-    "Damaged",
-    "Head",
-    "Kind",
-    "Link",
-    "Reader",
-    "Record",
-    "What",
-    "Writer",
-]
+__all__ = ["HEAD", "Head", "Kind", "Link", "Past", "Record", "Told", "What", "Writer"]
 
-_HEAD = Struct("<4sB3xI4x16sQ")
+_HEAD = Struct("<4sB3xQ16s16s")
 _MAGIC = b"pmap"
 HEAD = _HEAD.size
-_LINK = Struct("<16sQ")
-_RECORD = Struct("<QQBQ")
-#: most links of a chain; older ones are forgotten
-MOST_LINKS = 1024
+_NOBODY = bytes(16)
 
 
 class Kind(IntEnum):
-    """Of a file."""
+    """Of a file; a link has a log's key."""
 
     LOG = 0
     SNAPSHOT = 1
+    LINK = 2
 
 
 class What(IntEnum):
-    """What a record says of its key. NOTHING: no key was asked for; END: the snapshot is whole."""
+    """What a record says of its key: the operation that makes it so, or NOTHING. END: the snapshot is whole."""
 
     NOTHING = 0
-    HELD = 1
-    GONE = 2
-    END = 3
+    HELD = 2
+    GONE = 3
+    END = 4
 
 
-class Damaged(Exception):
-    """A file is not what the device wrote. `file`: its place among those that were given; `record`: the
-    first one that does not open, 0 for the head."""
+class Told(IntEnum):
+    """What became of a record. APPLIED, or END of a snapshot; TORN: it does not open; CHANGED: it does, and
+    shows that one before it, which does not, was on disk; STRAY: the file does not follow those before it.
+    Behind the last two a device must be powered up again."""
 
-    def __init__(self, file: int, record: int, why: str) -> None:
-        super().__init__(why)
-        self.file, self.record, self.why = file, record, why
+    APPLIED = 32
+    END = 33
+    TORN = 34
+    CHANGED = 35
+    STRAY = 36
 
 
 class Link(NamedTuple):
@@ -84,124 +78,145 @@ class Link(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What a file says of itself in plain: it is believed once the chain opens."""
+    """What a file says of itself in plain: it is believed once a record opens. `previous`: the incarnation
+    from which the file's own one restored its map, zeros for a new map."""
 
-    kind: Kind
-    links: int
-    incarnation: bytes
+    kind: int
     serial: int
+    incarnation: bytes
+    previous: bytes
 
     def pack(self) -> bytes:
         """Return its `HEAD` bytes."""
-        return _HEAD.pack(_MAGIC, self.kind, self.links, self.incarnation, self.serial)
+        return _HEAD.pack(_MAGIC, *self)
+
+    @classmethod
+    def said(cls, text: bytes) -> Head:
+        """Return what `HEAD` bytes say, whatever they are."""
+        return cls(*_HEAD.unpack(text)[1:])
 
     @classmethod
     def unpack(cls, text: bytes) -> Head:
         """Return what a file's first bytes say. Raises ValueError for those that are no head."""
-        if len(text) < HEAD:
-            raise ValueError("it has no head")
-        magic, kind, *rest = _HEAD.unpack_from(text)
-        head = cls(Kind(kind), *rest)
-        if magic != _MAGIC or head.links > MOST_LINKS or head.pack() != text[:HEAD]:
-            raise ValueError("it has no head")
-        return head
-
-    @property
-    def chain_bytes(self) -> int:
-        """Bytes of the sealed chain."""
-        return self.links * _LINK.size + gcm.TAG
+        if len(text) >= HEAD:
+            head = cls.said(text[:HEAD])
+            if head.kind in set(Kind) and head.pack() == text[:HEAD]:
+                return head
+        raise ValueError("it has no head")
 
 
 class Record(NamedTuple):
     """An operation's."""
 
-    serial: int
-    since: int
-    what: What
     key: int
     value: bytes
+    what: int
+    since: int
 
     @staticmethod
     def size(config: OmapConfig) -> int:
         """Return the bytes of a sealed record."""
-        return _RECORD.size + config.value_bytes + gcm.TAG
+        return 8 + config.value_bytes + 1 + 8 + gcm.TAG
+
+
+def _key(keys: KeySchedule, head: Head) -> bytes:
+    return keys.state_key(head.incarnation, head.previous, head.kind & 1, head.serial)
 
 
 class Writer:
-    """Seals a file, text by text. `head`: its first bytes."""
+    """Seals a file, record by record."""
 
-    def __init__(self, keys: KeySchedule, kind: Kind, serial: int, chain: Sequence[Link]) -> None:
-        head = Head(kind, len(chain), keys.incarnation, serial)
-        self._key, self._number = keys.state_key(keys.incarnation, kind, serial), 0
-        text = b"".join(_LINK.pack(*link) for link in chain)
-        self.head = head.pack() + self._sealed(text, head.pack())
-
-    def _sealed(self, text: bytes, data: bytes = b"") -> bytes:
-        sealed = gcm.seal(self._key, nonce_bytes(self._number), text, data)
-        self._number += 1
-        return sealed
+    def __init__(self, keys: KeySchedule, head: Head) -> None:
+        self.head, self._key, self._number = head, _key(keys, head), 0
 
     def record(self, record: Record) -> bytes:
         """Return the next record, sealed."""
-        return self._sealed(_RECORD.pack(*record[:4]) + record.value)
-
-    @property
-    def records(self) -> int:
-        return self._number - 1
+        self._number += 1
+        return gcm.seal(self._key, nonce_bytes(self._number), Answer(*record).pack())
 
 
-class Reader:
-    """Opens a file. `chain`: what it says of its past. `used`: bytes that were read and opened.
+class Past:
+    """What a device knows of its map from files, which it is given in the order in which they were written:
+    links and a snapshot, if there is one, and the logs behind it.
 
-    Raises Damaged, here for what does not begin as a file of this device.
+    `serial`: of the last operation; `current`: the incarnation that carried it out; `links`: the last ones
+    before it, by the first byte of their names, which counts power-ups.
     """
 
-    def __init__(self, keys: KeySchedule, config: OmapConfig, text: bytes, place: int = 0) -> None:
-        self._text, self._place, self._size = text, place, Record.size(config)
-        try:
-            self.head = head = Head.unpack(text)
-        except ValueError as problem:
-            raise Damaged(place, 0, str(problem)) from None
-        self._key = keys.state_key(head.incarnation, head.kind, head.serial)
-        self.used = HEAD + head.chain_bytes
-        sealed = text[HEAD : self.used]
-        chain = (
-            gcm.open_(self._key, nonce_bytes(0), sealed, head.pack())
-            if len(sealed) >= gcm.TAG
-            else None
-        )
-        if chain is None:
-            raise Damaged(place, 0, "it is another device's, or was changed")
-        self.chain = tuple(Link(*link) for link in _LINK.iter_unpack(chain))
+    def __init__(self, keys: KeySchedule) -> None:
+        self._keys = keys
+        self.serial, self.current = 0, _NOBODY
+        self.links: dict[int, Link] = {}
+        self._wrong, self._whole, self._owed = False, True, 0
+        self._head: Head | None = None
 
-    def _open(self, number: int) -> Record | None:
-        at = HEAD + self.head.chain_bytes + (number - 1) * self._size
-        sealed = self._text[at : at + self._size]
-        text = (
-            gcm.open_(self._key, nonce_bytes(number), sealed) if len(sealed) == self._size else None
-        )
+    def open(self, text: bytes) -> None:
+        """Go on with a file that has this head."""
+        self._head = head = Head.said(text)
+        self._key = _key(self._keys, head)
+        self._number, self._torn, self._known = 0, False, False
+
+    def record(self, number: int, sealed: bytes) -> tuple[Told, Record | None]:
+        """Return what becomes of a record that the host says has this number, and what is applied."""
+        told, record = self._record(number, sealed)
+        self._wrong |= told in (Told.CHANGED, Told.STRAY)
+        return told, record if told == Told.APPLIED else None
+
+    def _record(self, number: int, sealed: bytes) -> tuple[Told, Record | None]:
+        if self._head is None or self._wrong:
+            return Told.STRAY, None
+        self._number += 1
+        text = None
+        if number == self._number and number < LAST_NONCE:
+            text = gcm.open_(self._key, nonce_bytes(number), sealed)
         if text is None:
-            return None
-        numbers = _RECORD.unpack_from(text)
-        what = What(numbers[2])
-        return Record(numbers[0], numbers[1], what, numbers[3], text[_RECORD.size :])
+            self._torn = True
+            return Told.TORN, None
+        record = Record(*Answer.unpack(text))
+        if self._torn:
+            return (Told.CHANGED if record.since > self.serial else Told.TORN), None
+        if not self._known and not self._follows(self._head):
+            return Told.STRAY, None
+        self._known = True
+        if self._head.kind & Kind.LINK:
+            return Told.APPLIED, record._replace(what=What.NOTHING)
+        if record.what == What.END:
+            self._whole = True
+            return Told.END, None
+        self.serial += 1
+        return Told.APPLIED, record
 
-    def records(self) -> list[Record]:
-        """Return the records of the file, up to one that does not open. Raises Damaged where that is not
-        its torn end: a later one shows that it was on disk, or it is a snapshot's."""
-        made: list[Record] = []
-        while (record := self._open(len(made) + 1)) is not None:
-            made.append(record)
-        self.used += len(made) * self._size
-        missing = len(made) + 1
-        if self.head.kind == Kind.SNAPSHOT:
-            if not made or made[-1].what != What.END or len(self._text) != self.used:
-                raise Damaged(self._place, missing, "it is not whole, or was changed")
-            return made[:-1]
-        end = made[-1].serial if made else self.head.serial
-        most = (len(self._text) - HEAD - self.head.chain_bytes) // self._size
-        for number in range(missing + 1, most + 1):
-            later = self._open(number)
-            if later is not None and later.since > end:
-                raise Damaged(self._place, missing, "it was changed: records behind it are whole")
-        return made
+    def _follows(self, head: Head) -> bool:
+        """Whether a file goes on where the ones before it end; then it is part of the past from now on."""
+        own, first = head.incarnation == self.current, self.current == _NOBODY
+        after = own or head.previous == self.current
+        if head.kind & Kind.LINK:
+            fits = self.serial == 0 and (after or first)
+        elif head.kind & Kind.SNAPSHOT:
+            fits = self.serial == 0 and (own or first)
+        else:
+            fits = after and self._whole and head.serial == self.serial
+        if not fits:
+            return False
+        if not own:
+            self._linked(head.serial)
+            self.current = head.incarnation
+        if head.kind & Kind.LINK:
+            self._owed = max(self._owed, head.serial)
+        elif head.kind & Kind.SNAPSHOT:
+            self.serial, self._whole = head.serial, False
+        return True
+
+    def _linked(self, serial: int) -> None:
+        if self.current != _NOBODY:
+            self.links[self.current[0]] = Link(self.current, serial)
+
+    def end(self) -> Head | None:
+        """Return the head of this device's first log, None where files are missing or wrong."""
+        if self._wrong or not self._whole or self._owed > self.serial:
+            return None
+        number = 0 if self.current == _NOBODY else (self.current[0] + 1) % 256
+        self._linked(self.serial)
+        previous, own = self.current, bytes([number]) + self._keys.incarnation[1:]
+        self.current, self._wrong = own, True  # files are not believed any more
+        return Head(Kind.LOG, self.serial, own, previous)

@@ -18,6 +18,7 @@ from ..crypto.x25519 import public_key
 from .messages import Keys
 
 __all__ = [
+    "DRAWN",
     "LABEL_BYTES",
     "PROGRAM",
     "Derived",
@@ -107,10 +108,14 @@ class KeySchedule:
         """Return a role's key of 32 bytes; None for readers."""
         return None if role is Role.READER else self._of_root(role.value)
 
-    def state_key(self, incarnation: bytes, kind: int, serial: int) -> bytes:
+    def state_key(self, incarnation: bytes, previous: bytes, kind: int, serial: int) -> bytes:
         """Return the key of a state file that this generation's device can open after any power-up."""
-        numbers = [int.from_bytes(incarnation[at : at + 8], "little") for at in (0, 8)]
-        return expand(self._root, info("state", self._generation, *numbers, kind, serial), 1)[0]
+        names = [
+            int.from_bytes(name[at : at + 8], "little")
+            for name in (incarnation, previous)
+            for at in (0, 8)
+        ]
+        return expand(self._root, info("state", self._generation, serial, *names, kind), 1)[0]
 
 
 class Derived(Enum):
@@ -126,17 +131,20 @@ class Derived(Enum):
     WRITER = 7
     KEEPER = 8
     EPHEMERAL = 9
+    STATE = 10
 
 
 class Source(Enum):
     """What a step hashes: the root; or a label with the digest, with the counter of ephemeral scalars,
-    with zero, with the generation, and a byte of 1 behind each."""
+    with zero, with the generation, with the generation and what a file's head says, and a byte of 1
+    behind each."""
 
     ROOT = 0
     DIGEST = 1
     COUNTER = 2
     ZERO = 3
     GENERATION = 4
+    FILE = 5
 
 
 class Step(NamedTuple):
@@ -161,25 +169,31 @@ def _steps() -> Sequence[Step]:
         Step(Derived.STATIC, first, Source.GENERATION, "static"),
         Step(Derived.WRITER, first, Source.GENERATION, Role.WRITER.value),
         Step(Derived.KEEPER, first, Source.GENERATION, Role.KEEPER.value),
-        # once more for each handshake
+        # for each handshake, and for each file of state
         Step(Derived.EPHEMERAL, boot, Source.COUNTER, "ephemer"),
+        Step(Derived.STATE, first, Source.FILE, "state"),
     )
 
 
-#: the steps at power-up, and behind them the one for each handshake
+#: the steps at power-up, and behind them `DRAWN`, each of which is asked for
 PROGRAM = tuple(_steps())
+DRAWN = PROGRAM[-2:]
 
 
 def _cycles(step: Step) -> int:
-    texts = {Source.ROOT: SIZE, Source.DIGEST: LABEL_BYTES + SIZE + 1}
+    texts = {
+        Source.ROOT: SIZE,
+        Source.DIGEST: LABEL_BYTES + SIZE + 1,
+        Source.FILE: LABEL_BYTES + 7 * _NUMBER + 1,
+    }
     return hmac_cycles(texts.get(step.source, LABEL_BYTES + _NUMBER + 1)) + 1
 
 
 def boot_cycles() -> int:
     """Return the cycles from the start at power-up until all keys are there."""
-    return 1 + sum(_cycles(step) for step in PROGRAM[:-1])
+    return 1 + sum(_cycles(step) for step in PROGRAM[: -len(DRAWN)])
 
 
-def draw_cycles() -> int:
-    """Return the cycles from asking for an ephemeral scalar until it is there."""
-    return 1 + _cycles(PROGRAM[-1])
+def draw_cycles(drawn: Derived = Derived.EPHEMERAL) -> int:
+    """Return the cycles from asking for an ephemeral scalar, or for a file's key, until it is there."""
+    return 1 + sum(_cycles(step) for step in DRAWN if step.to is drawn)

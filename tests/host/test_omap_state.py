@@ -14,7 +14,6 @@ from penstock.host.omap.kept import KeptMap
 from penstock.host.omap.keyfiles import MapKey
 from penstock.host.omap.session import MapSession, initiator
 from penstock.host.omap.state import MapState, ServerFull, StateError
-from penstock.models.crypto.gcm import TAG
 from penstock.models.omap.boundary import Frames, Header
 from penstock.models.omap.errors import MapStopped
 from penstock.models.omap.kept_device import receipt_value
@@ -257,7 +256,7 @@ def test_a_cut_at_any_call_loses_nothing(tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_a_thousand_cuts(seed, tmp_path):
     assert _cuts(tmp_path, seed, range(1, 60)) >= 25
 
@@ -306,10 +305,10 @@ def test_a_write_that_fails_stops_the_map(call, tmp_path):
     again.close()
 
 
-def _hostile(draw, folder, old):
+def _hostile(draw, folder, old, kind):
     """Change a folder as its host may."""
     files = sorted(p for p in folder.iterdir() if p.name.startswith(("log", "snapshot")))
-    path, kind = draw.choice(files), draw.randrange(6)
+    path = draw.choice(files)
     text = path.read_bytes()
     used = len(text.rstrip(b"\0")) or 1
     if kind == 0:
@@ -347,7 +346,7 @@ def _attacked(tmp_path, seed, count):
     seen = {"error": 0, "rolled back": 0, "whole": 0}
     for n in range(count):
         folder = shutil.copytree(now, tmp_path / f"try{n}")
-        _hostile(draw, folder, old[:-1])
+        _hostile(draw, folder, old[:-1], n % 6)
         try:
             served = Served(folder)
         except StateError as problem:
@@ -366,12 +365,12 @@ def _attacked(tmp_path, seed, count):
 
 def test_what_a_hostile_host_makes_of_the_files_is_seen(tmp_path):
     seen = _attacked(tmp_path, 4, 24)
-    assert seen["error"] > 5 and seen["rolled back"] > 2
+    assert seen["error"] > 5 and seen["rolled back"] > 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
-def test_a_thousand_changes(seed, tmp_path):
+def test_a_thousand_changes_of_each_kind(seed, tmp_path):
     _attacked(tmp_path, seed, 300)
 
 
@@ -381,15 +380,49 @@ def test_damage_in_the_middle_is_named(tmp_path):
         served.run([Request(Operation.PUT, key, bytes(8))])
     served.close()
     [log] = tmp_path.glob("log-*")
-    text, begin = bytearray(log.read_bytes()), HEAD + TAG
+    text, begin = bytearray(log.read_bytes()), HEAD
     text[begin + 3 * Record.size(_SHAPE) + 5] ^= 1
     log.write_bytes(text)
     with pytest.raises(StateError, match=r"record 4: it was changed: records behind it are whole$"):
         Served(tmp_path)
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_damage_in_the_last_call_is_named_where_it_is_known_to_have_been_on_disk(tmp_path, cut):
+    served = Served(tmp_path)
+    served.run([Request(Operation.PUT, key, bytes(8)) for key in range(2)])
+    served.run([Request(Operation.PUT, key, bytes(8)) for key in range(2, 6)])
+    served.close()
+    [log] = tmp_path.glob("log-*")
+    text = bytearray(log.read_bytes())
+    text[HEAD + 4 * Record.size(_SHAPE) + 5] ^= 1
+    log.write_bytes(text)
+    if cut:  # as a power cut may leave it: nothing tells it from a torn end
+        (tmp_path / "synced").write_bytes(b"")
+        served = Served(tmp_path)
+        assert sorted(served.items()) == [0, 1, 2, 3]
+        return served.close()
+    with pytest.raises(StateError, match=r"record 5: it was changed: it was on disk whole$"):
+        Served(tmp_path)
+    assert log.read_bytes() == text
+
+
+def test_a_log_that_no_longer_ends_where_the_next_one_begins_is_named(tmp_path):
+    served = Served(tmp_path)
+    served.run([Request(Operation.PUT, key, bytes(8)) for key in range(2)])
+    [log] = tmp_path.glob("log-*")
+    served.close()
+    Served(tmp_path).close()  # its log has no records
+    text = bytearray(log.read_bytes())
+    text[HEAD + Record.size(_SHAPE) + 5] ^= 1
+    log.write_bytes(text)
+    with pytest.raises(StateError, match=r"record 0: it does not follow the files before it$"):
+        Served(tmp_path)
+
+
 def test_whose_folder_it_is(tmp_path):
     served = Served(tmp_path)
+    served.items()
     with pytest.raises(StateError, match=r"is in use by another server$"):
         Served(tmp_path)
     served.close()
@@ -397,7 +430,7 @@ def test_whose_folder_it_is(tmp_path):
         Served(tmp_path, known=MapKey(bytes(32), _KNOWN.digest))
     with pytest.raises(StateError, match=r"has the state of another map$"):
         Served(tmp_path, known=MapKey(_KNOWN.public, bytes(32)))
-    with pytest.raises(StateError, match=r"record 0: it is another device's, or was changed$"):
+    with pytest.raises(StateError, match=r"record 1: it is another device's, or was changed$"):
         Served(tmp_path, root=bytes(32))
     (tmp_path / "map.json").unlink()
     with pytest.raises(StateError, match=r"map\.json is missing beside the state of a map$"):
@@ -406,6 +439,7 @@ def test_whose_folder_it_is(tmp_path):
 
 def test_a_keeper_confirms(tmp_path):
     served = Served(tmp_path)
+    served.items()
     receipt = served.receipt
     served.close()
     keeper = Served(tmp_path, role=Role.KEEPER)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from penstock.hdl.omap.vault import KeySchedule as Hardware
-from penstock.models.omap.vault import KeySchedule, Role, boot_cycles, draw_cycles, info
+from penstock.models.omap.vault import Derived, KeySchedule, Role, boot_cycles, draw_cycles, info
 from testbench.pysim import simulate
 
 
@@ -39,8 +39,8 @@ def test_keys_are_those_of_cryptography():
     assert keys.static == of_root("static") and keys.role_key(Role.READER) is None
     assert keys.role_key(Role.WRITER) == of_root("writer")
     assert keys.role_key(Role.KEEPER) == of_root("keeper")
-    state = of_root("state", keys.incarnation, number(2), number(77))
-    assert keys.state_key(keys.incarnation, 2, 77) == state
+    state = of_root("state", number(77), keys.incarnation, bytes(range(16)), number(1))
+    assert keys.state_key(keys.incarnation, bytes(range(16)), 1, 77) == state
 
 
 def test_what_depends_on_what():
@@ -109,6 +109,18 @@ def test_the_hardware_is_golden_and_no_reset_repeats_a_scalar():
             ctx.set(core.draw, 0)
             assert 1 + await ended(ctx) == draw_cycles()
             meant["ephemeral"] = golden.ephemeral()
+            for previous in range(turn):
+                file = golden.incarnation, bytes([previous] * 16), turn, 1 << 63
+                said = file[3].to_bytes(8, "little") + file[0] + file[1] + bytes([turn, *bytes(7)])
+                ctx.set(core.file, int.from_bytes(said, "little"))
+                ctx.set(core.of_file, 1)
+                ctx.set(core.draw, 1)
+                await ctx.tick()
+                ctx.set(core.draw, 0)
+                assert 1 + await ended(ctx) == draw_cycles(Derived.STATE)
+                ctx.set(core.of_file, 0)
+                meant["state"] = golden.state_key(*file)
+                await ctx.tick()
             for name, text in meant.items():
                 assert ctx.get(getattr(core, name)) == int.from_bytes(text, "little"), name
             await ctx.tick()

@@ -29,7 +29,7 @@ def keys(tmp_path_factory):
 
 
 @contextmanager
-def _served(keys, state):
+def _served(keys, state, *options):
     """A server's process and its port; killed at the end."""
     command = [
         sys.executable,
@@ -41,6 +41,7 @@ def _served(keys, state):
         keys[1],
         "--state",
         state,
+        *options,
     ]
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE) as process:
         try:
@@ -110,10 +111,24 @@ def test_a_server_that_is_killed_a_hundred_times(keys, tmp_path, seed):
     _killed(keys, tmp_path, seed, 10)
 
 
+@pytest.mark.long
+def test_hardware_and_the_golden_device_take_turns_on_a_folder(keys, tmp_path):
+    receipt, items = tmp_path / "receipt.json", {}
+    for turn, device in enumerate(("rtl", "device", "rtl")):
+        with _served(keys, tmp_path / "state", "--device", device) as (_, port):
+            with _connected(keys, port, receipt=receipt, timeout=300) as box:
+                assert {key: box.get(key) for key in items} == items
+                items[turn] = bytes([turn] * 8)
+                box.update({turn: items[turn]})
+                assert box.pop(9, None) is None
+            watched = [str(keys[1] / "keeper.json"), "--once", "--receipt", str(tmp_path / "kept")]
+            assert run(["keeper", f"127.0.0.1:{port}", *watched]) == 0
+            with _connected(keys, port, receipt=receipt, timeout=300) as box:
+                assert box.confirmed is (turn > 0)  # the first one had no receipt
+
+
 def test_what_a_folder_of_state_is_refused_for(keys, tmp_path, capsys):
     serve = ["serve", str(keys[0]), "--keys", str(keys[1]), "--state", str(tmp_path / "state")]
-    assert run([*serve, "--device", "rtl"]) == 1
-    assert "--state is for --device device" in capsys.readouterr().err
     with _served(keys, tmp_path / "state"):
         assert run(serve) == 1
         assert "is in use by another server" in capsys.readouterr().err

@@ -8,5 +8,5 @@ from .omap import SMALL
 
 PROOFS = []
 COMPONENTS = {
-    "hdl.omap.MapEngine": lambda: MapEngine(SMALL, digest=bytes(32)),
+    "hdl.omap.MapEngine": lambda: MapEngine(SMALL, digest=bytes(32), state=True),
 }

@@ -51,7 +51,7 @@ __all__ = [
 
 DIGEST, SLOTS = bytes(range(32)), 64
 _PLACES = 16
-_TAKE, _COLLECT = 1, 2
+_TAKE, _COLLECT, _FILE = 1, 2, 4
 _MAP = RegisterMap(
     [
         EngineRegister("requests", 40, "the first frame"),
@@ -81,10 +81,12 @@ def vault_values(seed: int) -> dict[str, int]:
 
 class PresetDoor(Door):
     """A door behind which there are sessions from power-up on, and which opens none: slot, role, keys.
-    `keys`: the map's."""
+    `keys`: the map's, or "derived"."""
 
-    def __init__(self, sessions: Sequence[tuple[int, Role, Keys]], keys: Any = None) -> None:
-        super().__init__(digest=DIGEST, slots=SLOTS)
+    def __init__(
+        self, sessions: Sequence[tuple[int, Role, Keys]], keys: Any = None, digest: bytes = DIGEST
+    ) -> None:
+        super().__init__(digest=digest, slots=SLOTS)
         self.sessions, self.keys = sessions, keys
 
     def elaborate(self, platform: Any) -> Module:
@@ -92,7 +94,9 @@ class PresetDoor(Door):
         m.submodules.table = table = self.table
         self._lend(m)
         at = Signal(range(len(self.sessions) + 1))
-        if self.keys is not None:
+        if self.keys == "derived":
+            self._derive(m, Const(0))
+        elif self.keys is not None:
             m.d.comb += self.there.eq(self.valid & (at == len(self.sessions)))
             for name in ("page", "pairs", "hash"):
                 m.d.comb += getattr(self, name).eq(getattr(self.keys, name))
@@ -321,8 +325,9 @@ class Rig:
         at: int = 0,
         hbm: int = 0,
         vault: dict[str, int] | None = None,
+        state: bool = False,
     ) -> None:
-        """`at`: where frames lie, behind pages; `hbm`: bytes of HBM."""
+        """`at`: where frames lie, behind pages; `hbm`: bytes of HBM; `state`: the map has a log."""
         self.config, self.frames = config, Frames.of(config)
         if not isinstance(memories, dict):
             memories = {"m0": memories}
@@ -331,24 +336,34 @@ class Rig:
         if hbm:
             self.machine.reserve(0, hbm, space=1)
         places = {"requests": 0, "responses": 1 << 18, "opening": 1 << 19, "welcome": 3 << 18}
+        places |= {"log": 5 << 17} if state else {}
         self.places = {name: at + place for name, place in places.items()}
 
     def run(
-        self, texts: Sequence[bytes], opening: bytes = b"", collect: bool = False, interval: int = 0
+        self,
+        texts: Sequence[bytes],
+        opening: bytes = b"",
+        collect: bool = False,
+        interval: int = 0,
+        file: bool = False,
     ) -> tuple[Ended, list[bytes]]:
-        """Carry out frames; return how it ended, and the answers."""
+        """Carry out frames; return how it ended, and the answers. `file`: they are records."""
         for name, text in (("requests", b"".join(texts)), ("opening", opening)):
             if text:
                 self._write(self.places[name], text)
-        flags = _TAKE * bool(opening) | _COLLECT * collect
+        flags = _TAKE * bool(opening) | _COLLECT * collect | _FILE * file
         given = {**self.places, "count": len(texts), "interval": interval, "handshake": flags}
         ended = self.machine.run(given, watchdog=1 << 20)
-        size = self.frames.size
-        answers = [self._read(self.places["responses"] + size * k, size) for k in range(len(texts))]
+        answers = self.frames_at("responses", len(texts))
         if collect:
             welcome = self.frames.welcome_beats * self.frames.bus_bytes
             answers.append(self._read(self.places["welcome"], welcome))
         return ended, answers
+
+    def frames_at(self, place: str, count: int) -> list[bytes]:
+        """Frames that lie one behind another."""
+        size = self.frames.size
+        return [self._read(self.places[place] + size * k, size) for k in range(count)]
 
     def reset(self) -> None:
         """A soft reset, and a hard one: both leave the power on."""

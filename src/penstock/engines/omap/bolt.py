@@ -22,7 +22,7 @@ from penstock.report.rows import Facts, Part
 from .design import MapDesign
 from .scan import scan_seconds
 
-__all__ = ["Served", "parts", "peers", "served"]
+__all__ = ["Served", "parts", "peers", "served", "shown"]
 
 _TARGET, _KEY = "u55c", 0x3C4F1A2B5E6D70819203A4B5C6D7E8F9
 _SIZES = (10, 16, 18, 20, 22, 24)
@@ -32,7 +32,7 @@ def _data() -> Mapping[str, Any]:
     return figures(__package__, "bolt")
 
 
-def _shown(config: OmapConfig, count: int) -> list[Public]:
+def shown(config: OmapConfig, count: int) -> list[Public]:
     """Return what so many operations show, whatever their keys are: pairs of bins, as drawn."""
     found = []
     for _, pair, blocks in islice(PairSource(config, _KEY), count):
@@ -61,7 +61,7 @@ def served(design: MapDesign, count: int = 1000) -> Served:
     """Return how a map serves, by the cycle model."""
     config, clock = design.plan, design.target.clock_mhz * 1e6
     card, link = design.messages(design.memory), design.link
-    operations = _shown(config, count)
+    operations = shown(config, count)
     at: dict[str, Any] = {
         "requests_at": config.host_bytes,
         "responses_at": config.host_bytes + (1 << 30),

@@ -84,12 +84,7 @@ def _serve(state: State, /, **values: Any) -> None:
 
     design = _design(state, "serve")
     keys = Path(rest["keys"])
-    if rest["state"] is not None and rest["device"] != "device":
-        raise _refused(
-            f"--state is for --device device: hardware ({rest['device']}) does not seal its map yet",
-            "leave --state out, or --device",
-        )
-    program = _program(design, rest["device"], rest["family"])
+    program = _program(design, rest["device"], rest["family"], rest["state"] is not None)
     tls = _tls(rest["certificate"], rest["private_key"])
     try:
         device = DeviceProcess(design.plan, keys / "device.json", *program)
@@ -124,7 +119,7 @@ def _kept(device: DeviceProcess, known: Path, folder: str) -> KeptMap:
         ) from None
 
 
-def _program(design: MapDesign, device: str, family: str | None) -> tuple[Any, ...]:
+def _program(design: MapDesign, device: str, family: str | None, state: bool) -> tuple[Any, ...]:
     """Return the device's program and its arguments. Raises KernelError for a netlist that cannot be
     simulated."""
     if family is not None and device != "netlist":
@@ -133,7 +128,7 @@ def _program(design: MapDesign, device: str, family: str | None) -> tuple[Any, .
         return ()
     from penstock.netlists import family_of
 
-    arguments = [device]
+    arguments = [device, str(int(state))]
     if device == "netlist":
         arguments.append(family_of(design.target, family))
     return f"{__package__}.process", arguments

@@ -34,7 +34,13 @@ from penstock.models.omap.sessions import (
     prologue,
 )
 from penstock.models.omap.sessions import Request as Asked
-from penstock.models.omap.shell import PORTS, Handshake, port_bytes, register_map
+from penstock.models.omap.shell import (
+    PORTS,
+    STATE_PORTS,
+    Handshake,
+    port_bytes,
+    register_map,
+)
 from penstock.models.omap.storages import memories
 from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import KeySchedule, Role, boot_cycles
@@ -64,11 +70,13 @@ def joined(memory: Memory, channels: int) -> Memory:
 
 @dataclass(frozen=True, repr=False)
 class MapDesign(Design):
-    """A compiled map. `memory` is the timing of one channel of HBM, `link` that of the host's ports."""
+    """A compiled map. `memory` is the timing of one channel of HBM, `link` that of the host's ports; `state`:
+    it keeps its state."""
 
     kernel: str
     plan: OmapConfig
     link: Memory
+    state: bool = False
     engine_name = "omap"
     arguments = frozenset({"ops", "mix", "keys", "interval"})
 
@@ -77,7 +85,7 @@ class MapDesign(Design):
         return self.kernel
 
     def structure(self) -> Any:
-        return [self.engine_name, self.target.name, self.plan.to_json()]
+        return [self.engine_name, self.target.name, self.plan.to_json(), *["state"] * self.state]
 
     @property
     def format(self) -> Format:
@@ -89,27 +97,33 @@ class MapDesign(Design):
 
     @property
     def registers(self) -> RegisterMap:
-        return register_map(self.identity)
+        return register_map(self.identity, self.state)
 
     @property
     def bus_ports(self) -> tuple[PortSpec, ...]:
         from penstock.sim.native import PortSpec
 
-        sizes = port_bytes(self.plan)
+        sizes = port_bytes(self.plan, self.state)
         return tuple(
             PortSpec(f"m{k}_axi", size, True, True, space)
-            for k, (size, space) in enumerate(zip(sizes, PORTS.values(), strict=True))
+            for k, (size, space) in enumerate(zip(sizes, self._ports.values(), strict=True))
         )
+
+    @property
+    def _ports(self) -> dict[str, int]:
+        return STATE_PORTS if self.state else PORTS
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.omap.engine import MapEngine
 
-        return MapEngine(self.plan, self.identity, digest=digest_of_map(self.plan))
+        digest = digest_of_map(self.plan)
+        return MapEngine(self.plan, self.identity, digest=digest, state=self.state)
 
     def memories(self, memory: Memory) -> Mapping[str, Memory]:
-        timings = {"pages": self.link, "messages": self.messages(memory)}
+        messages = self.messages(memory)
+        timings = {"pages": self.link, "messages": messages, "log": messages}
         hbm = joined(memory, self.channels)
-        return {f"m{k}": timings.get(name, hbm) for k, name in enumerate(PORTS)}
+        return {f"m{k}": timings.get(name, hbm) for k, name in enumerate(self._ports)}
 
     @property
     def channels(self) -> int:

@@ -16,7 +16,7 @@ from .design import MapDesign
 __all__ = ["hardware"]
 
 
-def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Powers:
+def hardware(backend: str, *, target: str = "u55c", state: bool = False, **options: Any) -> Powers:
     """Return what powers hardware up, for `penstock.host.omap.ObliviousMap` and the devices of a server.
 
     Parameters
@@ -25,6 +25,8 @@ def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Powers:
         "rtl", "netlist" or "pysim".
     target
         What it is made for.
+    state
+        Its map can be kept (`penstock serve --state`): records of what it does leave it, and come back.
     options
         The machine's, as `Design.run` takes them: `family` and `waves` of a netlist, and so on.
 
@@ -40,8 +42,8 @@ def hardware(backend: str, *, target: str = "u55c", **options: Any) -> Powers:
     def powers(config: OmapConfig, root: bytes) -> MachineDevice:
         hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
         link = FixedLatency(315, config.host_bus_bytes)
-        design = MapDesign(target_named(target), hbm, "map", config, link)
+        design = MapDesign(target_named(target), hbm, "map", config, link, state)
         vault = {"root": int.from_bytes(root, "little"), "entropy": secrets.randbits(256)}
-        return MachineDevice(config, design.machine(backend, 0, vault=vault, **options))
+        return MachineDevice(config, design.machine(backend, 0, vault=vault, **options), state)
 
     return powers

@@ -1,0 +1,232 @@
+"""What a device knows of its map from files of state, and which receipts are of it. Specification:
+`models.omap.state.Past`, `models.omap.kept_device.KeptDevice`."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.omap.messages import Status
+from ...models.omap.sessions import ROLES
+from ...models.omap.state import HEAD, Head, Kind, Told, What
+from ...models.omap.vault import Role
+from .door import FILE_PORTS, door_members
+from .requests import judge_members
+
+__all__ = ["Past"]
+
+
+def _others(ports, names):
+    """Ports as the other side has them."""
+    return {name: ports[name].flip() for name in names}
+
+
+class _Head:
+    """The fields of a head's bits."""
+
+    def __init__(self, bits):
+        self.kind, self.serial = bits[32:40], bits[64:128]
+        self.incarnation, self.previous = bits[128:256], bits[256:384]
+
+
+class Past(wiring.Component):
+    """Judges records in their order, as requests are judged; begins the log; judges receipts. Nothing in it
+    may be reset but by the power.
+
+    Members
+    -------
+    start : In(1), serial, since : Out(64)
+        A run begins; the serial of the last operation that was judged, and that before the run.
+    open : In(1), head : In(384), ready : Out(1)
+        A file's head; its key is there, or the file comes too late.
+    begin : In(1), there, refused : Out(1), own_head : Out(384)
+        From now on no request is under way: begin the log; it has begun, or is refused. `own_head`: its.
+    logs : Out(1)
+        Operations are logged.
+    role : In(2)
+        Of the request that is judged.
+    opened, … : of `requests.Requests`; draw_file, … : of `door.Door`
+    """
+
+    def __init__(self, config):
+        self.name = 8 * min(config.value_bytes, 16)
+        judge = judge_members()
+        super().__init__(
+            {
+                "start": In(1),
+                "serial": Out(64),
+                "since": Out(64),
+                "open": In(1),
+                "head": In(8 * HEAD),
+                "ready": Out(1),
+                "begin": In(1),
+                "there": Out(1),
+                "refused": Out(1),
+                "own_head": Out(8 * HEAD),
+                "logs": Out(1),
+                "role": In(2),
+                "records": In(1),
+                **_others(judge, judge.keys() - {"records", "file_key"}),
+                **_others(door_members(64), FILE_PORTS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        #: the incarnation that carried out the last operation, this device's own once it logs
+        self.current, self.said = Signal(128), Signal(8 * HEAD)
+        self.wrong, self.whole, self.owed = Signal(), Signal(init=1), Signal(64)
+        self.closed, self.valid, self.known, self.torn = Signal(), Signal(), Signal(), Signal()
+        self.number = Signal(64)
+        self.head_said = _Head(self.said)
+        link = self._links(m)
+        m.d.comb += [
+            self.file.eq(Cat(self.said[64:], self.head_said.kind[0])),
+            self.own_head.eq(self.said),
+            self.ordinal.there.eq(self.logs),
+            self.ordinal.number.eq(self.current[:8]),
+        ]
+        with m.If(self.start):
+            m.d.sync += self.since.eq(self.serial)
+        with m.If(self.judging & ~self.records):
+            m.d.sync += self.serial.eq(self.serial + 1)
+            m.d.sync += self.closed.eq(1)
+        self._judge(m)
+        self._receipts(m, link)
+        self._files(m)
+        return m
+
+    def _links(self, m):
+        """The incarnations before this one, by the first byte of their names: what is looked up is of the
+        cycle before."""
+        shape = data.StructLayout({"there": 1, "incarnation": 128, "serial": 64})
+        m.submodules.links = links = memory.Memory(shape=shape, depth=256, init=[])
+        write, read = links.write_port(), links.read_port()
+        #: the current one ends behind this serial
+        self.push, self.pushed = Signal(), Signal(64)
+        m.d.comb += [
+            write.addr.eq(self.current[:8]),
+            write.en.eq(self.push & self.current.any()),
+            write.data.there.eq(1),
+            write.data.incarnation.eq(self.current),
+            write.data.serial.eq(self.pushed),
+            read.addr.eq(self.opened.name[:8]),
+        ]
+        return read.data
+
+    def _judge(self, m):
+        """A record."""
+        head, record = self.head_said, self.opened
+        own, after, fits = Signal(), Signal(), Signal()
+        link, snapshot, follows = head.kind[1], head.kind[0], Signal()
+        m.d.comb += [
+            own.eq(head.incarnation == self.current),
+            after.eq(own | (head.previous == self.current)),
+            fits.eq(record.fits & (record.number == self.number + 1)),
+        ]
+        first, empty = ~self.current.any(), self.serial == 0
+        with m.If(link):
+            m.d.comb += follows.eq(empty & (after | first))
+        with m.Elif(snapshot):
+            m.d.comb += follows.eq(empty & (own | first))
+        with m.Else():
+            m.d.comb += follows.eq(after & self.whole & (head.serial == self.serial))
+        code = Signal(8)
+        with m.If(self.closed | self.wrong | ~self.valid):
+            m.d.comb += code.eq(Told.STRAY)
+        with m.Elif(~fits):
+            m.d.comb += code.eq(Told.TORN)
+        with m.Elif(self.torn):
+            m.d.comb += code.eq(
+                Mux(record.since > self.serial, Told.CHANGED.value, Told.TORN.value)
+            )
+        with m.Elif(~self.known & ~follows):
+            m.d.comb += code.eq(Told.STRAY)
+        with m.Elif((record.operation == What.END) & ~link):
+            m.d.comb += code.eq(Told.END)
+        with m.Else():
+            m.d.comb += code.eq(Told.APPLIED)
+        applied = (code == Told.APPLIED) & ~link
+        m.d.comb += [self.told.eq(code), self.makes.eq(Mux(applied, record.operation, 0))]
+        with m.If(self.judging & self.records & ~self.closed):
+            self._take(m, code, applied, own)
+
+    def _take(self, m, code, applied, own):
+        """A record is judged."""
+        head = self.head_said
+        link, snapshot = head.kind[1], head.kind[0] & ~head.kind[1]
+        good = (code == Told.APPLIED) | (code == Told.END)
+        fresh = good & ~self.known
+        m.d.sync += [
+            self.number.eq(self.number + 1),
+            self.wrong.eq(self.wrong | (code == Told.CHANGED) | (code == Told.STRAY)),
+            self.torn.eq(self.torn | (code == Told.TORN)),
+            self.known.eq(self.known | good),
+            self.serial.eq(Mux(fresh & snapshot, head.serial, self.serial) + applied),
+        ]
+        with m.If(fresh & ~own):
+            m.d.comb += [self.push.eq(1), self.pushed.eq(head.serial)]
+            m.d.sync += self.current.eq(head.incarnation)
+        with m.If(fresh & link & (self.owed < head.serial)):
+            m.d.sync += self.owed.eq(head.serial)
+        with m.If(code == Told.END):
+            m.d.sync += self.whole.eq(1)
+        with m.Elif(fresh & snapshot):
+            m.d.sync += self.whole.eq(0)
+
+    def _receipts(self, m, link):
+        """A receipt: the key is the serial that it saw, the name its incarnation's."""
+        is_of = lambda name: self.opened.name[: self.name] == name[: self.name]
+        seen, own, fits = self.opened.key, Signal(), Signal()
+        m.d.comb += own.eq(is_of(self.current))
+        with m.If(own):
+            m.d.comb += fits.eq(seen <= self.serial + 1)  # its own one is the next
+        with m.Else():
+            m.d.comb += fits.eq(link.there & is_of(link.incarnation) & (seen <= link.serial))
+        found = Mux(fits, Status.FOUND.value, Status.MISSING.value)
+        m.d.comb += self.status.eq(Mux(self.logs, found, Status.UNKNOWN.value))
+        keeps = self.role == ROLES.index(Role.KEEPER)
+        with m.If(self.judging & ~self.records & self.receipt & self.logs & fits & keeps):
+            m.d.sync += self.confirmed.eq(1)
+
+    def _files(self, m):
+        """Heads, and the log's own one."""
+        begins = Signal()
+        first, previous = ~self.current.any(), Signal(8)
+        m.d.comb += previous.eq(self.current[:8] + 1)
+        own = Cat(Mux(first, 0, previous), self.incarnation[8:])
+        log = Head(Kind.LOG, 0, bytes(16), bytes(16)).pack()
+        head = Cat(Const(int.from_bytes(log[:8], "little"), 64), self.serial, own, self.current)
+        ended = self.closed | self.wrong | ~self.whole | (self.owed > self.serial)
+        with m.FSM():
+            with m.State("IDLE"):
+                with m.If(self.open):
+                    with m.If(~self.closed):
+                        m.d.sync += [self.said.eq(self.head), self.valid.eq(0)]
+                    m.next = "DRAW"
+                    with m.If(self.closed):
+                        m.next = "READY"
+                with m.Elif(self.begin):
+                    m.d.sync += self.refused.eq(ended)
+                    m.next = "TOLD"
+                    with m.If(~ended):
+                        m.d.comb += [self.push.eq(1), self.pushed.eq(self.serial)]
+                        m.d.sync += [self.said.eq(head), self.current.eq(own)]
+                        m.d.sync += [self.closed.eq(1), begins.eq(1)]
+                        m.next = "DRAW"
+            with m.State("DRAW"):
+                m.d.comb += self.draw_file.eq(1)
+                with m.If(self.file_free):
+                    m.next = "WAIT"
+            with m.State("WAIT"), m.If(self.drawn):
+                m.d.sync += [begins.eq(0), self.logs.eq(begins), self.valid.eq(~begins)]
+                m.d.sync += [self.number.eq(0), self.torn.eq(0), self.known.eq(0)]
+                m.next = "READY"
+                with m.If(begins):
+                    m.next = "TOLD"
+            with m.State("READY"):
+                m.d.comb += self.ready.eq(1)
+                m.next = "IDLE"
+            with m.State("TOLD"):
+                m.d.comb += self.there.eq(1)
+                with m.If(~self.begin):
+                    m.next = "IDLE"
