@@ -91,7 +91,8 @@ class Completion(wiring.Component):
     def _record(self, m, last):
         """What is there now: key, value, what (`models.omap.state.What`)."""
         op = self.stage.op
-        key, keep, what, of_row = Signal(64), Signal(), Signal(8), self._row(self.at)[1]
+        key, keep, what = Signal(64), Signal(), Signal(8)
+        of_row = self._row(self.at)[1]
         lane, ends = Signal(max(len(of_row), 1)), Signal()
         m.d.sync += [
             self.record.eq(self.answer),

@@ -168,8 +168,8 @@ class MapEngine(wiring.Component):
         """The past to keys, requests and the log."""
         door, requests, back = self.door, self.requests, self.back
         m.submodules.log = log = self.log = Log(self.config)
-        judged = judge_members().keys() - {"records", "file_key"}
-        for unit, names in ((requests, sorted(judged)), (door, FILE_PORTS)):
+        judged = [name for name in judge_members() if name not in ("records", "file_key")]
+        for unit, names in ((requests, judged), (door, FILE_PORTS)):
             for name in names:
                 ours, theirs = getattr(past, name), getattr(unit, name)
                 reads = past.signature.members[name].flow is In
@@ -182,18 +182,19 @@ class MapEngine(wiring.Component):
             requests.records.eq(self.records),
             requests.file_key.eq(door.file_key),
             door.serial.eq(past.serial),
-            self.logs.eq(past.logs),
+            # what a file's records do is in that file
+            self.logs.eq(past.logs & ~self.records),
             log.start.eq(self.begin),
             log.base.eq(self.registers.log),
             log.key.eq(door.file_key),
             log.since.eq(past.since),
-            log.taken.eq(back.begun & past.logs),
-            log.put.eq(back.record & past.logs),
+            log.taken.eq(back.begun & self.logs),
+            log.put.eq(back.record & self.logs),
             log.block.eq(back.record_block),
             log.data.eq(back.record_data),
-            log.given.eq(back.recorded & past.logs),
+            log.given.eq(back.recorded & self.logs),
         ]
-        with m.If(past.logs):
+        with m.If(self.logs):
             m.d.comb += self.log_room.eq(log.room)
             m.d.comb += self.logged.eq((log.answered == self.registers.count) & log.idle)
         self.failures.append((log.bus_error, ErrorCode.BUS_WRITE))

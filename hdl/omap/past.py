@@ -65,7 +65,7 @@ class Past(wiring.Component):
                 "logs": Out(1),
                 "role": In(2),
                 "records": In(1),
-                **_others(judge, judge.keys() - {"records", "file_key"}),
+                **_others(judge, [name for name in judge if name not in ("records", "file_key")]),
                 **_others(door_members(64), FILE_PORTS),
             }
         )
@@ -75,7 +75,9 @@ class Past(wiring.Component):
         #: the incarnation that carried out the last operation, this device's own once it logs
         self.current, self.said = Signal(128), Signal(8 * HEAD)
         self.wrong, self.whole, self.owed = Signal(), Signal(init=1), Signal(64)
-        self.closed, self.valid, self.known, self.torn = Signal(), Signal(), Signal(), Signal()
+        self.closed = Signal()
+        #: of a file: it has a key; a record opened; one did not; how many there were
+        self.valid, self.known, self.torn = Signal(), Signal(), Signal()
         self.number = Signal(64)
         self.head_said = _Head(self.said)
         link = self._links(m)

@@ -9,6 +9,7 @@ from penstock.host.omap.process import run_device
 from .machines import hardware
 
 if __name__ == "__main__":
-    keys, backend, state, *family = sys.argv[1:]
+    keys, backend, *rest = sys.argv[1:]
+    state, *family = rest
     options = dict(zip(("family",), family, strict=False))
     sys.exit(run_device(keys, hardware(backend, state=bool(int(state)), **options)))
