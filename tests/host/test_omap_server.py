@@ -35,9 +35,11 @@ from penstock.host.omap.client import (
 from penstock.host.omap.devices import GoldenDevice
 from penstock.host.omap.frames import WELCOME, Code, Hello, Messages, Welcome, greeting
 from penstock.host.omap.handshake import Initiator
+from penstock.host.omap.kept import KeptMap
 from penstock.host.omap.keyfiles import read_device, read_map, write_keys
 from penstock.host.omap.process import DeviceLost, DeviceProcess
 from penstock.host.omap.server import MapServer
+from penstock.host.omap.state import MapState
 from penstock.models.errors import ErrorCode
 from penstock.models.omap.boundary import Header
 from penstock.models.omap.errors import MapError, error_of
@@ -687,11 +689,45 @@ def test_a_device_in_a_process_of_its_own(tmp_path):
         DeviceProcess(config(capacity=20), device)
 
 
+def _hardware(state):
+    return "penstock.engines.omap.process", ["rtl", str(int(state))]
+
+
+@pytest.mark.long
+def test_hardware_and_the_golden_device_take_turns_on_a_folder(tmp_path):
+    """A minute to compile, some ten seconds for each handshake."""
+    device, known, writer, keeper = write_keys(tmp_path, _SHAPE)
+    items = {}
+
+    async def talk(kept, turn):
+        async with MapServer(kept) as server:
+            await server.listen()
+            place, seen = ("127.0.0.1", server.port, known), tmp_path / "receipt"
+            patient = {"timeout": 600}
+            async with await AsyncMap.connect(*place, role=writer, receipt=seen, **patient) as box:
+                for key in range(4):
+                    assert await box.get(key) == items.get(key)
+                items[turn] = bytes([turn] * 8)
+                await box.put(turn, items[turn])
+                assert box.confirmed is False
+            seen = tmp_path / "kept"
+            async with await AsyncMap.connect(*place, role=keeper, receipt=seen, **patient):
+                pass
+            async with await AsyncMap.connect(*place, **patient) as reader:
+                assert await reader.get(turn) == items[turn]
+                assert reader.confirmed is (turn > 0)  # at first the keeper had no receipt
+
+    for turn, program in enumerate((_hardware(state=True), (), _hardware(state=True))):
+        state = MapState(tmp_path / "state", read_map(known), _SHAPE)
+        with KeptMap(DeviceProcess(_SHAPE, device, *program), state) as kept:
+            asyncio.run(talk(kept, turn))
+
+
 @pytest.mark.long
 def test_sessions_end_in_hardware(tmp_path):
     """A minute to compile, some ten seconds for each handshake."""
     files = write_keys(tmp_path, _SHAPE)
-    process = DeviceProcess(_SHAPE, files[0], "penstock.engines.omap.process", ["rtl"])
+    process = DeviceProcess(_SHAPE, files[0], *_hardware(state=False))
 
     async def talk():
         async with MapServer(process) as server:

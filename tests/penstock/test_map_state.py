@@ -29,7 +29,7 @@ def keys(tmp_path_factory):
 
 
 @contextmanager
-def _served(keys, state, *options):
+def _served(keys, state):
     """A server's process and its port; killed at the end."""
     command = [
         sys.executable,
@@ -41,7 +41,6 @@ def _served(keys, state, *options):
         keys[1],
         "--state",
         state,
-        *options,
     ]
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE) as process:
         try:
@@ -109,22 +108,6 @@ def _killed_once(keys, folder, receipt):
 @pytest.mark.parametrize("seed", range(10))
 def test_a_server_that_is_killed_a_hundred_times(keys, tmp_path, seed):
     _killed(keys, tmp_path, seed, 10)
-
-
-@pytest.mark.long
-def test_hardware_and_the_golden_device_take_turns_on_a_folder(keys, tmp_path):
-    receipt, items = tmp_path / "receipt.json", {}
-    for turn, device in enumerate(("rtl", "device", "rtl")):
-        with _served(keys, tmp_path / "state", "--device", device) as (_, port):
-            with _connected(keys, port, receipt=receipt, timeout=300) as box:
-                assert {key: box.get(key) for key in items} == items
-                items[turn] = bytes([turn] * 8)
-                box.update({turn: items[turn]})
-                assert box.pop(9, None) is None
-            watched = [str(keys[1] / "keeper.json"), "--once", "--receipt", str(tmp_path / "kept")]
-            assert run(["keeper", f"127.0.0.1:{port}", *watched]) == 0
-            with _connected(keys, port, receipt=receipt, timeout=300) as box:
-                assert box.confirmed is (turn > 0)  # the first one had no receipt
 
 
 def test_what_a_folder_of_state_is_refused_for(keys, tmp_path, capsys):
