@@ -2,8 +2,9 @@
 
     python benchmarks/rows.py clocks [--rows N]      # seconds
     python benchmarks/rows.py hits [--lookups N]     # minutes
+    python benchmarks/rows.py lrmf [--ratings N]     # minutes: cycles of trainings whose rows lie in memory
 
-Both are of the specification in `models/rows`; there is no hardware of it yet. Indices are drawn with seed 1.
+The first two are of the specification in `models/rows`; the hardware has the lines of `models/rows/unit.py`. Indices are drawn with seed 1.
 benchmarks/history/rows.md has the figures.
 """
 
@@ -11,10 +12,13 @@ from __future__ import annotations
 
 import argparse
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 from common import markdown
 
+from penstock import Choices, compile
+from penstock.dsl.core.load import from_text
 from penstock.models.memory.dram import Timing, preset
 from penstock.models.rows.config import StoreConfig
 from penstock.models.rows.requests import Placement, least_clocks, ordered_bursts
@@ -73,13 +77,53 @@ def hits(count: int) -> str:
     )
 
 
+def _zipf(rng: np.random.Generator, rows: int, count: int) -> np.ndarray:
+    shares = np.cumsum(np.arange(1, rows + 1) ** -0.99)
+    drawn = np.searchsorted(shares, rng.random(count) * shares[-1])
+    return rng.permutation(rows)[drawn].astype(np.int32)
+
+
+def lrmf(count: int) -> str:
+    """Cycles of an epoch of factors of rank 10 in float32, batches of 256, on u55c: exact, by the model."""
+    text = (Path(__file__).parents[1] / "examples" / "lrmf.psk").read_text()
+    kernel = from_text(text.replace("batch 16", "batch 256").replace("epochs 20", "epochs 1"))
+    rows = []
+    for users, items, lines in (
+        (6_040, 3_952, 1_024),
+        (6_040, 3_952, 6_040),
+        (1_000_000, 1_000_000, 16_384),
+    ):
+        rng = np.random.default_rng(1)
+        table = {"u": _zipf(rng, users, count), "i": _zipf(rng, items, count)}
+        table["r"] = rng.uniform(-1, 1, count).astype(np.float32)
+        choices = Choices(place=dict.fromkeys("PQ", f"memory:{lines}"))
+        dims = {"m": users, "n": items, "k": 10}
+        design = compile(kernel, "u55c", table, dims=dims, choices=choices)
+        for memory in (None, "hbm2"):
+            run = design.run(table, backend="model", memory=memory)
+            share = run.counters["row_hits"] / run.counters["row_lookups"]
+            moved = f"{run.counters['rows_fetched']:,}"
+            each = run.cycles / count
+            said = [f"{users:,} × {items:,}", f"{lines:,}", memory or "60 cycles latency"]
+            rate = design.compiled.target.clock_mhz / each
+            rows.append([*said, f"{share:.1%}", moved, f"{each:.1f}", f"{rate:.1f}"])
+    return markdown(
+        ["rows", "lines", "memory", "held", "rows fetched", "cycles a rating", "million a second"],
+        rows,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["clocks", "hits"])
+    parser.add_argument("what", choices=["clocks", "hits", "lrmf"])
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--lookups", type=int, default=2_500_000)
+    parser.add_argument("--ratings", type=int, default=1_000_000)
     given = parser.parse_args()
-    print(clocks(given.rows) if given.what == "clocks" else hits(given.lookups))
+    run = {"clocks": (clocks, given.rows), "hits": (hits, given.lookups)}
+    run["lrmf"] = lrmf, given.ratings
+    of, count = run[given.what]
+    print(of(count))
 
 
 if __name__ == "__main__":
