@@ -18,14 +18,14 @@ class Directory(wiring.Component):
 
     Members
     -------
-    first_row, first_line : In
-        How many rows and lines the tables have before the one that is meant.
-    row : In, held : Out
-        A row, and a cycle later the line that may hold it.
+    first_line : In
+        How many lines the tables have before the one that is meant.
+    asked : In, held : Out
+        A row, counted over all tables, and a cycle later the line that may hold it.
     looked : In, owner : Out
         A line, and a cycle later its owner.
-    line, entry : In, owns, names : In(1)
-        Write the line's owner; write the line that holds `row`.
+    line, entry, named : In, owns, names : In(1)
+        Write the line's owner; write the line that holds `named`, a row counted over all tables.
     """
 
     def __init__(self, config: RowUnitConfig):
@@ -34,9 +34,9 @@ class Directory(wiring.Component):
         lines = In(config.line_bits)
         super().__init__(
             {
-                "first_row": In(index_range(config.rows)),
+                "asked": In(index_range(config.rows)),
+                "named": In(index_range(config.rows)),
                 "first_line": In(index_range(config.lines)),
-                "row": In(config.row_bits),
                 "held": Out(config.line_bits),
                 "looked": lines,
                 "owner": Out(owner),
@@ -56,8 +56,8 @@ class Directory(wiring.Component):
         held, named = rows.read_port(), rows.write_port()
         owner, owned = owners.read_port(), owners.write_port()
         m.d.comb += [
-            held.addr.eq(self.first_row + self.row),
-            named.addr.eq(self.first_row + self.row),
+            held.addr.eq(self.asked),
+            named.addr.eq(self.named),
             owner.addr.eq(self.first_line + self.looked),
             owned.addr.eq(self.first_line + self.line),
             self.held.eq(held.data),

@@ -93,7 +93,7 @@ class RowUnit(wiring.Component):
         self.hands = Array(Signal(config.line_bits, name=f"hand{t}") for t in range(tables))
         self.batch, self.last_batch = Signal(BATCH_BITS, init=1), Signal(BATCH_BITS)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a row that is read
-        self.old_row = Signal(config.row_bits)  # that gives way
+        self.row, self.old_row = Signal(config.row_bits), Signal(config.row_bits)  # that gives way
         self._parts()
         self._gate()
         self.quiet = self._batches()
@@ -125,7 +125,6 @@ class RowUnit(wiring.Component):
         m, config = self.m, self.config
         tables = range(len(config.tables))
         row_bytes = max(config.row_bytes(t) for t in tables)
-        begins = [config.begins(t) for t in tables]
         m.submodules.directory = self.directory = directory = Directory(config)
         m.submodules.filler = self.filler = filler = Filler(config, row_bytes)
         m.submodules.port = self.port = port = RowPort(
@@ -140,16 +139,15 @@ class RowUnit(wiring.Component):
                 base, shift = getattr(self, f"base{t}"), config.row_bytes(t).bit_length() - 1
                 with m.Case(t):
                     m.d.comb += [
-                        directory.first_row.eq(begins[t][0]),
-                        directory.first_line.eq(begins[t][1]),
+                        directory.first_line.eq(config.begins(t)[1]),
                         port.words.eq(config.words(t)),
-                        port.fetch_address.eq(base + (directory.row << shift)),
+                        port.fetch_address.eq(base + (self.row << shift)),
                         port.send_address.eq(base + (self.old_row << shift)),
                     ]
         shared_by(m, self.bus, port.bus)
         m.d.comb += [
             directory.line.eq(self.read_line),
-            directory.entry.row.eq(directory.row),
+            directory.entry.row.eq(self.row),
             directory.entry.batch.eq(self.batch),
             filler.i.p.table.eq(self.table),
             filler.i.p.line.eq(self.read_line),
@@ -181,14 +179,23 @@ class RowUnit(wiring.Component):
             gate.fetched.eq(self.filler.done),
         ]
         m.d.sync += ticket.eq(ticket + self.fetch)
+        rows = [
+            config.begins(place.table)[0] + getattr(gate, f"index{n}")
+            for n, place in enumerate(config.places)
+        ]
         with m.Switch(self.place):
             for n, place in enumerate(config.places):
                 kept = Signal(config.line_bits, name=f"line{n}")
                 with m.Case(n):
                     m.d.comb += [
-                        self.directory.row.eq(getattr(gate, f"index{n}")),
+                        self.row.eq(getattr(gate, f"index{n}")),
                         self.changes.eq(place.changes),
                         self.table.eq(place.table),
+                        self.directory.named.eq(rows[n]),
+                        # the next one is asked for while this one is compared
+                        self.directory.asked.eq(
+                            Mux(self.through, rows[(n + 1) % len(rows)], rows[n])
+                        ),
                     ]
                     with m.If(self.through):
                         m.d.sync += kept.eq(self.read_line)
@@ -212,9 +219,9 @@ class RowUnit(wiring.Component):
         m.d.sync += self.last_batch.eq(Mux(whole, self.batch, self.last_batch))
         return Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)
 
-    def _next_place(self) -> None:
+    def _next_place(self, state: str) -> None:
         self.m.d.comb += self.through.eq(1)
-        self.m.next = "ASK"
+        self.m.next = state
         with self.m.If(self.at_last):
             self.m.next = "TAKE"
 
@@ -238,13 +245,13 @@ class RowUnit(wiring.Component):
             known = self.read_line < self.filled[self.table]
             m.d.comb += [
                 self.lookup.eq(1),
-                here.eq(known & (directory.owner.row == directory.row)),
+                here.eq(known & (directory.owner.row == self.row)),
                 directory.entry.changed.eq(directory.owner.changed | self.changes),
             ]
             m.next = "WAIT"
             with m.If(here):
                 m.d.comb += [self.hit.eq(1), directory.owns.eq(1)]
-                self._next_place()
+                self._next_place("OWNER")
 
     def _make_room(self) -> None:
         """Find a line for a row that has none."""
@@ -252,7 +259,7 @@ class RowUnit(wiring.Component):
         directory = self.directory
         with m.State("WAIT"):
             with m.If(self.discard):
-                self._next_place()
+                self._next_place("ASK")
             with m.Elif(self.quiet):
                 m.next = "PROBE"
                 with m.If(filled < self.most_lines):
@@ -274,7 +281,7 @@ class RowUnit(wiring.Component):
 
     def _written(self) -> tuple[Value, Value]:
         """Keep the rows that were written and are not answered; return whether the one at hand is among them, and whether there is room for one more."""
-        m, row, port = self.m, Cat(self.directory.row, self.table), self.port
+        m, row, port = self.m, Cat(self.row, self.table), self.port
         names = [Signal(len(row), name=f"written{k}") for k in range(WRITES)]
         count, at = index(WRITES + 1), index(WRITES + 1)
         m.d.comb += at.eq(Mux(port.idle, 0, count))
@@ -298,7 +305,7 @@ class RowUnit(wiring.Component):
                     directory.owns.eq(1),
                     directory.names.eq(1),
                 ]
-                self._next_place()
+                self._next_place("ASK")
 
     def _write_back(self, flushing: Signal) -> None:
         """Read a line that is written back; at the end look at all lines for such."""

@@ -1,7 +1,8 @@
 """When the row unit lets tuples go on, in cycles: the twin of `hdl.rows.unit.RowUnit`, and what it moves.
 
 A tuple is taken whole while fewer than `ahead` are held, and its indices are looked up one after the other; then the next one is taken. It goes on
-when its rows are there, behind those before it. A lookup takes 3 cycles: directory, owner, comparison. One that finds no line goes on thus:
+when its rows are there, behind those before it. A lookup takes 3 cycles: directory, owner, comparison; 2 where the one before it in the tuple found
+a line, for the directory is asked meanwhile. One that finds no line goes on thus:
 
 * a cycle at least, until the batches before the last one are through;
 * 2 cycles for each line that is looked at for one to give way;
@@ -73,11 +74,11 @@ class RowUnitModel:
 
         `rows`: of each place; `ready`: from when on the next part takes it.
         """
-        now = taken + 1
+        now, hit = taken + 1, False
         for place, row in zip(self.config.places, rows, strict=True):
             found = self.tables[place.table].find(row, self.batch, place.changes)
-            now += 3
-            if not found.hit:
+            now, hit = now + (2 if hit else 3), found.hit
+            if not hit:
                 now = changes.through(now) + 1
                 now = self._asked(now, place.table, row, found, changes)
         self.position += 1
