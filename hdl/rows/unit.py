@@ -309,7 +309,7 @@ class RowUnit(wiring.Component):
 
     def _write_back(self, flushing: Signal) -> None:
         """Read a line that is written back; at the end look at all lines for such."""
-        m, tables, directory, port = self.m, len(self.config.tables), self.directory, self.port
+        m, directory, port = self.m, self.directory, self.port
         with m.State("READ"):
             m.d.sync += self.step.eq(self.step + 1)
             with m.If(self.step == self.beats):
@@ -327,7 +327,7 @@ class RowUnit(wiring.Component):
             with m.If(self.read_line == self.filled[self.table]):
                 m.d.sync += [self.sweep.eq(self.sweep + 1), self.read_line.eq(0)]
                 m.next = "SWEEP"
-                with m.If(self.sweep == tables - 1):
+                with m.If(self.sweep == len(self.config.tables) - 1):
                     m.next = "FINAL"
         with m.State("LOOK"):
             m.d.sync += self.old_row.eq(directory.owner.row)
