@@ -148,7 +148,12 @@ class AnalyticsDesign(Design):
         return {op.name: op.line for op in self.plan.ops if op.line}
 
     def images(self) -> dict[str, bytes]:
-        return {"boot.bin": images(self.plan, self.runs(), self.models()).boot.tobytes()}
+        models, unit = self.models(), self.plan.row_unit
+        found = {"boot.bin": images(self.plan, self.runs(), models).boot.tobytes()}
+        if unit is not None:
+            for t in range(len(unit.tables)):
+                found[f"rows{t}.bin"] = unit.image(t, models).tobytes()
+        return found
 
     def listings(self) -> dict[str, bytes]:
         from penstock.models.strider.isa import disassemble
