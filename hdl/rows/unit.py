@@ -93,7 +93,8 @@ class RowUnit(wiring.Component):
         self.hands = Array(Signal(config.line_bits, name=f"hand{t}") for t in range(tables))
         self.batch, self.last_batch = Signal(BATCH_BITS, init=1), Signal(BATCH_BITS)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a row that is read
-        self.row, self.old_row = Signal(config.row_bits), Signal(config.row_bits)  # that gives way
+        self.row = Signal(config.row_bits)  # that the place asks for
+        self.old_row = Signal(config.row_bits)  # that gives way
         self._parts()
         self._gate()
         self.quiet = self._batches()
