@@ -1,5 +1,7 @@
 """From a job's changes, or all its rows, and its memo's sums to new sums and weights."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import data
 
@@ -58,7 +60,8 @@ class Core:
         self.record = Signal(record_shape(config.n_max))
         self.record_valid, self.report_valid, self.begins = Signal(), Signal(), Signal()
         self.report = Signal(data.StructLayout({"job": number, "code": 8}))
-        self.solutions, self.failed = [], Const(0, 0)
+        self.solutions: list[tuple[Any, Any]] = []
+        self.failed = Const(0, 0)
         self.columns = Signal(range(config.n_max + 1), reset_less=True)
         self.offsets = Signal(intake.head.offsets.shape(), reset_less=True)
         self.records = Records(m, config, self.offsets, intake.changes)

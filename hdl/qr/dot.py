@@ -158,7 +158,8 @@ class Pass:
     """
 
     def __init__(self, m: Module, config: FitPlan, parts: Parts, start, valid, rows, w):
-        n, pipe, guesses = config.n_max, Pipeline(m), []
+        n, pipe = config.n_max, Pipeline(m)
+        scores, guesses = [], []
         self.lent_w = Signal(data.ArrayLayout(32, n))
         self.lent_x = Signal(data.ArrayLayout(signed(9), n))
         for k, row in enumerate(rows):
@@ -171,8 +172,9 @@ class Pass:
             )["o"]
             floor = parts.instance(m, f"floor{k}", "qr_floor", Floor, a=score)
             guesses.append(floor["label"])
-            self.score = score if k == 0 else self.score
-        self.guess, nothing = guesses[0], Signal(segment_shape(n), name="nothing")
+            scores.append(score)
+        self.score, self.guess = scores[0], guesses[0]
+        nothing = Signal(segment_shape(n), name="nothing")
         m.d.comb += [
             *(nothing[name].eq(value) for name, value in NOTHING.items()),
             *(nothing.low[j].eq(255) for j in range(n - 1)),
