@@ -9,9 +9,19 @@ from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts, words
 from ..index import index
 from .records import record_shape
 
-__all__ = ["Merge", "NormalEquationAccumulator"]
+__all__ = ["Merge", "NormalEquationAccumulator", "lanes_of"]
 
 _GRAM = 8 * ENTRY_BYTES
+
+
+def lanes_of(config: FitPlan) -> int:
+    """Return how many lanes there are. Raises ValueError where they are neither whole bus words nor all entries."""
+    count, each = len(entries(config.method, config.n_max)), config.bus_bytes // ENTRY_BYTES
+    if config.gram_lanes < count and config.gram_lanes % each:
+        raise ValueError(
+            f"gram_lanes must be a multiple of {each}, the entries of a bus word, or all {count} entries"
+        )
+    return min(config.gram_lanes, count)
 
 
 class NormalEquationAccumulator:
@@ -51,12 +61,7 @@ class NormalEquationAccumulator:
         self.config, self.columns = config, columns
         n, bus = config.n_max, config.bus_bytes
         self.places, self.each = entries(config.method, n), bus // ENTRY_BYTES
-        count = len(self.places)
-        if config.gram_lanes < count and config.gram_lanes % self.each:
-            raise ValueError(
-                f"gram_lanes must be a multiple of {self.each}, the entries of a bus word, or all {count} entries"
-            )
-        self.lanes = min(config.gram_lanes, count)
+        count, self.lanes = len(self.places), lanes_of(config)
         self.slots = -(-count // self.lanes)
         self.chunks = -(-count // self.each)
         self.i = stream.Signature(record_shape(n)).create(path=("added",))
