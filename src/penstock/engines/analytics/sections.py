@@ -133,11 +133,12 @@ def _rows_moved(outcome: Outcome) -> Iterable[Row]:
         yield Row(
             " and ".join(table.models), f"in memory, {size} bytes a row; {lines} held on chip"
         )
-    asked, hits, fetched, written = (run.counters.get(name, 0) for name in ROW_COUNTERS)
+    counts = {name: run.counters.get(name, 0) for name in ROW_COUNTERS}
+    asked, moved = counts["row_lookups"], (counts["rows_fetched"], counts["rows_written"])
     drawn = "; indices drawn: uniform, seed 1" if outcome.assumed else ""
-    share = f"{hits / max(asked, 1):.1%}"
+    share = f"{counts['row_hits'] / max(asked, 1):.1%}"
     yield Row("rows", f"{asked:,} asked for, {share} of them held{drawn}")
-    yield Row("  moved", f"{fetched:,} fetched, {written:,} written back")
+    yield Row("  moved", "{:,} fetched, {:,} written back".format(*moved))
 
 
 def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:
