@@ -27,6 +27,7 @@ __all__ = [
     "CLOCK_HZ",
     "MOST_BYTES",
     "Board",
+    "Datagrams",
     "build",
     "generate",
     "generate_with_sdram",
@@ -53,9 +54,15 @@ def verilog(soc: Soc) -> str:
 
 
 def generate(
-    engine: Any, library: ModuleLibrary, *, memory_bytes: int, memory: str = "block RAM"
+    engine: Any,
+    library: ModuleLibrary,
+    *,
+    memory_bytes: int,
+    memory: str = "block RAM",
+    baud: int | None = BAUD,
 ) -> str:
-    """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line.
+    """Return the Verilog of an engine's device, with `memory_bytes` of memory of that kind (as of `Soc`) and the simulation's serial line; `baud` None:
+    with datagrams (`Datagrams`) in place of it.
 
     Raises BuildError for more memory than `MOST_BYTES`: generating it takes some 700 bytes of this machine's memory for each.
     """
@@ -70,7 +77,7 @@ def generate(
             library=library,
             memory_bytes=memory_bytes,
             clock_hz=CLOCK_HZ,
-            baud=BAUD,
+            baud=baud,
             memory=memory,
         )
     )
@@ -191,6 +198,68 @@ class Board(Closing):
         if broken := self._api.penstock_board_broken(self._handle):
             raise SdramError(broken.decode())
         return self._room.raw[:count]
+
+    def close(self) -> None:
+        """Switch it off; closing twice is fine."""
+        if self._handle:
+            self._api.penstock_board_close(self._handle)
+            self._handle = None
+
+
+class Datagrams(Closing):
+    """A simulated device behind datagrams. It is clocked while it is busy, and while one is under way."""
+
+    def __init__(self, source: str) -> None:
+        self._api = ctypes.CDLL(str(build_library(source, (), harness="datagrams.cpp")))
+        u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+        for name, result, arguments in (
+            ("open", pointer, []),
+            ("close", None, [pointer]),
+            ("send", None, [pointer, ctypes.c_char_p, u32]),
+            ("run", u32, [pointer, u64, pointer, u32, pointer]),
+            ("tick", None, [pointer]),
+            ("cycle", u64, [pointer]),
+            ("busy", ctypes.c_int, [pointer]),
+            ("waiting", u32, [pointer]),
+        ):
+            function = getattr(self._api, f"penstock_board_{name}")
+            function.restype, function.argtypes = result, arguments
+        self._handle = self._api.penstock_board_open()
+        self._room, self._count = ctypes.create_string_buffer(2048), u32(0)
+        self._last = 0  # cycle of the latest datagram
+
+    @property
+    def cycle(self) -> int:
+        """Cycles since the device was switched on."""
+        return int(self._api.penstock_board_cycle(self._handle))
+
+    @property
+    def active(self) -> bool:
+        """Whether something is under way."""
+        return bool(
+            self._api.penstock_board_busy(self._handle)
+            or self._api.penstock_board_waiting(self._handle)
+            or self.cycle - self._last < _QUIET
+        )
+
+    def send(self, datagram: bytes) -> None:
+        """Give the device a datagram."""
+        self._api.penstock_board_send(self._handle, datagram, len(datagram))
+        self._last = self.cycle
+
+    def run(self) -> bytes:
+        """Let a little time pass; return a datagram of the device, b"" without one."""
+        size = self._api.penstock_board_run(
+            self._handle, _PIECE, self._room, len(self._room), ctypes.byref(self._count)
+        )
+        if size:
+            self._last = self.cycle
+        return self._room.raw[:size]
+
+    def tick(self) -> None:
+        """A second is over."""
+        self._api.penstock_board_tick(self._handle)
+        self.run()
 
     def close(self) -> None:
         """Switch it off; closing twice is fine."""

@@ -1,31 +1,35 @@
 """The whole link: pins on one side, buses on the other."""
 
 from amaranth.hdl import Module
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.link.device import Identity
 from ..memory.axi import AXI4, AXI4Lite
 from .bridge import Bridge
+from .datagrams import BYTES, DatagramReceiver, DatagramSender
 from .frames import Deframer, Framer
+from .responder import Responder
 from .uart import UartReceiver, UartTransmitter
 
 __all__ = ["Link"]
 
 
 class Link(wiring.Component):
-    """A device's end of the host link; `models.link.Device` says what it answers.
+    """A device's end of the host link; `models.link.Device` says what it answers, or `models.link.envelope.Envelope` to datagrams.
 
     Parameters
     ----------
     identity, registers, memory
         As of `Bridge`.
     divisor
-        Cycles of a bit on the wire, ≥ 4.
+        Cycles of a bit on the wire, ≥ 4. None: there are datagrams, without what carries these.
 
     Members
     -------
     rx : In(1), tx : Out(1)
+    i : In(stream.Signature(BYTES)), o : Out(stream.Signature(BYTES)), tick : In(1)
+        In place of `rx` and `tx` where there are datagrams; `tick` as of `Responder`.
     axil : Out(AXI4Lite)
     bus : Out(AXI4)
     """
@@ -35,17 +39,29 @@ class Link(wiring.Component):
         self.divisor = divisor
         self.registers = registers
         self.memory = memory
-        super().__init__(
-            {"rx": In(1, init=1), "tx": Out(1, init=1), "axil": Out(registers), "bus": Out(memory)}
-        )
+        if divisor is None:
+            datagrams = stream.Signature(BYTES)
+            members = {"i": In(datagrams), "o": Out(datagrams), "tick": In(1)}
+        else:
+            members = {"rx": In(1, init=1), "tx": Out(1, init=1)}
+        super().__init__({**members, "axil": Out(registers), "bus": Out(memory)})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.receiver = receiver = UartReceiver(self.divisor)
-        m.submodules.deframer = deframer = Deframer()
         m.submodules.bridge = bridge = Bridge(
             self.identity, registers=self.registers, memory=self.memory
         )
+        connect(m, wiring.flipped(self.axil), bridge.axil)
+        connect(m, wiring.flipped(self.bus), bridge.bus)
+        if self.divisor is None:
+            self._datagrams(m, bridge)
+        else:
+            self._uart(m, bridge)
+        return m
+
+    def _uart(self, m, bridge):
+        m.submodules.receiver = receiver = UartReceiver(self.divisor)
+        m.submodules.deframer = deframer = Deframer()
         m.submodules.framer = framer = Framer()
         m.submodules.transmitter = transmitter = UartTransmitter(self.divisor)
         m.d.comb += [
@@ -57,6 +73,15 @@ class Link(wiring.Component):
         connect(m, deframer.o, bridge.i)
         connect(m, bridge.o, framer.i)
         connect(m, framer.o, transmitter.i)
-        connect(m, wiring.flipped(self.axil), bridge.axil)
-        connect(m, wiring.flipped(self.bus), bridge.bus)
-        return m
+
+    def _datagrams(self, m, bridge):
+        m.submodules.receiver = receiver = DatagramReceiver(self.identity.ring)
+        m.submodules.responder = responder = Responder()
+        m.submodules.sender = sender = DatagramSender()
+        m.d.comb += responder.tick.eq(self.tick)
+        connect(m, wiring.flipped(self.i), receiver.i)
+        connect(m, receiver.o, responder.i)
+        connect(m, responder.asks, bridge.i)
+        connect(m, bridge.o, responder.told)
+        connect(m, responder.o, sender.i)
+        connect(m, sender.o, wiring.flipped(self.o))

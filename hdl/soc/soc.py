@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.link.device import Identity
+from ...models.link.envelope import BUFFER
 from ...models.link.timing import divisor
 from ..link.link import Link
 from ..memory.arbiter import Arbiter
@@ -36,13 +37,15 @@ class Soc(wiring.Component):
     memory_bytes
         Size of the memory, as the kind allows: a multiple of 4096, or 16384 bus words or a power of two times that.
     clock_hz, baud
-        Of the serial line; see `models.link.divisor`.
+        Of the serial line; see `models.link.divisor`. None: there are datagrams in place of it.
     memory
         What holds pages and results: "block RAM", "SPRAM" (of the iCE40 UltraPlus), or anything else that is outside: then there is a port for it.
 
     Members
     -------
     rx : In(1), tx : Out(1)
+        Or, of datagrams, `rx_data`, `tx_data` (9 bits: a byte, and above it whether it is a datagram's last), `rx_valid`, `rx_ready`, `tx_valid`,
+        `tx_ready`, and `tick` as of `Link`.
     busy : Out(1)
         A run is under way; for a lamp.
     memory : Out(AXI4)
@@ -57,20 +60,26 @@ class Soc(wiring.Component):
         library: ModuleLibrary | None = None,
         memory_bytes: int,
         clock_hz: int,
-        baud: int,
+        baud: int | None,
         memory: str = "block RAM",
     ):
         self.shell = Shell(engine, register_map)
         self.library = library
         self.kind = memory
         self.memory_bytes = memory_bytes
-        self.divisor = divisor(clock_hz, baud)
+        self.divisor = divisor(clock_hz, baud) if baud is not None else None
         first = self.shell.ports[0]
         self.port = AXI4(
             address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width
         )
-        self.identity = Identity(first.data_bytes, memory_bytes, clock_hz)
-        members = {"rx": In(1, init=1), "tx": Out(1, init=1), "busy": Out(1)}
+        members = {"busy": Out(1)}
+        if baud is None:
+            self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=BUFFER)
+            members |= {"rx_data": In(9), "rx_valid": In(1), "rx_ready": Out(1), "tick": In(1)}
+            members |= {"tx_data": Out(9), "tx_valid": Out(1), "tx_ready": In(1)}
+        else:
+            self.identity = Identity(first.data_bytes, memory_bytes, clock_hz)
+            members |= {"rx": In(1, init=1), "tx": Out(1, init=1)}
         if self.kind not in _INSIDE:
             members["memory"] = Out(self.port)
         super().__init__(members)
@@ -79,14 +88,12 @@ class Soc(wiring.Component):
         m = Module()
         shell = self.shell
         m.submodules.shell = shell
-        m.submodules.link = link = Link(
-            self.identity, registers=shell.control, memory=self.port, divisor=self.divisor
-        )
+        m.submodules.link = link = self._link(m)
         m.submodules.arbiter = arbiter = Arbiter(
             [*shell.ports, self.port],
             copiers=getattr(shell.engine, "copiers", EngineHardware.copiers),
         )
-        m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx), self.busy.eq(shell.busy)]
+        m.d.comb += self.busy.eq(shell.busy)
         for name, member in shell.control.members.items():
             outer, inner = getattr(link.axil, name), getattr(shell, f"s_axil_{name}")
             m.d.comb += inner.eq(outer) if member.flow is Out else outer.eq(inner)
@@ -105,3 +112,22 @@ class Soc(wiring.Component):
         else:
             connect(m, arbiter.bus, wiring.flipped(self.memory))
         return m
+
+    def _link(self, m):
+        """Return the link, with its pins."""
+        link = Link(
+            self.identity, registers=self.shell.control, memory=self.port, divisor=self.divisor
+        )
+        if self.divisor is not None:
+            m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx)]
+            return link
+        m.d.comb += [
+            link.i.payload.eq(self.rx_data),
+            link.i.valid.eq(self.rx_valid),
+            self.rx_ready.eq(link.i.ready),
+            self.tx_data.eq(link.o.payload),
+            self.tx_valid.eq(link.o.valid),
+            link.o.ready.eq(self.tx_ready),
+            link.tick.eq(self.tick),
+        ]
+        return link

@@ -1,4 +1,4 @@
-"""The envelope of requests in datagrams: what the bytes mean, and the device's end, golden.
+"""The envelope of requests in datagrams: what the bytes mean, and the device's end, golden (`hdl.link.Link` equals it datagram for datagram).
 
 Request, host to device (numbers little-endian):
 
@@ -33,6 +33,7 @@ from .frames import CRC_BYTES, RESPONSE, Request, Space, Status
 
 __all__ = [
     "ASK",
+    "BUFFER",
     "LONGEST",
     "OPENING",
     "SILENCE",
@@ -48,6 +49,8 @@ __all__ = [
 LONGEST = 1024
 #: sequences from the first missing one on that a device takes
 WINDOW = 64
+#: bytes of a device's buffer of requests (`Identity.ring`): three whole ones
+BUFFER = 4096
 #: seconds without a datagram of its session after which a device may be taken over
 SILENCE = 10
 #: in `kind`: an answer is wanted

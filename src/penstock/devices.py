@@ -92,7 +92,7 @@ def open_device(
     if described is None or kind != "sim":
         opener = transports()[kind]
         return Device(place, lambda at: opener(at, timeout), register_map=register_map)
-    source = generated(described, board, memory_bytes)
+    source = generated(described, board, link, memory_bytes)
     if link == "uart":
         return simulated_device(source, described.registers, timeout=timeout)
     silence = 30.0 if timeout is None else timeout
@@ -127,9 +127,11 @@ def _simulated(place: str) -> tuple[str, str]:
     return folder, query.removeprefix("link=")
 
 
-def generated(described: Design, board: dict[str, Any], memory_bytes: int | None = None) -> str:
-    """Return a design as a whole device; `board`: what its folder's manifest says of one."""
-    from penstock.sim.board import generate
+def generated(
+    described: Design, board: dict[str, Any], link: str, memory_bytes: int | None = None
+) -> str:
+    """Return a design as a whole device; `board`: what its folder's manifest says of one; `link`: "uart" or "udp"."""
+    from penstock.sim import board as boards
 
     engine, library = described.hardware()
     size = board.get("memory_bytes", 1 << 18) if memory_bytes is None else memory_bytes
@@ -138,4 +140,5 @@ def generated(described: Design, board: dict[str, Any], memory_bytes: int | None
     # single-port RAM has a timing of its own
     single = memory_bytes is None and board.get("memory") == "SPRAM"
     memory = "SPRAM" if single else "block RAM"
-    return generate(engine, library, memory_bytes=size, memory=memory)
+    baud = boards.BAUD if link == "uart" else None
+    return boards.generate(engine, library, memory_bytes=size, memory=memory, baud=baud)

@@ -40,58 +40,17 @@ from penstock.models.link import Device as GoldenDevice
 from penstock.models.link.envelope import Answer
 from penstock.models.link.frames import HEADER
 from penstock.models.link.kinds import parse_link, wire_bytes
-from penstock.models.shell import IDENTITY, VERSION, RegisterMap
+from penstock.models.shell import RegisterMap
 from penstock.run import model as predicted
 from penstock.sim.board import BAUD, CLOCK_HZ, Board, build, generate, verilog
 from penstock.sim.machine import Metered
 from penstock.sim.native import BuildError
 from penstock.sim.serial import SerialServer
 from testbench.command_line import reported, told
-from testbench.link_cases import Words
+from testbench.link_cases import RestRegisters, Words
 from testbench.toy import CopyEngine
 
 SIZE = 16384
-
-
-class Registers:
-    """The shell's registers at rest, as `hdl.shell.registers` answers (control and interrupt left alone)."""
-
-    bus_bytes = 4
-
-    def __init__(self, register_map: RegisterMap) -> None:
-        self.size = 1 << register_map.address_width  # the space repeats
-        self.words: dict[int, list[int]] = {}  # [value, bits that can be written]
-        for r in register_map.registers:
-            engine = next((e for e in register_map.engine if e.name == r.name), None)
-            value = {
-                "identity": IDENTITY,
-                "version": VERSION,
-                "design": register_map.design,
-                "status": 1,
-            }.get(r.name, engine.reset if engine else 0)
-            bits = engine.bits if engine else 32 if r.name == "watchdog" else 0
-            for half in range(r.bits // 32):
-                self.words[r.offset + 4 * half] = [
-                    value >> 32 * half & 0xFFFFFFFF,
-                    ((1 << bits) - 1) >> 32 * half & 0xFFFFFFFF,
-                ]
-
-    def read(self, address: int) -> tuple[bytes, int]:
-        address %= self.size
-        if address not in self.words:
-            return bytes(4), 3
-        return self.words[address][0].to_bytes(4, "little"), 0
-
-    def write(self, address: int, word: bytes, strobes: int) -> int:
-        address %= self.size
-        if address not in self.words:
-            return 3
-        value, bits = self.words[address]
-        if not bits:
-            return 2
-        mask = bits & sum(0xFF << 8 * k for k in range(4) if strobes >> k & 1)
-        self.words[address][0] = value & ~mask | int.from_bytes(word, "little") & mask
-        return 0
 
 
 def device_library(bus_bytes: int, address_width: int) -> tuple[Path, RegisterMap]:
@@ -107,7 +66,7 @@ def library() -> tuple[Path, RegisterMap]:
 
 def golden(register_map: RegisterMap, bus_bytes: int = 8) -> GoldenDevice:
     return GoldenDevice(
-        Identity(bus_bytes, SIZE, CLOCK_HZ), Registers(register_map), Words(SIZE, bus_bytes)
+        Identity(bus_bytes, SIZE, CLOCK_HZ), RestRegisters(register_map), Words(SIZE, bus_bytes)
     )
 
 
@@ -230,7 +189,7 @@ def test_a_load_takes_the_cycles_of_its_frames(library: tuple[Path, RegisterMap]
 def test_a_device_behind_a_socket() -> None:
     """As `penstock emulate` opens it: a plain socket and the driver see the same device."""
     engine = CopyEngine(bus_bytes=8, address_width=40)
-    soc = Soc(engine, engine.register_map, memory_bytes=SIZE, clock_hz=CLOCK_HZ, baud=BAUD)
+    soc = Soc(engine, engine.register_map, memory_bytes=SIZE, clock_hz=CLOCK_HZ, baud=None)
     with emulated(verilog(soc)) as port, socket.socket(type=socket.SOCK_DGRAM) as line:
         content = np.random.default_rng(6).bytes(5000)
         with Device(

@@ -25,7 +25,7 @@ def _emulate(state: State, folder: str, link: str, port: int) -> None:
     from penstock.host.device import emulated
 
     described, manifest = opened(folder)
-    source = generated(described, manifest.get("board", {}))
+    source = generated(described, manifest.get("board", {}), link)
     with emulated(source, port) as taken:
         # a line of its own, so that a program that starts it can read the port
         print(f"{folder} on {link}:127.0.0.1:{taken}", flush=True)

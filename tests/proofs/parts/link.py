@@ -195,7 +195,7 @@ def crc_bits(register: list, bits: list) -> list:
     return register
 
 
-def _after(register, bits) -> Cat:
+def after(register, bits) -> Cat:
     """`crc_bits` for signals."""
     return Cat(crc_bits(list(register), list(bits)))
 
@@ -209,7 +209,7 @@ class _Crc:
         self.bits, self.turns = Signal(8, name="ieee_bits"), Signal(4, name="ieee_turns")
         with b.m.If(self.turns != 0):
             b.d.sync += [
-                self.register.eq(_after(self.register, self.bits[:1])),
+                self.register.eq(after(self.register, self.bits[:1])),
                 self.bits.eq(self.bits >> 1),
                 self.turns.eq(self.turns - 1),
             ]

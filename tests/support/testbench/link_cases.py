@@ -20,6 +20,7 @@ __all__ = [
     "Golden",
     "Paced",
     "Registers",
+    "RestRegisters",
     "Silent",
     "Words",
     "golden",
@@ -131,6 +132,47 @@ class Registers(Words):
             self.put("count_words", 77)
             return 0
         return super().write(address, value.to_bytes(4, "little"), strobes)
+
+
+class RestRegisters:
+    """The shell's registers at rest, as `hdl.shell.registers` answers (control and interrupt left alone)."""
+
+    bus_bytes = 4
+
+    def __init__(self, register_map: RegisterMap) -> None:
+        self.size = 1 << register_map.address_width  # the space repeats
+        self.words: dict[int, list[int]] = {}  # [value, bits that can be written]
+        for r in register_map.registers:
+            engine = next((e for e in register_map.engine if e.name == r.name), None)
+            value = {
+                "identity": IDENTITY,
+                "version": VERSION,
+                "design": register_map.design,
+                "status": 1,
+            }.get(r.name, engine.reset if engine else 0)
+            bits = engine.bits if engine else 32 if r.name == "watchdog" else 0
+            for half in range(r.bits // 32):
+                self.words[r.offset + 4 * half] = [
+                    value >> 32 * half & 0xFFFFFFFF,
+                    ((1 << bits) - 1) >> 32 * half & 0xFFFFFFFF,
+                ]
+
+    def read(self, address: int) -> tuple[bytes, int]:
+        address %= self.size
+        if address not in self.words:
+            return bytes(4), 3
+        return self.words[address][0].to_bytes(4, "little"), 0
+
+    def write(self, address: int, word: bytes, strobes: int) -> int:
+        address %= self.size
+        if address not in self.words:
+            return 3
+        value, bits = self.words[address]
+        if not bits:
+            return 2
+        mask = bits & sum(0xFF << 8 * k for k in range(4) if strobes >> k & 1)
+        self.words[address][0] = value & ~mask | int.from_bytes(word, "little") & mask
+        return 0
 
 
 class Silent:

@@ -27,9 +27,9 @@ Answers = Callable[[bytes, int], bytes | None]
 class Logged(Device):
     """The golden device; notes each write that it does."""
 
-    def __init__(self, ring: int) -> None:
+    def __init__(self, ring: int, clock_hz: int = CLOCK_HZ) -> None:
         self.memory, self.registers = Words(SIZE, 8), Registers()
-        super().__init__(Identity(8, SIZE, CLOCK_HZ, ring=ring), self.registers, self.memory)
+        super().__init__(Identity(8, SIZE, clock_hz, ring=ring), self.registers, self.memory)
         self.done: list[tuple[int, int, bytes]] = []
 
     def perform(self, request: Request) -> Response:

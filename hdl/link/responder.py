@@ -1,0 +1,265 @@
+"""Sessions and sequences: which request is done, and what is answered. Twin of `models.link.envelope.Envelope`."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.link.envelope import LONGEST, SILENCE, WINDOW
+from ...models.link.frames import HEADER, MAXIMUM, RESPONSE, Space, Status
+from ..apart import APART
+from .datagrams import BYTES, HEAD
+
+__all__ = ["Responder"]
+
+#: bytes of an answer before its data
+_ANSWER = 28
+
+
+class Responder(wiring.Component):
+    """Takes requests of datagrams, has a `Bridge` do what is to be done, in pieces of `MAXIMUM` bytes, and answers.
+
+    Members
+    -------
+    i : In(stream.Signature(8))
+        Requests as `DatagramReceiver` gives them.
+    asks : Out(stream.Signature(8)), told : In(stream.Signature(BYTES))
+        A bridge's `i` and `o`.
+    o : Out(stream.Signature(BYTES))
+        Answers, without CRC.
+    tick : In(1)
+        High for a cycle in each second: `SILENCE` of them without a request of its session, and the device may be taken over.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "i": In(stream.Signature(8)),
+                "asks": Out(stream.Signature(8)),
+                "told": In(stream.Signature(BYTES)),
+                "o": Out(stream.Signature(BYTES)),
+                "tick": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.found = found = memory.Memory(shape=8, depth=LONGEST, init=[], attrs=APART)
+        self.store, self.load = found.write_port(), found.read_port()
+        self._fields(m)
+        self._session(m)
+        with m.FSM(name="responder"):
+            self._decide(m)
+            self._ask(m)
+            self._listen(m)
+            self._settle(m)
+            self._answer(m)
+        return m
+
+    def _fields(self, m):
+        """What the request says, and what becomes of it."""
+        self.head = Signal(8 * HEAD)
+        self.number, self.sequence = self.head[:32], self.head[32:64]
+        self.kind, self.length = self.head[64:72], self.head[80:96]
+        self.writes, space = self.kind[0], self.kind[1:6]
+        self.opens = (space == Space.IDENTITY) & ~self.writes
+        self.in_registers, self.in_memory = space == Space.REGISTERS, space == Space.MEMORY
+        self.at = Signal(range(_ANSWER))  # in a head
+        self.left = Signal(range(LONGEST + 1))  # bytes of the request that are not done
+        self.piece = Signal(range(MAXIMUM + 1))  # of them in this piece
+        self.place, self.far = Signal(32), Signal()  # its address; whether that has more bits
+        self.filled = Signal(range(LONGEST + 1))  # bytes that were read
+        self.status = Signal(3)
+        self.turn = Signal()  # a bridge does register writes of the same sequence once
+
+    def _session(self, m):
+        """Whose the device is, and what it has of that session."""
+        self.mine = Signal(32)
+        self.first = Signal(32)
+        self.bitmap = Signal(WINDOW)
+        self.quiet = Signal(range(SILENCE + 1))
+        self.worst, self.wrote = Signal(2), Signal(2)
+        self.distance = Signal(32)
+        self.again, self.taken = Signal(), Signal()
+        m.d.comb += self.distance.eq(self.sequence - self.first)
+        with m.If(self.tick & (self.quiet != SILENCE)):
+            m.d.sync += self.quiet.eq(self.quiet + 1)
+
+    def _decide(self, m):
+        with m.State("HEAD"):
+            m.d.comb += self.i.ready.eq(1)
+            m.d.sync += [self.filled.eq(0), self.status.eq(0), self.taken.eq(0), self.again.eq(0)]
+            with m.If(self.i.valid):
+                m.d.sync += [
+                    self.head.eq(Cat(self.head[8:], self.i.payload)),
+                    self.at.eq(self.at + 1),
+                ]
+                with m.If(self.at == HEAD - 1):
+                    m.d.sync += self.at.eq(0)
+                    m.next = "DECIDE"
+        with m.State("DECIDE"):
+            below, above = self.head[96:128], self.head[128:]
+            m.d.sync += [self.left.eq(self.length), self.place.eq(below), self.far.eq(above.any())]
+            m.next = "DRAIN"
+            with m.If(self.opens):
+                self._open(m, (below == self.mine) & ~above.any())
+            with m.Elif((self.number != self.mine) | (self.mine == 0)):
+                m.d.sync += self.status.eq(Status.GONE)
+            with m.Else():
+                old = self.distance[-1]
+                again = old | self.bitmap.bit_select(self.distance[:6], 1)
+                m.d.sync += [self.quiet.eq(0), self.again.eq(again), self.taken.eq(~again)]
+                with m.If(~old & (self.distance >= WINDOW)):
+                    m.next = "FORGET"
+                with m.Elif(~again | ~self.writes):
+                    m.next = "PIECE"
+        for name, then in (("DRAIN", "SETTLE"), ("FORGET", "HEAD")):
+            with m.State(name):  # data that nobody needs
+                with m.If(~self.writes | (self.left == 0)):
+                    m.next = then
+                with m.Else():
+                    m.d.comb += self.i.ready.eq(1)
+                    m.d.sync += self.left.eq(self.left - self.i.valid)
+
+    def _open(self, m, follows):
+        """A request for the device: of the session that has it, or of another one."""
+        silent = (self.quiet == SILENCE) & (self.number != 0)
+        with m.If((self.number == self.mine) | (self.mine == 0) | follows | silent):
+            m.d.sync += [self.quiet.eq(0), self.place.eq(0), self.far.eq(0)]
+            with m.If(self.number != self.mine):
+                m.d.sync += [
+                    self.mine.eq(self.number),
+                    self.first.eq(self.first + WINDOW),
+                    self.bitmap.eq(0),
+                    self.worst.eq(0),
+                    self.wrote.eq(0),
+                ]
+            m.next = "PIECE"
+        with m.Else():
+            m.d.sync += self.status.eq(Status.BUSY)
+
+    def _ask(self, m):
+        """A piece of a request, to the bridge."""
+        with m.State("PIECE"):
+            m.d.sync += self.piece.eq(Mux(self.left > MAXIMUM, MAXIMUM, self.left))
+            m.next = "ASK"
+        with m.State("ASK"):
+            # what is too far for the bridge is too far for every memory
+            above = self.place[16:] | self.far.replicate(16)
+            head = Cat(
+                self.turn,
+                Const(0, 7),
+                self.kind[:6],
+                Const(0, 2),
+                self.piece,
+                self.place[:16],
+                above,
+            )
+            assert len(head) == 8 * HEADER
+            m.d.comb += [
+                self.asks.valid.eq(1),
+                self.asks.payload.eq(head.word_select(self.at[:3], 8)),
+            ]
+            with m.If(self.asks.ready):
+                m.d.sync += self.at.eq(self.at + 1)
+                with m.If(self.at == HEADER - 1):
+                    m.d.sync += self.at.eq(0)
+                    m.next = "PASS"
+        with m.State("PASS"):
+            with m.If(~self.writes | (self.piece == 0)):
+                m.next = "TOLD"
+            with m.Else():
+                m.d.comb += [
+                    self.asks.valid.eq(self.i.valid),
+                    self.asks.payload.eq(self.i.payload),
+                    self.i.ready.eq(self.asks.ready),
+                ]
+                with m.If(self.i.valid & self.asks.ready):
+                    m.d.sync += [self.piece.eq(self.piece - 1), self.left.eq(self.left - 1)]
+
+    def _listen(self, m):
+        """The bridge's answer: sequence, kind, length; what was read; the status."""
+        m.d.comb += [self.store.addr.eq(self.filled), self.store.data.eq(self.told.p.data)]
+        with m.State("TOLD"):
+            m.d.comb += self.told.ready.eq(1)
+            with m.If(self.told.valid):
+                m.d.sync += self.at.eq(self.at + 1)
+                with m.If(self.at == 2):
+                    m.d.sync += self.at.eq(0)
+                    m.next = "FOUND"
+        with m.State("FOUND"):
+            m.d.comb += self.told.ready.eq(1)
+            with m.If(self.told.valid & ~self.told.p.last):
+                m.d.comb += self.store.en.eq(1)
+                m.d.sync += [self.filled.eq(self.filled + 1), self.left.eq(self.left - 1)]
+            with m.Elif(self.told.valid):
+                after = self.place + MAXIMUM
+                m.d.sync += [
+                    self.status.eq(self.status | self.told.p.data[:2]),
+                    self.place.eq(after),
+                    self.far.eq(self.far | after[32]),
+                    self.turn.eq(self.turn ^ (self.in_registers & self.writes)),
+                ]
+                m.next = "SETTLE"
+                with m.If(self.left != 0):
+                    m.next = "PIECE"
+
+    def _settle(self, m):
+        """What is remembered of it, and whether it is answered."""
+        with m.State("SETTLE"):
+            with m.If(self.writes & (self.taken | self.again)):
+                with m.If(self.in_registers):
+                    m.d.sync += [
+                        self.wrote.eq(Mux(self.again, self.wrote, self.status)),
+                        self.status.eq(Mux(self.again, self.wrote, self.status)),
+                    ]
+                with m.Else():
+                    both = self.worst | self.status
+                    m.d.sync += [self.worst.eq(both), self.status.eq(both)]
+            with m.If(self.taken):
+                m.d.sync += self.bitmap.bit_select(self.distance[:6], 1).eq(1)
+            m.next = "SLIDE"
+        with m.State("SLIDE"):
+            with m.If(self.bitmap[0]):
+                m.d.sync += [self.bitmap.eq(self.bitmap >> 1), self.first.eq(self.first + 1)]
+            with m.Else():
+                m.next = "ANSWER"
+                asked = self.kind[6] | self.again | self.bitmap.any() | self.status.any()
+                with m.If(self.in_memory & self.writes & ~asked):
+                    m.next = "HEAD"
+
+    def _answer(self, m):
+        head = Cat(self.number, self.sequence, self.kind | RESPONSE, self.status, Const(0, 5))
+        head = Cat(head, self.filled, Const(0, 16 - len(self.filled)), self.bitmap, self.first)
+        head = Cat(head, Const(0, 32))
+        assert len(head) == 8 * _ANSWER
+        given = Signal.like(self.filled)
+        m.d.comb += [self.load.addr.eq(given), self.load.en.eq(1)]
+        with m.State("ANSWER"):
+            last = self.at == _ANSWER - 1
+            m.d.comb += [
+                self.o.valid.eq(1),
+                self.o.p.data.eq(head.word_select(self.at, 8)),
+                self.o.p.last.eq(last & (self.filled == 0)),
+            ]
+            m.d.sync += given.eq(0)
+            with m.If(self.o.ready):
+                m.d.sync += self.at.eq(self.at + 1)
+                with m.If(last):
+                    m.d.sync += self.at.eq(0)
+                    m.next = "DATA"
+                    with m.If(self.filled == 0):
+                        m.next = "HEAD"
+        with m.State("DATA"):
+            m.next = "GIVE"
+        with m.State("GIVE"):
+            ends = given + 1 == self.filled
+            m.d.comb += [
+                self.o.valid.eq(1),
+                self.o.p.data.eq(self.load.data),
+                self.o.p.last.eq(ends),
+            ]
+            with m.If(self.o.ready):
+                m.d.sync += given.eq(given + 1)
+                m.next = "DATA"
+                with m.If(ends):
+                    m.next = "HEAD"

@@ -1,0 +1,141 @@
+"""hdl/link behind datagrams, Verilated with a whole device, beside models/link/envelope.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from penstock.hdl.soc import Soc
+from penstock.models.link import Device, Identity, Space
+from penstock.models.link.envelope import ASK, BUFFER, OPENING, SILENCE, WINDOW, Envelope, encode
+from penstock.models.shell import RegisterMap
+from penstock.sim.board import CLOCK_HZ, Datagrams, verilog
+from testbench.link_cases import SIZE as NETWORK_SIZE
+from testbench.link_cases import RestRegisters, Words
+from testbench.networks import CLOCK_HZ as NETWORK_HZ
+from testbench.networks import Logged, play
+from testbench.toy import CopyEngine
+
+SIZE = 16384
+
+
+def device(bus_bytes: int, address_width: int, size: int = SIZE) -> tuple[str, RegisterMap]:
+    engine = CopyEngine(bus_bytes=bus_bytes, address_width=address_width)
+    soc = Soc(engine, engine.register_map, memory_bytes=size, clock_hz=CLOCK_HZ, baud=None)
+    return verilog(soc), engine.register_map
+
+
+def twin(register_map: RegisterMap, bus_bytes: int = 8) -> Envelope:
+    identity = Identity(bus_bytes, SIZE, CLOCK_HZ, ring=BUFFER)
+    return Envelope(Device(identity, RestRegisters(register_map), Words(SIZE, bus_bytes)), SILENCE)
+
+
+def settle(board: Datagrams, *datagrams: bytes) -> list[bytes]:
+    """Send datagrams; wait until nothing more comes back."""
+    for datagram in datagrams:
+        board.send(datagram)
+    out = []
+    while board.active:
+        out.append(board.run())
+    return [one for one in out if one]
+
+
+def drawn(rng: np.random.Generator, envelope: Envelope) -> bytes:
+    """A request of the device's session or of another one, about the window's place, of any kind."""
+    session = int(rng.choice([envelope.session, envelope.session, envelope.session, 5, 6, 0]))
+    away = int(rng.choice([0, 0, 1, 3, -1, -70, WINDOW - 1, WINDOW, int(rng.integers(-80, 80))]))
+    if rng.random() < 0.1:
+        before = int(rng.choice([0, envelope.session, 9, envelope.session + (1 << 32)]))
+        kind, address, length = OPENING, before, int(rng.integers(0, 40))
+        return encode(session, 77, kind | ASK * int(rng.integers(2)), address, length)
+    space = int(rng.choice([0, 1, 1, 2, 2, 2, 3, 31]))
+    length = int(rng.choice([0, 1, 8, 127, 128, 129, 256, 1024, int(rng.integers(0, 300))]))
+    address = int(rng.choice([0, SIZE - 300, SIZE, (1 << 32) - 100, 1 << 40])) + int(
+        rng.integers(300)
+    )
+    kind = space << 1 | int(rng.integers(2)) | ASK * int(rng.integers(2))
+    if space == Space.REGISTERS:
+        length, address = (
+            min(length, 8),
+            int(rng.choice([0, 0x48, 1 << 33])) + int(rng.integers(4)),
+        )
+    data = rng.bytes(length) if kind & 1 else b""
+    return encode(session, (envelope.first + away) % (1 << 32), kind, address, length, data)
+
+
+def spoilt(rng: np.random.Generator, datagram: bytes) -> bytes:
+    out = bytearray(datagram)
+    at = int(rng.integers(len(out)))
+    way = int(rng.integers(5))
+    if way == 0:
+        out[at] ^= 1 << int(rng.integers(8))
+    elif way == 1:
+        del out[at:]
+    elif way == 2:
+        out += rng.bytes(int(rng.integers(1, 1500)))
+    elif way == 3:
+        out = bytearray(rng.bytes(int(rng.integers(1, 60))))
+    else:
+        out[8] |= 0x80  # an answer
+    return bytes(out) or b"x"
+
+
+@pytest.mark.parametrize(
+    ("bus_bytes", "address_width", "count"),
+    [(8, 40, 300), pytest.param(4, 15, 3000, marks=pytest.mark.long), pytest.param(32, 26, 3000, marks=pytest.mark.long)],
+)  # fmt: skip
+def test_rtl_answers_what_golden_answers(bus_bytes: int, address_width: int, count: int) -> None:
+    source, register_map = device(bus_bytes, address_width)
+    model, rng, now, seen = twin(register_map, bus_bytes), np.random.default_rng(1), 0, set()
+    with Datagrams(source) as board:
+        for k in range(count):
+            for _ in range(int(rng.choice([0, 0, 0, 1, SILENCE - 1, SILENCE]))):
+                board.tick()
+                now += 1
+            datagram = drawn(rng, model)
+            if rng.random() < 0.15:
+                datagram = spoilt(rng, datagram)
+            expected = model.receive(datagram, now)
+            found = settle(board, datagram)
+            assert found == ([] if expected is None else [expected]), (k, datagram[:24], now)
+            seen.add(None if expected is None else (expected[9], expected[8] & 0x3F))
+    assert len(seen) > 12
+
+
+def test_bad_networks() -> None:
+    """Each datagram of hosts on bad networks has golden's answer; memory and registers are what hosts were told."""
+    assert bad_networks(range(2))["whole"] == 2
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_fifty_bad_networks() -> None:
+    assert bad_networks(range(50))["whole"] > 40
+
+
+def bad_networks(seeds: range) -> Counter[str]:
+    seen: Counter[str] = Counter()
+    source, _ = device(8, 40, NETWORK_SIZE)
+    for seed in seeds:
+        golden, board = Logged(BUFFER, CLOCK_HZ), Datagrams(source)
+        both = Both(board, Envelope(golden, SILENCE))
+        with board:
+            seen.update(play(seed, golden, both.receive))
+    return seen
+
+
+class Both:
+    """A device and its twin, which have to answer alike."""
+
+    def __init__(self, board: Datagrams, envelope: Envelope) -> None:
+        self.board, self.envelope, self.seconds = board, envelope, 0
+
+    def receive(self, datagram: bytes, now: int) -> bytes | None:
+        past, self.seconds = self.seconds, now // NETWORK_HZ
+        for _ in range(min(self.seconds - past, SILENCE)):
+            self.board.tick()
+        expected = self.envelope.receive(datagram, self.seconds)
+        assert settle(self.board, datagram) == ([] if expected is None else [expected])
+        return expected

@@ -1,0 +1,120 @@
+# amaranth: UnusedElaboratable=no
+"""The link's datagrams: no sequence of bytes wedges their receiver, their CRC is CRC-32, and nobody but a session's host has the device."""
+
+from __future__ import annotations
+
+import sys
+
+from amaranth.hdl import Cat, Const, Mux, Signal
+from harness import Bench, Defect, Proof
+from harness.environment import offer, take
+from harness.small import made, registers_of, shrunk
+
+from penstock.hdl.link import DatagramReceiver, DatagramSender, Responder
+from penstock.models.link.frames import CRC_BYTES
+
+from .link import after
+
+_DATAGRAMS, _RESPONDER = (
+    sys.modules[f"penstock.hdl.link.{name}"] for name in ("datagrams", "responder")
+)
+#: heads of 3 bytes, at most 2 of data, a CRC of one byte that is right for any datagram of four
+_SMALL = {"HEAD": 3, "_KIND": 0, "_LENGTH": 1, "LONGEST": 2, "CRC_BYTES": 1}
+_ANY_CRC = {"CRC_POLYNOMIAL": 0, "CRC_RESIDUE": 0}
+
+
+def receiver() -> Bench:
+    b = Bench()
+    dut, b.m.submodules.dut = shrunk(_DATAGRAMS, lambda: DatagramReceiver(8), **_SMALL, **_ANY_CRC)
+    offer(b, dut.i, "i")
+    take(b, dut.o, "o")
+    b.within(
+        b.check, "a byte is taken within 2 cycles, whatever waits", dut.i.valid & ~dut.i.ready, 1
+    )
+    ended = Signal()
+    b.d.sync += ended.eq(ended | (dut.i.valid & dut.i.ready & dut.i.p.last))
+    b.check("nothing is offered before a datagram has ended", ~dut.o.valid | ended)
+    b.cover("a request is offered", dut.o.valid & dut.o.ready)
+    return b
+
+
+def sender() -> Bench:
+    """The register beside IEEE's, which is kept for each datagram."""
+    b = Bench()
+    dut = DatagramSender()
+    b.m.submodules.dut = part = made(dut)
+    inside = registers_of(part)
+    offer(b, dut.i, "i")
+    take(b, dut.o, "o")
+    register, tail = Signal(32, init=0xFFFF_FFFF, name="ieee_crc"), Signal(3)
+    taken, sent = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready
+    with b.m.If(taken):
+        b.d.sync += register.eq(after(register, dut.i.p.data))
+        with b.m.If(dut.i.p.last):
+            b.d.sync += tail.eq(CRC_BYTES)
+    with b.m.If(sent & (tail != 0)):
+        b.d.sync += tail.eq(tail - 1)
+        with b.m.If(tail == 1):
+            b.d.sync += register.eq(0xFFFF_FFFF)
+    reflected = Cat(*reversed(list(register)))
+    moved = Cat(reflected, Const(0xFFFF_FFFF, 32))
+    at = Mux(tail == 0, 0, (CRC_BYTES - tail)[:3])
+    b.check("inside: the bytes of the CRC to come", (inside["left"] == tail) & (tail <= CRC_BYTES))
+    b.check("its register is IEEE's", inside["crc"] == (moved >> (at << 3))[:32])
+    byte = Mux(tail == 0, dut.i.p.data, (~reflected).word_select(at[:2], 8))
+    b.check("what is sent is the body, then the CRC", ~dut.o.valid | (dut.o.p.data == byte))
+    b.check("its last byte is the CRC's", ~dut.o.valid | (dut.o.p.last == (tail == 1)))
+    b.check("a byte is taken when it is sent", (tail != 0) | (taken == sent))
+    b.cover("a datagram ends", sent & dut.o.p.last)
+    return b
+
+
+def responder() -> Bench:
+    b = Bench()
+    dut, b.m.submodules.dut = shrunk(_RESPONDER, Responder, LONGEST=4)
+    for name in ("i", "told"):
+        offer(b, getattr(dut, name), name)
+    for name in ("asks", "o"):
+        take(b, getattr(dut, name), name)
+    b.d.comb += dut.tick.eq(b.free("tick"))
+    b.check(
+        "the bridge is asked for the session that has the device, or for its opening",
+        ~dut.asks.valid | ((dut.number == dut.mine) & ((dut.mine != 0) | dut.opens)),
+    )
+    b.cover("the bridge is asked", dut.asks.valid)
+    b.cover("an answer begins", dut.o.valid)
+    return b
+
+
+_D, _R = "hdl.link.datagrams", "hdl.link.responder"
+
+PROOFS = [
+    Proof(
+        "hdl.link.DatagramReceiver",
+        "takes each byte within 2 cycles, whatever waits; what it offers stays; ring of 8, heads of 3, "
+        "data ≤ 2, a CRC of one byte",
+        receiver,
+        Defect(_D, "self.i.ready.eq(~ended)", "self.i.ready.eq(~ended & ~bad)"),
+    ),
+    Proof(
+        "hdl.link.DatagramSender",
+        "what is sent is the body, then IEEE's CRC-32 of it",
+        sender,
+        Defect(_D, "self.o.p.data.eq(~crc[:8])", "self.o.p.data.eq(crc[:8])"),
+        method="induction",
+        depth=2,
+    ),
+    Proof(
+        "hdl.link.Responder",
+        "asks the bridge for the session that has the device alone, or for its opening; what it offers "
+        "stays; any bytes, any answers of the bridge; data ≤ 4",
+        responder,
+        Defect(
+            _R,
+            "(self.number != self.mine) | (self.mine == 0)",
+            "self.number != self.mine",
+        ),
+        covers=26,
+        search=30,
+    ),
+]
