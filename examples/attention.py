@@ -1,4 +1,4 @@
-"""Attention's two products over a cache of keys and one of values (Zamba2's attention layers, transformers)."""
+"""Attention over a cache of keys and one of values, whole and its two products alone (Zamba2's attention layers, transformers)."""
 
 import penstock as ps
 
@@ -11,3 +11,8 @@ def score(K: ps.State["t", "d"], q: ps.Input["d"]):
 @ps.recurrence
 def attend(V: ps.State["t", "d"], weights: ps.Input["t"]):
     return weights @ V
+
+
+@ps.recurrence
+def attention(K: ps.Cache["t", "k"], V: ps.Cache["t", "v"], q: ps.Input["k"], scale: ps.Input):
+    return ps.softmax(scale * (K @ q)) @ V

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..core.functions import VALUES
 from ..dialect import Dialect
+from .attention import softmax
 from .front import PythonRecurrence, TextRecurrence
 from .kernel import Recurrence
 
@@ -26,8 +27,8 @@ def _options() -> None:
 
 DIALECT = Dialect(
     keyword="recurrence",
-    kinds=("state", "input"),
-    functions=VALUES,
+    kinds=("state", "cache", "input"),
+    functions={**VALUES, softmax.name: softmax},
     kernel=Recurrence,
     python=PythonRecurrence,
     text=TextRecurrence,
@@ -39,7 +40,7 @@ DIALECT = Dialect(
     one="a recurrence",
     does="steps a state from token to token",
     purpose="a state beside memory is stepped by a recurrence",
-    no_kind="a recurrence's parameters are one state and its inputs: make {name} one of them, or leave it out",
+    no_kind="a recurrence's parameters are one state, or two caches, and its inputs: make {name} one of them, or leave it out",
     no_statement="a recurrence has no more than its steps: leave it out",
     pages=Path(__file__).with_name("pages"),
     groups={"E46": "Recurrences"},

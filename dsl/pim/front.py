@@ -39,7 +39,7 @@ class PythonRecurrence(Traced, Recurrence):
         plain = [self.plain(builder, v, s) for v, s in zip(values, spans, strict=True)]
         own = next(
             builder.shape(builder.variables[p.name])
-            for p in self.of_kind("state")
+            for p in (*self.of_kind("state"), *self.of_kind("cache"))
             if len(p.dims) == 2
         )
         if len(plain) == 1 and isinstance(plain[0], Ref) and builder.shape(plain[0]) == own:

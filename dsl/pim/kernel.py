@@ -19,8 +19,9 @@ from typing import Any
 from ..core.builder import GraphBuilder, Ref
 from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, KernelError, Span
-from ..core.dims import Dim, show
+from ..core.dims import show
 from ..core.kernel import AnyKernel, Parameter
+from . import attention
 from .graph import matched
 from .recurrent import Recurrent
 
@@ -78,6 +79,8 @@ class Recurrence(AnyKernel):
                     span,
                     hint="return the new state and the output: `return S, q @ S`",
                 )
+        if self.of_kind("cache"):
+            return attention.matched(self, builder, returned.output.index)
         states = self.of_kind("state")
         matrix = next(p for p in states if len(p.dims) == 2)
         for state in states:
@@ -117,9 +120,11 @@ class Recurrence(AnyKernel):
 
     def check_header(self) -> None:
         super().check_header()
+        if caches := self.of_kind("cache"):
+            self._check_caches(caches)
         states = self.of_kind("state")
         matrices = [p for p in states if len(p.dims) == 2]
-        if not states:
+        if not states and not caches:
             raise self.error(
                 "E463",
                 f"the recurrence {self.name} has no state",
@@ -133,7 +138,7 @@ class Recurrence(AnyKernel):
                 matrices[1].span,
                 hint="the banks hold one; other states are vectors or numbers, which the host keeps",
             )
-        if not matrices or any(len(p.dims) > 2 for p in states):
+        if not (matrices or caches) or any(len(p.dims) > 2 for p in states):
             wrong = next((p for p in states if len(p.dims) > 2), states[0])
             raise self.error(
                 "E463",
@@ -150,7 +155,19 @@ class Recurrence(AnyKernel):
                     hint="an input is a vector or a number; each head has its own",
                 )
 
-    @staticmethod
-    def size(value: Any) -> int | None:
-        """Return a size, None where it is not known."""
-        return None if isinstance(value, Dim) and not value.known else int(value)
+    def _check_caches(self, caches: Sequence[Parameter]) -> None:
+        """Raise KernelError (E463) unless there are two caches of as many keys, and no state."""
+        wrong = next((p for p in caches if len(p.dims) != 2), None)
+        if (
+            len(caches) == 2
+            and not wrong
+            and not self.of_kind("state")
+            and caches[0].dims[0] == caches[1].dims[0]
+        ):
+            return
+        raise self.error(
+            "E463",
+            f"the recurrence {self.name} has no two caches of as many rows, one of keys and one of values, alone",
+            (wrong or caches[-1]).span,
+            hint='as in `K: ps.Cache["t", "k"], V: ps.Cache["t", "v"]`, without a state; one cache alone is a state that nothing changes',
+        )

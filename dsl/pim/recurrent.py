@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,8 @@ class Recurrent:
     `mode`: "update", "score" (a cache's rows times q) or "attend" (weights times a cache's rows); `passes`: of a token, in order; `output`: the node
     of the result; `state`, `inputs`: names; `sizes`: of the state, None where they are not known; `turned`: the
     unit's rows are the state's columns, because the output is S @ q; `held`: the states that are the host's, vectors and numbers, with the
-    nodes of their new values; `late`: those of them that depend on results.
+    nodes of their new values; `late`: those of them that depend on results; `values`: of attention ("attention"), the cache of values
+    with its sizes, and `scores`: the node that the keys give.
     """
 
     name: str
@@ -66,11 +67,44 @@ class Recurrent:
     turned: bool = False
     held: tuple[tuple[str, int], ...] = ()
     late: tuple[str, ...] = ()
+    values: tuple[str, int | None, int | None] | None = None
+    scores: int = -1
+
+    @property
+    def parts(self) -> tuple[Recurrent, ...]:
+        """The recurrences that the device steps: itself, or of attention the scores, and what reads the values by weights."""
+        if self.values is None:
+            return (self,)
+        score, attend = self.passes
+        name, *sizes = self.values
+        own = lambda gone: tuple(pair for pair in self.dims if pair[0] != gone)
+        keys = replace(
+            self, mode="score", passes=(score,), output=self.scores, dims=own(name), values=None
+        )
+        assert attend.v is not None
+        weights = self.nodes[attend.v].attrs["name"]
+        known = tuple(
+            (str(n), int(s))
+            for n, s in zip(dict(self.dims)[self.state], self.sizes, strict=True)
+            if s is not None
+        )
+        return keys, replace(
+            keys,
+            mode="attend",
+            state=name,
+            sizes=(sizes[0], sizes[1]),
+            passes=(attend,),
+            output=self.output,
+            inputs=(*self.inputs, weights),
+            dims=(*own(self.state), (weights, dict(self.dims)[name][:1])),
+            extra_sizes=(*known, *self.extra_sizes),
+        )
 
     @property
     def states(self) -> tuple[str, ...]:
         """The names of all states, the unit's first."""
-        return (self.state, *(name for name, _ in self.held))
+        more = (name for name, _ in self.held) if self.values is None else self.values[:1]
+        return (self.state, *more)
 
     @property
     def results(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from .config import COLUMNS, PimConfig
 from .operands import Floats
 from .unit import FRACTION
 
-__all__ = ["Added", "Exact", "Number", "Reading"]
+__all__ = ["Added", "Exact", "Number", "Reading", "largest_of"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Number:
         return Number(self.value, self.error + error)
 
 
-def _largest(size: Floats, axis: int, count: int) -> Floats:
+def largest_of(size: Floats, axis: int, count: int = GROUP) -> Floats:
     """For each number the largest of its group of `count` along an axis."""
     length = size.shape[axis]
     groups = np.maximum.reduceat(size, np.arange(0, length, count), axis=axis)
@@ -71,6 +71,8 @@ class _Format(Protocol):
     """What each format does to numbers: `rounded` and `stored` along the axis of its groups (`stored`: by the
     unit, as the device rounds states), `updated` the new state before, `read` what a sum over a pair of slices
     loses, `gathered` what a sum over a round of attend loses."""
+
+    tiny: float
 
     def rounded(self, x: Number, axis: int) -> Number: ...
     def stored(self, x: Number, axis: int) -> Number: ...
@@ -97,22 +99,22 @@ class _Mx8:
         self.places = 2 if stochastic else 1
 
     def rounded(self, x: Number, axis: int) -> Number:
-        return x.plus(_largest(x.size, axis, GROUP) * self.half + self.tiny)
+        return x.plus(largest_of(x.size, axis) * self.half + self.tiny)
 
     def stored(self, x: Number, axis: int) -> Number:
-        return x.plus(_largest(x.size, axis, GROUP) * self.half * self.places + self.tiny)
+        return x.plus(largest_of(x.size, axis) * self.half * self.places + self.tiny)
 
     def _powers(self, a: Number, b: Number) -> Floats:
         """The product of two groups' powers of two: along rows, and of v along columns."""
         axis = lambda x: 2 if x.value.shape[1] == 1 and x.value.shape[2] > 1 else 1
-        sizes = (_largest(x.size, axis(x), GROUP) for x in (a, b))
+        sizes = (largest_of(x.size, axis(x)) for x in (a, b))
         return np.asarray(next(sizes) * next(sizes) * self.power**2)
 
     def updated(self, s: Number, c: Number, k: Number, v: Number) -> Number:
         kept, added = _kept(s, c), k.times(v)
-        rates = _largest(c.size, 1, GROUP)
+        rates = largest_of(c.size, 1)
         # a rate of 2 or more makes the power of two greater, up to eight times as much
-        own = _largest(s.size, 1, GROUP) * self.power * np.where(rates < 2, 1, 8 * rates)
+        own = largest_of(s.size, 1) * self.power * np.where(rates < 2, 1, 8 * rates)
         lost = 5 * np.maximum(own, self._powers(k, v)) * 2.0**-FRACTION
         return Number(kept.value + added.value, kept.error + added.error + lost)
 
@@ -122,7 +124,7 @@ class _Mx8:
     def gathered(self, values: Number, weights: Number) -> Floats:
         terms = values.times(weights)
         powers = self._powers(values, weights).max(axis=2)
-        carried = _largest(terms.size.sum(axis=2), 1, GROUP) / 4
+        carried = largest_of(terms.size.sum(axis=2), 1) / 4
         return np.asarray(2 * terms.value.shape[2] * self.unit * np.maximum(powers, carried))
 
 

@@ -361,10 +361,15 @@ class Layout:
         return Step(given, data, held["seed"][token, seat, pairs] if given.seeds else None)
 
     def results(
-        self, order: Iterable[tuple[int, int, int]], steps: list[list[Step]], out: Bytes
+        self,
+        order: Iterable[tuple[int, int, int]],
+        steps: list[list[Step]],
+        out: Bytes,
+        scales: Floats | None = None,
     ) -> tuple[Floats, Floats | None]:
         """Return the outputs (passes of tokens, items, dim_state; dim of values in attend) as the host adds them, 0 of passes that do not
-        read, and the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it."""
+        read, and the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it;
+        `scales`: what each chunk of a turn counts (turns, items, chunks)."""
         config = self.config
         each = config.pairs // config.sets
         kinds = [step.round.mode for step in steps[0]]
@@ -384,6 +389,8 @@ class Layout:
         x = x.reshape(turns, self.seats, self.chunks, config.pairs, -1)
         x = x.transpose(0, 1, 3, 2, 4).reshape(turns, -1, self.chunks, x.shape[-1])
         x = x[:, self.slots].reshape(turns, self.items, self.parts, self.chunks, -1)
+        if scales is not None:
+            x = x * scales[:, :, None, :, None]
         many, axis = (self.head, 3) if self.mode == "attend" else (self.columns, 2)
         x = np.moveaxis(x, axis, 0)
         y = x[0]

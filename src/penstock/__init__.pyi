@@ -27,6 +27,7 @@ from penstock.sweeps.explore import explore
 from penstock.targets import target_named as target
 
 __all__ = [
+    "Cache",
     "Choices",
     "Design",
     "Error",
@@ -80,6 +81,7 @@ __all__ = [
     "score",
     "sigmoid",
     "slot",
+    "softmax",
     "sqrt",
     "sum",
     "tanh",
@@ -92,6 +94,7 @@ __all__ = [
 ]
 
 __version__: str
+Cache: Annotation
 Index: Annotation
 Input: Annotation
 Key: Annotation
@@ -238,6 +241,9 @@ def sigmoid(v: Any) -> Tensor:
 
 def slot(key: Any) -> Tensor:
     """The key's place in the group's array, in which gaps are left."""
+
+def softmax(v: Any) -> Tensor:
+    """The weights exp(v) / sum(exp(v)) of a cache's scores, made beside the banks."""
 
 def sqrt(v: Any) -> Tensor:
     """The square root, elementwise."""

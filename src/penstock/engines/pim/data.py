@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,12 @@ class Inputs:
                 RunWarning,
                 stacklevel=2,
             )
+
+    def part(self, number: int, more: Mapping[str, Floats] | None = None) -> Inputs:
+        """Return what one of the recurrence's parts takes; `more`: arrays that the data do not have."""
+        recurrent, own = self.recurrent.parts[number], {**self.arrays, **(more or {})}
+        kept = {name: own[name] for name, _ in recurrent.dims if name in own}
+        return replace(self, recurrent=recurrent, arrays=kept)
 
     @property
     def items(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.pim.recurrent import HostNode, Pass, Recurrent
-from penstock.engines.base import Design, Given
+from penstock.engines.base import Design, Given, Workload
 from penstock.errors import Conflict
 from penstock.models.numerics.floating import float16
 from penstock.models.pim.config import PimConfig
@@ -17,6 +17,7 @@ from penstock.models.pim.resources import memories, resources_of
 from penstock.report.words import plural
 from penstock.sim.native import PortSpec
 
+from .attention import Attending
 from .workload import Stepping
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ def recurrent_from(data: dict[str, Any]) -> Recurrent:
     for name in ("sizes", "inputs", "late"):
         values[name] = tuple(values[name])
     values["passes"] = tuple(Pass(**one) for one in values["passes"])
-    values["held"] = tuple((name, node) for name, node in values["held"])
+    for name in ("held", "extra_sizes"):
+        values[name] = tuple((own, number) for own, number in values[name])
+    if values["values"] is not None:
+        values["values"] = tuple(values["values"])
     values["dims"] = tuple((name, tuple(dims)) for name, dims in values["dims"])
     return Recurrent(**values)
 
@@ -152,13 +156,14 @@ class PimDesign(Design):
         form = self.recurrent.form
         return Layout(self.device, *form, items, tokens, seed, self.heads, first)
 
-    def workload(self, given: Given) -> Stepping:
+    def workload(self, given: Given) -> Workload:
         if len(self.layers) > 1:
             raise Conflict(
                 f"{self.name} has {len(self.layers)} layers; a run has one",
                 "design.open() steps each of them",
             )
-        return Stepping.of(self, given)
+        kind = Stepping if self.recurrent.values is None else Attending
+        return kind.of(self, given)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
         """Return a session: several requests, whose states stay in the banks.

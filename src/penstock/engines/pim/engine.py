@@ -184,9 +184,9 @@ class PimEngine(Engine):
         if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         batch, heads = self._heads(recurrent, given)
-        stack = [recurrents[n] for n in layers]
+        stack = [part for n in layers for part in recurrents[n].parts]
         device = self._device(kernel, stack, part, given, batch * heads)
-        slow = self._slow(recurrent, device, batch * heads)
+        slow = self._slow(stack[0], device, batch * heads)
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
             self._fits(kernel, device, part)
@@ -370,7 +370,7 @@ class PimEngine(Engine):
         recurrent = self._sized(kernel, given)
         heads = self._heads(recurrent, given)
         inputs = Inputs.of(recurrent, *heads, given.data, given.option("tokens"))
-        course = Course(inputs, _format(given), saturates)
+        course = Course(inputs.part(0), _format(given), saturates)
         return facts(recurrent), read(inputs, course.beyond)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:

@@ -14,6 +14,7 @@ from penstock.report.common import agreement, cycle_rows, resources, speed_rows,
 from penstock.report.rows import Facts, Part, Row, Verdict
 from penstock.report.words import plural, target_text, values_text
 
+from .attention import Attending
 from .data import Inputs
 from .design import PimDesign
 from .workload import Stepping
@@ -27,17 +28,20 @@ _MODES = {
     "turned": "state update: Sᵀ = d ⊙ Sᵀ + k vᵀ, y = S q",
     "score": "a cache's rows times q",
     "attend": "weights times a cache's rows",
+    "attention": "softmax(scale · K q) V",
 }
 
 
 def facts(recurrent: Recurrent) -> Facts:
     """Return what a recurrence is."""
-    rows, columns = recurrent.sizes
     return Facts.of(
         ("recurrence", recurrent.name),
         ("form", _MODES["turned" if recurrent.turned else recurrent.mode]),
         *_beside(recurrent),
-        ("state", f"{recurrent.state}[{rows or '?'}, {columns or '?'}]"),
+        *(
+            ("state", f"{part.state}[{part.sizes[0] or '?'}, {part.sizes[1] or '?'}]")
+            for part in recurrent.parts
+        ),
     )
 
 
@@ -47,7 +51,7 @@ def _beside(recurrent: Recurrent) -> Iterable[tuple[str, str]]:
         ("read" if one.k is None else "update and read" if one.q is not None else "update")
         for one in recurrent.passes
     ]
-    if len(kinds) > 1:
+    if len(kinds) > 1 and recurrent.mode == "update":
         waits = "; the host makes operands of what is read" if recurrent.depends else ""
         yield "passes", f"{', '.join(kinds)}{waits}"
     if recurrent.held:
@@ -93,11 +97,12 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
     yield Row("tokens", f"{outcome.rows}" + (", assumed" if outcome.assumed else ""))
     yield from agreement(outcome)
     yield from cycle_rows(outcome, clock=True)
-    if isinstance(workload, Stepping):
+    if isinstance(workload, (Stepping, Attending)):
         wrong = [text for made in workload.programs for text in check(made.schedule)]
         count = plural(sum(len(made.schedule.commands) for made in workload.programs), "command")
         yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
-        yield Row("a round", _round(workload))
+        parts = workload.parts if isinstance(workload, Attending) else [workload]
+        yield Row("a round", "; ".join(dict.fromkeys(map(_round, parts))))
     run = outcome.rtl or outcome.golden
     if run is not None and not run.errors:
         saturated = run.counters.get("saturated", 0)

@@ -73,6 +73,7 @@ class Stepping(Workload):
         self.name, self.assumed, self.rows = name, assumed, inputs.tokens
         self.saturates = saturates
         self._golden = ""  # what computed golden results
+        self.scales: NDArray[np.float64] | None = None  # of chunks, before they are added
         self.layout: Layout = design.layout(inputs.tokens, seed, first)
 
     @classmethod
@@ -99,11 +100,11 @@ class Stepping(Workload):
         return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)
 
     @cached_property
-    def _known(self) -> Course:
+    def course(self) -> Course:
         return Course(self.inputs, self.design.device.format, self.saturates)
 
     def _course(self) -> Course:
-        return Course(self.inputs, self.design.device.format, self.saturates, like=self._known)
+        return Course(self.inputs, self.design.device.format, self.saturates, like=self.course)
 
     @cached_property
     def _batches(self) -> list[Batch]:
@@ -112,7 +113,7 @@ class Stepping(Workload):
     @cached_property
     def rates(self) -> int:
         """Registers of rates that a first chunk of an update writes."""
-        return self.layout.rates_of(self._known.first_update(1))
+        return self.layout.rates_of(self.course.first_update(1))
 
     def _made(self, at: int, course: Course) -> _Batch:
         """The program of a batch."""
@@ -127,7 +128,7 @@ class Stepping(Workload):
     @cached_property
     def _first(self) -> _Batch:
         """The first batch, whose operands are made of no results."""
-        return self._made(0, self._known)
+        return self._made(0, self.course)
 
     def _carried_out(self, play: Callable[[_Batch], NDArray[np.uint8]]) -> Result:
         """The result of playing one batch after another."""
@@ -137,7 +138,7 @@ class Stepping(Workload):
             batch = self._made(at, course) if at else self._first
             out = play(batch)
             digest.update(out.tobytes())
-            y, state = self.layout.results(batch.program.order, batch.steps, out)
+            y, state = self.layout.results(batch.program.order, batch.steps, out, self.scales)
             y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
             if outside.any() and not self.saturates:
                 turn, item, column = (int(n) for n in np.argwhere(outside)[0])
@@ -251,7 +252,12 @@ class Stepping(Workload):
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
         beside = Beside(self.layout, self._told(codes))
         told = {"float64": beside.to_json(), "collapsed": beside.collapsed()}
-        return {**told, "golden": self._golden} if self._golden else told
+        return {**told, **self.language}
+
+    @property
+    def language(self) -> dict[str, str]:
+        """What computed golden results, for details."""
+        return {"golden": self._golden} if self._golden else {}
 
     def failure(self, error: HardwareError) -> Failure:
         from penstock.failures import hardware_failure

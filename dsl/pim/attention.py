@@ -1,0 +1,155 @@
+"""Attention over two caches: softmax(scale · K q) V, taken apart into what scores take, and what the values take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..core.builder import GraphBuilder, Operand, Ref
+from ..core.diagnostics import Span
+from ..core.dims import Dim, show
+from ..dialect import function
+from .graph import spoken
+from .products import HostNodes
+from .recurrent import HostNode, Pass, Recurrent
+
+if TYPE_CHECKING:
+    from .kernel import Recurrence
+
+__all__ = ["SCORES", "WEIGHTS", "matched", "softmax"]
+
+#: what the scores that are read are called, and the weights that are made of them: names of no parameter
+SCORES, WEIGHTS = ".scores", ".weights"
+_FORM = "attention is softmax(scale * (K @ q)) @ V, with a cache K of keys and a cache V of values"
+
+
+@function
+def softmax(builder: GraphBuilder, span: Span, v: Any) -> Ref:
+    """The weights exp(v) / sum(exp(v)) of a cache's scores, made beside the banks."""
+    ref = _vector(builder, span, v)
+    return builder.operation("softmax", [ref], builder.shape(ref), span)
+
+
+def _vector(builder: GraphBuilder, span: Span, v: Operand) -> Ref:
+    ref = builder.operand(v, span)
+    if len(builder.shape(ref)) != 1 or builder.nodes[ref.index].op == "const":
+        raise builder.error(
+            "E462",
+            f"softmax of {show(builder.shape(ref))}",
+            span,
+            hint=f"it is of a vector of scores: {_FORM}",
+        )
+    return ref
+
+
+def matched(kernel: Recurrence, builder: GraphBuilder, output: int) -> Recurrent:
+    """Return traced attention. Raises KernelError (E462) for another form."""
+    return _Matcher(kernel, builder).match(output)
+
+
+class _Matcher:
+    def __init__(self, kernel: Recurrence, builder: GraphBuilder) -> None:
+        self.kernel, self.builder = kernel, builder
+        self.nodes = list(builder.nodes)
+        self.host = HostNodes(self.nodes)
+
+    def misfit(self, number: int, message: str) -> Exception:
+        return self.kernel.fits(message, self.nodes[number].span, hint=_FORM)
+
+    def match(self, output: int) -> Recurrent:
+        soft = self._only(output, "softmax")
+        read = self._reading(output, soft)
+        scores, query = self._scaled(self.nodes[soft].inputs[0])
+        keys, values = (self._cache(n, at) for n, at in ((scores, 0), (read, 1)))
+        host = [HostNode(node.op, node.inputs, node.attrs) for node in self.nodes]
+        host[read] = HostNode("unit", (), {"name": ".1"})
+        host[scores] = HostNode("unit", (), {"name": SCORES})
+        host[soft] = HostNode("input", (), {"name": WEIGHTS})
+        for wanted in (output, query):
+            self._check_rest([*host, *self.host.extra], scores, wanted)
+        kernel, names = self.kernel, self.builder.names
+        return Recurrent(
+            kernel.name,
+            "attention",
+            keys.attrs["name"],
+            tuple(p.name for p in kernel.of_kind("input")),
+            self._sizes(keys),
+            (*host, *self.host.extra),
+            (Pass(q=query, result=SCORES), Pass(v=soft, result=".1")),
+            output,
+            kernel.source or "",
+            tuple((p.name, tuple(p.dims)) for p in kernel.parameters),
+            tuple((name, int(n)) for name, n in names.items() if n.known),
+            values=(values.attrs["name"], *self._sizes(values)),
+            scores=scores,
+        )
+
+    @staticmethod
+    def _sizes(cache: Any) -> tuple[int | None, int | None]:
+        known = [None if isinstance(n, Dim) and not n.known else int(n) for n in cache.shape]
+        return known[0], known[1]
+
+    def _reached(self, output: int, nodes: Sequence[Any] | None = None) -> list[int]:
+        """Return the nodes that one is made of, with it."""
+        todo, seen = [output], set[int]()
+        while todo:
+            number = todo.pop()
+            if number not in seen:
+                seen.add(number)
+                todo += (nodes or self.nodes)[number].inputs
+        return sorted(seen)
+
+    def _only(self, output: int, op: str) -> int:
+        """Return the only node of an operation that an output is made of."""
+        found = [n for n in self._reached(output) if self.nodes[n].op == op]
+        if len(found) != 1:
+            what = (
+                f"the output has no {op}" if not found else f"the output has {len(found)} of {op}"
+            )
+            raise self.misfit(found[-1] if found else output, what)
+        return found[0]
+
+    def _reading(self, output: int, soft: int) -> int:
+        """Return the product of the weights and the values."""
+        reads = [n for n in self._reached(output) if soft in self.nodes[n].inputs]
+        if len(reads) != 1 or self.nodes[reads[0]].op != "matmul":
+            raise self.misfit(
+                reads[0], f"{spoken(self.nodes[reads[0]].op)} of the weights does not fit"
+            )
+        return reads[0]
+
+    def _check_rest(self, host: Sequence[HostNode], scores: int, output: int) -> None:
+        """Raise where the host's own is made of scores or of a cache."""
+        for number in self._reached(output, host):
+            if any(n == scores or host[n].op == "cache" for n in host[number].inputs):
+                raise self.misfit(
+                    number, f"{spoken(host[number].op)} of scores or of a cache does not fit"
+                )
+
+    def _scaled(self, number: int) -> tuple[int, int]:
+        """Return the product of keys and query under a softmax, and the query times log2 e and the factors beside it."""
+        factors, last = [], number
+        while self.nodes[number].op in ("mul", "div", "neg"):
+            node = self.nodes[number]
+            own = [n for n in node.inputs if len(self.nodes[n].shape) == 1]
+            if len(own) != 1 or (node.op == "div" and own[0] == node.inputs[1]):
+                break
+            factors.append((node.op, [n for n in node.inputs if n != own[0]]))
+            number = own[0]
+        caches = [n for n in self.nodes[number].inputs if self.nodes[n].op == "cache"]
+        if self.nodes[number].op != "matmul" or not caches:
+            raise self.misfit(last, f"softmax of the result of {spoken(self.nodes[last].op)}")
+        [query] = [n for n in self.nodes[number].inputs if n not in caches]
+        made = self.host.op("mul", query, self.host.number(math.log2(math.e)))
+        for op, others in factors:
+            made = self.host.new(op, (made, *others), {})
+        return number, made
+
+    def _cache(self, number: int, at: int) -> Any:
+        """Return the cache that a product reads, as its operand `at`; the other one is a vector."""
+        inputs = self.nodes[number].inputs
+        own, other = self.nodes[inputs[at]], self.nodes[inputs[1 - at]]
+        if own.op != "cache" or len(other.shape) != 1:
+            raise self.misfit(number, "the keys are read by K @ q, the values by weights @ V")
+        return own
