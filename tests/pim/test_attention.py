@@ -99,10 +99,11 @@ def test_random_caches_are_within_the_bound(seed):
     t, k, v = (int(rng.integers(1, high)) for high in (200, 150, 100))
     tokens, batch, heads = (int(n) for n in rng.integers(1, 4, size=3))
     kernel, dims = attention(t, k, v)
-    scale = float(10.0 ** rng.uniform(0, 4))
+    scale = float(10.0 ** rng.uniform(0, 4 if seed % 3 == 0 else 0.7))
     data = drawn(rng, tokens, batch, heads, t, k, v, scale)
     design = ps.compile(kernel, target="u55c", dims=dims, batch=batch, heads=heads, format=format)
-    judged(design, data, format, 4.0 if scale > 2 else 0.2)
+    near = {"mx8": 0.6, "float16": 0.03}[format]
+    judged(design, data, format, 4.0 if scale > 5.1 else near)
 
 
 @pytest.mark.parametrize("format", FORMATS)
