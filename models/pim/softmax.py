@@ -83,9 +83,9 @@ def fixed(scores: Floats) -> Ints:
 def powers(y: Ints) -> tuple[Ints, Ints]:
     """Return m in units of 2⁻¹⁶ and n: 2^y = m · 2^n."""
     n = (y + (1 << FRACTION - 1)) >> FRACTION
-    t, *coefficients = y - (n << FRACTION), *reversed(POLYNOMIAL)
-    m = np.full_like(t, coefficients[0])
-    for coefficient in coefficients[1:]:
+    t = y - (n << FRACTION)
+    m = np.full_like(t, POLYNOMIAL[-1])
+    for coefficient in POLYNOMIAL[-2::-1]:
         m = coefficient + (m * t >> FRACTION)
     return m, n
 
@@ -102,8 +102,8 @@ def tiles(format: str, y: Ints) -> Tiles:
     m = np.where(there & (below < _GONE), m, 0)
     exponent = np.maximum(_ONE[format] - below, 0)
     halves = lambda x: x.reshape(*x.shape[:-1], 2, COLUMNS)
-    unit = MxUnit if format == "mx8" else Float16Unit
-    codes, _ = unit().results(Sums(halves(m), halves(exponent)))
+    unit: MxUnit | Float16Unit = MxUnit() if format == "mx8" else Float16Unit()
+    codes, _ = unit.results(Sums(halves(m), halves(exponent)))
     if format == "mx8":
         weights = FAMILY["mx8"].decode(FAMILY["mx8"].unpack(codes))
     else:

@@ -162,8 +162,9 @@ class PimDesign(Design):
                 f"{self.name} has {len(self.layers)} layers; a run has one",
                 "design.open() steps each of them",
             )
-        kind = Stepping if self.recurrent.values is None else Attending
-        return kind.of(self, given)
+        if self.recurrent.values is not None:
+            return Attending.of(self, given)
+        return Stepping.of(self, given)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
         """Return a session: several requests, whose states stay in the banks.
