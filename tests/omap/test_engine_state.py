@@ -13,7 +13,7 @@ from penstock.hdl.omap.engine import MapEngine
 from penstock.hdl.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
 from penstock.host.omap.handshake import Session
-from penstock.host.omap.restore import restored
+from penstock.host.omap.restore import Damaged, restored
 from penstock.models.crypto import noise
 from penstock.models.memory import FixedLatency
 from penstock.models.omap.boundary import Header
@@ -22,7 +22,7 @@ from penstock.models.omap.kept_device import KeptDevice, receipt_value
 from penstock.models.omap.session_stages import collected, fetched, filed
 from penstock.models.omap.sessions import ROLES, Asked, digest_of_map
 from penstock.models.omap.shell import STATE_PORTS, port_bytes
-from penstock.models.omap.state import HEAD, Head, Record, Told
+from penstock.models.omap.state import HEAD, Head, Kind, Record, Told
 from penstock.models.omap.vault import Role
 from penstock.sim.native import PortSpec, build
 from testbench.boundary import PresetDoor, Rig
@@ -208,6 +208,35 @@ def test_a_map_in_hardware_is_restored_after_each_power_cut(library):
         assert told == [True, True, False]
 
 
+def _linked(text):
+    """The link of a log."""
+    head = Head.said(text[:HEAD])._replace(kind=Kind.LINK)
+    return head.pack() + text[HEAD : HEAD + Record.size(_SHAPE)]
+
+
+def test_a_snapshot_is_restored_with_the_past_before_it(library):
+    draw, files, seen = random.Random(2), [], []
+    for power in range(2):
+        log, receipt = _lived(library, power, files, draw)
+        files.append(log)
+        seen.append(receipt)
+    golden = KeptDevice(_SHAPE, _ROOT, bytes(32))
+    head, _ = restored(_SHAPE, golden, files)
+    made = golden.carry([], walk=_SHAPE.capacity + 1)
+    links = b"".join(map(_linked, [*files, head + made.log]))
+    with _Both(library, 40) as both:
+        restored(_SHAPE, both, [links + made.snapshot, made.fresh])
+        told, _ = _receipts(both, [*seen, (Head.said(head).incarnation, golden.serial)])
+        assert told == [True] * 3
+        assert sorted(both.golden.device.map.items()) == sorted(golden.device.map.items())
+    size = Record.size(_SHAPE)
+    for text in (links, links + made.snapshot[:-size]):  # what they replaced is missing
+        with _Both(library, 41) as both:
+            with pytest.raises(Damaged, match=r"not whole|no head"):
+                restored(_SHAPE, both, [text])
+            assert Header.unpack(both.begin()).code == Told.STRAY
+
+
 def _any_order(library, seed, turns):
     """A host that gives a device whatever it likes, in any order, of two pasts."""
     draw, files, counts = random.Random(seed), [], {}
@@ -251,7 +280,7 @@ def _any_order(library, seed, turns):
 
 
 def test_files_in_any_order_become_what_golden_says(library):
-    counts = _any_order(library, 3, 14)
+    counts = _any_order(library, 3, 12)
     assert {Told.APPLIED, Told.TORN, Told.CHANGED, Told.STRAY} <= counts.keys(), counts
     assert {("begun", 0), ("begun", Told.STRAY)} <= counts.keys(), counts
 
