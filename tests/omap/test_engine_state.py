@@ -178,9 +178,10 @@ def _lived(library, seed, files, draw, turns=3, shape=_SHAPE):
         for _ in range(turns):
             log += both.run(_asked(draw, both, draw.randrange(1, 7)))[1]
         serial = both.golden.serial
-        told, more = _receipts(both, [(Head.unpack(head).incarnation, serial), (bytes(16), 0)])
-        assert told == [True, False] and both.golden.confirmed is False
-        return log + more, (Head.unpack(head).incarnation, serial)
+        own = Head.said(head).incarnation
+        told, more = _receipts(both, [(own, serial), (bytes(16), 0), (own, serial + 100)])
+        assert told == [True, False, False] and both.golden.confirmed is False
+        return log + more, (own, serial)
 
 
 def test_a_map_in_hardware_is_restored_after_each_power_cut(library):
