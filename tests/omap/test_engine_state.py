@@ -197,7 +197,7 @@ def test_a_map_in_hardware_is_restored_after_each_power_cut(library):
         name, serial = seen[-1]
         told, _ = _receipts(
             both,
-            [*seen[:-1], (name, serial + 1), (name, serial), (seen[0][0], seen[0][1] + 3), seen[0]],
+            [*seen[:-1], (name, serial + 2), (name, serial), (seen[0][0], seen[0][1] + 4), seen[0]],
         )
         assert told == [True, True, False, True, False, True]
         assert both.golden.confirmed
