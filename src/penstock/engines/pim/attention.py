@@ -124,6 +124,7 @@ class Attending(Workload):
         return sum(read), sum(written)
 
     def drive(self, machine: Metered) -> Result:
+        machine.reserve(0, self.memory_bytes())  # for both, whichever is longer
         return self._joined(lambda run: run.drive(machine))
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
