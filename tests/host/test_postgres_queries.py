@@ -229,6 +229,20 @@ _OPERATORS = (
 )
 
 
+def test_an_enum_that_others_cast(postgres: str, connection: psycopg.Connection) -> None:
+    """Its labels are what the type writes, whoever has made a cast to text."""
+    connection.execute("""
+        DROP TYPE IF EXISTS states CASCADE; DROP TABLE IF EXISTS cast_by_others; CREATE TYPE states AS ENUM ('on', 'off');
+        CREATE TABLE cast_by_others AS SELECT 1 AS a, 'off'::states AS s;
+        CREATE FUNCTION said(states) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END';
+        CREATE CAST (states AS text) WITH FUNCTION said(states)""")
+    try:
+        found = open_table(f"{postgres}&table=cast_by_others&features=s")
+        assert found.columns()["s"].tolist() == [1]
+    finally:
+        connection.execute("DROP TABLE cast_by_others; DROP TYPE states CASCADE")
+
+
 def test_operators_of_others(postgres: str, connection: psycopg.Connection) -> None:
     """Whoever may create objects in a schema of the reader's path gives it operators: nothing of ours calls one, reading or writing."""
     from penstock.host.sources.postgres.writing import write_models

@@ -83,7 +83,9 @@ def feature(a: Attribute) -> Feature:
         return found
     if a.type in _ASKED:
         return Feature(*_ASKED[a.type])
-    if a.kind == "e" or a.type in _TEXTS:
+    if a.kind == "e":  # its label: a cast to text may be a function that somebody made
+        return Feature(CATEGORIES, "pg_catalog.textin(pg_catalog.enum_out({}))")
+    if a.type in _TEXTS:
         return Feature(CATEGORIES, "{}::pg_catalog.text")
     raise table_error(
         f"column {a.name!r} has the type {a.written}, which cannot become a number",

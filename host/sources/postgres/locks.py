@@ -4,16 +4,17 @@ A snapshot older than a lock may show what never was: TRUNCATE, and ALTER TABLE 
 older snapshots too, and columns, partitions and a view's query are those of the moment of the lock. So LOCK TABLE comes before the snapshot
 where it can. It cannot for column grants, materialised and foreign tables, and what only functions touch.
 
-All that is locked is judged afterwards. Whoever changes a relation's storage or definition replaces its rows of the catalog.
-A row that our snapshot still sees has the number of that transaction as its xmax; where it has committed, all is read again. LOCK TABLE
-alone does not tell: what sets a sequence, validates a constraint, adds a child or grants a right waits for no reader.
-
 What names stand for, and who may see which rows, the server takes from the catalog as it is when it reads a query: functions, operators,
-types, schemas, roles and their members, policies, relations that are called alike. A second session compares these catalogs as they are at
-the end with what the snapshot shows; where they differ, all is read again. Where functions are called, that is every catalog that the reader
-may read: a function may ask it, or read a table whose lock it gives back. What one transaction makes and another one undoes meanwhile
-leaves no trace there. So a quick reading is repeated until no transaction committed beside it, a few times; where some always do, the
-catalogs are looked at several times more, and must stay as they are.
+types, schemas, roles and their members, policies, relations that are called alike. A second session compares these catalogs, and the rows
+that describe what is locked, as they are at the end with what the snapshot shows; where they differ, all is read again. LOCK TABLE alone
+does not tell: what sets a sequence, validates a constraint, adds a child or grants a right waits for no reader. Where functions are
+called, that is every catalog that the reader may read: a function may ask it, or read a table whose lock it gives back. What one
+transaction makes and another one undoes meanwhile leaves no trace there. So a quick reading is repeated until no transaction committed
+beside it, a few times; where some always do, the catalogs are looked at several times more, and must stay as they are.
+
+A session remembers: plans of functions keep what names stood for, and a backend tells others of its changes a moment after these can be
+seen. So each try to read what calls functions has a session of its own, and none begins while a transaction that its snapshot shows holds
+locks.
 
 READ ONLY is no lock: a function may RESET it. Whether it is so still, and nothing was written, is asked last. A function that sets
 it again may have advanced a sequence: that leaves no trace in the transaction.
@@ -24,7 +25,7 @@ Sources: PostgreSQL 15 manual, "Caveats" of Concurrency Control; `access/heap/RE
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import suppress
 from functools import cached_property
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -46,67 +47,79 @@ _HELD = (
     "SELECT DISTINCT relation AS oid FROM pg_catalog.pg_locks "
     f"WHERE locktype = 'relation' AND pid = pg_catalog.pg_backend_pid() AND relation >= {_FIRST_OWN}"
 )
-#: rows of the catalog that the snapshot shows and a transaction has replaced. An xid of 32 bits is made one of 64.
-_BY = """
-    SELECT {}, s + ((xmax::text::bigint - s + 2147483648) & 4294967295) - 2147483648 AS by
-    FROM {}, pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot()) s WHERE xmax <> 0"""
-#: the relations held, and whether the snapshot shows them as they are
-_JUDGED = f"""
-WITH held AS ({_HELD}),
-described AS (
-    SELECT c.oid, c.xmax FROM pg_catalog.pg_class c JOIN held USING (oid)
-  UNION ALL SELECT held.oid, a.xmax FROM pg_catalog.pg_attribute a JOIN held ON a.attrelid = held.oid
-  UNION ALL SELECT held.oid, r.xmax FROM pg_catalog.pg_rewrite r JOIN held ON r.ev_class = held.oid
-  UNION ALL SELECT held.oid, p.xmax FROM pg_catalog.pg_policy p JOIN held ON p.polrelid = held.oid
-  UNION ALL SELECT held.oid, f.xmax FROM pg_catalog.pg_foreign_table f JOIN held ON f.ftrelid = held.oid
-  UNION ALL SELECT held.oid, k.xmax FROM pg_catalog.pg_constraint k JOIN held ON k.conrelid = held.oid
-  UNION ALL SELECT held.oid, s.xmax FROM pg_catalog.pg_sequence s JOIN held ON s.seqrelid = held.oid
-  UNION ALL SELECT held.oid, i.xmax FROM pg_catalog.pg_inherits i JOIN held ON held.oid IN (i.inhrelid, i.inhparent)),
-replaced AS ({_BY.format("oid", "described")})
-SELECT oid, EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = held.oid)
-            AND NOT EXISTS (SELECT FROM replaced r WHERE r.oid = held.oid AND pg_catalog.txid_status(r.by) = 'committed')
-FROM held
+#: other sessions' temporary objects, and what belongs to them
+_TEMPORARY = """
+WITH spaces AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname ~ '^pg_(toast_)?temp_'),
+relations AS (SELECT oid FROM pg_catalog.pg_class WHERE relpersistence = 't' OR relnamespace IN (TABLE spaces)),
+temporary AS MATERIALIZED (
+    TABLE spaces UNION ALL TABLE relations
+  UNION ALL SELECT oid FROM pg_catalog.pg_type WHERE typnamespace IN (TABLE spaces)
+  UNION ALL SELECT oid FROM pg_catalog.pg_proc WHERE pronamespace IN (TABLE spaces)
+  UNION ALL SELECT oid FROM pg_catalog.pg_attrdef WHERE adrelid IN (TABLE relations)
+  UNION ALL SELECT oid FROM pg_catalog.pg_constraint WHERE conrelid IN (TABLE relations)
+  UNION ALL SELECT oid FROM pg_catalog.pg_rewrite WHERE ev_class IN (TABLE relations)
+  UNION ALL SELECT oid FROM pg_catalog.pg_trigger WHERE tgrelid IN (TABLE relations))
 """
 #: catalogs, and those of their rows, that say what names, values and rights mean
 _MEANING = {
-    "pg_aggregate": "", "pg_amop": "", "pg_amproc": "", "pg_auth_members": "", "pg_cast": "", "pg_collation": "", "pg_enum": "",
+    "pg_aggregate": "", "pg_amop": "", "pg_amproc": "", "pg_auth_members": "", "pg_cast": "", "pg_collation": "",
     "pg_foreign_data_wrapper": "", "pg_foreign_server": "", "pg_language": "", "pg_opclass": "", "pg_operator": "", "pg_policy": "",
-    "pg_proc": "", "pg_range": "", "pg_ts_config": "", "pg_ts_config_map": "", "pg_ts_dict": "", "pg_ts_parser": "", "pg_ts_template": "",
-    "pg_attribute": "JOIN pg_catalog.pg_class c ON c.oid = r.attrelid AND c.relkind = 'c'",  # of composite types
-    "pg_constraint": "WHERE contypid <> 0",  # of domains
-    "pg_namespace": "WHERE nspname !~ '^pg_(toast_)?temp_'",
-    "pg_type": "WHERE typtype <> 'c' AND typcategory <> 'A'",  # each table has two of these
+    "pg_range": "", "pg_ts_config": "", "pg_ts_config_map": "", "pg_ts_dict": "", "pg_ts_parser": "", "pg_ts_template": "",
+    "pg_attribute": "JOIN pg_catalog.pg_class c ON c.oid = r.attrelid AND c.relkind = 'c' WHERE c.oid NOT IN (TABLE temporary)",  # of types
+    "pg_constraint": "WHERE contypid <> 0 AND contypid NOT IN (TABLE temporary)",  # of domains
+    "pg_enum": "WHERE enumtypid NOT IN (TABLE temporary)",
+    "pg_namespace": "WHERE oid NOT IN (TABLE temporary)",
+    "pg_proc": "WHERE oid NOT IN (TABLE temporary)",
+    "pg_type": "WHERE typtype <> 'c' AND typcategory <> 'A' AND oid NOT IN (TABLE temporary)",  # each table has two of these
 }  # fmt: skip
 _ROWS = "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext({}::text)) FROM pg_catalog.{} r {}"
-_VERSION = "ROW(r.ctid, r.xmin)"
-#: what these catalogs say: the versions of their rows, and of roles, which are read in a view, what may change who sees a row
-_STATE = " UNION ALL ".join(
+_VERSION = "(r.ctid::text || ' ' || r.xmin::text)"
+#: views of catalogs with passwords: what of them other sessions may change for ours
+_VIEWS = {
+    "pg_roles": "ROW(r.oid, r.rolname, r.rolsuper, r.rolinherit, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls)",
+    "pg_user_mappings": "r",
+}  # fmt: skip
+#: what these catalogs say: the versions of their rows
+_MEANINGS = _TEMPORARY + " UNION ALL ".join(
     [
         *(_ROWS.format(_VERSION, *each) for each in _MEANING.items()),
-        _ROWS.format(
-            "ROW(r.oid, r.rolname, r.rolsuper, r.rolinherit, r.rolbypassrls)", "pg_roles", ""
-        ),
+        *(_ROWS.format(row, view, "") for view, row in _VIEWS.items()),
     ]
 )
-#: the catalogs that the reader may read, and those of their columns that tell what is another session's temporary object; of a catalog
-#: that may be read in part, the columns. Not: what ANALYZE notes, and large objects, which a snapshot has.
+#: catalogs that the reader may read, and those of their columns that tell what is temporary; of one that may be read in part, the columns.
+#: Not what is data, which a snapshot has: notes of ANALYZE, comments, large objects, settings of sessions to come; nor who owns what.
 _CATALOGS = """
 SELECT c.relname,
-    pg_catalog.array_agg(a.attname) FILTER (WHERE a.attname ~ '^oid$|(relid|namespace|objid)$|^ev_class$'),
-    CASE WHEN c.relkind = 'v' OR NOT pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN pg_catalog.array_agg(pg_catalog.format('r.%I', a.attname)) END
+    pg_catalog.array_agg(a.attname) FILTER (WHERE a.attname ~ '^oid$|(relid|namespace|objid|typid)$|^ev_class$'),
+    CASE WHEN NOT pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN pg_catalog.array_agg(pg_catalog.format('r.%I', a.attname)) END
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-WHERE c.relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
-    AND (c.relkind = 'r' AND c.relname NOT IN ('pg_statistic', 'pg_statistic_ext_data', 'pg_largeobject')
-         OR c.relname IN ('pg_roles', 'pg_user_mappings'))  -- views of catalogs with passwords
+WHERE c.relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND c.relkind = 'r'
+    AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
+    AND c.relname <> ALL ('{pg_statistic,pg_statistic_ext_data,pg_description,pg_shdescription,pg_largeobject,pg_largeobject_metadata,'
+                          'pg_db_role_setting,pg_shdepend,pg_authid,pg_user_mapping}')
 GROUP BY c.oid ORDER BY 1"""
-_TEMPORARY = """
-WITH spaces AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname ~ '^pg_(toast_)?temp_'),
-temporary AS MATERIALIZED (
-    TABLE spaces
-  UNION ALL SELECT oid FROM pg_catalog.pg_class WHERE relpersistence = 't'
-  UNION ALL SELECT oid FROM pg_catalog.pg_type WHERE typnamespace IN (TABLE spaces))
-"""
-_SNAPSHOT = "SELECT pg_catalog.txid_current_snapshot()::text"
+#: the relations held; what describes them; who else is called like them, and their children
+_HELD_NAMES = f"SELECT oid, relname FROM ({_HELD}) held LEFT JOIN pg_catalog.pg_class USING (oid)"
+_DESCRIBED = " UNION ALL ".join(
+    _ROWS.format(_VERSION, catalog, f"WHERE r.{column} = ANY (%(held)s)")
+    for catalog, column in (
+        ("pg_class", "oid"), ("pg_attribute", "attrelid"), ("pg_rewrite", "ev_class"), ("pg_policy", "polrelid"),
+        ("pg_foreign_table", "ftrelid"), ("pg_constraint", "conrelid"), ("pg_sequence", "seqrelid"), ("pg_inherits", "inhrelid"),
+        ("pg_inherits", "inhparent"), ("pg_class", "relname"),
+    )
+).replace("r.relname = ANY (%(held)s)", "r.relname = ANY (%(names)s)")  # fmt: skip
+_SNAPSHOT = "SELECT pg_catalog.pg_export_snapshot(), pg_catalog.txid_current_snapshot()::text"
+#: a lock that is not held yet: a session learns then what others have told
+_LEARN = "SELECT FROM pg_catalog.pg_largeobject_metadata LIMIT 0"
+#: whether a transaction that a snapshot shows still has to tell others of its changes: it does so before it gives its locks back. Its
+#: own number is the least of those that it holds. An xid of 32 bits is made one of 64.
+_ENDING = """
+WITH s AS (SELECT %s::pg_catalog.txid_snapshot AS shown),
+numbers AS (
+    SELECT pg_catalog.min(high + ((transactionid::text::bigint - high + 2147483648) & 4294967295) - 2147483648) AS own
+    FROM pg_catalog.pg_locks, s, pg_catalog.txid_snapshot_xmax(shown) high
+    WHERE locktype = 'transactionid' AND granted AND mode = 'ExclusiveLock' GROUP BY virtualtransaction)
+SELECT EXISTS (SELECT FROM numbers, s WHERE pg_catalog.txid_visible_in_snapshot(own, shown))"""
 #: whether a transaction has committed that a snapshot does not show; true where there are too many to ask
 _COMMITTED = """
 WITH s AS (SELECT %s::pg_catalog.txid_snapshot AS old, pg_catalog.txid_current_snapshot() AS new),
@@ -115,11 +128,6 @@ SELECT high - low > 10000 OR EXISTS (
     SELECT FROM pg_catalog.generate_series(low, least(high, low + 10000)) x
     WHERE NOT pg_catalog.txid_visible_in_snapshot(x, old) AND pg_catalog.txid_status(x) = 'committed')
 FROM ends"""
-#: the relations held and their names; who else is called like them, and their children
-_HELD_NAMES = f"SELECT oid, relname FROM pg_catalog.pg_class JOIN ({_HELD}) held USING (oid)"
-_CALLED = """
-SELECT oid, relname::text, relnamespace FROM pg_catalog.pg_class WHERE relname = ANY (%s)
-UNION ALL SELECT inhrelid, '', inhparent FROM pg_catalog.pg_inherits WHERE inhparent = ANY (%s) ORDER BY 1, 2, 3"""
 #: whether the transaction can write by now, or has written
 _WROTE = (
     "SELECT pg_catalog.current_setting('transaction_read_only') <> 'on' "
@@ -142,48 +150,52 @@ class Altered(Exception):
 
 
 class Locks:
-    """The locks of one connection's transaction.
+    """The locks of one session's transaction.
 
-    A context: a second session, which sees what has changed meanwhile, ends with it.
+    A context: its sessions and the transaction end with it. What was read is whole by then, and nothing was written: a session that the
+    server has ended meanwhile (an idle one, say) takes nothing away.
 
-    Parameters: `names`: relations to lock before the snapshot, qualified and quoted. `calls`: what is read may call functions.
+    Parameters: `connect`: what opens a session. `names`: relations to lock before the snapshot, qualified and quoted. `calls`: what is
+    read may call functions.
     """
 
-    def __init__(self, connection: Any, names: list[str], calls: bool = False) -> None:
-        self.connection, self.names, self.calls = connection, names, calls
+    def __init__(self, connect: Callable[[], Any], names: list[str], calls: bool = False) -> None:
+        self.connect, self.names, self.calls = connect, names, calls
         #: what the snapshot's state of the catalogs is, once it was asked
         self._meaning: list[Any] | None = None
-        self._snapshot, self._began, self._disturbed = "", 0.0, 0
-        self._sessions = ExitStack()
+        self._snapshot, self._exported, self._began, self._disturbed = "", "", 0.0, 0
+        self._used = False
+        self.connection = connect()
+        settle(self.connection)
 
     def __enter__(self) -> Locks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._sessions.close()
+        self._end(self.connection)
+        if "_beside" in self.__dict__:
+            self._end(self._beside)
+
+    @staticmethod
+    def _end(session: Any) -> None:
+        from psycopg import Error
+
+        with suppress(Error):
+            session.rollback()
+        session.close()
 
     @cached_property
     def _beside(self) -> Any:
-        import psycopg
-
-        own = self.connection.info
-        beside = self._sessions.enter_context(
-            psycopg.connect(
-                own.dsn,
-                password=own.password or None,
-                connect_timeout=10,
-                autocommit=True,
-                prepare_threshold=None,
-                client_encoding="utf8",
-            )
-        )
+        """A second session, which sees what has changed meanwhile."""
+        beside = self.connect()
         settle(beside, read_only=True)
+        beside.prepare_threshold = 5  # it asks the same again and again
         return beside
 
     @property
     def _state(self) -> str:
         """The query that tells one state of the catalogs from another."""
-        return self._whole_state if self.calls else _STATE
+        return self._whole_state if self.calls else _MEANINGS
 
     @cached_property
     def _whole_state(self) -> str:
@@ -192,6 +204,7 @@ class Locks:
             lasting = " AND ".join(f"r.{mark} NOT IN (TABLE temporary)" for mark in marks or ())
             what = f"ROW({', '.join(columns)})" if columns else _VERSION
             rows.append(_ROWS.format(what, name, f"WHERE {lasting}" * bool(lasting)))
+        rows += [_ROWS.format(row, view, "") for view, row in _VIEWS.items()]
         return _TEMPORARY + " UNION ALL ".join(rows)
 
     def reading(self, read: Callable[[], Found]) -> Found:
@@ -242,9 +255,14 @@ class Locks:
         )
 
     def begin(self) -> None:
-        """Begin a transaction: the locks, then the snapshot."""
+        """Begin a transaction: the locks, then the snapshot. Raises Altered while what the snapshot shows is not known to all sessions."""
         from psycopg import errors
 
+        if self._used and self.calls:
+            self._end(self.connection)
+            self.connection = self.connect()
+            settle(self.connection)
+        self._used = True
         for names in (self.names, ()):
             self.connection.execute(f"{_BEGIN}; SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
             try:
@@ -260,37 +278,49 @@ class Locks:
             ):
                 self.connection.execute("ROLLBACK")
         self._began = monotonic()
-        self._snapshot = self.connection.execute(_SNAPSHOT).fetchone()[0]
-        self._meaning = None
+        exported, self._snapshot = self.connection.execute(_SNAPSHOT).fetchone()
+        if self._beside.execute(_ENDING, (self._snapshot,)).fetchone()[0]:
+            sleep(0.001)
+            raise Altered
+        self.connection.execute(_LEARN)
+        self._exported, self._meaning = exported, None
 
     def check(self) -> None:
         """Raise Altered where a relation that is locked by now is not as the snapshot shows it, or what names and rights mean is not."""
         if self.connection.info.transaction_status.name == "INERROR":  # it has read nothing
             self._repeated()
             return
-        self._compare()
         if self.connection.execute(_WROTE).fetchone()[0]:
             self.connection.execute("ROLLBACK")
             raise server_error(
                 "a function that was called ended the read-only transaction, or wrote in it",
                 "it was rolled back, but for sequences: leave the function out",
             )
-        judged = self.connection.execute(_JUDGED).fetchall()
+        self.look()
+        self._compare()
+
+    def look(self) -> None:
+        """Raise Altered where a relation that is locked by now is not as the snapshot shows it."""
         held = self.connection.execute(_HELD_NAMES).fetchall()
-        asked = [name for _, name in held], [oid for oid, _ in held]
-        called, called_now = (
-            session.execute(_CALLED, asked).fetchall()
+        asked = {"held": [oid for oid, _ in held], "names": [name for _, name in held]}
+        shown, now = (
+            session.execute(_DESCRIBED, asked).fetchall()
             for session in (self.connection, self._beside)
         )
-        if called != called_now or not all(same for _, same in judged):
+        if shown != now:
             self._note()
             raise Altered
 
     def _compare(self) -> None:
         """Raise Altered where what names and rights mean is not as the snapshot shows it."""
+        now = self._beside.execute(self._state, prepare=True).fetchall()
         if self._meaning is None:
-            self._meaning = self.connection.execute(self._state).fetchall()
-        if self._beside.execute(self._state).fetchall() != self._meaning:
+            self._beside.execute(
+                f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{self._exported}'"
+            )
+            self._meaning = self._beside.execute(self._state, prepare=True).fetchall()
+            self._beside.execute("COMMIT")
+        if now != self._meaning:
             raise Altered
 
     def _repeated(self) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from .casts import CATEGORIES, Feature, asked
 from .catalog import Attribute, Relation, attributes, described, find, relation, schema_columns
 from .direct import NotDirect, read_pages
 from .locks import Altered, Locks
-from .names import settle, theirs
+from .names import theirs
 from .rows import read_rows
 
 __all__ = ["open_postgres"]
@@ -62,38 +62,26 @@ def open_postgres(
             "reading from a PostgreSQL server needs the package psycopg",
             "pip install 'penstock[postgres]'",
         ) from error
-    try:
-        connection = psycopg.connect(
-            address.server,
-            connect_timeout=10,
-            autocommit=True,
-            prepare_threshold=None,
-            client_encoding="utf8",
-        )
-    except psycopg.Error as error:
-        raise server_error(
-            f"cannot connect to {public(address.server)}: {_first_line(error)}",
-            "in a password, @ / ? # are written %40 %2F %3F %23"
-            if uri.partition("?")[0].count("@") > 1
-            else "is the server running, and are host, port, user and database right?",
-        ) from error
-    with _session(connection), _sql_errors(psycopg.Error, address.name):
-        settle(connection)
-        return _Reading(connection, address, pages, features).table()
 
+    def connect() -> Any:
+        try:
+            return psycopg.connect(
+                address.server,
+                connect_timeout=10,
+                autocommit=True,
+                prepare_threshold=None,
+                client_encoding="utf8",
+            )
+        except psycopg.Error as error:
+            raise server_error(
+                f"cannot connect to {public(address.server)}: {_first_line(error)}",
+                "in a password, @ / ? # are written %40 %2F %3F %23"
+                if uri.partition("?")[0].count("@") > 1
+                else "is the server running, and are host, port, user and database right?",
+            ) from error
 
-@contextmanager
-def _session(connection: Any) -> Iterator[None]:
-    """End the transaction and the connection. What was read is whole by then, and nothing was
-    written: a session that the server has ended meanwhile (an idle one, say) takes nothing away."""
-    from psycopg import Error
-
-    try:
-        yield
-    finally:
-        with suppress(Error):
-            connection.rollback()
-        connection.close()
+    with _sql_errors(psycopg.Error, address.name):
+        return _Reading(connect, address, pages, features).table()
 
 
 def _first_line(error: Exception) -> str:
@@ -149,12 +137,16 @@ def _stored_alike(one: Schema, other: Schema) -> bool:
 
 
 class _Reading:
-    """One connection's reading of one table or query."""
+    """A reading of one table or query."""
 
     def __init__(
-        self, connection: Any, address: Address, pages: bool | None, features: Features
+        self,
+        connect: Callable[[], Any],
+        address: Address,
+        pages: bool | None,
+        features: Features,
     ) -> None:
-        self.connection, self.address, self.pages = connection, address, pages
+        self.connect, self.address, self.pages = connect, address, pages
         self.features = replace(
             features,
             named=(*features.named, *address.features.named),
@@ -169,11 +161,17 @@ class _Reading:
             raise server_error(
                 "a query has no pages of its own", "without --pages the rows come by SELECT"
             )
-        with Locks(self.connection, [], calls=query is not None) as held:
+        with Locks(self.connect, [], calls=query is not None) as self.held:
+            held = self.held
             if query is None:
                 return held.reading(lambda: self._named(self.address.name, held))
             held.learn(lambda: self._describe(query))
             return held.reading(lambda: self._query(query, held))
+
+    @property
+    def connection(self) -> Any:
+        """The session of this try."""
+        return self.held.connection
 
     def _named(self, name: str, held: Locks) -> Table:
         from psycopg import sql
@@ -200,7 +198,7 @@ class _Reading:
         # takes the locks that are missing; the server's own words say what is not allowed
         with theirs(self.connection):
             self.connection.execute(sql.SQL("EXPLAIN SELECT FROM {}").format(origin))
-        held.check()
+        held.look()
         columns = attributes(self.connection, found.oid)
         obstacle = self._obstacle(found, columns)
         if obstacle is None:
@@ -288,7 +286,7 @@ class _Reading:
         now = "SELECT pg_catalog.txid_current_snapshot()::text"
         snapshot = self.connection.execute(now).fetchone()[0]
         description = self._describe(query)
-        held.check()
+        held.look()
         names = [column.name for column in description]
         if twice := [name for name in names if names.count(name) > 1]:
             raise table_error(
