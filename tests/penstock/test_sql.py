@@ -331,6 +331,9 @@ def test_operators_of_others(connection: Any) -> None:
     _take_operators(connection)
     with pytest.raises(psycopg.errors.RaiseException, match="taken: = int4 float8"):
         connection.execute("SELECT 1::int4 = 1::float8")
+    assert connection.execute("SELECT penstock.version()").fetchone()
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="there is no table nix"):
+        connection.execute("SELECT penstock.linregr_train('nix', 'o', 'y', 'x')")
     connection.execute("SELECT penstock.linregr_train('t', 'o', 'y', 'x', 'g', false)")
     connection.execute("SELECT penstock.logregr_train('t', 'l', 'c', 'x', 'g', 20, 'igd', 0.01)")
     connection.execute(
@@ -341,6 +344,26 @@ def test_operators_of_others(connection: Any) -> None:
     assert len(found) == 40 and all(abs(y - predicted) < 1e-9 for y, predicted, *_ in found)
     connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
     assert connection.execute("SELECT prediction FROM p").rowcount == 40
+
+
+def test_a_model_of_others_is_not_run(connection: Any) -> None:
+    """What its summary holds is SQL."""
+    _table(connection, np.eye(2), [0, 1])
+    connection.execute("DROP ROLE IF EXISTS stranger; CREATE ROLE stranger")
+    try:
+        connection.execute("SELECT penstock.svm_classification('t', 's', 'y::int', 'x')")
+        connection.execute("ALTER TABLE s_summary OWNER TO stranger")
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="s is a table of stranger"):
+            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
+        connection.execute(
+            "CREATE ROLE friend IN ROLE stranger; GRANT ALL ON SCHEMA sql_test, penstock TO stranger; GRANT ALL ON t, s TO stranger"
+        )
+        connection.execute("SET ROLE friend; SELECT penstock.svm_predict('s', 't', 'y', 'p')")
+        assert connection.execute("SELECT prediction FROM p").rowcount == 2
+    finally:
+        connection.execute(
+            "RESET ROLE; DROP SCHEMA sql_test CASCADE; CREATE SCHEMA sql_test; DROP OWNED BY stranger; DROP ROLE IF EXISTS friend; DROP ROLE stranger"
+        )
 
 
 def test_commands(server: str) -> None:

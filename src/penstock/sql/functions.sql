@@ -1,6 +1,6 @@
 -- Functions of Penstock in a server. `penstock sql` puts in the text of server.py, and the worker's command.
 -- They run with the rights, and in the search path, of who calls them: functions are qualified, and operators have operands of the catalog's own
--- types, so that no object of another schema fits better.
+-- types, so that no object of another schema fits better, as long as pg_catalog is the first to be searched, which it is unless a path names it.
 CREATE OR REPLACE FUNCTION penstock.train_rows(method text, source text, out_table text, dependent text, independent text, grouping_cols text, options jsonb)
 RETURNS jsonb LANGUAGE plpython3u AS $body$
 $server
@@ -26,10 +26,10 @@ $body$;
 -- an error is raised here, where nothing of Python's stands before it
 CREATE OR REPLACE FUNCTION penstock.refuse(said jsonb) RETURNS void LANGUAGE plpgsql AS $body$
 BEGIN
-    IF said->>'detail' IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = said->>'message', HINT = coalesce(said->>'hint', 'docs/howto/sql.md says more');
+    IF said OPERATOR(pg_catalog.->>) 'detail' IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = said OPERATOR(pg_catalog.->>) 'message', HINT = coalesce(said OPERATOR(pg_catalog.->>) 'hint', 'docs/howto/sql.md says more');
     END IF;
-    RAISE invalid_parameter_value USING MESSAGE = said->>'message', DETAIL = said->>'detail', HINT = coalesce(said->>'hint', 'docs/howto/sql.md says more');
+    RAISE invalid_parameter_value USING MESSAGE = said OPERATOR(pg_catalog.->>) 'message', DETAIL = said OPERATOR(pg_catalog.->>) 'detail', HINT = coalesce(said OPERATOR(pg_catalog.->>) 'hint', 'docs/howto/sql.md says more');
 END $body$;
 
 CREATE OR REPLACE FUNCTION penstock.train_model(method text, source text, out_table text, dependent text, independent text, grouping_cols text, options jsonb)
@@ -38,7 +38,7 @@ RETURNS void LANGUAGE sql AS $body$
 $body$;
 
 CREATE OR REPLACE FUNCTION penstock.version() RETURNS text LANGUAGE sql AS $body$
-    SELECT coalesce(said->>'version', penstock.refuse(said)::text) FROM penstock.worker() said;
+    SELECT coalesce(said OPERATOR(pg_catalog.->>) 'version', penstock.refuse(said)::text) FROM penstock.worker() said;
 $body$;
 
 CREATE OR REPLACE FUNCTION penstock.linregr_train(source_table text, out_table text, dependent_varname text, independent_varname text,
@@ -118,12 +118,21 @@ DECLARE
     summary text;
     fields record;
     groups text := '';
+    owner text;
 BEGIN
     SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p || CASE WHEN n = last THEN '_summary' ELSE '' END), '.' ORDER BY n), pg_catalog.string_agg(pg_catalog.quote_ident(p), '.' ORDER BY n)
         INTO summary, model FROM pg_catalog.unnest(parts) WITH ORDINALITY u(p, n);
     IF pg_catalog.to_regclass(summary) IS NULL OR pg_catalog.to_regclass(new_data_table) IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', CASE WHEN pg_catalog.to_regclass(summary) IS NULL THEN summary ELSE new_data_table END),
             HINT = 'svm_classification writes a model and its summary';
+    END IF;
+    -- of a role whose rights the caller has, or of who may do all anyway
+    SELECT r.rolname INTO owner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.oid = c.relowner, pg_catalog.pg_roles me
+        WHERE c.oid = pg_catalog.to_regclass(summary)::oid AND me.rolname = current_user
+        AND NOT (r.rolsuper OR r.oid = me.oid OR (NOT me.rolsuper AND pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE')));
+    IF owner IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the model %s is a table of %s', model, owner),
+            HINT = 'expressions that its summary holds would run with your rights: look at both tables, and copy them';
     END IF;
     EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM %s', summary) INTO fields;
     fields.g := nullif(trim(fields.g), '');
