@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Fragment
 from amaranth.hdl._nir import Netlist
 from amaranth.lib import wiring
@@ -24,6 +23,7 @@ from penstock.api import compile
 from penstock.discovery import engine_of
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
+from penstock.hdl.alike import Alike
 from penstock.hdl.modules import directed_ports
 from penstock.hdl.soc import Soc
 
@@ -39,9 +39,9 @@ def engine_names() -> set[str]:
 
 
 def converted(component, library=None) -> list[str]:
-    """A component as RTLIL: the modules of its library, then itself."""
-    top = rtlil.convert(component, name="top", ports=directed_ports(component), emit_src=False)
-    return [*(library.texts if library else []), top]
+    """A component as RTLIL: the modules of its library, then its own, parts that are equal once."""
+    own = Alike().converted(Fragment.get(component, None), "top", directed_ports(component))
+    return [*(library.texts if library else []), *own]
 
 
 def _shakes(fragment: Fragment) -> bool:

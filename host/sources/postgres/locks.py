@@ -163,8 +163,8 @@ class Locks:
         self.connect, self.names, self.calls = connect, names, calls
         #: what the snapshot's state of the catalogs is, once it was asked
         self._meaning: list[Any] | None = None
-        self._snapshot, self._exported, self._began, self._disturbed = "", "", 0.0, 0
-        self._used = False
+        self._snapshot, self._exported = "", ""
+        self._began, self._disturbed, self._used = 0.0, 0, False
         self.connection = connect()
         settle(self.connection)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -80,8 +80,8 @@ def open_postgres(
                 else "is the server running, and are host, port, user and database right?",
             ) from error
 
-    with _sql_errors(psycopg.Error, address.name):
-        return _Reading(connect, address, pages, features).table()
+    with _sql_errors(psycopg.Error, address.name), Locks(connect, []) as held:
+        return _Reading(held, address, pages, features).table()
 
 
 def _first_line(error: Exception) -> str:
@@ -140,13 +140,9 @@ class _Reading:
     """A reading of one table or query."""
 
     def __init__(
-        self,
-        connect: Callable[[], Any],
-        address: Address,
-        pages: bool | None,
-        features: Features,
+        self, held: Locks, address: Address, pages: bool | None, features: Features
     ) -> None:
-        self.connect, self.address, self.pages = connect, address, pages
+        self.held, self.address, self.pages = held, address, pages
         self.features = replace(
             features,
             named=(*features.named, *address.features.named),
@@ -161,12 +157,12 @@ class _Reading:
             raise server_error(
                 "a query has no pages of its own", "without --pages the rows come by SELECT"
             )
-        with Locks(self.connect, [], calls=query is not None) as self.held:
-            held = self.held
-            if query is None:
-                return held.reading(lambda: self._named(self.address.name, held))
-            held.learn(lambda: self._describe(query))
-            return held.reading(lambda: self._query(query, held))
+        held = self.held
+        if query is None:
+            return held.reading(lambda: self._named(self.address.name, held))
+        held.calls = True
+        held.learn(lambda: self._describe(query))
+        return held.reading(lambda: self._query(query, held))
 
     @property
     def connection(self) -> Any:
