@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .resources import AIM, Resources
-from .target import Capacity
+from .target import Capacity, Target
 
-__all__ = ["derated", "fullest"]
+__all__ = ["derated", "fullest", "slower"]
 
 #: a clock falls in proportion beyond `AIM`, to 0 at `AIM` + `SLOPE`
 SLOPE = 0.4
@@ -19,3 +19,9 @@ def fullest(need: Resources, part: Capacity) -> tuple[str, float]:
 def derated(mhz: float, share: float) -> float:
     """Return the clock in MHz, to three digits, of a part of which so large a share is taken: the stated one up to `AIM`."""
     return mhz if share <= AIM else float(f"{mhz * (1.0 - (share - AIM) / SLOPE):.3g}")
+
+
+def slower(share: float, part: Target) -> float:
+    """Return how many times as long a cycle takes of a part of which so large a share, at most 1, is taken; 1 where placements tell its clock."""
+    told = part.shared is not None or part.clock.evidence == "placed"
+    return 1.0 if told else 1.0 / derated(1.0, share)

@@ -20,6 +20,7 @@ from .memory import ON_CHIP, Dram, FixedLatency, parse_memory
 
 __all__ = [
     "ASSUMED",
+    "PRICE",
     "RESOURCES",
     "Board",
     "Capacity",
@@ -41,6 +42,8 @@ _CHOICES = {
     "family": ("ecp5", "ice40", "gowin", "nexus", "amd"),
     "evidence": ("placed", "vendor", ASSUMED),
 }
+#: what `Target.price` looks like: a number, and the currency by the hour
+PRICE = r"(\d{1,15}(?:\.\d{1,15})?) [A-Z]{3}/h"
 #: fields that are not 0
 _POSITIVE = (
     "bram_bits",
@@ -230,7 +233,7 @@ class Target(Capacity):
 
     `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default timing of a port: where they are 0,
     that of `memory`. `lean`: plans get what is for small parts, see `models.analytics.config.AnalyticsPlan`. `page_size`: bytes of the pages
-    that suit it, where Penstock packs them itself. `price`: a text such as "1.65 USD/h".
+    that suit it, where Penstock packs them itself. `price`: such as "1.65 USD/h", "" where it is not known.
     """
 
     name: str
@@ -254,13 +257,20 @@ class Target(Capacity):
         super().__post_init__()
         if not re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,63}", self.name, re.ASCII):
             raise ValueError(f"`name` is letters, digits and -_.+, at most 64, not {self.name!r}")
-        for name, least, most in (("bus_bytes", 4, 128), ("page_size", 1024, 32768)):
+        for name, least, most in (("bus_bytes", 4, 64), ("page_size", 1024, 32768)):
             value = getattr(self, name)
             if value.bit_count() != 1 or not least <= value <= most:
                 raise ValueError(f"`{name}` is a power of two from {least} to {most}, not {value}")
         for name, most in (("ports", 64), ("bytes_per_cycle", self.bus_bytes)):
             if (value := getattr(self, name)) > most:
                 raise ValueError(f"`{name}` is at most {most}, not {value}")
+        if self.price and not re.fullmatch(PRICE, self.price, re.ASCII):
+            raise ValueError(f'`price` is a text such as "1.65 USD/h", not {self.price!r:.99}')
+        part, held = self.part, self.memory.bytes
+        if part is not None and self.memory.kind == "block RAM":
+            if held > (most := part.bram * part.bram_bits // 8):
+                what = f"at most the {most:,} bytes of block RAM that {part.name} has"
+                raise ValueError(f"`memory.bytes` is {what}, not {held:,}")
         if self.shared is not None and not self._can_be_built():
             what = "a UART with its `baud`, and block RAM, SPRAM or SDRAM with its `bytes`"
             raise ValueError(f"`platform` is for a part with a `tool` of the open ones, {what}")

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...models.analytics.config import AnalyticsPlan, Buffer
 from ...models.analytics.resources import estimate
+from ...models.feasible import slower
 from ...models.heap.schema import TYPES, Schema
 from ...models.memory.timing import Memory
 from ...models.numerics.formats import Format
@@ -78,6 +79,16 @@ class Candidate:
     def share(self) -> float:
         """The largest part of a resource that it takes."""
         return max(self.resources.shares(self.target).values())
+
+    @cached_property
+    def slower(self) -> float:
+        """How many times as long a cycle takes as on a part that is less full; it fits."""
+        return slower(min(1.0, self.share), self.target)
+
+    @property
+    def time(self) -> float:
+        """Its cycles, as long as those of a part that is less full."""
+        return self.cycles * self.slower
 
     @property
     def area(self) -> int:

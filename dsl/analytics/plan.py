@@ -2,15 +2,16 @@
 
 DAnA chooses the smallest of the fastest likewise (PVLDB 11(11), section 6.1).
 
-* **Candidates.** Threads (powers of two up to the batch), ports, lanes and Striders are combined, each lowered and scheduled, with as many units as
-  the rate of the tuples asks for and with four times as many.
+* **Candidates.** Threads (powers of two, or as many as share a batch evenly), ports, lanes (powers of two, or the fewest for a few beats of a row or
+  of a tuple) and Striders are combined, each lowered and scheduled, with as many units as the rate of the tuples asks for and with four times as many.
 * **Exact cycles.** The best eight that fit go through the cycle model, on 50,000 assumed rows, so that a table's size changes no hardware.
 * **Growth.** The best grows by what holds it up: a unit of the class that critical operations wait for, half the interval, more threads, other lanes,
   fewer ports.
 * **Choice.** Of all within 1 % of the fastest, the smallest is taken. `--prefer area` takes the smallest that needs at most twice the time, `--prefer
   energy` the least joules by the target's `power` (35 W idle and 160 W at most where it has none). `--threads`, `--lanes`, `--ports` and `--walkers`
   fix a choice.
-* **Resources.** At most 80 % of a resource (`--fill`); more where no smaller plan fits. They are estimates (docs/howto/boards.md).
+* **Resources.** At most 80 % of a resource (`--fill`), by estimate (docs/howto/boards.md); more where no smaller plan fits: by time, as a fuller
+  part's clock is slower.
 * **Schedule.** Of 200 drawn graphs 95 % are as short as an integer program's optimum; the longest takes 1.066 times it
   (`tests/analytics/test_optimum.py`). One of 24 others, with four places of extremes, takes 8/7.
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import gcd
 from typing import Any
 
 from ...models.analytics.config import AnalyticsPlan, Schedule, depth
@@ -28,6 +30,7 @@ from ...models.heap.schema import Schema
 from ...models.memory.timing import FixedLatency, Memory
 from ...models.numerics.formats import Format
 from ...models.resources import FILL
+from ...models.strider.layout import beats_of
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
 from ..core.bind_index import BoundIndex
@@ -52,10 +55,14 @@ Measure = Callable[[AnalyticsPlan], float]
 TOLERANCE = 1.01
 #: of candidates, how many are measured before the best one is grown, and after that
 _MEASURED, _TRIED = 8, 16
+#: beats of a row or of a tuple for which the fewest lanes are tried
+_BEATS = 4
 #: with `--prefer area`, how much longer than the fastest a plan may take
 _SLOWER = 2.0
 #: of a resource so many times what there is: no more threads are tried
 _HOPELESS = 2.0
+#: an interval that one unit of each class keeps
+_FEWEST = 1 << 30
 #: threads beyond this many are not tried
 MOST_THREADS = 256
 
@@ -175,14 +182,17 @@ class _Planner:
         if not any(map(self._fits, found)):
             self.fill = None
             if not any(map(self._fits, found)):
+                found += self._smallest(found)
+            if not any(map(self._fits, found)):
                 raise self._too_large(found)
         measured = self._exact(self._shortlist(found))
         if self.maker.choices.prefer == "time":
-            measured += self._grown(min(measured, key=lambda c: c.cycles))
+            measured += self._grown(min(measured, key=lambda c: c.time))
         best = self._best(measured)
         other = self.maker.make(replace(best.point, thorough=True))
         shorter = other.plan.schedule.batch < best.plan.schedule.batch
-        return other if shorter and self._fits(other) else best
+        better = shorter and self._fits(other) and other.slower <= best.slower
+        return other if better else best
 
     # what is wanted
 
@@ -192,18 +202,16 @@ class _Planner:
         return candidate.share <= self.fill
 
     def _ranked(self, found: Iterable[Candidate]) -> list[Candidate]:
-        """Return candidates in the order in which they are preferred, by the cycles that are known of them."""
+        """Return candidates in the order in which they are preferred, by the cycles that are known of them and the clock."""
         found = list(found)
-        best = min(c.cycles for c in found)
+        best = min(c.time for c in found)
         prefer = self.maker.choices.prefer
         if prefer == "energy":
             return sorted(found, key=_energy)
         limit = best * (_SLOWER if prefer == "area" else TOLERANCE)
-        small = [c for c in found if c.cycles <= limit]
-        rest = [c for c in found if c.cycles > limit]
-        return sorted(small, key=lambda c: (c.area, c.cycles)) + sorted(
-            rest, key=lambda c: c.cycles
-        )
+        small = [c for c in found if c.time <= limit]
+        rest = [c for c in found if c.time > limit]
+        return sorted(small, key=lambda c: (c.area, c.time)) + sorted(rest, key=lambda c: c.time)
 
     def _best(self, found: Iterable[Candidate]) -> Candidate:
         return self._ranked(found)[0]
@@ -216,7 +224,7 @@ class _Planner:
         chosen, batch, target = maker.choices, maker.graph.merge_count, maker.target
         learns = not maker.graph.score  # scores leave through one port, in row order
         most = min(batch or MOST_THREADS, MOST_THREADS)
-        for threads in [chosen.threads] if chosen.threads else _powers(most):
+        for threads in [chosen.threads] if chosen.threads else _shares(batch, most, target.ports):
             # several ports share a batch evenly; as many of them are used as threads and batch allow, or as the bound asks for
             possible = [
                 n
@@ -231,7 +239,7 @@ class _Planner:
 
     @cached_property
     def _lanes(self) -> tuple[list[int], list[int]]:
-        """The lanes that are tried, and those in between, each the fewest for its beats of the longest rows."""
+        """The lanes that are tried, and those in between, each the fewest for its beats of the longest rows or of a tuple."""
         maker, target = self.maker, self.maker.target
         if by_rows(maker.graph):  # sums are one tree, whatever the lanes
             widths = [1 << depth(op.columns) for op in maker.program(1, 1).ops if op.lane_reduce]
@@ -244,14 +252,21 @@ class _Planner:
             (1, 1, *v.shape)[-1] for v in maker.graph.of_kind("model")
         }
         longest = max(cols, default=1)
-        useful = max(1, min(longest, 64, 4 * target.bus_bytes // maker.fmt.container))
-        coarse = {*_powers(64)} | {-(-n // beats) for n in cols for beats in (1, 2, 3, 4)}
+        whole = sum(rows * cols for rows, cols in maker.shapes.values())  # a tuple in one beat
+        useful = max(1, min(max(longest, whole), 64, 4 * target.bus_bytes // maker.fmt.container))
+        fewest = {beats_of(maker.shapes, n): n for n in range(useful, 0, -1)}
+        # a beat less is nothing gained where memory takes longer
+        packed = {n for beats, n in fewest.items() if maker.bus_cycles - 1 < beats <= _BEATS}
+        coarse = {*_powers(64)} | {-(-n // beats) for n in cols for beats in range(1, _BEATS + 1)}
         fine = {
             -(-longest // -(-longest // n))
             for n in (k * m // 4 for m in _powers(64) for k in (4, 5, 6, 7))
             if n
         }
-        return sorted(n for n in coarse if n <= useful), sorted(n for n in fine if n <= useful)
+        return (
+            sorted(n for n in coarse | packed if n <= useful),
+            sorted(n for n in fine | packed if n <= useful),
+        )
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
         """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that is as fast as its
@@ -286,10 +301,20 @@ class _Planner:
                     break
         return found
 
+    def _smallest(self, found: Iterable[Candidate]) -> list[Candidate]:
+        """Return candidates with one unit of each class, on the fewest threads and ports."""
+        points, walkers = [c.point for c in found], self.maker.choices.walkers or 1
+        few = min((p.threads, p.ports) for p in points)
+        lanes = {p.lanes for p in points if (p.threads, p.ports) == few}
+        return [self.maker.make(Point(n, *few, walkers, _FEWEST)) for n in sorted(lanes)]
+
     def _shortlist(self, found: list[Candidate]) -> list[Candidate]:
         """Return the best of those that fit, by estimate."""
-        found = sorted(found, key=lambda c: c.cycles)
-        best = next(c.cycles for c in found if self._fits(c))
+        if self.fill is None:  # shares are known, and clocks differ
+            found = sorted(filter(self._fits, found), key=lambda c: c.time)
+        else:
+            found = sorted(found, key=lambda c: c.cycles)
+        best = next(c.time for c in found if self._fits(c))
         slack = TOLERANCE if self.maker.choices.prefer == "time" else _SLOWER
         near = [c for c in found if c.cycles <= best * slack and self._fits(c)]
         chosen = self._ranked(near)[:_MEASURED]
@@ -331,7 +356,7 @@ class _Planner:
                     continue
                 if not self._fits(candidate):
                     continue
-                if self._measured(candidate).cycles < best.cycles / TOLERANCE**0.5:
+                if self._measured(candidate).time < best.time / TOLERANCE**0.5:
                     found.append(candidate)
                     best = candidate
                     break
@@ -363,8 +388,8 @@ class _Planner:
                 yield replace(point, walkers=point.walkers + 1)
             yield replace(point, slots=2 * point.slots)
             yield replace(point, pages=2 * point.pages)
-        # as many threads or twice as many, on as many ports or others
-        pairs = {(t, p) for _, t, p in self._space() if t in (point.threads, 2 * point.threads)}
+        # as many threads or up to twice as many, on as many ports or others
+        pairs = {(t, p) for _, t, p in self._space() if 1 <= t / point.threads <= 2}
         for threads, ports in [(point.threads, point.ports), *sorted(pairs)]:
             for lanes in sorted({*self._lanes[1], point.lanes}, reverse=True):
                 for interval in (max(1, point.interval // 4), point.interval):
@@ -414,7 +439,7 @@ def _energy(candidate: Candidate) -> float:
     """Return what a tuple takes, in proportion: time at the power of what is used, as `models.energy` counts it."""
     power = candidate.target.power or CARD
     found = energy(
-        candidate.cycles, idle_w=power.idle_w, max_w=power.max_w, share=candidate.share
+        candidate.time, idle_w=power.idle_w, max_w=power.max_w, share=candidate.share
     ).joules
     assert found is not None
     return found
@@ -425,3 +450,13 @@ def _powers(limit: int) -> Iterator[int]:
     while n <= limit:
         yield n
         n *= 2
+
+
+def _shares(batch: int, most: int, ports: int) -> list[int]:
+    """Return threads to be tried: the fewest for as many groups of a batch as a power of two has, and those that the most ports share evenly."""
+    if not batch:
+        return list(_powers(most))
+    fewest = {-(-batch // -(-batch // n)) for n in _powers(2 * most - 1)}
+    shared = gcd(batch, ports)
+    each = range(1, most // shared + 1)
+    return sorted(fewest | {shared * n for n in each if batch // shared % n == 0})

@@ -100,3 +100,12 @@ def place(shapes: dict[str, tuple[int, int]], lanes: int) -> tuple[int, tuple[Fi
             beats += 1
         fields[name] = Field(name, 1, 1, free.pop(0), lanes)
     return max(beats, 1), tuple(fields[name] for name in shapes)
+
+
+def beats_of(shapes: Mapping[str, tuple[int, int]], lanes: int) -> int:
+    """Return the number of beats that `place` returns."""
+    sizes = shapes.values()
+    beats = sum(rows * -(-cols // lanes) for rows, cols in sizes if rows * cols > 1)
+    free = beats * lanes - sum(rows * cols for rows, cols in sizes if rows * cols > 1)
+    scalars = sum(rows * cols == 1 for rows, cols in sizes)
+    return max(1, beats + max(0, -(-(scalars - free) // lanes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -11,7 +12,8 @@ from penstock.api import Design, compile
 from penstock.dsl.analytics.candidates import Maker
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.load import from_text, load_kernel
-from penstock.models.target import Power
+from penstock.models.strider.layout import beats_of, place
+from penstock.models.target import RESOURCES, Clock, Power, Storage, Target
 from penstock.targets import target_named
 from testbench.sweep import judged, linear, modelled
 
@@ -20,7 +22,8 @@ from testbench.sweep import judged, linear, modelled
     ("dims", "merge", "part"),
     [
         (2, 16, "ulx3s-85f-sdram"),
-        (40, 4, "vu9p"),
+        (1, 256, "vu9p"),  # a row and its label in one beat
+        pytest.param(40, 4, "vu9p", marks=pytest.mark.long),
         pytest.param(100, 256, "vu9p", marks=pytest.mark.long),
         pytest.param(1000, 16, "u55c", marks=pytest.mark.long),
     ],
@@ -28,6 +31,58 @@ from testbench.sweep import judged, linear, modelled
 def test_hardly_any_forced_plan_is_faster(dims: int, merge: int, part: str) -> None:
     """All of them, with the units that the planner gives them, where they fit."""
     assert judged(linear(merge), part, 5000, dims={"d": dims}).ratio <= 1.03
+
+
+@pytest.mark.parametrize(
+    ("dims", "merge", "part", "most"),
+    [
+        (10, 256, "vu9p", 8_800),  # lanes for a whole tuple: 11,080 with 10
+        (5, 3, "vu9p", 121_000),  # threads of a whole batch: 123,680 with 2
+        (30, 300, "u55c", 8_000),  # threads that four ports share: 10,750 with 4, 7,930 with 60
+    ],
+)
+def test_lanes_and_threads_between_powers_of_two(dims, merge, part, most) -> None:
+    assert modelled(compile(linear(merge), part, dims={"d": dims}), 5000).cycles <= most
+
+
+def test_beats_are_those_of_the_layout() -> None:
+    random = Random(7)
+    for _ in range(300):
+        shapes = {
+            str(n): (random.choice((1, 1, 3)), random.choice((1, 1, 2, 9, 40))) for n in range(5)
+        }
+        for lanes in (1, 2, 7, 16, 64):
+            assert beats_of(shapes, lanes) == place(shapes, lanes)[0]
+
+
+DEEP = """kernel deep(x: input[d], y: output, A: model[h, d], B: model[h], rate: meta = 0.02)
+  t    = tanh(A @ x)
+  e    = sum(B * t) - y
+  back = e * B * (1 - t * t)
+  A   <- A - rate * merge(outer(back, x), 32)
+  B   <- B - rate * merge(e * t, 32)
+"""
+
+
+def test_plans_that_are_nearly_full() -> None:
+    """They are compared by time at the clock that so full a part has; what is forced is planned with one unit of each kind, too."""
+    slow = Target(
+        **{name: getattr(target_named("ulx3s-25f"), name) for name in RESOURCES},
+        **{name: getattr(target_named("ulx3s-25f"), name) for name in ("family", "bram_bits")},
+        multiplier=(18, 18),
+        name="slow",
+        clock=Clock(mhz=40),
+        bus_bytes=16,
+        memory=Storage(kind="DDR4", timing="latency=9,bytes=8"),
+    )
+
+    def seconds(lanes: int | None) -> float:
+        choices = Choices(threads=lanes and 1, lanes=lanes)
+        design = compile(from_text(DEEP), slow, dims={"d": 44, "h": 2}, choices=choices)
+        assert 0.8 < max(design.resources.shares(design.target).values()) < 0.97
+        return modelled(design, 300).cycles / design.target.clock_mhz
+
+    assert seconds(None) == seconds(1) < seconds(2)
 
 
 def test_threads_or_slots_where_tuples_wait() -> None:
@@ -85,9 +140,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     ("kernel", "dims", "part", "format", "choices", "chosen"),
     [
-        ("linear", {"d": 3}, "vu9p", "float32", {"prefer": "area"}, (1, 4, 1, 4, 73, 39)),
+        ("linear", {"d": 3}, "vu9p", "float32", {"prefer": "area"}, (2, 4, 1, 4, 68, 48)),
         ("one", {}, "u55c", "float32", {"prefer": "area"}, (1, 1, 1, 1, 10, 24)),
-        ("mlp", {"d": 9, "h": 6}, "vu9p", "bfloat16", {}, (9, 16, 1, 3, 126, 209)),
+        ("mlp", {"d": 9, "h": 6}, "vu9p", "bfloat16", {}, (10, 16, 1, 5, 126, 219)),
         ("svm", {"d": 54}, "u55c", "fixed:8,8", {}, (54, 16, 4, 1, 48, 164)),
         (
             "ridge",

@@ -62,12 +62,14 @@ def forced(design: Design) -> Iterator[Choices]:
     """Yield options that fix all that a user can of a plan."""
     plan, part = design.plan, target(design.target.name)
     longest = max(b.cols for b in plan.buffers)
+    whole = sum(field.rows * field.cols for field in plan.layout.fields)  # all in one beat
+    parts = {-(-n // beats) for n in (longest, whole) for beats in (1, 2, 3)}
     powers = [1 << k for k in range(9)]
-    widths = {n for n in (*powers[:7], -(-longest // 2), -(-longest // 3), longest) if n <= 64}
-    for threads in (n for n in powers if n <= (plan.merge_count or 256)):
+    most = max(longest, whole)
+    for threads in sorted(n for n in {*powers, 12, 48} if n <= (plan.merge_count or 256)):
         for ports in (n for n in powers if n <= part.ports and threads % n == 0):
-            for lanes in sorted(n for n in widths if n <= longest):
-                for walkers in (1, 2, 4, 8):
+            for lanes in sorted(n for n in {*powers, *parts} if n <= min(64, most)):
+                for walkers in (1, 2, 4, 6, 8):
                     yield Choices(lanes=lanes, threads=threads, ports=ports, walkers=walkers)
 
 
