@@ -91,7 +91,19 @@ def test_a_refusal_names_what_fits_and_that_does(
         (
             "retnet.py --tokens 2 --target ulx3s-85f --schedule quarters",
             "E601",
-            "write --banks 2; without --schedule it fits",
+            "no number of banks (--banks) fits; without --schedule it fits",
+        ),
+        # this schedule cannot have two banks
+        (
+            "deltanet.py --target ulx3s-85f --tokens 3 --format float16 --batch 15 --schedule halves --banks 32",
+            "E601",
+            "write --banks 4; without --banks it fits",
+        ),
+        # rows for so many requests are too many for one unit of float16
+        (
+            "rwkv7.py --target ulx3s-85f-sdram --tokens 4 --format float16 --batch 30",
+            "E601",
+            "no number of banks (--banks) fits; with --banks 2 it fits on ulx3s-85f, ulx3s-85f-sdram, ecp5-evn in mx8",
         ),
     ],
 )
@@ -282,9 +294,10 @@ def _claims(words: list[str], hint: str, folder: Path) -> Iterator[list[str]]:
         yield ["model", f"{file}:slots", *words[2:]]
     for names, form in re.findall(r"on ([\w., -]+?) in (mx8|float16)", hint):
         for name in names.split(", "):
-            yield given(f"--banks 2 --format {form} --target {name}")
-    if "write --banks 2" in hint:
-        yield given("--banks 2")
+            banks = re.search(r"--banks (\d+) it fits", hint)
+            yield given(f"--banks {banks and banks[1]} --format {form} --target {name}")
+    if found := re.search(r"write --banks (\d+)", hint):
+        yield given(f"--banks {found[1]}")
 
 
 def test_what_is_printed_can_be_built(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

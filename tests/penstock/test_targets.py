@@ -111,7 +111,7 @@ def test_every_number_has_a_source() -> None:
         (("1.65 USD/h", "a lot"), "target: `price` is a text such as \"1.65 USD/h\", not 'a lot'"),
         (("1.65 USD/h", "-3 USD/h"), "target: `price` is a text such as"),
         (("1.65 USD/h", "nan USD/h"), "target: `price` is a text such as"),
-        (('"ddr4", bytes = "64 GiB", timing = "ddr4-2400"', '"block RAM", bytes = "64 GiB"'), "target: `memory.bytes` is at most the 9,953,280 bytes of block RAM that XCVU9P has"),
+        (('"ddr4", bytes = "64 GiB", timing = "ddr4-2400"', '"block RAM", bytes = "64 GiB"'), "`memory.bytes` is at most the 9,953,280 bytes of block RAM"),
         (("[target]", "[[target]]\n[[target]]"), "target.name: it is missing"),
         (("[target]", "[machine]"), "machine: expected the tables `part` and `target`"),
         (('"1.65 USD/h"', '""\nboard = { package = "a", oscillator_mhz = 9, platform = "m:P" }'), "`platform` is for a part"),

@@ -19,7 +19,7 @@ RETNET = str(EXAMPLES / "retnet.psk")
 
 def test_what_does_not_fit_is_said_with_what_does(tmp_path):
     for words, need, fits in (
-        (["ulx3s-12f"], "32 DSP", "one unit beside two banks fits on ulx3s-45f"),
+        (["ulx3s-12f"], "32 DSP", "with --banks 2 it fits on ulx3s-45f"),
         (["ulx3s-85f", "--banks", "16"], "256 DSP", "without --banks it fits"),
     ):
         said = told(["build", RETNET, "--board", *words, "--out", str(tmp_path / "out")], 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.dsl.core.diagnostics import Diagnostic, Span, error
+from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span, error
 from penstock.dsl.pim.kernel import Recurrence
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import not_one_of
@@ -100,6 +100,10 @@ def _bank_counts(part: Target, given: Given, sets: int) -> list[int]:
     return [banks]
 
 
+def _with_banks(given: Given, banks: int) -> Given:
+    return replace(given, options={**given.options, "banks": banks})
+
+
 def _check_pace(config: PimConfig) -> None:
     """Raise E464 where units are too slow for the timing of the banks."""
     from penstock.models.memory.dram import PRESETS
@@ -189,7 +193,7 @@ class PimEngine(Engine):
         slow = self._slow(stack[0], device, batch * heads)
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
-            self._fits(kernel, device, part)
+            self._fits(kernel, device, part, given)
         return PimDesign(
             part,
             timing,
@@ -226,21 +230,29 @@ class PimEngine(Engine):
         )
         return (slow,)
 
-    def _fits(self, kernel: Recurrence, device: PimConfig, part: Target) -> None:
+    def _fits(self, kernel: Recurrence, device: PimConfig, part: Target, given: Given) -> None:
         """Raise KernelError (E601) for a device that a part does not hold."""
         from penstock.models.pim.resources import resources_of
 
-        need, least = resources_of(device, part), replace(device, groups=1, banks=2, sets=1)
+        need = resources_of(device, part)
         if short := need.fits(part):
-            smaller = device.pairs > 1 and resources_of(least, part).fits(part) is None
+            fewest = _with_banks(given, least := 2 * device.sets)
+            smaller = device.pairs > device.sets and self._holds(kernel, part, fewest)
             raise error(
                 "E601",
                 f"recurrence {kernel.name!r} does not fit on {part.name}: its device needs "
                 f"{getattr(need, short):,} {short.upper()}, the part has {getattr(part, short):,}",
                 kernel.name_span,
-                hint="write --banks 2" if smaller else "no number of banks (--banks) fits",
+                hint=f"write --banks {least}" if smaller else "no number of banks (--banks) fits",
                 source=kernel.source,
             )
+
+    def _holds(self, kernel: AnyKernel, part: Target, given: Given) -> bool:
+        """Return whether there is such a device, and a part holds it."""
+        try:
+            return self.compile(kernel, part, given).resources.fits(part) is None
+        except KernelError:
+            return False
 
     def _all_sized(self, kernel: Recurrence, given: Given) -> list[Recurrent]:
         """Return the recurrences of a design with all their sizes. Raises KernelError."""
@@ -380,17 +392,12 @@ class PimEngine(Engine):
 
     def largest(self, kernel: AnyKernel, part: Target, given: Given, smaller: int = 0) -> str:
         from penstock.boards.catalogue import boards
-        from penstock.models.pim.config import PimConfig
-        from penstock.models.pim.resources import resources_of
 
-        least = {f: PimConfig(f, groups=1, banks=2, rows=2) for f in ("mx8", "float16")}
-        held = {
-            form: [
-                name
-                for name, board in boards().items()
-                if board.shared is not None and resources_of(device, board).fits(board) is None
-            ]
-            for form, device in least.items()
-        }
-        texts = [f"{', '.join(names)} in {form}" for form, names in held.items() if names]
-        return f"one unit beside two banks fits on {' and on '.join(texts)}"
+        least = 2 * SCHEDULES[given.option("schedule", "together")][0]
+        texts = []
+        for form in FORMATS:
+            fewest = replace(_with_banks(given, least), format=form)
+            built = (board for board in boards().values() if board.shared is not None)
+            if names := [board.name for board in built if self._holds(kernel, board, fewest)]:
+                texts.append(f"on {', '.join(names)} in {form}")
+        return f"with --banks {least} it fits {' and '.join(texts)}" if texts else ""
