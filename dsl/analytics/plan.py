@@ -21,16 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import gcd
 from typing import Any
 
-from ...models.analytics.config import AnalyticsPlan, Schedule, depth
+from ...models.analytics.config import AnalyticsPlan, Schedule
 from ...models.energy import CARD, energy
 from ...models.heap.schema import Schema
 from ...models.memory.timing import FixedLatency, Memory
 from ...models.numerics.formats import Format
 from ...models.resources import FILL
-from ...models.strider.layout import beats_of
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
 from ..core.bind_index import BoundIndex
@@ -45,6 +43,7 @@ from .on_chip import too_large, why_golden_alone
 from .schedule import schedule
 from .times import facts
 from .unscheduled import bound_indices, unscheduled
+from .widths import lanes_of, powers, threads_of
 
 __all__ = ["Choices", "Measure", "plan"]
 
@@ -55,8 +54,6 @@ Measure = Callable[[AnalyticsPlan], float]
 TOLERANCE = 1.01
 #: of candidates, how many are measured before the best one is grown, and after that
 _MEASURED, _TRIED = 8, 16
-#: beats of a row or of a tuple for which the fewest lanes are tried
-_BEATS = 4
 #: with `--prefer area`, how much longer than the fastest a plan may take
 _SLOWER = 2.0
 #: of a resource so many times what there is: no more threads are tried
@@ -224,11 +221,13 @@ class _Planner:
         chosen, batch, target = maker.choices, maker.graph.merge_count, maker.target
         learns = not maker.graph.score  # scores leave through one port, in row order
         most = min(batch or MOST_THREADS, MOST_THREADS)
-        for threads in [chosen.threads] if chosen.threads else _shares(batch, most, target.ports):
+        for threads in (
+            [chosen.threads] if chosen.threads else threads_of(batch, most, target.ports)
+        ):
             # several ports share a batch evenly; as many of them are used as threads and batch allow, or as the bound asks for
             possible = [
                 n
-                for n in _powers(target.ports)
+                for n in powers(target.ports)
                 if threads % n == 0 and (n == 1 or (learns and batch % threads == 0))
             ]
             enough = [n for n in possible if maker.bus_cycles <= n * self._least]
@@ -239,34 +238,7 @@ class _Planner:
 
     @cached_property
     def _lanes(self) -> tuple[list[int], list[int]]:
-        """The lanes that are tried, and those in between, each the fewest for its beats of the longest rows or of a tuple."""
-        maker, target = self.maker, self.maker.target
-        if by_rows(maker.graph):  # sums are one tree, whatever the lanes
-            widths = [1 << depth(op.columns) for op in maker.program(1, 1).ops if op.lane_reduce]
-            whole = list(_powers(min([64, *widths])))
-            powers = [n for n in whole if maker.choices.lanes in (None, n)]
-            return powers, powers
-        if maker.choices.lanes:
-            return [maker.choices.lanes], [maker.choices.lanes]
-        cols = {cols for _, cols in maker.shapes.values()} | {
-            (1, 1, *v.shape)[-1] for v in maker.graph.of_kind("model")
-        }
-        longest = max(cols, default=1)
-        whole = sum(rows * cols for rows, cols in maker.shapes.values())  # a tuple in one beat
-        useful = max(1, min(max(longest, whole), 64, 4 * target.bus_bytes // maker.fmt.container))
-        fewest = {beats_of(maker.shapes, n): n for n in range(useful, 0, -1)}
-        # a beat less is nothing gained where memory takes longer
-        packed = {n for beats, n in fewest.items() if maker.bus_cycles - 1 < beats <= _BEATS}
-        coarse = {*_powers(64)} | {-(-n // beats) for n in cols for beats in range(1, _BEATS + 1)}
-        fine = {
-            -(-longest // -(-longest // n))
-            for n in (k * m // 4 for m in _powers(64) for k in (4, 5, 6, 7))
-            if n
-        }
-        return (
-            sorted(n for n in coarse | packed if n <= useful),
-            sorted(n for n in fine | packed if n <= useful),
-        )
+        return lanes_of(self.maker)
 
     def _estimated(self, space: Iterable[tuple[int, int, int]]) -> list[Candidate]:
         """Return candidates, but for those that are hopelessly slow beside one that fits, or with more threads than one that is as fast as its
@@ -443,20 +415,3 @@ def _energy(candidate: Candidate) -> float:
     ).joules
     assert found is not None
     return found
-
-
-def _powers(limit: int) -> Iterator[int]:
-    n = 1
-    while n <= limit:
-        yield n
-        n *= 2
-
-
-def _shares(batch: int, most: int, ports: int) -> list[int]:
-    """Return threads to be tried: the fewest for as many groups of a batch as a power of two has, and those that the most ports share evenly."""
-    if not batch:
-        return list(_powers(most))
-    fewest = {-(-batch // -(-batch // n)) for n in _powers(2 * most - 1)}
-    shared = gcd(batch, ports)
-    each = range(1, most // shared + 1)
-    return sorted(fewest | {shared * n for n in each if batch // shared % n == 0})
