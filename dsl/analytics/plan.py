@@ -360,8 +360,8 @@ class _Planner:
                 yield replace(point, walkers=point.walkers + 1)
             yield replace(point, slots=2 * point.slots)
             yield replace(point, pages=2 * point.pages)
-        # as many threads or up to twice as many, on as many ports or others
-        pairs = {(t, p) for _, t, p in self._space() if 1 <= t / point.threads <= 2}
+        # half as many threads to twice as many, on as many ports or others
+        pairs = {(t, p) for _, t, p in self._space() if 0.5 <= t / point.threads <= 2}
         for threads, ports in [(point.threads, point.ports), *sorted(pairs)]:
             for lanes in sorted({*self._lanes[1], point.lanes}, reverse=True):
                 for interval in (max(1, point.interval // 4), point.interval):

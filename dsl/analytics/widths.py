@@ -37,12 +37,12 @@ def lanes_of(maker: Maker) -> tuple[list[int], list[int]]:
     coarse = {*powers(64)} | {-(-n // beats) for n in cols for beats in range(1, _BEATS + 1)}
     fine = {
         -(-longest // -(-longest // n))
-        for n in (k * m // 4 for m in powers(64) for k in (4, 5, 6, 7))
+        for n in (k * m // 4 for m in powers(128) for k in (4, 5, 6, 7))
         if n
     }
     return (
         sorted(n for n in coarse | packed if n <= useful),
-        sorted(n for n in fine | packed if n <= useful),
+        sorted(n for n in fine | packed if n <= 2 * useful),
     )
 
 
