@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.builder import GraphBuilder, Operand, Ref
 from ..core.diagnostics import Span
 from ..core.dims import Dim, show
 from ..dialect import function
-from .graph import spoken
-from .products import HostNodes
+from .products import HostNodes, spoken
 from .recurrent import HostNode, Pass, Recurrent
-
-if TYPE_CHECKING:
-    from .kernel import Recurrence
 
 __all__ = ["SCORES", "WEIGHTS", "matched", "softmax"]
 
@@ -43,13 +39,13 @@ def _vector(builder: GraphBuilder, span: Span, v: Operand) -> Ref:
     return ref
 
 
-def matched(kernel: Recurrence, builder: GraphBuilder, output: int) -> Recurrent:
+def matched(kernel: Any, builder: GraphBuilder, output: int) -> Recurrent:
     """Return traced attention. Raises KernelError (E462) for another form."""
     return _Matcher(kernel, builder).match(output)
 
 
 class _Matcher:
-    def __init__(self, kernel: Recurrence, builder: GraphBuilder) -> None:
+    def __init__(self, kernel: Any, builder: GraphBuilder) -> None:
         self.kernel, self.builder = kernel, builder
         self.nodes = list(builder.nodes)
         self.host = HostNodes(self.nodes)

@@ -10,20 +10,13 @@ import numpy as np
 
 from ..core.builder import GraphBuilder
 from ..core.dims import Dim
-from ..core.operations import OPERATIONS
-from ..core.operations import spoken as _spoken
-from .products import ONE, HostNodes, Product
+from .products import ONE, HostNodes, Product, spoken
 from .recurrent import HostNode, Pass, Recurrent
 
 if TYPE_CHECKING:
     from .kernel import Recurrence
 
 __all__ = ["matched"]
-
-
-def spoken(op: str) -> str:
-    """What messages call an operation."""
-    return _spoken(op) if op in OPERATIONS else op
 
 
 _FORM = "the unit computes S = d[:, None] * S + outer(k, v), and reads a state by q @ S"

@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from ..core import operations
 from .recurrent import HostNode
 
-__all__ = ["ONE", "HostNodes", "Product"]
+__all__ = ["ONE", "HostNodes", "Product", "spoken"]
 
 #: the operand that is 1
 ONE = -1
+
+
+def spoken(op: str) -> str:
+    """What messages call an operation."""
+    return operations.spoken(op) if op in operations.OPERATIONS else op
 
 
 @dataclass(frozen=True)

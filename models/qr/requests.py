@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .layout import (
     DESCRIPTOR_BYTES,
@@ -16,9 +16,6 @@ from .layout import (
 )
 from .stages import INTAKE, Stage, fetch
 from .work import Fails
-
-if TYPE_CHECKING:
-    from .machine import Run
 
 __all__ = ["AHEAD", "FetchStage", "IntakeStage", "Request", "Route"]
 
@@ -55,7 +52,7 @@ class Request:
 class FetchStage(Stage):
     """`hdl.qr.fetch`."""
 
-    def __init__(self, run: Run, port: Any) -> None:
+    def __init__(self, run: Any, port: Any) -> None:
         super().__init__(run.wake, fetch(run.config))
         self.run, self.port = run, port
         self.asked_for = self.begun = self.came = 0
@@ -158,7 +155,7 @@ class FetchStage(Stage):
 class IntakeStage(Stage):
     """`hdl.qr.intake`."""
 
-    def __init__(self, run: Run, core: Any, bounds: Any) -> None:
+    def __init__(self, run: Any, core: Any, bounds: Any) -> None:
         super().__init__(run.wake, INTAKE)
         self.run, self.core, self.bounds = run, core, bounds
         self.pending = self.bad = self.final = False

@@ -483,6 +483,39 @@ def test_what_disturbs_nobody(
             connection.execute("ALTER ROLE guest RESET work_mem")
 
 
+@pytest.mark.parametrize(
+    "how", ["SET LOCAL transaction_isolation TO DEFAULT", "RESET transaction_isolation"]
+)
+def test_a_function_that_resets_the_isolation(
+    postgres: str, connection: psycopg.Connection, how: str
+) -> None:
+    """What follows in the query would see what has been committed meanwhile."""
+    connection.execute(
+        "DROP SCHEMA IF EXISTS first CASCADE; CREATE SCHEMA first; CREATE FUNCTION first.f() RETURNS int LANGUAGE plpgsql AS "
+        f"$$ BEGIN {how}; RETURN 100; END $$"
+    )
+    try:
+        with pytest.raises(SourceError, match="reset the transaction's isolation"):
+            open_table(f"{postgres}&query=SELECT k, i FROM q1 WHERE i < first.f()")
+    finally:
+        connection.execute("DROP SCHEMA first CASCADE")
+
+
+def test_few_sessions(postgres: str, connection: psycopg.Connection) -> None:
+    """Two are enough, also where a try ends and the next one begins; idle ones may be ended by the server."""
+    connection.execute(
+        "DROP ROLE IF EXISTS few; CREATE ROLE few LOGIN CONNECTION LIMIT 2; GRANT SELECT ON q1 TO few"
+    )
+    connection.execute("ALTER ROLE few SET idle_session_timeout = '100ms'")
+    try:
+        for _ in range(3):
+            time.sleep(0.2)  # sessions of the one before may still end
+            what = "query=SELECT k, i FROM q1, pg_sleep(0.15) LIMIT 100"
+            assert state(read(postgres, "few", what), ("q1",)) == 0
+    finally:
+        connection.execute("REVOKE ALL ON q1 FROM few; DROP ROLE few")
+
+
 def check_races(postgres: str, connection: psycopg.Connection, readings: int) -> None:
     stop, done, faults = threading.Event(), [0], list[BaseException]()
 

@@ -353,7 +353,7 @@ def test_a_model_of_others_is_not_run(connection: Any) -> None:
     try:
         connection.execute("SELECT penstock.svm_classification('t', 's', 'y::int', 'x')")
         connection.execute("ALTER TABLE s_summary OWNER TO stranger")
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="s is a table of stranger"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="no table of yours"):
             connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
         connection.execute(
             "CREATE ROLE friend IN ROLE stranger; GRANT ALL ON SCHEMA sql_test, penstock TO stranger; GRANT ALL ON t, s TO stranger"

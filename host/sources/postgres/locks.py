@@ -16,7 +16,7 @@ A session remembers: plans of functions keep what names stood for, and a backend
 seen. So each try to read what calls functions has a session of its own, and none begins while a transaction that its snapshot shows holds
 locks.
 
-READ ONLY is no lock: a function may RESET it. Whether it is so still, and nothing was written, is asked last. A function that sets
+READ ONLY and REPEATABLE READ are no locks: a function may RESET them. Whether they are so still, and nothing was written, is asked last. A function that sets
 it again may have advanced a sequence: that leaves no trace in the transaction.
 
 Sources: PostgreSQL 15 manual, "Caveats" of Concurrency Control; `access/heap/README.HOT`, `storage/lmgr/README`.
@@ -40,6 +40,8 @@ LOCK_SECONDS = 30
 _TRIES, _TRY_SECONDS = 20, 10
 #: a reading that took fewer seconds is repeated so often where a transaction committed beside it; then the catalogs are seen so often more
 _QUICK, _QUIET_TRIES, _LOOKS = 0.2, 6, 12
+#: seconds for which a server may have no room for another session
+_ROOM_SECONDS = 2
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _FIRST_OWN = 16384  # the catalog's relations have smaller OIDs
 
@@ -128,10 +130,10 @@ SELECT high - low > 10000 OR EXISTS (
     SELECT FROM pg_catalog.generate_series(low, least(high, low + 10000)) x
     WHERE NOT pg_catalog.txid_visible_in_snapshot(x, old) AND pg_catalog.txid_status(x) = 'committed')
 FROM ends"""
-#: whether the transaction can write by now, or has written
+#: whether the transaction can write by now, or has written; whether it has another snapshot, or may have
 _WROTE = (
-    "SELECT pg_catalog.current_setting('transaction_read_only') <> 'on' "
-    "OR pg_catalog.txid_current_if_assigned() IS NOT NULL"
+    "SELECT pg_catalog.current_setting('transaction_read_only') <> 'on' OR pg_catalog.txid_current_if_assigned() IS NOT NULL, "
+    "pg_catalog.current_setting('transaction_isolation') <> 'repeatable read' OR pg_catalog.txid_current_snapshot()::text <> %s"
 )
 #: those that LOCK TABLE may take, without children, which their parents bring
 _NAMES = f"""
@@ -190,7 +192,21 @@ class Locks:
         beside = self.connect()
         settle(beside, read_only=True)
         beside.prepare_threshold = 5  # it asks the same again and again
+        beside.execute("SET work_mem = '64MB'")  # other sessions' objects may be many
+        if beside.info.server_version >= 140000:  # rows may be on their way for long
+            beside.execute("SET idle_session_timeout = 0")
         return beside
+
+    def _again(self) -> Any:
+        """A session in place of one that has ended: the server may need a moment to know that it has room."""
+        until = monotonic() + _ROOM_SECONDS
+        while True:
+            try:
+                return self.connect()
+            except SourceError:
+                if monotonic() > until:
+                    raise
+                sleep(0.01)
 
     @property
     def _state(self) -> str:
@@ -244,7 +260,7 @@ class Locks:
                 except (errors.DeadlockDetected, errors.LockNotAvailable):
                     raise
                 except (SourceError, Error):  # which a change may have caused
-                    if not self.connection.closed:
+                    if self.connection.info.transaction_status.name in ("INTRANS", "INERROR"):
                         self.check()
                     raise
             except (Altered, errors.DeadlockDetected):
@@ -260,7 +276,7 @@ class Locks:
 
         if self._used and self.calls:
             self._end(self.connection)
-            self.connection = self.connect()
+            self.connection = self._again()
             settle(self.connection)
         self._used = True
         for names in (self.names, ()):
@@ -290,10 +306,13 @@ class Locks:
         if self.connection.info.transaction_status.name == "INERROR":  # it has read nothing
             self._repeated()
             return
-        if self.connection.execute(_WROTE).fetchone()[0]:
+        wrote, moved = self.connection.execute(_WROTE, (self._snapshot,)).fetchone()
+        if wrote or moved:
             self.connection.execute("ROLLBACK")
             raise server_error(
-                "a function that was called ended the read-only transaction, or wrote in it",
+                "a function that was called ended the read-only transaction, or wrote in it"
+                if wrote
+                else "a function that was called reset the transaction's isolation",
                 "it was rolled back, but for sequences: leave the function out",
             )
         self.look()

@@ -126,15 +126,15 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', CASE WHEN pg_catalog.to_regclass(summary) IS NULL THEN summary ELSE new_data_table END),
             HINT = 'svm_classification writes a model and its summary';
     END IF;
-    -- of a role whose rights the caller has, or of who may do all anyway
+    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t, tableoid AS o FROM %s', summary) INTO fields;
+    -- of a role whose rights the caller has, or of who may do all anyway; asked of the table that was read, whatever its name means by now
     SELECT r.rolname INTO owner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.oid = c.relowner, pg_catalog.pg_roles me
-        WHERE c.oid = pg_catalog.to_regclass(summary)::oid AND me.rolname = current_user
-        AND NOT (r.rolsuper OR r.oid = me.oid OR (NOT me.rolsuper AND pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE')));
-    IF owner IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the model %s is a table of %s', model, owner),
-            HINT = 'expressions that its summary holds would run with your rights: look at both tables, and copy them';
+        WHERE c.oid = fields.o AND me.rolname = current_user
+        AND (r.rolsuper OR r.oid = me.oid OR (NOT me.rolsuper AND pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE')));
+    IF owner IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the summary of the model %s is empty, or no table of yours', model),
+            HINT = 'expressions that it holds would run with your rights: look at both tables, and copy them';
     END IF;
-    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM %s', summary) INTO fields;
     fields.g := nullif(trim(fields.g), '');
     IF fields.g IS NOT NULL THEN
         groups := pg_catalog.format(' USING (%s)', fields.g);

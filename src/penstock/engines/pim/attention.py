@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.dsl.pim.attention import SCORES, WEIGHTS
-from penstock.engines.base import Cycles, Given, Result, Workload
+from penstock.engines.base import Cycles, Result, Workload
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
@@ -29,8 +29,6 @@ from .workload import Stepping
 if TYPE_CHECKING:
     from penstock.failures import Failure
 
-    from .design import PimDesign
-
 __all__ = ["Attending"]
 
 
@@ -42,11 +40,6 @@ class Attending(Workload):
         self.name, self.assumed, self.rows = whole.name, whole.assumed, whole.rows
         self.saturates = whole.saturates
         self.scores = self._part(0, {})
-
-    @classmethod
-    def of(cls, design: PimDesign, given: Given) -> Attending:
-        """Return the run on what was given. Raises SourceError, Conflict, KernelError."""
-        return cls(Stepping.of(design, given))
 
     def _part(self, number: int, more: Mapping[str, Floats]) -> Stepping:
         inputs = self.inputs.part(number, more)

@@ -162,9 +162,8 @@ class PimDesign(Design):
                 f"{self.name} has {len(self.layers)} layers; a run has one",
                 "design.open() steps each of them",
             )
-        if self.recurrent.values is not None:
-            return Attending.of(self, given)
-        return Stepping.of(self, given)
+        run = Stepping.of(self, given)
+        return run if self.recurrent.values is None else Attending(run)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
         """Return a session: several requests, whose states stay in the banks.

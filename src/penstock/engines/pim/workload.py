@@ -32,8 +32,6 @@ from .host import Batch, Course, batches, worked
 if TYPE_CHECKING:
     from penstock.failures import Failure
 
-    from .design import PimDesign
-
 __all__ = ["Stepping"]
 
 
@@ -61,7 +59,7 @@ class Stepping(Workload):
 
     def __init__(
         self,
-        design: PimDesign,
+        design: Any,
         inputs: Inputs,
         name: str,
         assumed: bool,
@@ -77,7 +75,7 @@ class Stepping(Workload):
         self.layout: Layout = design.layout(inputs.tokens, seed, first)
 
     @classmethod
-    def of(cls, design: PimDesign, given: Given) -> Stepping:
+    def of(cls, design: Any, given: Given) -> Stepping:
         """Return the run on what was given. Raises SourceError, Conflict, KernelError."""
         saturates = policy_of(given, design.device.format, design.on_overflow)
         for option, own in (("batch", design.batch), ("heads", design.heads)):
