@@ -143,4 +143,4 @@ def test_the_simulated_device_of_a_build_has_its_memory(
     monkeypatch.setattr(AnalyticsDesign, "hardware", lambda self: ("engine", "library"))
     with pytest.raises(InterruptedError):
         open_device(f"sim:{tmp_path / 'out'}")
-    assert asked == {"memory_bytes": part.memory.bytes, "memory": memory}
+    assert asked == {"memory_bytes": part.memory.bytes, "memory": memory, "baud": simulated.BAUD}

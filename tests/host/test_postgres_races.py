@@ -410,9 +410,9 @@ KEPT = {
         "query=SELECT k, i FROM q1 WHERE i < first.g()",
     ),
     "a type": (
-        "CREATE DOMAIN public.kept AS int CHECK (value = 100); "
-        "CREATE FUNCTION first.g() RETURNS int LANGUAGE plpgsql AS 'DECLARE v kept; BEGIN v := 101; RETURN v; EXCEPTION WHEN OTHERS THEN RETURN 100; END'",
-        "CREATE DOMAIN first.kept AS int",
+        "CREATE DOMAIN public.kept_number AS int CHECK (value = 100); "
+        "CREATE FUNCTION first.g() RETURNS int LANGUAGE plpgsql AS 'DECLARE v kept_number; BEGIN v := 101; RETURN v; EXCEPTION WHEN OTHERS THEN RETURN 100; END'",
+        "CREATE DOMAIN first.kept_number AS int",
         "query=SELECT k, i FROM q1 WHERE i < first.g()",
     ),
 }
@@ -427,7 +427,7 @@ def test_what_a_session_keeps_from_an_earlier_try(
 
     before, after, what = KEPT[kept]
     connection.execute(
-        "DROP SCHEMA IF EXISTS first CASCADE; DROP DOMAIN IF EXISTS public.kept; CREATE SCHEMA first"
+        "DROP SCHEMA IF EXISTS first CASCADE; DROP DOMAIN IF EXISTS public.kept_number; CREATE SCHEMA first"
     )
     fresh(connection)
     connection.execute(before)
@@ -447,7 +447,7 @@ def test_what_a_session_keeps_from_an_earlier_try(
         found = read(f"{postgres}&options=-c%20search_path%3Dfirst,public", "penstock", what)
         assert state(found, ("q1",)) == 1 and turns[0] > 1
     finally:
-        connection.execute("DROP SCHEMA first CASCADE; DROP DOMAIN IF EXISTS public.kept")
+        connection.execute("DROP SCHEMA first CASCADE; DROP DOMAIN IF EXISTS public.kept_number")
         fresh(connection)
 
 

@@ -89,6 +89,14 @@ def runs(program: str, processes: list[psutil.Process]) -> bool:
     return False
 
 
+def lives(process: psutil.Process) -> bool:
+    """Whether it runs: who inherited one that has ended may let it wait."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def ended(folder: Path, command: str, how: str, wait: float = 0.0) -> None:
     with begun(folder, command) as process:
         assert process.stderr is not None
@@ -103,7 +111,8 @@ def ended(folder: Path, command: str, how: str, wait: float = 0.0) -> None:
         said = process.stderr.read()
         assert there, said
     _, left = psutil.wait_procs(children, timeout=2)
-    names = [" ".join(one.cmdline()) for one in left]
+    left = [one for one in left if lives(one)]
+    names = [str(one) for one in left]
     for one in left:
         one.kill()
     assert not names

@@ -104,7 +104,7 @@ def test_the_range_of_a_format(format):
     most = {"mx8": 63.5 * 2.0**122, "float16": 65520.0}[format]
     design = ps.compile(RETNET, table=arrays(), target="small", format=format)
     for held in (end, np.nextafter(most, 0)):
-        assert not design.workload(given(changed("query", held)))._known.beyond
+        assert not design.workload(given(changed("query", held))).course.beyond
     for beyond in (most, 2 * most):
         with pytest.raises(SourceError, match=f"beyond the range of {format}") as caught:
             design.run(changed("query", beyond))
