@@ -411,7 +411,8 @@ KEPT = {
     ),
     "a type": (
         "CREATE DOMAIN public.kept_number AS int CHECK (value = 100); "
-        "CREATE FUNCTION first.g() RETURNS int LANGUAGE plpgsql AS 'DECLARE v kept_number; BEGIN v := 101; RETURN v; EXCEPTION WHEN OTHERS THEN RETURN 100; END'",
+        "CREATE FUNCTION first.g() RETURNS int LANGUAGE plpgsql AS 'DECLARE v kept_number; "
+        "BEGIN v := 101; RETURN v; EXCEPTION WHEN OTHERS THEN RETURN 100; END'",
         "CREATE DOMAIN first.kept_number AS int",
         "query=SELECT k, i FROM q1 WHERE i < first.g()",
     ),
