@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,52 @@ def build(source: str) -> Path:
     return build_library(source, (), harness="serial.cpp")
 
 
-class Board(Closing):
+_U32, _U64, _POINTER = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+#: a function's name, result and arguments, as `ctypes` has them
+_Function = tuple[str, Any, Sequence[Any]]
+#: those of all devices
+_FUNCTIONS: tuple[_Function, ...] = (
+    ("close", None, [_POINTER]),
+    ("send", None, [_POINTER, ctypes.c_char_p, _U32]),
+    ("cycle", _U64, [_POINTER]),
+    ("busy", ctypes.c_int, [_POINTER]),
+    ("waiting", _U32, [_POINTER]),
+)
+
+
+class _Clocked(Closing):
+    """A device's library, and the device that is clocked in it. `functions`: what the library has beside those of all devices."""
+
+    def __init__(self, library: Path, functions: Sequence[_Function], *switches: int) -> None:
+        self._api = ctypes.CDLL(str(library))
+        self._last = 0  # cycle of the latest byte or datagram
+        for name, result, arguments in (*_FUNCTIONS, *functions):
+            function = getattr(self._api, f"penstock_board_{name}")
+            function.restype, function.argtypes = result, arguments
+        self._handle = self._api.penstock_board_open(*switches)
+
+    @property
+    def cycle(self) -> int:
+        """Cycles since the device was switched on."""
+        return int(self._api.penstock_board_cycle(self._handle))
+
+    @property
+    def active(self) -> bool:
+        """Whether something is under way."""
+        return bool(
+            self._api.penstock_board_busy(self._handle)
+            or self._api.penstock_board_waiting(self._handle)
+            or self.cycle - self._last < _QUIET
+        )
+
+    def close(self) -> None:
+        """Switch it off; closing twice is fine."""
+        if self._handle:
+            self._api.penstock_board_close(self._handle)
+            self._handle = None
+
+
+class Board(_Clocked):
     """A simulated device on a serial line, an endpoint of `sim.serial`.
 
     It is clocked while it is busy, while bytes pass and for a little while after, so that a device at rest takes no time.
@@ -141,23 +186,14 @@ class Board(Closing):
         *,
         chip_clock_hz: int | None = None,
     ) -> None:
-        self._api = ctypes.CDLL(str(library))
-        u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
-        for name, result, arguments in (
-            ("open", pointer, [u32]),
-            ("close", None, [pointer]),
-            ("send", None, [pointer, ctypes.c_char_p, u32]),
-            ("run", u32, [pointer, u64, pointer, u32]),
-            ("cycle", u64, [pointer]),
-            ("busy", ctypes.c_int, [pointer]),
-            ("waiting", u32, [pointer]),
-            ("chip", None, [pointer, pointer]),
-            ("broken", ctypes.c_char_p, [pointer]),
-            ("held", u64, [pointer]),
-        ):
-            function = getattr(self._api, f"penstock_board_{name}")
-            function.restype, function.argtypes = result, arguments
-        self._handle = self._api.penstock_board_open(divisor)
+        functions = (
+            ("open", _POINTER, [_U32]),
+            ("run", _U32, [_POINTER, _U64, _POINTER, _U32]),
+            ("chip", None, [_POINTER, _POINTER]),
+            ("broken", ctypes.c_char_p, [_POINTER]),
+            ("held", _U64, [_POINTER]),
+        )
+        super().__init__(library, functions, divisor)
         if chip_clock_hz is not None:
             times = CHIP.cycles(chip_clock_hz)
             rules = [
@@ -168,25 +204,11 @@ class Board(Closing):
             held = np.array(rules, dtype=np.int64)
             self._api.penstock_board_chip(self._handle, held.ctypes.data)
         self._room = ctypes.create_string_buffer(4096)
-        self._last = 0  # cycle of the latest byte
-
-    @property
-    def cycle(self) -> int:
-        """Cycles since the device was switched on."""
-        return int(self._api.penstock_board_cycle(self._handle))
 
     @property
     def held(self) -> int:
         """Bytes of this machine's memory that the chip's content takes."""
         return int(self._api.penstock_board_held(self._handle))
-
-    @property
-    def active(self) -> bool:
-        return bool(
-            self._api.penstock_board_busy(self._handle)
-            or self._api.penstock_board_waiting(self._handle)
-            or self.cycle - self._last < _QUIET
-        )
 
     def exchange(self, data: bytes) -> bytes:
         if data:
@@ -199,48 +221,18 @@ class Board(Closing):
             raise SdramError(broken.decode())
         return self._room.raw[:count]
 
-    def close(self) -> None:
-        """Switch it off; closing twice is fine."""
-        if self._handle:
-            self._api.penstock_board_close(self._handle)
-            self._handle = None
 
-
-class Datagrams(Closing):
+class Datagrams(_Clocked):
     """A simulated device behind datagrams. It is clocked while it is busy, and while one is under way."""
 
     def __init__(self, source: str) -> None:
-        self._api = ctypes.CDLL(str(build_library(source, (), harness="datagrams.cpp")))
-        u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
-        for name, result, arguments in (
-            ("open", pointer, []),
-            ("close", None, [pointer]),
-            ("send", None, [pointer, ctypes.c_char_p, u32]),
-            ("run", u32, [pointer, u64, pointer, u32, pointer]),
-            ("tick", None, [pointer]),
-            ("cycle", u64, [pointer]),
-            ("busy", ctypes.c_int, [pointer]),
-            ("waiting", u32, [pointer]),
-        ):
-            function = getattr(self._api, f"penstock_board_{name}")
-            function.restype, function.argtypes = result, arguments
-        self._handle = self._api.penstock_board_open()
-        self._room, self._count = ctypes.create_string_buffer(2048), u32(0)
-        self._last = 0  # cycle of the latest datagram
-
-    @property
-    def cycle(self) -> int:
-        """Cycles since the device was switched on."""
-        return int(self._api.penstock_board_cycle(self._handle))
-
-    @property
-    def active(self) -> bool:
-        """Whether something is under way."""
-        return bool(
-            self._api.penstock_board_busy(self._handle)
-            or self._api.penstock_board_waiting(self._handle)
-            or self.cycle - self._last < _QUIET
+        functions: tuple[_Function, ...] = (
+            ("open", _POINTER, []),
+            ("run", _U32, [_POINTER, _U64, _POINTER, _U32, _POINTER]),
+            ("tick", None, [_POINTER]),
         )
+        super().__init__(build_library(source, (), harness="datagrams.cpp"), functions)
+        self._room, self._count = ctypes.create_string_buffer(2048), _U32(0)
 
     def send(self, datagram: bytes) -> None:
         """Give the device a datagram."""
@@ -260,12 +252,6 @@ class Datagrams(Closing):
         """A second is over."""
         self._api.penstock_board_tick(self._handle)
         self.run()
-
-    def close(self) -> None:
-        """Switch it off; closing twice is fine."""
-        if self._handle:
-            self._api.penstock_board_close(self._handle)
-            self._handle = None
 
 
 @contextmanager
