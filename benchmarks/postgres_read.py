@@ -29,6 +29,11 @@ TABLES = {
         1_200_000,
         "id, a, b, c, d, y",
     ),
+    "6 numbers, few rows": (
+        "i::int4 AS id, i * 0.5::float4 AS a, i / 3.0::float8 AS b, (i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
+        1_000,
+        "id, a, b, c, d, y",
+    ),
     "6 numbers, a tenth NULL": (
         "i::int4 AS id, CASE WHEN i % 10 > 0 THEN i * 0.5::float4 END AS a, CASE WHEN i % 9 > 0 THEN i / 3.0::float8 END AS b, "
         "(i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",

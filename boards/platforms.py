@@ -8,7 +8,7 @@ from typing import Any
 
 from amaranth.build import Attrs, Clock, Pins, Resource
 from amaranth.vendor import LatticePlatform
-from amaranth_boards.resources import UARTResource
+from amaranth_boards.resources import SDRAMResource, UARTResource
 
 __all__ = ["ColorlightI5Platform", "CrossLinkNXEVNPlatform"]
 
@@ -16,7 +16,7 @@ _LVCMOS33 = Attrs(IO_TYPE="LVCMOS33")
 
 
 class ColorlightI5Platform(LatticePlatform):
-    """Colorlight i5 (LFE5U-25F) on the extension board, whose CMSIS-DAP adapter has a serial port."""
+    """Colorlight i5 (LFE5U-25F) on the extension board, whose CMSIS-DAP adapter has a serial port. Its SDRAM's masks are tied low."""
 
     device = "LFE5U-25F"
     package = "BG381"
@@ -25,6 +25,17 @@ class ColorlightI5Platform(LatticePlatform):
     resources = [  # noqa: RUF012  as Amaranth's platforms have it
         Resource("clk25", 0, Pins("P3", dir="i"), Clock(25e6), _LVCMOS33),
         UARTResource(0, rx="H18", tx="J17", attrs=_LVCMOS33),
+        SDRAMResource(
+            0,
+            clk="B9",
+            we_n="A10",
+            ras_n="B10",
+            cas_n="A9",
+            ba="B11 C8",
+            a="B13 C14 A16 A17 B16 B15 A14 A13 A12 A11 B12",
+            dq="B6 A5 A6 A7 C7 B8 B5 A8 D8 D7 E8 D6 C6 D5 E7 C5 C10 D9 E11 D11 C11 D12 E9 C12 E14 C15 E13 D15 E12 B17 D14 D13",
+            attrs=Attrs(IO_TYPE="LVCMOS33", SLEWRATE="FAST"),
+        ),
     ]
     connectors: list[Any] = []  # noqa: RUF012
 

@@ -94,23 +94,27 @@ class BoardTop(Elaboratable):
         """The controller on the board's chip."""
         assert self.setting is not None
         m.submodules.sdram = sdram = SdramController(
-            self.soc.port, clock_hz=round(self.setting.output_mhz * 1e6)
+            self.soc.port,
+            clock_hz=round(self.setting.output_mhz * 1e6),
+            chip=self.board.sdram,
         )
         connect(m, self.soc.memory, sdram.bus)
         pins, pads = sdram.pins, platform.request("sdram", 0)
         m.d.comb += [
             pads.clk.o.eq(self.chip_clock),
-            pads.clk_en.o.eq(pins.cke),
-            pads.cs.o.eq(~pins.cs_n),
             pads.ras.o.eq(~pins.ras_n),
             pads.cas.o.eq(~pins.cas_n),
             pads.we.o.eq(~pins.we_n),
             pads.ba.o.eq(pins.ba),
             pads.a.o.eq(pins.a),
-            pads.dqm.o.eq(pins.dqm),
             pads.dq.o.eq(pins.dq_o),
             pads.dq.oe.eq(pins.dq_oe),
             pins.dq_i.eq(pads.dq.i),
+        ]
+        # what a board may tie
+        tied = {"clk_en": pins.cke, "cs": ~pins.cs_n, "dqm": pins.dqm}
+        m.d.comb += [
+            getattr(pads, name).o.eq(value) for name, value in tied.items() if hasattr(pads, name)
         ]
 
     def _serial(self, platform):

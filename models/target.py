@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from .link.kinds import KINDS
 from .memory import ON_CHIP, Dram, FixedLatency, parse_memory
+from .memory.sdram import CHIP, CHIPS, Chip
 
 __all__ = [
     "ASSUMED",
@@ -41,6 +42,7 @@ RESOURCES = ("lut", "ff", "dsp", "bram", "uram")
 _CHOICES = {
     "family": ("ecp5", "ice40", "gowin", "nexus", "amd"),
     "evidence": ("placed", "vendor", ASSUMED),
+    "chip": ("", *CHIPS),
 }
 #: what `Target.price` looks like: a number, and the currency by the hour
 PRICE = r"(\d{1,15}(?:\.\d{1,15})?) [A-Z]{3}/h"
@@ -156,13 +158,14 @@ class Storage(_Record):
     """The memory that holds pages and results, behind the engine's ports. `kind`: "block RAM", "SPRAM", "SDRAM", "DDR4" or "HBM2".
 
     `bytes`: 0 where that is not known; `timing`: of a port, as `--memory` takes it ("" for memory of the part itself, which has that of its
-    hardware); `mhz`: the DRAM's clock, where it is not that of `timing`'s name.
+    hardware); `mhz`: the DRAM's clock, where it is not that of `timing`'s name; `chip`: of SDRAM, "" for the ULX3S's.
     """
 
     kind: str = ""
     bytes: int = 0
     timing: str = ""
     mhz: float | None = None
+    chip: str = ""
     source: str = ASSUMED
 
 
@@ -297,6 +300,11 @@ class Target(Capacity):
             return replace(found, ratio=found.ratio * found.timing.clock_hz / clock)
         assert isinstance(found, Dram | FixedLatency)
         return found
+
+    @property
+    def sdram(self) -> Chip:
+        """The chip of a memory that is SDRAM."""
+        return CHIPS.get(self.memory.chip, CHIP)
 
     @property
     def clock_mhz(self) -> float:

@@ -17,7 +17,7 @@ from ..hdl.modules import ModuleLibrary
 from ..hdl.shell.verilog import to_verilog
 from ..hdl.soc.soc import Soc
 from ..models.link.timing import SIMULATED_DIVISOR
-from ..models.memory.sdram import CHIP, SdramError
+from ..models.memory.sdram import Chip, SdramError
 from .machine import Closing
 from .native.toolchain import BuildError, build_library
 from .serial import SerialServer
@@ -86,10 +86,11 @@ def generate(
 class _WithSdram(wiring.Component):
     """A device with the board's controller of SDRAM, whose pins are `sd_…`."""
 
-    def __init__(self, soc: Any, clock_hz: int) -> None:
+    def __init__(self, soc: Any, chip: Chip, clock_hz: int) -> None:
         self.soc = soc
-        self.controller = SdramController(soc.port, clock_hz=clock_hz)
-        pins = {f"sd_{name}": member for name, member in SdramPins().members.items()}
+        self.controller = SdramController(soc.port, clock_hz=clock_hz, chip=chip)
+        self.members = SdramPins(chip).members
+        pins = {f"sd_{name}": member for name, member in self.members.items()}
         super().__init__(
             {"rx": wiring.In(1, init=1), "tx": wiring.Out(1), "busy": wiring.Out(1), **pins}
         )
@@ -100,24 +101,24 @@ class _WithSdram(wiring.Component):
         m.submodules.sdram = sdram = self.controller
         wiring.connect(m, soc.memory, sdram.bus)
         m.d.comb += [soc.rx.eq(self.rx), self.tx.eq(soc.tx), self.busy.eq(soc.busy)]
-        for name, member in SdramPins().members.items():
+        for name, member in self.members.items():
             outer, inner = getattr(self, f"sd_{name}"), getattr(sdram.pins, name)
             m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
         return m
 
 
-def generate_with_sdram(engine: Any, library: ModuleLibrary, *, clock_hz: int) -> str:
+def generate_with_sdram(engine: Any, library: ModuleLibrary, *, chip: Chip, clock_hz: int) -> str:
     """Return the Verilog of an engine's device with its memory in a chip of SDRAM, at the board's clock."""
     soc = Soc(
         engine,
         engine.register_map,
         library=library,
-        memory_bytes=CHIP.bytes,
+        memory_bytes=chip.bytes,
         clock_hz=clock_hz,
         baud=clock_hz // SIMULATED_DIVISOR,
         memory="SDRAM",
     )
-    return to_verilog(_WithSdram(soc, clock_hz), library=library)
+    return to_verilog(_WithSdram(soc, chip, clock_hz), library=library)
 
 
 def build(source: str) -> Path:
@@ -175,7 +176,7 @@ class Board(_Clocked):
 
     It is clocked while it is busy, while bytes pass and for a little while after, so that a device at rest takes no time.
 
-    Parameters: `chip_clock_hz`: the clock at which a chip of SDRAM on its pins has its rules, None without one. The chip's memory
+    Parameters: `sdram`: a chip on its pins, and the clock at which that has its rules; None without one. The chip's memory
     takes what was written. A rule that is broken is an SdramError.
     """
 
@@ -184,7 +185,7 @@ class Board(_Clocked):
         library: Path,
         divisor: int = SIMULATED_DIVISOR,
         *,
-        chip_clock_hz: int | None = None,
+        sdram: tuple[Chip, int] | None = None,
     ) -> None:
         functions = (
             ("open", _POINTER, [_U32]),
@@ -194,12 +195,12 @@ class Board(_Clocked):
             ("held", _U64, [_POINTER]),
         )
         super().__init__(library, functions, divisor)
-        if chip_clock_hz is not None:
-            times = CHIP.cycles(chip_clock_hz)
+        if sdram is not None:
+            chip, times = sdram[0], sdram[0].cycles(sdram[1])
             rules = [
                 *(times.rcd, times.rp, times.ras, times.rc, times.rfc, times.wr, times.mrd),
                 *(times.interval, times.power_up, times.latency),
-                *(CHIP.column_bits, CHIP.bank_bits),
+                *(chip.column_bits, chip.bank_bits, chip.width),
             ]
             held = np.array(rules, dtype=np.int64)
             self._api.penstock_board_chip(self._handle, held.ctypes.data)
@@ -255,7 +256,7 @@ class Datagrams(_Clocked):
 
 
 @contextmanager
-def serve(source: str, chip_clock_hz: int | None = None) -> Iterator[str]:
-    """Run a device from its Verilog behind a pseudo-terminal; give the path of that. `chip_clock_hz`: as of `Board`."""
-    with Board(build(source), chip_clock_hz=chip_clock_hz) as board, SerialServer(board) as server:
+def serve(source: str, sdram: tuple[Chip, int] | None = None) -> Iterator[str]:
+    """Run a device from its Verilog behind a pseudo-terminal; give the path of that. `sdram`: as of `Board`."""
+    with Board(build(source), sdram=sdram) as board, SerialServer(board) as server:
         yield server.path

@@ -31,25 +31,26 @@ class SdramPins(wiring.Signature):
                 "we_n": Out(1),
                 "ba": Out(chip.bank_bits),
                 "a": Out(chip.row_bits),
-                "dqm": Out(2),
-                "dq_o": Out(16),
+                "dqm": Out(chip.width // 8),
+                "dq_o": Out(chip.width),
                 "dq_oe": Out(1),
-                "dq_i": In(16),
+                "dq_i": In(chip.width),
             }
         )
 
 
 class SdramController(wiring.Component):
-    """16-bit SDR SDRAM as AXI4 memory: INCR bursts of full words that do not cross 4 KiB, byte strobes obeyed.
+    """SDR SDRAM of 16 or 32 bits as AXI4 memory: INCR bursts of full words that do not cross 4 KiB, byte strobes obeyed.
 
-    A burst opens a row, passes a column a cycle (2 bytes), and closes the row at its end, at the row's end, or between two words when a refresh is due.
-    Reads and writes take turns. All pins are registers. A word beyond the chip's size is answered with SLVERR and changes nothing. Bursts wait for
+    A burst opens a row, passes a column a cycle, and closes the row at its end, at the row's end, or between two words when a refresh is due.
+    Reads and writes take turns. Where nobody drives the chip's masks, a word with strobes is read, and written whole.
+    All pins are registers. A word beyond the chip's size is answered with SLVERR and changes nothing. Bursts wait for
     the chip's power-up time after a reset.
 
     Parameters
     ----------
     port
-        AXI4 signature, reads and writes.
+        AXI4 signature, reads and writes; words of two columns or more.
     clock_hz
         Of the domain; sets the cycles of the chip's rules (`models.memory.sdram.Chip.cycles`).
     chip
@@ -69,7 +70,7 @@ class SdramController(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        self.count = self.port.data_bytes // 2  # columns of a word
+        self.count = self.port.data_bytes * 8 // self.chip.width  # columns of a word
         self.bits = (self.count - 1).bit_length()
 
         self._address(m)
@@ -105,6 +106,7 @@ class SdramController(wiring.Component):
         self.left = Signal(9)  # words
         self.outside = Signal()
         self.writing = Signal()
+        self.merged = Signal()  # what is not written of a word is there
         self.sub = self.address[: self.bits]
         self.column = self.address[: self.chip.column_bits]
         self.bank = self.address[self.chip.column_bits :][: self.chip.bank_bits]
@@ -123,6 +125,8 @@ class SdramController(wiring.Component):
                 m.d.sync += timer.eq(timer - 1)
         # refreshes come early by what a word and the row's closing may take
         margin = self.count + self.cycles.ras + self.cycles.rc + self.cycles.wr + self.cycles.rp + 8
+        if not self.chip.masks:
+            margin += self.count + self.cycles.latency + 4
         period = self.cycles.interval - margin
         if period < 2 * self.cycles.rfc:
             raise ValueError("the clock is too slow for the chip's refreshes")
@@ -141,10 +145,11 @@ class SdramController(wiring.Component):
         self.owed = Signal(range(_WORDS + 1))  # words asked for and not taken by the manager
         self.asked = Signal()
         taken = Signal()
-        way = Signal(self.cycles.latency + 1)
+        self.way = way = Signal(self.cycles.latency + 1)
         marks = [Signal(3, name=f"mark{k}") for k in range(self.cycles.latency + 1)]
         self.mark = Signal(3)  # word's last column, burst's last word, outside
-        gather = Signal(16 * (self.count - 1))
+        self.gather = gather = Signal(self.chip.width * self.count)  # what came last
+        arrived = Cat(gather, self.pins.dq_i)[self.chip.width :]
         m.d.sync += [
             way.eq(Cat(self.asked, way)),
             marks[0].eq(self.mark),
@@ -153,7 +158,7 @@ class SdramController(wiring.Component):
         ]
         m.d.comb += [
             words.i.valid.eq(way[-1] & marks[-1][0]),
-            words.i.p.data.eq(Cat(gather, self.pins.dq_i)),
+            words.i.p.data.eq(arrived),
             words.i.p.last.eq(marks[-1][1]),
             words.i.p.outside.eq(marks[-1][2]),
             self.bus.rvalid.eq(words.o.valid),
@@ -164,7 +169,7 @@ class SdramController(wiring.Component):
             taken.eq(self.bus.rvalid & self.bus.rready),
         ]
         with m.If(way[-1]):
-            m.d.sync += gather.eq(Cat(gather, self.pins.dq_i)[16:])
+            m.d.sync += gather.eq(arrived)
 
     def _set_up(self, m):
         """Power-up and the mode register."""
@@ -224,6 +229,9 @@ class SdramController(wiring.Component):
                 m.next = "PASS"
         with m.State("PASS"):
             self._pass(m)
+        if not self.chip.masks:
+            with m.State("FETCH"):
+                self._fetch(m)
         with m.State("CLOSE"):
             self._close(m)
 
@@ -232,7 +240,7 @@ class SdramController(wiring.Component):
         address, length = getattr(self.bus, f"{channel}addr"), getattr(self.bus, f"{channel}len")
         m.d.comb += getattr(self.bus, f"{channel}ready").eq(1)
         m.d.sync += [
-            self.address.eq(address >> 1),
+            self.address.eq(address >> (self.chip.width // 8).bit_length() - 1),
             self.left.eq(length + 1),
             self.outside.eq(address >= self.chip.bytes),
             self.writing.eq(channel == "aw"),
@@ -241,32 +249,62 @@ class SdramController(wiring.Component):
 
     def _pass(self, m):
         """A column a cycle, while data or room are there."""
-        step = Signal()
+        step, width = Signal(), self.chip.width
+        strobes = self.bus.wstrb
+        whole = Const(1) if self.chip.masks else strobes.all() | self.merged | self.outside
         with m.If((self.wait == 0) & (self.sub == 0) & self.due):
             m.next = "CLOSE"
         with m.Elif((self.wait == 0) & self.writing):
-            m.d.comb += [step.eq(self.bus.wvalid), self.bus.wready.eq(self.edge)]
+            m.d.comb += [step.eq(self.bus.wvalid & whole), self.bus.wready.eq(self.edge & whole)]
+            if not self.chip.masks:
+                with m.If(self.bus.wvalid & ~whole):
+                    m.next = "FETCH"
         with m.Elif(self.wait == 0):
             m.d.comb += [
                 step.eq(self.room | (self.sub != 0)),
                 self.asked.eq(step),
                 self.mark.eq(Cat(self.edge, self.edge & (self.left == 1), self.outside)),
             ]
-        masked = ~self.bus.wstrb.word_select(self.sub, 2) | self.outside.replicate(2)
+        given = self.bus.wdata
+        if not self.chip.masks:
+            byte = lambda word, k: word.word_select(k, 8)
+            given = Cat(
+                Mux(strobe, byte(given, k), byte(self.gather, k))
+                for k, strobe in enumerate(strobes)
+            )
+        write = Mux(self.outside, Command.NOP, Command.WRITE)
         with m.If(step):
             m.d.sync += [
-                self.command.eq(Mux(self.writing, Command.WRITE, Command.READ)),
+                self.command.eq(Mux(self.writing, write, Command.READ)),
                 self.pins.a.eq(self.column),
                 self.address.eq(self.address + 1),
                 self.left.eq(self.left - self.edge),
-                self.pins.dq_oe.eq(self.writing),
-                self.pins.dq_o.eq(self.bus.wdata.word_select(self.sub, 16)),
-                self.pins.dqm.eq(Mux(self.writing, masked, 0)),
+                self.pins.dq_oe.eq(self.writing & ~self.outside),
+                self.pins.dq_o.eq(given.word_select(self.sub, width)),
                 self.recover.eq(Mux(self.writing, self.cycles.wr, 0)),
             ]
+            if self.chip.masks:
+                masked = ~strobes.word_select(self.sub, width // 8)
+                m.d.sync += self.pins.dqm.eq(Mux(self.writing, masked, 0))
             ends = (self.left == 1) | (self.column == (1 << self.chip.column_bits) - 1)
-            with m.If(self.edge & ends):
-                m.next = "CLOSE"
+            with m.If(self.edge):
+                m.d.sync += self.merged.eq(0)
+                with m.If(ends):
+                    m.next = "CLOSE"
+
+    def _fetch(self, m):
+        """Read the word that is written in part: its columns come last into `gather`, and into no word of the manager's."""
+        which = Signal(range(self.count + 1))
+        with m.If(which != self.count):
+            m.d.comb += self.asked.eq(1)
+            m.d.sync += [
+                self.command.eq(Command.READ),
+                self.pins.a.eq(self.column | which),
+                which.eq(which + 1),
+            ]
+        with m.Elif(self.way == 0):
+            m.d.sync += [which.eq(0), self.merged.eq(1)]
+            m.next = "PASS"
 
     def _close(self, m):
         """The row, and a write that is through."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from functools import partial
 
+from ...models.memory.sdram import Chip
 from ...models.shell import RegisterMap
 from .device import Device
 from .uart import BAUD, Uart
@@ -30,14 +31,14 @@ def simulated_device(
     register_map: RegisterMap,
     *,
     timeout: float | None = None,
-    chip_clock_hz: int | None = None,
+    sdram: tuple[Chip, int] | None = None,
 ) -> Device:
-    """Return a device in simulation, connected, from its Verilog (`sim.board.generate`); `chip_clock_hz`: as of `sim.board.Board`.
+    """Return a device in simulation, connected, from its Verilog (`sim.board.generate`); `sdram`: as of `sim.board.Board`.
     Raises BuildError where it cannot be built."""
     from ...sim.board import serve
 
     with ExitStack() as resources:
-        path = resources.enter_context(serve(source, chip_clock_hz))
+        path = resources.enter_context(serve(source, sdram))
         return serial_device(
             path,
             timeout=30.0 if timeout is None else timeout,

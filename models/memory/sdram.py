@@ -1,7 +1,8 @@
 """SDR SDRAM: the chip's rules in clock cycles. Twin of `hdl.memory.sdram`.
 
-Commands and rules after the data sheets of Micron MT48LC16M16A2 (-75) and ISSI IS42S16160 (-7); of each time the longer of the two, so that one
-controller serves both. Both are 32 MB: 4 banks of 8,192 rows of 512 columns of 16 bits.
+Commands and rules of an ULX3S's chip after the data sheets of Micron MT48LC16M16A2 (-75) and ISSI IS42S16160 (-7); of each time the longer of the
+two, so that one controller serves both. Both are 32 MB: 4 banks of 8,192 rows of 512 columns of 16 bits. Those of Etron EM638325 (-6), 8 MB: 4 banks of
+2,048 rows of 256 columns of 32 bits, after its data sheet.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["CHIP", "Chip", "Command", "Cycles", "SdramError"]
+__all__ = ["CHIP", "CHIPS", "Chip", "Command", "Cycles", "SdramError"]
 
 
 class SdramError(AssertionError):
@@ -53,8 +54,10 @@ class Cycles:
 
 @dataclass(frozen=True)
 class Chip:
-    """A chip: address bits, times in ns (`mrd` in cycles), CAS latency."""
+    """A chip: bits of a column and of addresses, whether a board drives its byte masks, times in ns (`mrd` in cycles), CAS latency."""
 
+    width: int = 16
+    masks: bool = True
     row_bits: int = 13
     column_bits: int = 9
     bank_bits: int = 2
@@ -71,7 +74,7 @@ class Chip:
 
     @property
     def bytes(self) -> int:
-        return 2 << self.row_bits + self.column_bits + self.bank_bits
+        return self.width // 8 << self.row_bits + self.column_bits + self.bank_bits
 
     def cycles(self, clock_hz: int) -> Cycles:
         """The rules at a clock of at most 133 MHz."""
@@ -94,3 +97,10 @@ class Chip:
 
 #: what an ULX3S carries, of either maker
 CHIP = Chip()
+#: by the names that a target's memory has. A Colorlight i5 ties the masks low.
+CHIPS = {
+    "IS42S16160": CHIP,
+    "EM638325": Chip(
+        width=32, masks=False, row_bits=11, column_bits=8, rcd=18, rp=18, ras=42, rc=60, rfc=60, wr=12, interval=15_625.0
+    ),
+}  # fmt: skip

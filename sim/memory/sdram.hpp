@@ -11,19 +11,20 @@
 namespace sdram {
 
 // In the order of `Board` in sim/board.py: cycles of the chip's rules, then bits of its addresses.
-struct Rules { int64_t rcd, rp, ras, rc, rfc, wr, mrd, interval, power_up, latency, column_bits, bank_bits; };
+struct Rules { int64_t rcd, rp, ras, rc, rfc, wr, mrd, interval, power_up, latency, column_bits, bank_bits, width; };
 
 enum Command : unsigned { MODE, REFRESH, PRECHARGE, ACTIVATE, WRITE, READ, STOP, NOP };
 
 class Chip {
+    static constexpr uint32_t EMPTY = 0xDEAD;
     static constexpr int64_t NEVER = INT64_MIN / 4;
     static constexpr unsigned PAGE_BITS = 11;    // words of a piece of memory
     struct Bank { int64_t row = -1, activated = NEVER, precharged = NEVER, written = NEVER; };
 
     const Rules rules_;
-    std::unordered_map<uint32_t, std::unique_ptr<uint16_t[]>> pages_;
+    std::unordered_map<uint32_t, std::unique_ptr<uint32_t[]>> pages_;
     std::array<Bank, 8> banks_;
-    std::array<int32_t, 16> coming_;             // by cycle: what is driven, -1 nothing
+    std::array<int64_t, 16> coming_;             // by cycle: what is driven, -1 nothing
     int64_t cycle_ = 0, busy_until_ = 0, refreshed_ = NEVER, refreshes_ = 0;
     bool mode_ = false, driven_ = false;
 
@@ -41,13 +42,13 @@ class Chip {
         if (good || !broken.empty()) return;
         broken = "cycle " + std::to_string(cycle_) + ": " + what;
     }
-    uint16_t* word(const Bank& bank, unsigned which, unsigned column, bool make) {
+    uint32_t* word(const Bank& bank, unsigned which, unsigned column, bool make) {
         const uint32_t at = ((uint32_t(bank.row) << rules_.bank_bits | which) << rules_.column_bits) | column;
         auto& page = pages_[at >> PAGE_BITS];
         if (!page) {
             if (!make) return nullptr;
-            page.reset(new uint16_t[1 << PAGE_BITS]);
-            for (unsigned k = 0; k < 1u << PAGE_BITS; ++k) page[k] = 0xDEAD;
+            page.reset(new uint32_t[1 << PAGE_BITS]);
+            for (unsigned k = 0; k < 1u << PAGE_BITS; ++k) page[k] = EMPTY;
         }
         return &page[at & ((1u << PAGE_BITS) - 1)];
     }
@@ -56,14 +57,15 @@ class Chip {
         need(cycle_ - bank.activated >= rules_.rcd, "tRCD");
         need(!(address >> 10 & 1), "auto-precharge is not used");
         if (bank.row < 0) return;
-        uint16_t* place = word(bank, which, address & ((1u << rules_.column_bits) - 1), write);
+        uint32_t* place = word(bank, which, address & ((1u << rules_.column_bits) - 1), write);
         if (!write) {
-            coming_[(cycle_ + rules_.latency) & 15] = place ? *place : 0xDEAD;
+            coming_[(cycle_ + rules_.latency) & 15] = place ? *place : EMPTY;
             return;
         }
         need(drives, "WRITE without data");
-        const unsigned keep = (mask & 1 ? 0xFF : 0) | (mask & 2 ? 0xFF00 : 0);
-        *place = uint16_t((*place & keep) | (data & ~keep));
+        uint32_t keep = 0;
+        for (unsigned k = 0; k < rules_.width / 8; ++k) if (mask >> k & 1) keep |= 0xFFu << 8 * k;
+        *place = (*place & keep) | (data & ~keep);
         bank.written = cycle_;
     }
 
@@ -72,10 +74,10 @@ public:
 
     explicit Chip(const Rules& rules) : rules_(rules) { coming_.fill(-1); }
 
-    uint64_t bytes_held() const { return uint64_t(pages_.size()) << (PAGE_BITS + 1); }
+    uint64_t bytes_held() const { return uint64_t(pages_.size()) << (PAGE_BITS + 2); }
 
     // Take a rising edge with these pins; return what the chip drives up to the next one, -1 where nothing.
-    int32_t edge(Command command, unsigned which, unsigned address, unsigned mask, unsigned data, bool drives) {
+    int64_t edge(Command command, unsigned which, unsigned address, unsigned mask, unsigned data, bool drives) {
         Bank& bank = banks_[which];
         need(!(drives && driven_), "both ends drive the data pins");
         need(refreshed_ == NEVER || cycle_ - refreshed_ <= rules_.interval, "no refresh in time");
@@ -117,7 +119,7 @@ public:
             }
         }
         ++cycle_;
-        const int32_t given = coming_[cycle_ & 15];
+        const int64_t given = coming_[cycle_ & 15];
         coming_[cycle_ & 15] = -1;
         driven_ = given >= 0;
         return given;

@@ -43,7 +43,7 @@ struct Board {
 
     template <class T> void clock(T& pins) {
         pins.eval();
-        int32_t given = -1;
+        int64_t given = -1;
         if constexpr (HasSdram<T>::value) {
             if (chip) {
                 const auto command = pins.sd_cs_n ? sdram::NOP : sdram::Command(pins.sd_ras_n << 2 | pins.sd_cas_n << 1 | pins.sd_we_n);

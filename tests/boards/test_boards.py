@@ -41,6 +41,7 @@ NAMED = {
     "orangecrab-r0.2",
     "ecp5-evn",
     "colorlight-i5",
+    "colorlight-i5-sdram",
     "icebreaker",
     "hx8k-evn",
     "tang-nano-9k",

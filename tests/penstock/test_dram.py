@@ -97,7 +97,7 @@ def test_options() -> None:
     assert timing_of("dram", target_named("u55c")).latency == 60
     for memory, message in {
         "dram": "small has no DRAM of its own",
-        "ddr9": "there is no memory 'ddr9'; known are sdr-60, sdr-166",
+        "ddr9": "there is no memory 'ddr9'; known are sdr-60, sdr-60x32, sdr-166",
         "hbm2,speed=4": "cannot read memory option 'speed=4' in 'hbm2,speed=4'",
         "hbm2,ratio=0": "memory ratio must be engine clock over DRAM clock as P/Q, not '0'",
     }.items():

@@ -384,7 +384,8 @@ def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.Mon
         assert text in told([*options, *more], 1)
 
 
-def test_a_board_with_sdram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("board", ["ulx3s-85f-sdram", "colorlight-i5-sdram"])
+def test_a_board_with_sdram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, board: str) -> None:
     """Its own controller on a chip that checks its rules and takes the memory of what is written; a run beyond its end is refused."""
     monkeypatch.chdir(tmp_path)
     Path("k.py").write_text(KERNEL)
@@ -397,15 +398,16 @@ def test_a_board_with_sdram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             super().close()
 
     monkeypatch.setattr("penstock.sim.board.Board", Watched)
-    words = "simulate k.py --data random:rows=10 --dim d=2 --format fixed:8,8 --target ulx3s-85f-sdram --backend board"
+    words = f"simulate k.py --data random:rows=10 --dim d=2 --format fixed:8,8 --target {board} --backend board"
     report = reported(f"{words} -q")
     assert report["bit_exact"] is True and report["cycles"]["rtl"] > 0
     assert 0 < held[0] < 1 << 18
-    design = ps.compile("k.py", "ulx3s-85f-sdram", "random:rows=10", "fixed:8,8", dims={"d": 2})
+    design = ps.compile("k.py", board, "random:rows=10", "fixed:8,8", dims={"d": 2})
+    size = design.target.memory.bytes >> 20
     with pytest.raises(
-        BuildError, match=r"^the SDRAM of ulx3s-85f-sdram has 32 MB, the run takes 33 MB$"
+        BuildError, match=f"^the SDRAM of {board} has {size} MB, the run takes {size + 1} MB$"
     ):
-        design.device_in_simulation((32 << 20) + 1)
+        design.device_in_simulation((size << 20) + 1)
 
 
 def test_memories_that_are_not_simulated() -> None:

@@ -362,11 +362,11 @@ class Design(hooks.Shown, ABC):
                 )
             clock_hz = round(board.clock_mhz * 1e6)
             source = remembered(
-                f"{self.digest} board SDRAM {clock_hz}",
-                lambda: generate_with_sdram(*self.hardware(), clock_hz=clock_hz),
+                f"{self.digest} board SDRAM {board.memory.chip} {clock_hz}",
+                lambda: generate_with_sdram(*self.hardware(), chip=board.sdram, clock_hz=clock_hz),
                 self._package,
             )
-            return simulated_device(source, self.registers, chip_clock_hz=clock_hz)
+            return simulated_device(source, self.registers, sdram=(board.sdram, clock_hz))
         kind, size = self.device_memory
         size = size or needed
         source = remembered(

@@ -44,6 +44,7 @@ class Sdram:
     ) -> int | None:
         """Take a rising edge with these pins (`data` is None where the controller does not drive); return what the chip drives up to the next one."""
         rules, auto = self.rules, address >> 10 & 1
+        mask = mask if self.chip.masks else 0
         self._need(data is None or self._driven is None, "both ends drive the data pins")
         if self._refreshed is not None:
             self._need(
@@ -80,10 +81,8 @@ class Sdram:
                 self._coming[self.cycle + rules.latency] = self.content.get(place, 0xDEAD)
             else:
                 self._need(data is not None, "WRITE without data")
-                keep = sum(0xFF << 8 * k for k in range(2) if mask >> k & 1)
-                self.content[place] = (
-                    self.content.get(place, 0xDEAD) & keep | (data or 0) & ~keep & 0xFFFF
-                )
+                keep = sum(0xFF << 8 * k for k in range(self.chip.width // 8) if mask >> k & 1)
+                self.content[place] = self.content.get(place, 0xDEAD) & keep | (data or 0) & ~keep
                 self._written[bank] = self.cycle
         elif command is Command.REFRESH:
             self._need(not self._open and bool(self._precharged), "REFRESH with an open bank")
