@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.boards.catalogue import targets
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.engines.workload import Workload
 from penstock.models.target import Target
@@ -29,5 +30,10 @@ def check_memory(
         else:
             high = middle
     what = f"a run of {name} takes {need:,} bytes of memory; {target.name} has {have:,}"
-    hint = f"{low:,} rows like these fit" if low else "choose a target with more memory"
+    more = sorted(
+        (t for t in targets().values() if t.memory.bytes >= need), key=lambda t: t.memory.bytes
+    )
+    names = ", ".join(f"{t.name} ({t.memory.bytes >> 20:,} MiB)" for t in more[:3])
+    hint = f"choose a target with more memory{f': {names}' if names else ''}"
+    hint = f"{low:,} rows like these fit" if low else hint
     raise error("E610", what, Span.whole("--target"), hint=hint)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.boards.catalogue import targets
@@ -42,6 +44,9 @@ def feasible(
             # a memory's own clock stays as it is: its cycles, and so the plan, may be others
             slower = replace(part, clock=clock)
             design = _judged(engine, kernel, slower, given)
+        if design.refused is not None and search:
+            others = partial(_alternatives, engine, kernel, part, given, larger=False)
+            return replace(design, alternatives=others)
     except KernelError as problem:
         if problem.diagnostic.code != "E601" or not search:
             raise
@@ -96,8 +101,10 @@ def _nearly_full(kernel: AnyKernel, design: Design, part: Target) -> Diagnostic:
     )
 
 
-def _alternatives(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> Iterator[str]:
-    """Yield in words what fits; each was planned and judged."""
+def _alternatives(
+    engine: Engine, kernel: AnyKernel, part: Target, given: Given, *, larger: bool = True
+) -> Iterator[str]:
+    """Yield in words what fits; each was planned and judged. `larger`: say also that no larger target holds it."""
     forced = {
         option.name: option.flag
         for option in engine.options.get("compile", ())
@@ -113,11 +120,12 @@ def _alternatives(engine: Engine, kernel: AnyKernel, part: Target, given: Given)
     if largest := engine.largest(kernel, part, given):
         yield largest
         return
-    larger = sorted((t for t in targets().values() if t.lut > part.lut), key=lambda t: t.lut)
-    if larger and not any(_fits(engine, kernel, other, given) for other in larger[-2:]):
-        yield "no larger target that is known holds it either"  # smaller ones do not
+    others = sorted((t for t in targets().values() if t.lut > part.lut), key=lambda t: t.lut)
+    if others and not any(_fits(engine, kernel, other, given) for other in others[-2:]):
+        if larger:
+            yield "no larger target that is known holds it either"  # smaller ones do not
         return
-    for other in larger:
+    for other in others:
         if _fits(engine, kernel, other, given):
             yield f"it fits on --target {other.name}"
             return
@@ -127,7 +135,7 @@ def _fits(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> bool
     from penstock.host.sources import SourceError
 
     try:
-        _judged(engine, kernel, part, given)
+        # compiling leaves warnings on a kernel
+        return _judged(engine, copy(kernel), part, given).refused is None
     except (KernelError, SourceError):
         return False
-    return True

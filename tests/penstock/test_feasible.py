@@ -115,6 +115,31 @@ def test_what_is_proposed(
     assert f"error[{code}]" in said and f"hint: {hint}" in said
 
 
+#: sizes, target, format, what is forced of a factorization without hardware, and what there is instead
+ROWS = [
+    ("m=2000 n=1000 k=1000", "icebreaker", "float32", "", "it fits on --target u55c"),
+    ("m=9000 n=800 k=4", "ulx3s-85f", "float32", "", "the largest m that fits is about"),
+    ("m=9000 n=800 k=4", "ulx3s-85f", "float32", "--threads 2", "the largest m that fits is about"),
+    ("m=70000 n=20 k=1", "vu9p", "bfloat16", "", "the largest m that fits is about 65536"),
+    ("m=300 n=200 k=4", "small", "float32", "--threads 2", "without --threads it fits"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "target", "form", "forced", "hint"), ROWS)
+def test_rows_without_hardware_name_what_there_is(
+    sizes: str, target: str, form: str, forced: str, hint: str, tmp_path: Path
+) -> None:
+    dims = [word for size in sizes.split() for word in ("--dim", size)]
+    words = ["model", f"{EXAMPLES}/lrmf.py", "-q", "--json", str(tmp_path / "r.json")]
+    words += [*dims, "--rows", "100", "--target", target, "--format", form, *forced.split()]
+    code, report = _reported(words, tmp_path)
+    [found] = report["errors"]
+    assert code == 1 and found["code"] == "E496"
+    assert hint in found["hint"]
+    [claim] = _claims(words, found["hint"], tmp_path)
+    assert _reported(claim, tmp_path)[0] == 0
+
+
 def test_sizes_that_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A size that is small already stays: all three of the largest one would be too much."""
     kernel, asked = load_kernel(EXAMPLES / "lrmf.py"), {"m": 600, "n": 300, "k": 9}
@@ -159,6 +184,11 @@ KERNELS: dict[str, tuple[list[str], list[str], float]] = {
         12,
     ),
     "mlp.py": (["float32", "float16"], ["--threads 16", "--walkers 4", "--fill 0.95"], 11),
+    "lrmf.py": (
+        ["float32", "bfloat16", "fixed:8,24"],
+        ["--threads 4", "--lanes 8", "--place P=memory", "--lanes 128 --walkers 8"],
+        16,
+    ),
     "closed_form.py": ([], ["--limbs 1", "--limbs 3"], 6.1),
     "rank_model.py:slots": ([], ["--refits 2", "--groups 3"], 0),
     "mamba2.py": (["mx8", "float16"], ["--banks 16", "--banks 64"], 0),
@@ -212,14 +242,14 @@ def judged(seed: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     assert code == 1 and len(report["errors"]) == 1, told
     assert not report.keys() & {"cycles", "seconds", "energy"}, told
     found, hint = report["errors"][0]["code"], report["errors"][0]["hint"]
-    assert found in {"E601", "E610", *OTHERWISE}, told
+    assert found in {"E496", "E601", "E610", *OTHERWISE}, told
     if found == "E610" and (rows := re.fullmatch(r"([\d,]+) rows like these fit", hint)):
         few = _number(rows[1])
         at = words.index("--rows") + 1
         for count, fits in ((few, True), (few + 1, False)):
             again, _ = _reported([*words[:at], str(count), *words[at + 1 :]], folder)
             assert (again == 0) == fits, (told, count)
-    elif found == "E601":
+    elif found in ("E496", "E601"):
         claims = [*_claims(words, hint, folder)]
         assert claims or "no larger target that is known holds it" in hint, told
         for claim in claims:
@@ -275,7 +305,7 @@ def _claims(words: list[str], hint: str, folder: Path) -> Iterator[list[str]]:
     if found := re.search(r"the largest (.*) that fits? (?:is|are) about (\d+(?: and \d+)*)", hint):
         names, most = found[1].split(" and "), found[2].split(" and ")
         sizes = zip(names, most * (len(names) // len(most)), strict=True)
-        plain = given("", "--threads", "--lanes", "--ports", "--walkers")
+        plain = given("", "--threads", "--lanes", "--ports", "--walkers", "--place")
         at = [n for n, w in enumerate(plain) if w.partition("=")[0] in names]
         kept = [w for n, w in enumerate(plain) if n not in at and n + 1 not in at]
         kept += [w for name, size in sizes for w in ("--dim", f"{name}={size}")]

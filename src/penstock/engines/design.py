@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +53,10 @@ class Design(hooks.Shown, ABC):
     given_verilog: str | None = field(default=None, repr=False, compare=False, kw_only=True)
     #: why golden results are all that there is of it, None where hardware can be made
     refused: Diagnostic | None = field(default=None, repr=False, compare=False, kw_only=True)
+    #: in words what hardware there is instead; it takes seconds to find
+    alternatives: Callable[[], Iterable[str]] = field(
+        default=tuple, repr=False, compare=False, kw_only=True
+    )
 
     kind: ClassVar[str] = ""
     engine_name: ClassVar[str]
@@ -116,8 +120,9 @@ class Design(hooks.Shown, ABC):
 
     def check_hardware(self) -> None:
         """Raise KernelError where golden results are all that there is."""
-        if self.refused is not None:
-            raise KernelError(self.refused, self.source or None)
+        if (found := self.refused) is not None:
+            hint = "; ".join([found.hint, *self.alternatives()])
+            raise KernelError(replace(found, hint=hint), self.source or None)
 
     def held(self, given: Given) -> Workload:
         """Return `workload`, if the target's memory holds it. Raises KernelError (E610), and as `check_hardware`."""

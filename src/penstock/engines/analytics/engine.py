@@ -16,7 +16,7 @@ from penstock.models.numerics.policy import InputPolicy
 from penstock.models.rows.errors import IndexCode
 from penstock.models.strider.errors import PageError
 
-from .options import OPTIONS
+from .options import FORCES, OPTIONS
 from .profile import COMMANDS
 
 if TYPE_CHECKING:
@@ -240,7 +240,9 @@ class AnalyticsEngine(Engine):
         asked = {name: dims.get(name, _LARGEST) for name in kernel.dim_names}
         # a size for one dimension alone, or one for all together
         for chosen in dict.fromkeys([*((name,) for name in asked), tuple(asked)]):
-            low, high = 0, min(max(asked[name] for name in chosen) - smaller, _LARGEST)
+            low, high = 0, max(asked[name] for name in chosen) - smaller
+            if not kernel.of_kind("index"):  # no hundred thousand of elements
+                high = min(high, _LARGEST)
             while low < high:
                 middle = (low + high + 1) // 2 if low else 1  # most often, not even that fits
                 sizes = {name: min(asked[name], middle) for name in chosen}
@@ -253,18 +255,21 @@ class AnalyticsEngine(Engine):
                 fits = "fits is" if len(chosen) == 1 else "fit are"
                 most = [str(min(asked[name], low)) for name in chosen]
                 most = most[:1] if len({*most}) == 1 else most
-                return f"the largest {' and '.join(chosen)} that {fits} about {' and '.join(most)}"
+                said = f"the largest {' and '.join(chosen)} that {fits} about {' and '.join(most)}"
+                forced = [o.flag for o in FORCES if given.option(o.name) is not None]
+                return f"{said}, without {' and '.join(forced)}" if forced else said
         return super().largest(kernel, part, given, smaller)
 
     def _plans(self, kernel: Kernel, part: Target, given: Given, dims: Mapping[str, int]) -> bool:
-        """Return whether the kernel with these sizes fits."""
+        """Return whether the kernel with these sizes fits, and memory holds a run."""
         from penstock.dsl.core.diagnostics import KernelError
         from penstock.host.sources import SourceError
 
         try:
             fewer = _fewer(kernel.trace(dims), given.option("bindings", {}))
             options = {"dims": dims, "bindings": fewer}
-            self.compile(kernel, part, Given(format=given.format, options=options))
+            made = self.compile(kernel, part, Given(format=given.format, options=options))
+            made.held(Given(rows=1))
         except (KernelError, SourceError):
             return False
         return True

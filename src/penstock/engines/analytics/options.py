@@ -7,7 +7,7 @@ import click
 from penstock.dsl.analytics.choices import PREFER
 from penstock.options import FILL, INPUTS, TABLE, Count, Option, Pair
 
-__all__ = ["OPTIONS"]
+__all__ = ["FORCES", "OPTIONS"]
 
 
 def _start(text: str) -> float | str:
@@ -124,6 +124,8 @@ _PREFER = (
     ),
     FILL,
 )
+#: those that fix a plan
+FORCES = tuple(option for option in _PLAN if option.forces)
 _ALL = (*TABLE, *INPUTS, *_INDICES, *_KERNEL, *_PLAN, *_PREFER)
 _COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bindings"))
 _COLUMNS += (_INDICES[0],)
