@@ -108,6 +108,7 @@ class Maker:
     memory: Memory
     indices: Mapping[str, BoundIndex] = field(default_factory=dict)
     tables: tuple[RowTable, ...] = ()
+    known: int | None = None  # rows of the table
     _programs: dict[Any, Program] = field(init=False, default_factory=dict)
     _schedules: dict[Any, Scheduled] = field(init=False, default_factory=dict)
     _layouts: dict[int, TupleLayout] = field(init=False, default_factory=dict)
@@ -180,11 +181,24 @@ class Maker:
         per_port = point.threads // point.ports
         # a slot is taken from its first tuple's loading to the last reading
         slots = (per_port * max(stream, made.layout.beats) + s.release) / made.input_slots
-        return max(
+        return self.idle(made.ports) * max(
             stream / made.ports,
             slots / point.threads,
             ((groups - 1) * (s.interval + s.change) + s.batch) / count,
         )
+
+    @cached_property
+    def pages(self) -> int | None:
+        """Pages of the table, None where they are not known."""
+        return None if self.known is None else -(-self.known // self.rows)
+
+    def idle(self, ports: int) -> float:
+        """Return how many times as many rows the busiest of so many ports has as if each had as many."""
+        if self.known is None or self.pages is None:
+            return 1.0
+        rounds, turn = divmod(self.pages - 1, ports)
+        last = self.known - (self.pages - 1) * self.rows
+        return (rounds * self.rows + (self.rows if turn else last)) * ports / self.known
 
     def assemble(self, program: Program, scheduled: Scheduled, point: Point) -> AnalyticsPlan:
         s, layout = scheduled.schedule, self.layout(point.lanes)

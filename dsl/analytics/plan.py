@@ -4,7 +4,8 @@ DAnA chooses the smallest of the fastest likewise (PVLDB 11(11), section 6.1).
 
 * **Candidates.** Threads (powers of two, or as many as share a batch evenly), ports, lanes (powers of two, or the fewest for a few beats of a row or
   of a tuple) and Striders are combined, each lowered and scheduled, with as many units as the rate of the tuples asks for and with four times as many.
-* **Exact cycles.** The best eight that fit go through the cycle model, on 50,000 assumed rows, so that a table's size changes no hardware.
+* **Exact cycles.** The best eight that fit go through the cycle model, on 50,000 assumed rows, so that a table's size changes no hardware: but
+  for tables of so few pages that ports would have none, which are run through as they are.
 * **Growth.** The best grows by what holds it up: a unit of the class that critical operations wait for, half the interval, more threads, other lanes,
   fewer ports.
 * **Choice.** Of all within 1 % of the fastest, the smallest is taken. `--prefer area` takes the smallest that needs at most twice the time, `--prefer
@@ -28,7 +29,6 @@ from ...models.energy import CARD, energy
 from ...models.heap.schema import Schema
 from ...models.memory.timing import FixedLatency, Memory
 from ...models.numerics.formats import Format
-from ...models.resources import FILL
 from ...models.target import Target
 from ..core.bind import Source as BoundSource
 from ..core.bind_index import BoundIndex
@@ -42,6 +42,7 @@ from .lower_rows import by_rows
 from .on_chip import too_large, why_golden_alone
 from .schedule import schedule
 from .times import facts
+from .unplanned import no_such_plan, none_fits
 from .unscheduled import bound_indices, unscheduled
 from .widths import lanes_of, powers, threads_of
 
@@ -75,17 +76,18 @@ def plan(
     memory: Memory | None = None,
     measure: Measure | None = None,
     indices: Mapping[str, BoundIndex] | None = None,
+    rows: int | None = None,
 ) -> AnalyticsPlan:
     """Return the plan for `graph` on `target`.
 
     Parameters: `columns`: for each `Input` and `Output` where its values come from, in order (`Binding.fields`); `fmt`:
     the engine's number format; `memory`: the port's timing where it is not the target's own; `measure`: the exact cycle model, without which estimates
-    decide; `indices`: what each index takes of the table. A kernel with rows of models has a plan for golden results alone.
+    decide; `indices`: what each index takes of the table; `rows`: of a small table. A kernel with rows of models has a plan for golden results alone.
 
     Raises KernelError (E601) where nothing fits, (E605) where there is no plan with the user's choices.
     """
     memory = memory or FixedLatency(target.latency, target.bytes_per_cycle)
-    maker = Maker(graph, columns, schema, target, fmt, choices or Choices(), memory)
+    maker = Maker(graph, columns, schema, target, fmt, choices or Choices(), memory, known=rows)
     if not by_rows(graph):
         return _planned(maker, measure)
     bound = indices or {}
@@ -174,14 +176,14 @@ class _Planner:
     def run(self) -> Candidate:
         space = list(self._space())
         if not space:
-            raise self._impossible()
+            raise no_such_plan(self.maker)
         found = self._estimated(space)
         if not any(map(self._fits, found)):
             self.fill = None
             if not any(map(self._fits, found)):
                 found += self._smallest(found)
             if not any(map(self._fits, found)):
-                raise self._too_large(found)
+                raise none_fits(self.maker, found)
         measured = self._exact(self._shortlist(found))
         if self.maker.choices.prefer == "time":
             measured += self._grown(min(measured, key=lambda c: c.time))
@@ -230,8 +232,11 @@ class _Planner:
                 for n in powers(target.ports)
                 if threads % n == 0 and (n == 1 or (learns and batch % threads == 0))
             ]
+            if maker.pages is not None:  # no port is without a page
+                possible = [n for n in possible if n <= maker.pages] or possible[:1]
+            few = 1 if maker.pages is None else 2
             enough = [n for n in possible if maker.bus_cycles <= n * self._least]
-            for ports in [chosen.ports] if chosen.ports else {*enough[:1], possible[-1]}:
+            for ports in [chosen.ports] if chosen.ports else {*enough[:1], *possible[-few:]}:
                 if ports in possible:
                     for lanes in self._lanes[0]:
                         yield lanes, threads, ports
@@ -252,7 +257,8 @@ class _Planner:
             for walkers in {most, -(-most // 2), 1} if given is None else {given}:
                 stream = maker.stream(lanes, walkers)
                 interval = max(1, int(stream * threads / ports))
-                points.append((stream / ports, Point(lanes, threads, ports, walkers, interval)))
+                each = stream / ports * maker.idle(ports)
+                points.append((each, Point(lanes, threads, ports, walkers, interval)))
         for stream, point in sorted(points, key=lambda pair: (pair[0], pair[1].threads)):
             if stream > slack * best:
                 break
@@ -369,42 +375,6 @@ class _Planner:
                         as_many = -(-point.walkers * point.ports // ports)  # on all ports together
                         walkers = chosen.walkers or min(maker.walkers(lanes), as_many)
                         yield Point(lanes, threads, ports, walkers, interval)
-
-    @property
-    def _place(self) -> Span:
-        graph = self.maker.graph
-        return next((v.span for v in graph.of_kind("model")), Span.whole(graph.name))
-
-    def _impossible(self) -> Exception:
-        part, chosen, batch = self.maker.target, self.maker.choices, self.maker.graph.merge_count
-        threads, ports = (n or "any number of" for n in (chosen.threads, chosen.ports))
-        return error(
-            "E605",
-            f"no plan has {threads} threads on {ports} memory ports of {part.name} for batches of {batch or 'an epoch'}",
-            self._place,
-            hint=f"{part.name} has {part.ports} memory port{'s' * (part.ports > 1)}: leave --ports out"
-            if chosen.ports and chosen.ports > part.ports
-            else "ports must be a power of two, divide the threads, and threads on several ports must divide the batch",
-        )
-
-    def _too_large(self, found: Iterable[Candidate]) -> Exception:
-        need = min(found, key=lambda c: c.resources.lut).resources
-        graph, have, chosen = self.maker.graph, self.maker.target, self.maker.choices
-        resource = need.fits(have)
-        assert resource is not None
-        names = ("lanes", "threads", "ports", "walkers")
-        fixed = [f"--{name} {n}" for name in names if (n := getattr(chosen, name)) is not None]
-        free = f"leave {' and '.join(fixed)} out, so that the planner finds what fits; "
-        sizes = ", ".join(f"{v.name}{list(v.shape)}" for v in graph.of_kind("model"))
-        fills = getattr(need, resource) <= getattr(have, resource)
-        return error(
-            "E601",
-            f"kernel {graph.name!r} does not fit on {have.name}: the smallest engine found needs {getattr(need, resource):,} {resource.upper()}, "
-            f"the part has {getattr(have, resource):,}{f', of which {FILL:.0%} can be filled' * fills}",
-            self._place,
-            hint=f"{free * bool(fixed)}models {sizes} in {self.maker.fmt.name}: "
-            "a smaller dimension, a narrower format (--format) or a larger target (--target, --board) would help",
-        )
 
 
 def _energy(candidate: Candidate) -> float:

@@ -9,9 +9,12 @@ from random import Random
 import pytest
 
 from penstock.api import Design, compile
+from penstock.discovery import engine_of
 from penstock.dsl.analytics.candidates import Maker
 from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.load import from_text, load_kernel
+from penstock.engines.base import Given
+from penstock.feasible import feasible
 from penstock.models.strider.layout import beats_of, place
 from penstock.models.target import RESOURCES, Clock, Power, Storage, Target
 from penstock.targets import target_named
@@ -43,6 +46,24 @@ def test_hardly_any_forced_plan_is_faster(dims: int, merge: int, part: str) -> N
 )
 def test_lanes_and_threads_between_powers_of_two(dims, merge, part, most) -> None:
     assert modelled(compile(linear(merge), part, dims={"d": dims}), 5000).cycles <= most
+
+
+def test_a_small_table_decides_how_many_ports_there_are() -> None:
+    """Else threads are idle on ports without pages: 16 ports take 7,164 cycles for these rows."""
+    kernel, part = (
+        load_kernel(Path(__file__).parents[2] / "examples/linear.py"),
+        target_named("u55c"),
+    )
+
+    def cycles(rows: int | None, **fixed: int) -> int:
+        options = {"dims": {"d": 10}, "choices": Choices(**fixed)}
+        given = Given(rows=rows, format="bfloat16", memory="dram", options=options)
+        return modelled(feasible(engine_of(kernel), kernel, part, given), 300).cycles
+
+    own = cycles(300)
+    assert own <= 2_321 < cycles(None, ports=16)
+    for ports, threads, lanes in ((1, 12, 12), (1, 8, 5), (1, 16, 10), (2, 8, 5), (4, 16, 10)):
+        assert own <= 1.03 * cycles(None, ports=ports, threads=threads, lanes=lanes)
 
 
 def test_beats_are_those_of_the_layout() -> None:

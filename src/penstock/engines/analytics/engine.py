@@ -87,7 +87,7 @@ class AnalyticsEngine(Engine):
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
-        from .measure import measure
+        from .measure import few_rows, measure
 
         assert isinstance(kernel, Kernel | ScoreKernel)
         graph, schema, binding = _bound(kernel, part, given)
@@ -98,7 +98,8 @@ class AnalyticsEngine(Engine):
         check_counts(graph, fmt)
         if not graph.score:  # what was learned is in the format's range
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
-        exact = measure(schema, timing) if timing.shift_invariant or not graph.score else None
+        rows = None if graph.score else few_rows(given, schema, part)
+        exact = measure(schema, timing, rows) if timing.shift_invariant or not graph.score else None
         planned = plan(
             graph,
             binding.fields,
@@ -109,6 +110,7 @@ class AnalyticsEngine(Engine):
             memory=timing,
             measure=exact,
             indices=binding.indices,
+            rows=rows,
         )
         reason = planned.notes.get("golden_alone", "")
         if not graph.score:

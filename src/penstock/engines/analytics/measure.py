@@ -6,31 +6,38 @@ from dataclasses import replace
 from functools import cached_property
 
 from penstock.assumed import Assumed, assume
-from penstock.host.sources import SourceError
+from penstock.engines.workload import Given
+from penstock.host.sources import SourceError, Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import run
+from penstock.models.analytics.job import model_cycles
 from penstock.models.heap.schema import Schema
 from penstock.models.memory import FixedLatency, Memory
 from penstock.models.memory.bursts import Reader
 from penstock.models.strider.costs import Costs, Events, analyse
 from penstock.models.strider.cycles import PortModel
+from penstock.models.target import Target
 
-__all__ = ["ROWS", "Measure"]
+__all__ = ["ROWS", "Measure", "few_rows", "measure"]
 
-#: rows that every plan is made for, whatever table it runs on
+#: rows that plans are made for, but for small tables: how many there are changes no hardware
 ROWS = 50_000
 #: pages and batches of a port that are run through to know how the next ones go
 _PAGES, _BATCHES = 12, 6
+#: with fewer pages than so many for each port of the target, a table decides how many ports a plan has
+_FEW = 4
 
 
 class Measure:
-    """Cycles a row of a plan in a run over `ROWS` rows of a schema.
+    """Cycles a row of a plan in a run over `rows` rows of a schema, `ROWS` where None.
 
     All ports have pages alike, so one of them tells for all. Some pages of it are run through, and twice as many: the rest goes on like the second half.
+    A few known rows are run through on all ports: the last page is not full, and some ports may have none.
     """
 
-    def __init__(self, schema: Schema, memory: Memory) -> None:
-        self.schema, self.given = schema, memory
+    def __init__(self, schema: Schema, memory: Memory, rows: int | None) -> None:
+        self.schema, self.given, self.known = schema, memory, rows is not None
+        self.rows = rows or ROWS
         self._events: dict[tuple[object, ...], Events] = {}
 
     @cached_property
@@ -43,7 +50,7 @@ class Measure:
 
     @cached_property
     def table(self) -> Assumed:
-        return assume(self.schema, ROWS)
+        return assume(self.schema, self.rows)
 
     def events(self, plan: AnalyticsPlan) -> Events:
         """Return what a full page costs."""
@@ -55,14 +62,17 @@ class Measure:
 
     def __call__(self, plan: AnalyticsPlan) -> float:
         plan, events = replace(plan, epochs=1), self.events(plan)
+        if self.known:
+            costs = self.table.costs(plan.port, plan.walk)
+            return model_cycles(plan, costs, self.memory, 1).total / self.rows
         total = -(-self.table.pages // plan.ports)
         rows = max(1, len(events) - 1)
         batches = -(-_BATCHES * plan.merge_count // (plan.ports * rows))
         some = max(_PAGES, 2 * plan.walkers, batches)
         if 2 * some >= total:
-            return self._run(plan, events, total) / ROWS
+            return self._run(plan, events, total) / self.rows
         first, second = (self._run(plan, events, pages) for pages in (some, 2 * some))
-        return (second + (second - first) / some * (total - 2 * some)) / ROWS
+        return (second + (second - first) / some * (total - 2 * some)) / self.rows
 
     def _run(self, plan: AnalyticsPlan, events: Events, pages: int) -> int:
         def sources(reader: Reader, origin: int) -> list[PortModel]:
@@ -71,11 +81,23 @@ class Measure:
         return run(plan, sources, self.memory, 1).total
 
 
-def measure(schema: Schema, memory: Memory) -> Measure | None:
-    """Return what measures plans for a table; None for columns whose lengths are not known."""
-    found = Measure(schema, memory)
+def measure(schema: Schema, memory: Memory, rows: int | None = None) -> Measure | None:
+    """Return what measures plans for a table of so many rows; None for columns whose lengths are not known."""
+    found = Measure(schema, memory, rows)
     try:
         assert found.table
     except SourceError:
         return None
     return found
+
+
+def few_rows(given: Given, schema: Schema, part: Target) -> int | None:
+    """Return the rows of a table, or those that are assumed, where they leave ports of the part without pages or nearly so;
+    None where plans are for the rows that come."""
+    rows = given.data.rows if isinstance(given.data, Table) else given.rows
+    if not rows or rows >= ROWS or part.ports == 1:
+        return None
+    try:
+        return rows if assume(schema, rows).pages < _FEW * part.ports else None
+    except SourceError:
+        return None
