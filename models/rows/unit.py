@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..mapping import Storage
+from ..mapping import DISTRIBUTED_BITS, Storage
 from ..numerics.formats import Codes
 from ..numerics.latency import Cost
 from .config import row_bytes
@@ -32,6 +32,8 @@ __all__ = ["Directory", "Found", "Place", "RowTable", "RowUnitConfig", "Slice"]
 BATCH_BITS, TICKET_BITS = 32, 16
 #: rows written back whose answers are waited for together
 WRITES = 16
+#: tuples that are held, at most
+MOST_AHEAD = 256
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class RowUnitConfig:
     """A row unit.
 
     `lanes`, `width`: codes of a beat of a tuple, and bits of a code; `beats`: of a tuple; `batch`: tuples of a batch; `container`: bytes of a code in
-    memory; `bus_bytes`: of a word of the memory port. `ahead`: tuples that are held, at most; `commands`: rows that are fetched at once.
+    memory; `bus_bytes`: of a word of the memory port. `commands`: rows that are fetched at once.
     """
 
     tables: tuple[RowTable, ...]
@@ -83,7 +85,6 @@ class RowUnitConfig:
     batch: int
     container: int
     bus_bytes: int
-    ahead: int = 8
     commands: int = 8
 
     def __post_init__(self) -> None:
@@ -93,6 +94,13 @@ class RowUnitConfig:
                 raise ValueError(
                     f"{table.lines} lines for two batches that may ask for {asked} of {table.rows} rows"
                 )
+
+    @property
+    def ahead(self) -> int:
+        """Tuples that are held, at most: a batch, so that its rows are looked up while the last one's are changed."""
+        return min(
+            max(8, self.batch), MOST_AHEAD, (1 << TICKET_BITS - 2) // (len(self.places) or 1)
+        )
 
     def row_bytes(self, table: int) -> int:
         """Return the bytes of a row in memory: the next power of two, at least a bus word."""
@@ -149,6 +157,10 @@ class RowUnitConfig:
         """Yield (copies, memory) of what the unit has beside the lines."""
         yield 1, Storage(self.line_bits, self.rows, 1, 1)
         yield 1, Storage(self.row_bits + BATCH_BITS + 1, self.lines, 1, 1)
+        name = len(self.places) * self.line_bits + TICKET_BITS + 1
+        for width, depth in (self.lanes * self.width, self.beats * self.ahead), (name, self.ahead):
+            if width * depth > DISTRIBUTED_BITS:
+                yield 1, Storage(width, depth, transparent=True)
 
     @property
     def cost(self) -> Cost:

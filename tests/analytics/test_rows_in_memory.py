@@ -68,15 +68,18 @@ def _equal(design: ps.Design, table: dict[str, np.ndarray], backend: str, memory
     return moved
 
 
-@pytest.mark.parametrize("memory", ["latency=5,bytes=8", "ddr4-2400"])
-def test_factors_of_ratings(memory: str, tmp_path: Path) -> None:
-    """A few lines of users, all items: rows of two beats, fetched, changed, written back and asked for again."""
-    table = ratings(np.random.default_rng(1), 18, 12, 5)
-    place = {"P": "memory:8", "Q": "memory"}
-    text = LRMF + "  batch 4\n"  # the last of an epoch is short
-    design = _compiled(text, table, {"m": 12, "n": 5, "k": 3}, tmp_path, place, lanes=2)
+@pytest.mark.parametrize(
+    ("memory", "batch", "users"), [("latency=5,bytes=8", 4, 12), ("ddr4-2400", 10, 30)]
+)
+def test_factors_of_ratings(memory: str, batch: int, users: int, tmp_path: Path) -> None:
+    """A few lines of users, all items: rows of two beats, fetched, changed, written back and asked for again; a batch is looked up ahead."""
+    table = ratings(np.random.default_rng(1), 4 * batch + 2, users, 5)
+    place = {"P": f"memory:{2 * batch}", "Q": "memory"}
+    text = LRMF + f"  batch {batch}\n"  # the last of an epoch is short
+    design = _compiled(text, table, {"m": users, "n": 5, "k": 3}, tmp_path, place, lanes=2)
+    assert design.plan.row_unit.ahead == max(8, batch)
     moved = _equal(design, table, "pysim", memory)
-    assert moved["rows_written"] > 12 and moved["rows_fetched"] > 12 + 5
+    assert moved["rows_written"] > users and moved["rows_fetched"] > users + 5
 
 
 def test_one_table_on_the_chip(tmp_path: Path) -> None:
