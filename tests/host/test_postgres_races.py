@@ -502,6 +502,35 @@ def test_a_function_that_resets_the_isolation(
         connection.execute("DROP SCHEMA first CASCADE")
 
 
+@pytest.mark.parametrize("text", ["é", "Ã©"])
+def test_a_function_that_changes_the_encoding(
+    postgres: str, connection: psycopg.Connection, text: str
+) -> None:
+    """The second would be read as the first."""
+    query = f"SELECT set_config('client_encoding', 'latin1', false) AS s, '{text}'::text AS w, k FROM q1 LIMIT 1"
+    with pytest.raises(SourceError, match="changed client_encoding"):
+        open_table(f"{postgres}&query={query}", features=["w"])
+
+
+@pytest.mark.parametrize("catalog", ["pg_auth_members", "pg_enum", "pg_ts_dict", "pg_attrdef"])
+def test_a_catalog_that_was_revoked(
+    postgres: str, connection: psycopg.Connection, catalog: str
+) -> None:
+    """What it says may let other rows pass a policy."""
+    connection.execute(
+        f"DROP ROLE IF EXISTS cut; CREATE ROLE cut LOGIN; GRANT SELECT ON q1 TO cut; REVOKE SELECT ON pg_catalog.{catalog} FROM PUBLIC"
+    )
+    try:
+        with pytest.raises(
+            SourceError, match=f"may not read pg_catalog.{catalog}, which everybody"
+        ):
+            read(postgres, "cut", "query=SELECT k, i FROM q1")
+    finally:
+        connection.execute(
+            f"GRANT SELECT ON pg_catalog.{catalog} TO PUBLIC; REVOKE ALL ON q1 FROM cut; DROP ROLE cut"
+        )
+
+
 def test_few_sessions(postgres: str, connection: psycopg.Connection) -> None:
     """Two are enough, also where a try ends and the next one begins; idle ones may be ended by the server."""
     connection.execute(

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ....models.heap.schema import TYPES
 from ....models.heap.values import DTYPES, array_body, varlena
+from ..errors import server_error
 
 __all__ = ["Values", "array_lengths", "columns_of", "messages", "one_length", "sent"]
 
@@ -125,7 +126,7 @@ def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
         if kind in DTYPES:
             out.append((_numbers(np.ascontiguousarray(field), kind), none))
         elif kind == "category":
-            out.append(([cell.tobytes().decode() for cell in field], none))
+            out.append((_texts(field), none))
         else:
             matrix = _matrix(field, kind) if length > 12 else None
             out.append(
@@ -135,6 +136,17 @@ def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
                 )
             )
     return out
+
+
+def _texts(cells: Iterable[Bytes | None]) -> list[str | None]:
+    """Return texts. Raises SourceError for one that the server did not convert to UTF-8: databases in SQL_ASCII keep bytes as they came."""
+    try:
+        return [None if cell is None else cell.tobytes().decode() for cell in cells]
+    except UnicodeDecodeError as problem:
+        raise server_error(
+            f"the server sent a text that is not UTF-8: {problem.object!r:.40}",
+            "convert the column in a query, as in convert_from(name::bytea, 'LATIN1')",
+        ) from None
 
 
 def _numbers(field: Bytes, kind: str) -> npt.NDArray[Any]:
@@ -178,7 +190,7 @@ def _uneven(data: Bytes, at: npt.NDArray[np.int64], kinds: Sequence[str]) -> lis
                 for first, size in zip(at.tolist(), length.tolist(), strict=True)
             ]
             if kind == "category":
-                values = [None if cell is None else cell.tobytes().decode() for cell in cells]
+                values = _texts(cells)
             else:
                 values = _arrays([None if cell is None else cell.tobytes() for cell in cells], kind)
         out.append((values, null))

@@ -93,10 +93,11 @@ _MEANINGS = _TEMPORARY + " UNION ALL ".join(
 _CATALOGS = """
 SELECT c.relname,
     pg_catalog.array_agg(a.attname) FILTER (WHERE a.attname ~ '^oid$|(relid|namespace|objid|typid)$|^ev_class$'),
-    CASE WHEN NOT pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN pg_catalog.array_agg(pg_catalog.format('r.%I', a.attname)) END
-FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+    CASE WHEN NOT pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN pg_catalog.array_agg('r.' || pg_catalog.quote_ident(a.attname)) END,
+    pg_catalog.count(a.attname)
+FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a
+    ON a.attrelid = c.oid AND a.attnum > 0 AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
 WHERE c.relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND c.relkind = 'r'
-    AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
     AND c.relname <> ALL ('{pg_statistic,pg_statistic_ext_data,pg_description,pg_shdescription,pg_largeobject,pg_largeobject_metadata,'
                           'pg_db_role_setting,pg_shdepend,pg_authid,pg_user_mapping}')
 GROUP BY c.oid ORDER BY 1"""
@@ -130,10 +131,16 @@ SELECT high - low > 10000 OR EXISTS (
     SELECT FROM pg_catalog.generate_series(low, least(high, low + 10000)) x
     WHERE NOT pg_catalog.txid_visible_in_snapshot(x, old) AND pg_catalog.txid_status(x) = 'committed')
 FROM ends"""
-#: whether the transaction can write by now, or has written; whether it has another snapshot, or may have
+#: whether the transaction can write by now, or has written; whether it has another snapshot, or may have; whether texts come in another encoding
+_DONE = (
+    "ended the read-only transaction, or wrote in it",
+    "reset the transaction's isolation",
+    "changed client_encoding",
+)
 _WROTE = (
     "SELECT pg_catalog.current_setting('transaction_read_only') <> 'on' OR pg_catalog.txid_current_if_assigned() IS NOT NULL, "
-    "pg_catalog.current_setting('transaction_isolation') <> 'repeatable read' OR pg_catalog.txid_current_snapshot()::text <> %s"
+    "pg_catalog.current_setting('transaction_isolation') <> 'repeatable read' OR pg_catalog.txid_current_snapshot()::text <> %s, "
+    "pg_catalog.pg_client_encoding() <> 'UTF8'"
 )
 #: those that LOCK TABLE may take, without children, which their parents bring
 _NAMES = f"""
@@ -216,7 +223,13 @@ class Locks:
     @cached_property
     def _whole_state(self) -> str:
         rows = []
-        for name, marks, columns in self._beside.execute(_CATALOGS).fetchall():
+        for name, marks, columns, readable in self._beside.execute(_CATALOGS).fetchall():
+            if not readable:
+                what = f"pg_catalog.{name}, which everybody may read unless somebody revoked it"
+                raise server_error(
+                    f"this role may not read {what}: whether it changes meanwhile cannot be told",
+                    f"GRANT SELECT ON pg_catalog.{name} TO {self.connection.info.user}",
+                )
             lasting = " AND ".join(f"r.{mark} NOT IN (TABLE temporary)" for mark in marks or ())
             what = f"ROW({', '.join(columns)})" if columns else _VERSION
             rows.append(_ROWS.format(what, name, f"WHERE {lasting}" * bool(lasting)))
@@ -306,13 +319,11 @@ class Locks:
         if self.connection.info.transaction_status.name == "INERROR":  # it has read nothing
             self._repeated()
             return
-        wrote, moved = self.connection.execute(_WROTE, (self._snapshot,)).fetchone()
-        if wrote or moved:
+        done = self.connection.execute(_WROTE, (self._snapshot,)).fetchone()
+        if what := [said for said, true in zip(_DONE, done, strict=True) if true]:
             self.connection.execute("ROLLBACK")
             raise server_error(
-                "a function that was called ended the read-only transaction, or wrote in it"
-                if wrote
-                else "a function that was called reset the transaction's isolation",
+                f"a function that was called {what[0]}",
                 "it was rolled back, but for sequences: leave the function out",
             )
         self.look()
