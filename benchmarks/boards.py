@@ -32,6 +32,7 @@ CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("colorlight-i5", FIXED),
     ("colorlight-i5-sdram", FIXED),
     ("ecp5-evn", FIXED),
+    ("ecpix5-85f", FLOAT),
     ("icebreaker", PLAIN),
     ("hx8k-evn", ("--dim", "d=2", "--format", "fixed:4,6")),
     ("tang-nano-9k", FIXED),

@@ -170,6 +170,8 @@ class MapServer:
             writer.transport.abort()  # what it does not take would keep it open
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             pass  # the client has gone
+        except asyncio.CancelledError:
+            pass  # the server ends; the streams of asyncio print what a cancelled task leaves
         finally:
             writer.close()
             with suppress(OSError):

@@ -40,6 +40,7 @@ NAMED = {
     "ulx3s-85f",
     "orangecrab-r0.2",
     "ecp5-evn",
+    "ecpix5-85f",
     "colorlight-i5",
     "colorlight-i5-sdram",
     "icebreaker",

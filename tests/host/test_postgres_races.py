@@ -531,6 +531,18 @@ def test_a_catalog_that_was_revoked(
         )
 
 
+@pytest.mark.parametrize("catalog", ["pg_enum", "pg_proc"])
+def test_a_catalog_that_is_locked(
+    postgres: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch, catalog: str
+) -> None:
+    """VACUUM FULL of a catalog takes such a lock."""
+    monkeypatch.setattr("penstock.host.sources.postgres.locks.LOCK_SECONDS", 1)
+    with connection.transaction():
+        connection.execute(f"LOCK pg_catalog.{catalog} IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(SourceError, match="did not give a lock on q1 within"):
+            open_table(f"{postgres}&table=q1")
+
+
 def test_few_sessions(postgres: str, connection: psycopg.Connection) -> None:
     """Two are enough, also where a try ends and the next one begins; idle ones may be ended by the server."""
     connection.execute(

@@ -356,6 +356,24 @@ def test_a_model_of_others_is_not_run(connection: Any) -> None:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="no table of yours"):
             connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
         connection.execute(
+            "ALTER TABLE s_summary OWNER TO CURRENT_USER; GRANT UPDATE (independent_varname) ON s_summary TO stranger"
+        )
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="stranger may write it"):
+            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
+        connection.execute(
+            "REVOKE ALL ON s_summary FROM stranger; ALTER TABLE s RENAME TO kept; CREATE VIEW s AS TABLE kept"
+        )
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="of yours, or a view"):
+            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
+        connection.execute(
+            "DROP VIEW s; ALTER TABLE kept RENAME TO s; ALTER SCHEMA sql_test OWNER TO stranger"
+        )
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="stranger may write it"):
+            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
+        connection.execute(
+            "ALTER SCHEMA sql_test OWNER TO CURRENT_USER; ALTER TABLE s_summary OWNER TO stranger"
+        )
+        connection.execute(
             "CREATE ROLE friend IN ROLE stranger; GRANT ALL ON SCHEMA sql_test, penstock TO stranger; GRANT ALL ON t, s TO stranger"
         )
         connection.execute("SET ROLE friend; SELECT penstock.svm_predict('s', 't', 'y', 'p')")

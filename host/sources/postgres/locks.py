@@ -200,6 +200,7 @@ class Locks:
         settle(beside, read_only=True)
         beside.prepare_threshold = 5  # it asks the same again and again
         beside.execute("SET work_mem = '64MB'")  # other sessions' objects may be many
+        beside.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")  # of catalogs
         if beside.info.server_version >= 140000:  # rows may be on their way for long
             beside.execute("SET idle_session_timeout = 0")
         return beside

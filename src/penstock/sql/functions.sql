@@ -109,6 +109,34 @@ $body$;
 CREATE OR REPLACE FUNCTION penstock.logregr_predict(coef float8[], col_ind_var float8[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$ SELECT penstock.linregr_predict(coef, col_ind_var) >= 0::float8; $body$;
 
+-- A table's OID, behind a lock that keeps its name until the transaction ends. Raises where it is no ordinary table, or where a role whose rights
+-- the caller does not have may write it or take its name: its owner, the schema's, who has INSERT or UPDATE. Superusers may do all anyway.
+CREATE OR REPLACE FUNCTION penstock.own_table(name text) RETURNS oid LANGUAGE plpgsql AS $body$
+DECLARE
+    found oid := pg_catalog.to_regclass(name);
+    others text;
+BEGIN
+    IF found IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', name), HINT = 'svm_classification writes a model and its summary';
+    END IF;
+    EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS SHARE MODE', name);
+    SELECT pg_catalog.string_agg(DISTINCT CASE w.role WHEN 0 THEN 'everybody' ELSE pg_catalog.pg_get_userbyid(w.role) END, ', ') INTO others
+        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,
+        LATERAL (SELECT c.relowner UNION SELECT nullif(n.nspowner, 'pg_database_owner'::pg_catalog.regrole::oid)
+            UNION SELECT x.grantee FROM pg_catalog.aclexplode(c.relacl) x WHERE x.privilege_type IN ('INSERT', 'UPDATE')
+            UNION SELECT x.grantee FROM pg_catalog.pg_attribute a, pg_catalog.aclexplode(a.attacl) x
+                WHERE a.attrelid = c.oid AND x.privilege_type IN ('INSERT', 'UPDATE')) w(role)
+        WHERE c.oid = found AND w.role IS NOT NULL AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r, pg_catalog.pg_roles me
+            WHERE r.oid = w.role AND me.rolname = current_user
+            AND (r.rolsuper OR r.oid = me.oid OR (NOT me.rolsuper AND pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE'))));
+    IF others IS NOT NULL OR NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = found AND relkind = 'r' AND oid = pg_catalog.to_regclass(name)::oid) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = pg_catalog.format('%s is no table of yours', name) || coalesce(': ' || others || ' may write it', ', or a view'),
+            HINT = 'expressions that it holds would run with your rights: look at both tables, and copy them';
+    END IF;
+    RETURN found;
+END $body$;
+
 CREATE OR REPLACE FUNCTION penstock.svm_predict(model_table text, new_data_table text, id_col_name text, output_table text)
 RETURNS void LANGUAGE plpgsql AS $body$
 DECLARE
@@ -118,22 +146,16 @@ DECLARE
     summary text;
     fields record;
     groups text := '';
-    owner text;
 BEGIN
     SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p || CASE WHEN n = last THEN '_summary' ELSE '' END), '.' ORDER BY n), pg_catalog.string_agg(pg_catalog.quote_ident(p), '.' ORDER BY n)
         INTO summary, model FROM pg_catalog.unnest(parts) WITH ORDINALITY u(p, n);
-    IF pg_catalog.to_regclass(summary) IS NULL OR pg_catalog.to_regclass(new_data_table) IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', CASE WHEN pg_catalog.to_regclass(summary) IS NULL THEN summary ELSE new_data_table END),
-            HINT = 'svm_classification writes a model and its summary';
+    IF pg_catalog.to_regclass(new_data_table) IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', new_data_table);
     END IF;
-    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t, tableoid AS o FROM %s', summary) INTO fields;
-    -- of a role whose rights the caller has, or of who may do all anyway; asked of the table that was read, whatever its name means by now
-    SELECT r.rolname INTO owner FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.oid = c.relowner, pg_catalog.pg_roles me
-        WHERE c.oid = fields.o AND me.rolname = current_user
-        AND (r.rolsuper OR r.oid = me.oid OR (NOT me.rolsuper AND pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE')));
-    IF owner IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the summary of the model %s is empty, or no table of yours', model),
-            HINT = 'expressions that it holds would run with your rights: look at both tables, and copy them';
+    PERFORM penstock.own_table(summary), penstock.own_table(model);
+    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM %s', summary) INTO fields;
+    IF fields.x IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the summary of the model %s is empty', model), HINT = 'svm_classification writes both';
     END IF;
     fields.g := nullif(trim(fields.g), '');
     IF fields.g IS NOT NULL THEN

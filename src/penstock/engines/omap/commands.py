@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +80,6 @@ def _serve(state: State, /, **values: Any) -> None:
     client had an answer to is there again when a server starts on the same folder.
     """
     rest = state.begin("serve", values)
-    import asyncio
 
     from penstock.host.omap.process import DeviceLost, DeviceProcess
 
@@ -94,10 +95,10 @@ def _serve(state: State, /, **values: Any) -> None:
         ) from None
     with device:
         if rest["state"] is None:
-            asyncio.run(_served(device, rest["host"], rest["port"], tls))
+            _run(_served(device, rest["host"], rest["port"], tls))
         else:
             with _kept(device, keys / "map.json", rest["state"]) as kept:
-                asyncio.run(_served(kept, rest["host"], rest["port"], tls))
+                _run(_served(kept, rest["host"], rest["port"], tls))
 
 
 def _kept(device: DeviceProcess, known: Path, folder: str) -> KeptMap:
@@ -156,6 +157,32 @@ def _tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
     return context
 
 
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Run an event loop. SIGTERM ends its work between two steps, as asyncio has Ctrl-C do: raised in the midst of a task it would be that task's."""
+    import asyncio
+    import signal
+
+    from penstock.hooks import Terminated
+
+    async def watched() -> bool:
+        task, ended = asyncio.ensure_future(work), []
+
+        def end() -> None:
+            ended.append(task.cancel())
+
+        with suppress(NotImplementedError, RuntimeError):  # another system, or not the main thread
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if not ended:
+                raise
+        return bool(ended)
+
+    if asyncio.run(watched()):
+        raise Terminated
+
+
 async def _served(device: DeviceCarrier, host: str, port: int, tls: ssl.SSLContext | None) -> None:
     from penstock.host.omap.server import MapServer
 
@@ -180,7 +207,6 @@ def _keeper(state: State, **values: Any) -> None:
     is still that one, and tells clients without a receipt of their own that it was confirmed. It ends with
     an error once the map was rolled back, and with Ctrl-C. map.json lies beside its key.
     """
-    import asyncio
 
     from penstock.host.omap.keyfiles import KeyFileError
     from penstock.host.omap.receipts import ReceiptError, RolledBack
@@ -189,7 +215,7 @@ def _keeper(state: State, **values: Any) -> None:
     if not host or not port.isdecimal():
         raise _refused(f"{values['place']} is no HOST:PORT", "as in localhost:7700")
     try:
-        asyncio.run(_watch(state, host, int(port), **values))
+        _run(_watch(state, host, int(port), **values))
     except (RolledBack, ReceiptError, KeyFileError) as problem:
         hint = "ask who runs the server; its latest files bring back what is missing"
         raise _refused(

@@ -1,0 +1,34 @@
+"""Which of my contacts use the service? One batch of 1,000 lookups in a map of its users, behind a server that does not learn whom I know.
+
+`python examples/contacts.py [USERS]` makes up telephone numbers, serves the users' (golden device), and asks for an address book.
+"""
+
+import random
+import sys
+import tempfile
+from time import perf_counter
+
+from breached_passwords import served
+
+import penstock as ps
+
+users = ps.ObliviousMap(key=ps.u64, value=ps.bytes(8), capacity=1 << 14)
+
+
+def main(count=5_000, contacts=1_000):
+    draw = random.Random(1)
+    registered = {draw.randrange(10**10, 10**13): number.to_bytes(8, "little") for number in range(count)}
+    book = [*draw.sample(sorted(registered), contacts // 3), *(draw.randrange(10**10, 10**13) for _ in range(contacts))][:contacts]
+    with tempfile.TemporaryDirectory() as folder, served(__file__, folder) as (port, connected):
+        with connected(port, "writer.json") as box:
+            box.load(registered)
+        with connected(port) as box:
+            begin = perf_counter()
+            found = box.get_many(book)
+            seconds = perf_counter() - begin
+    print(f"{sum(value is not None for value in found)} of {contacts:,} contacts are among {count:,} users; {seconds:.2f} s for one batch")
+    return found == [registered.get(number) for number in book]
+
+
+if __name__ == "__main__":
+    print("the same as a dictionary's:", main(*map(int, sys.argv[1:])))
