@@ -16,7 +16,6 @@ from .errors import SourceError
 from .features import Features
 from .files import open_arrow, open_csv, open_heap, open_npz, open_parquet
 from .in_memory import from_memory
-from .postgres import open_postgres
 from .provenance import Cast, Provenance
 from .synthetic import RandomOptions
 from .table import Table
@@ -118,6 +117,8 @@ def _open(
     if src.startswith("heap:"):
         return open_heap(src.removeprefix("heap:"))
     if src.startswith(_SERVERS):
+        from .postgres import open_postgres
+
         return open_postgres(src, pages=pages, features=features)
     if src.startswith("random:"):
         options = RandomOptions.parse(src.removeprefix("random:"))

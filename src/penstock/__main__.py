@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -27,8 +28,11 @@ def main() -> None:
     early = _leave if usual is signal.default_int_handler else usual
     try:
         signal.signal(signal.SIGINT, early)
+        gc.disable()  # what modules make stays
         from penstock.cli import main as command
 
+        gc.freeze()
+        gc.enable()
         try:
             signal.signal(signal.SIGINT, usual)
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

@@ -28,7 +28,7 @@ def digest_of(folders: Iterable[tuple[str, Path]], versions: Iterable[str]) -> s
     """Return a digest of every module and table in the folders, by its name and text, and of the versions."""
     state = hashlib.sha256("\n".join(versions).encode())
     for package, folder in folders:
-        for file in sorted((*folder.rglob("*.py"), *folder.rglob("*.toml"))):
+        for file in sorted(f for f in folder.rglob("*.*") if f.suffix in (".py", ".toml")):
             name = f"{package}/{file.relative_to(folder).as_posix()}".encode()
             text = file.read_bytes()
             state.update(b"%d %d " % (len(name), len(text)) + name + text)

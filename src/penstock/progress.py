@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["Steps"]
 
@@ -31,37 +27,39 @@ class Steps:
     @contextmanager
     def log(self, text: str) -> Iterator[Callable[[str], None]]:
         """Show `text` while the block runs, behind it on a terminal what the function that it gets is called with: the latest line of a tool."""
-        begin = perf_counter()
-        if self.live:
-            columns = [
-                SpinnerColumn(),
-                TextColumn("{task.description}", markup=False),
-                TimeElapsedColumn(),
-            ]
-            with Progress(*columns, console=self.console, transient=True) as progress:
+        with self._timed(text):
+            if not self.live:
+                yield lambda line: None
+                return
+            with self._progress(markup=False) as progress:
                 task = progress.add_task(text, total=None)
                 room = max(20, self.console.width - len(text) - 20)
                 yield lambda line: progress.update(task, description=f"{text}: {line[:room]}")
-        else:
-            yield lambda line: None
-        if self.verbose:
-            self.console.print(
-                f"{text}: {perf_counter() - begin:.2f} s", highlight=False, soft_wrap=True
-            )
 
     @contextmanager
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
         """Show `text` while the block runs. The function that it gets is to be called with how much of `total` is done."""
-        begin = perf_counter()
-        if self.live:
-            bar = [BarColumn(), TaskProgressColumn()] if total else []
-            columns = [SpinnerColumn(), TextColumn("{task.description}"), *bar, TimeElapsedColumn()]
-            with Progress(*columns, console=self.console, transient=True) as progress:
+        with self._timed(text):
+            if not self.live:
+                yield lambda done: None
+                return
+            with self._progress(bar=bool(total)) as progress:
                 task = progress.add_task(text, total=total)
                 yield lambda done: progress.update(task, completed=done)
-        else:
-            yield lambda done: None
+
+    def _progress(self, *, bar: bool = False, markup: bool = True) -> Progress:
+        # most commands have no terminal, or are over at once
+        from rich import progress as rich
+
+        text = rich.TextColumn("{task.description}", markup=markup)
+        bars = [rich.BarColumn(), rich.TaskProgressColumn()] if bar else []
+        columns = [rich.SpinnerColumn(), text, *bars, rich.TimeElapsedColumn()]
+        return rich.Progress(*columns, console=self.console, transient=True)
+
+    @contextmanager
+    def _timed(self, text: str) -> Iterator[None]:
+        begin = perf_counter()
+        yield
         if self.verbose:
-            self.console.print(
-                f"{text}: {perf_counter() - begin:.2f} s", highlight=False, soft_wrap=True
-            )
+            said = f"{text}: {perf_counter() - begin:.2f} s"
+            self.console.print(said, highlight=False, soft_wrap=True)
