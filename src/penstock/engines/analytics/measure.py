@@ -94,10 +94,14 @@ def measure(schema: Schema, memory: Memory, rows: int | None = None) -> Measure 
 def few_rows(given: Given, schema: Schema, part: Target) -> int | None:
     """Return the rows of a table, or those that are assumed, where they leave ports of the part without pages or nearly so;
     None where plans are for the rows that come."""
-    rows = given.data.rows if isinstance(given.data, Table) else given.rows
-    if not rows or rows >= ROWS or part.ports == 1:
+    table, most = given.data, _FEW * part.ports
+    if part.ports == 1:
+        return None
+    if isinstance(table, Table):  # pages are counted first: there may be many gigabytes of them
+        return table.rows or None if len(table.pages) < most else None
+    if not given.rows or given.rows >= ROWS:
         return None
     try:
-        return rows if assume(schema, rows).pages < _FEW * part.ports else None
+        return given.rows if assume(schema, given.rows).pages < most else None
     except SourceError:
         return None
