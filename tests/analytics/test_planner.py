@@ -180,7 +180,7 @@ def test_chosen(kernel, dims, part, format, choices, chosen, monkeypatch) -> Non
     makers = []
     monkeypatch.setattr(
         "penstock.dsl.analytics.plan.Maker",
-        lambda *given: makers.append(Maker(*given)) or makers[-1],
+        lambda *given, **more: makers.append(Maker(*given, **more)) or makers[-1],
     )
     own = {"one": from_text(ONE), "linear": linear(64)}
     made = own.get(kernel) or load_kernel(EXAMPLES / f"{kernel}.py")
