@@ -99,15 +99,15 @@ class RowUnit(wiring.Component):
         self._gate()
         self.quiet = self._batches()
         self.sweeping, self.sweep = Signal(), index(tables)
-        flushing, written = Signal(), self._written()
+        flushing, (late, room) = Signal(), self._written()
         with m.If(self.sweeping):
             m.d.comb += self.table.eq(self.sweep)
         with m.If(self.flush):
             m.d.sync += flushing.eq(1)
         with m.FSM() as fsm:
             self._look_up()
-            self._make_room()
-            self._fetch(*written)
+            self._make_room(room)
+            self._fetch(late)
             self._write_back(flushing)
         self._slices(fsm.ongoing("READ"))
         return m
@@ -249,36 +249,43 @@ class RowUnit(wiring.Component):
                 here.eq(known & (directory.owner.row == self.row)),
                 directory.entry.changed.eq(directory.owner.changed | self.changes),
             ]
-            m.next = "WAIT"
             with m.If(here):
                 m.d.comb += [self.hit.eq(1), directory.owns.eq(1)]
                 self._next_place("OWNER")
+            with m.Elif(self.filled[self.table] < self.most_lines):
+                m.next = "WAIT"
+            with m.Else():
+                self._probe()
 
-    def _make_room(self) -> None:
+    def _probe(self) -> None:
+        """Look at the next line in turn for one that gives way."""
+        m, hand = self.m, self.hands[self.table]
+        m.d.comb += self.directory.looked.eq(hand)
+        m.d.sync += self.read_line.eq(hand)
+        m.d.sync += hand.eq(Mux(hand == self.most_lines - 1, 0, hand + 1))
+        m.next = "JUDGE"
+
+    def _make_room(self, room: Value) -> None:
         """Find a line for a row that has none."""
-        m, filled, hand = self.m, self.filled[self.table], self.hands[self.table]
-        directory = self.directory
+        m, filled, owner = self.m, self.filled[self.table], self.directory.owner
+        dirty = Signal()  # the line that gives way is written back
+        with m.State("JUDGE"):
+            m.d.sync += [self.old_row.eq(owner.row), dirty.eq(owner.changed)]
+            with m.If((owner.batch != self.batch) & (owner.batch != self.last_batch)):
+                m.next = "WAIT"
+            with m.Else():
+                self._probe()
         with m.State("WAIT"):
             with m.If(self.discard):
                 self._next_place("ASK")
             with m.Elif(self.quiet):
-                m.next = "PROBE"
                 with m.If(filled < self.most_lines):
                     m.d.sync += [self.read_line.eq(filled), filled.eq(filled + 1)]
                     m.next = "FETCH"
-        with m.State("PROBE"):
-            m.d.comb += directory.looked.eq(hand)
-            m.d.sync += self.read_line.eq(hand)
-            m.d.sync += hand.eq(Mux(hand == self.most_lines - 1, 0, hand + 1))
-            m.next = "JUDGE"
-        with m.State("JUDGE"):
-            m.d.sync += self.old_row.eq(directory.owner.row)
-            m.next = "PROBE"
-            asked = directory.owner.batch
-            with m.If((asked != self.batch) & (asked != self.last_batch)):
-                m.next = "FETCH"
-                with m.If(directory.owner.changed):
-                    m.next = "SPARE"
+                with m.Elif(~dirty):
+                    m.next = "FETCH"
+                with m.Elif(self.port.sent & room):
+                    m.next = "READ"  # not yet: a last change may be written in this cycle
 
     def _written(self) -> tuple[Value, Value]:
         """Keep the rows that were written and are not answered; return whether the one at hand is among them, and whether there is room for one more."""
@@ -292,11 +299,9 @@ class RowUnit(wiring.Component):
         late = Cat((k < count) & (name == row) for k, name in enumerate(names)).any()
         return late, count != WRITES
 
-    def _fetch(self, late: Value, room: Value) -> None:
+    def _fetch(self, late: Value) -> None:
         """Fetch a row into its line, not before what was written of it is there."""
         m, directory, port = self.m, self.directory, self.port
-        with m.State("SPARE"), m.If(port.sent & room):
-            m.next = "READ"
         with m.State("FETCH"), m.If(~late):
             m.d.comb += [port.fetch.eq(1), directory.entry.changed.eq(self.changes)]
             with m.If(port.asked):
@@ -307,6 +312,10 @@ class RowUnit(wiring.Component):
                     directory.names.eq(1),
                 ]
                 self._next_place("ASK")
+                for n, place in enumerate(self.config.places[:-1]):
+                    if self.config.places[n + 1].table != place.table:  # not the row that is noted now
+                        with m.If(self.place == n):
+                            m.next = "OWNER"
 
     def _write_back(self, flushing: Signal) -> None:
         """Read a line that is written back; at the end look at all lines for such."""

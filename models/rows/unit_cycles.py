@@ -2,11 +2,12 @@
 
 A tuple is taken whole while fewer than `ahead` are held, and its indices are looked up one after the other; then the next one is taken. It goes on
 when its rows are there, behind those before it. A lookup takes 3 cycles: directory, owner, comparison; 2 where the one before it in the tuple found
-a line, for the directory is asked meanwhile. One that finds no line goes on thus:
+a line or is of another table, for the directory is asked meanwhile. One that finds no line goes on thus:
 
-* a cycle at least, until the batches before the last one are through;
-* 2 cycles for each line that is looked at for one to give way;
-* where its row is written back, a cycle at least, until the one before has left and there is room for its name; a cycle a beat and one more;
+* a cycle for each line that is looked at for one to give way;
+* a cycle at least, until the batches before the last one are through and, where a row is written back, the one before has left and there is room
+  for its name;
+* where a row is written back, a cycle a beat and one more;
 * a cycle at least to ask for the row; longer where that row's writing is not answered.
 
 Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes that model, before the words of the
@@ -74,12 +75,13 @@ class RowUnitModel:
 
         `rows`: of each place; `ready`: from when on the next part takes it.
         """
-        now, hit = taken + 1, False
+        now = taken + 1
+        late = [*range(len(self.tables))]  # tables whose directory is not asked meanwhile
         for place, row in zip(self.config.places, rows, strict=True):
             found = self.tables[place.table].find(row, self.batch, place.changes)
-            now, hit = now + (2 if hit else 3), found.hit
-            if not hit:
-                now = changes.through(now) + 1
+            now += 3 if place.table in late else 2
+            late = [] if found.hit else [place.table]
+            if not found.hit:
                 now = self._asked(now, place.table, row, found, changes)
         self.position += 1
         if self.position == self.config.batch:
@@ -112,13 +114,14 @@ class RowUnitModel:
 
     def _asked(self, now: int, table: int, row: int, found: Found, changes: Changes) -> int:
         """Return the cycle after that in which a row is asked for, for which a line is looked for from this cycle on."""
-        beats = len(self.config.slices[table])
-        now += 2 * found.looked
+        now += found.looked
         if found.written >= 0:
             now = max(now, self.left + 1)
             if len(self.names) == WRITES and not self._answered(now):
                 now = self.writer.idle() + 1
-            now += beats + 2
+        now = changes.through(now) + 1
+        if found.written >= 0:
+            now += len(self.config.slices[table]) + 1
             if self._answered(now):
                 self.names.clear()
             self.names.append((table, found.written))

@@ -77,7 +77,7 @@ def test_factors_of_ratings(memory: str, batch: int, users: int, tmp_path: Path)
     place = {"P": f"memory:{2 * batch}", "Q": "memory"}
     text = LRMF + f"  batch {batch}\n"  # the last of an epoch is short
     design = _compiled(text, table, {"m": users, "n": 5, "k": 3}, tmp_path, place, lanes=2)
-    assert design.plan.row_unit.ahead == max(8, batch)
+    assert design.compiled.plan.row_unit.ahead == max(8, batch)
     moved = _equal(design, table, "pysim", memory)
     assert moved["rows_written"] > users and moved["rows_fetched"] > users + 5
 
@@ -105,11 +105,11 @@ def _defect(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     raise ValueError(old)
 
 
-#: a write-back that is dropped, lines that leave before they are changed, and those of the last batch alone
+#: a write-back that is dropped; lines that leave before they are changed, and those of the last batch alone
 DEFECTS = [
-    ("with m.If(directory.owner.changed)", "with m.If(directory.owner.row == 1)"),
+    ("dirty.eq(owner.changed)", "dirty.eq(owner.row == 1)"),
     ("Mux(waiting == 0, self.settled_before, (waiting == 1) & self.settled)", "self.batch.any()"),
-    (" & (asked != self.last_batch)", ""),
+    (" & (owner.batch != self.last_batch)", ""),
 ]
 
 
