@@ -31,7 +31,7 @@ __all__ = ["Directory", "Found", "Place", "RowTable", "RowUnitConfig", "Slice"]
 #: bits of the number of a batch, and of a count of fetches of which few are under way
 BATCH_BITS, TICKET_BITS = 32, 16
 #: rows written back whose answers are waited for together
-WRITES = 16
+WRITES = 32
 #: tuples that are held, at most
 MOST_AHEAD = 256
 
