@@ -13,6 +13,7 @@ from ..dialect import Dialect, find
 from . import dims as D
 from .constants import kind_of
 from .diagnostics import Diagnostic, KernelError, Span, error
+from .passes import Walked
 
 __all__ = ["AnyKernel", "Option", "Parameter"]
 
@@ -40,8 +41,8 @@ class Option:
 class AnyKernel(ABC):
     """What kernels of all dialects have: a name, parameters, a place in a file, and a check.
 
-    `name_span` is the place of its name; `warnings` are those of the latest check or trace; `keyword` is the word that it
-    begins with.
+    `name_span` is the place of its name; `warnings` and `walked` (`dsl.core.passes`) are those of the latest check or trace; `keyword` is the
+    word that it begins with.
     """
 
     name: str
@@ -50,6 +51,7 @@ class AnyKernel(ABC):
     parameters: list[Parameter]
     name_span: Span
     warnings: list[Diagnostic] = field(default_factory=list, kw_only=True)
+    walked: tuple[Walked, ...] = field(default=(), kw_only=True)
     keyword: ClassVar[str]
     title: ClassVar[str] = "kernel"  #: what messages call it
 

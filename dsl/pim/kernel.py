@@ -21,6 +21,7 @@ from ..core.constants import kind_of
 from ..core.diagnostics import Diagnostic, KernelError, Span
 from ..core.dims import show
 from ..core.kernel import AnyKernel, Parameter
+from ..core.passes import walked
 from . import attention
 from .graph import matched
 from .recurrent import Recurrent
@@ -64,6 +65,7 @@ class Recurrence(AnyKernel):
         self.check_dims(dims or {})
         builder = GraphBuilder(self.dialect, self.parameters, dims or {}, self.source)
         returned = self.body(builder)
+        self.walked = walked(builder.nodes, builder.source)
         if returned.output is None:
             raise self.error(
                 "E461",

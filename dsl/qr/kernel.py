@@ -18,6 +18,7 @@ from ..core.builder import Operand
 from ..core.diagnostics import Diagnostic, Span
 from ..core.dims import Dim
 from ..core.kernel import AnyKernel, Option, Parameter
+from ..core.passes import walked
 from .functions import (
     KINDS,
     LONGEST,
@@ -78,7 +79,9 @@ class FitKernel(AnyKernel):
         """Return the kernel's graph; the sizes of dimensions that are not given may stay unknown (then `columns` is 0). Raises KernelError."""
         self.check_dims(dims or {})
         builder = FitBuilder(self.dialect, self.parameters, dims or {}, self.source)
-        return self._graph(builder, self.body(builder))
+        results = self.body(builder)
+        self.walked = walked(builder.nodes, builder.source)
+        return self._graph(builder, results)
 
     def _graph(self, builder: FitBuilder, results: list[tuple[Operand, Span]]) -> FitGraph:
         hint = f"return {USAGE} (as text: `model <- least_squares(...)`)"

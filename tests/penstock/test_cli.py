@@ -32,6 +32,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 SMALL = ("--dim", "d=4", "--format", "fixed:8,8", "--threads", "1", "--lanes", "1")
+PASSES = """\
+╭──────┬────────┬───────────────╮
+│ axis │ passes │ forced by     │
+├──────┼────────┼───────────────┤
+│ d    │      2 │ ps.sum(w * x) │
+╰──────┴────────┴───────────────╯
+"""
 
 
 @pytest.mark.parametrize(
@@ -226,7 +233,7 @@ def test_init_and_set() -> None:
 
 
 def test_check() -> None:
-    assert told("check k.py") == "k.py: the kernel f is fine\n"
+    assert told("check k.py") == PASSES + "k.py: the kernel f is fine\n"
     assert (
         told("check k.py --data table.csv --target ulx3s-85f")
         == """\
@@ -238,8 +245,9 @@ def test_check() -> None:
 │ w        │ model  │ [d=2]  │ starts at 0  │
 │ rate     │ meta   │ scalar │ 0.1          │
 ╰──────────┴────────┴────────┴──────────────╯
-k.py: the kernel f is fine
 """
+        + PASSES
+        + "k.py: the kernel f is fine\n"
     )
     assert run(["check", "k.py:g"]) == 1
     assert run(["check", "k.py", "--dim", "d=4", "--target", "nosuch"]) == 1

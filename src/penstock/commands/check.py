@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from penstock.commandline import DATA, KERNEL, OUTPUT, PLAN, Command, parameters
+from penstock.report.rows import Column, Grid, Part
 from penstock.state import State
+
+if TYPE_CHECKING:
+    from penstock.dsl.core.passes import Walked
 
 __all__ = ["COMMANDS"]
 
@@ -17,7 +22,8 @@ def _check(state: State, **values: Any) -> int:
     """Look for mistakes in a kernel, and in how it goes with its data; build nothing.
 
     With --data, columns are bound, sizes settled and the rows read: a NULL or a value that would
-    end a run is named. With --target or --format, the plan is made as well.
+    end a run is named. With --target or --format, the plan is made as well. Of each named axis it says how often
+    the kernel's values walk over it, and what forces more than one pass.
     """
     state.begin("check", values)
     from penstock.commands.job import Job
@@ -27,13 +33,21 @@ def _check(state: State, **values: Any) -> int:
     design = job.compile() if job.engine.plans(job.kernel, request) else None
     parts = job.engine.check(job.kernel, job.given, design)
     job.warn()
-    state.show(parts)
+    state.show([*parts, *_passes(job.kernel.walked)])
     wrong = job.engine.unreadable(job.kernel, job.given, design)
     if wrong is not None:
         return state.stop(wrong)
     if not request.quiet:
         state.out.print(f"{request.kernel}: the {job.kernel.title} {job.kernel.name} is fine")
     return 0
+
+
+def _passes(walked: Sequence[Walked]) -> Iterable[Part]:
+    """The passes over each axis, and what forces more than one."""
+    if walked:
+        columns = (Column("axis"), Column("passes", right=True), Column("forced by"))
+        rows = tuple((one.axis, str(one.passes), ", ".join(one.forced_by)) for one in walked)
+        yield Grid(columns, rows)
 
 
 COMMANDS = (
