@@ -20,6 +20,17 @@ KERNELS = {
     # one axis of two, and both; a reduction that only another axis needs forces nothing
     ROWS + "  w <- w + sum(x, axis=1)\n": ("n", 1, ()),
     ROWS + "  w <- w + sum(x)\n": ("n", 2, ("sum(x)",)),
+    # the later of two operands counts, in either order
+    ROWS + "  a = sum(w)\n  b = sum(w * a)\n  w <- w * (b + a)\n": (
+        "n",
+        3,
+        ("sum(w)", "sum(w * a)"),
+    ),
+    ROWS + "  a = sum(w)\n  b = sum(w * a)\n  w <- w * (a + b)\n": (
+        "n",
+        3,
+        ("sum(w)", "sum(w * a)"),
+    ),
     ROWS + "  w <- w - x @ sum(x, axis=0)\n": ("n", 2, ("sum(x, axis=0)",)),
 }
 
