@@ -41,9 +41,10 @@ def rows() -> list[str]:
             merge=proof.merge,
         )
         how, depth = method(proof, verdict.depth) if verdict.holds else ("undecided", "")
+        states = proof.states + (f"<br>*cut:* {'; '.join(proof.cuts)}" if proof.cuts else "")
         planted = "<br>".join(str(defect) for defect in proof.defects).replace("|", "\\|")
         lines.append(
-            f"| `{proof.part}` | {proof.states} | {how}{' (`--long`)' if proof.long else ''} | {depth} | {verdict.seconds} | {planted} |"
+            f"| `{proof.part}` | {states} | {how}{' (`--long`)' if proof.long else ''} | {depth} | {verdict.seconds} | {planted} |"
         )
         print(lines[-1], flush=True)
     return lines

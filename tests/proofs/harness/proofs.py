@@ -41,6 +41,8 @@ class Proof:
         something large.
     long
         Why only `--long` runs it: about how long it takes. Its defects are then `long` too.
+    cuts
+        What of the part is not itself, but any values: in words.
     player
         Makes what gives the inputs, from a bench and a seed: covers and defects are then looked for in
         directed runs of `search` cycles, with `plays` seeds, and not by a bounded search.
@@ -57,6 +59,7 @@ class Proof:
     seconds: int = 120
     merge: bool = False
     long: str = ""
+    cuts: tuple[str, ...] = ()
     player: Callable[[Bench, int], Player] | None = None
     plays: int = 4
 

@@ -1,27 +1,28 @@
 # amaranth: UnusedElaboratable=no
-"""The oblivious map: two runs with equal arrivals that show equal bins look the same from outside,
-whatever their keys, values, operations and HBM are.
+"""The oblivious map, which keeps its state: two runs with equal arrivals that show equal bins look the same
+from outside, whatever their keys, values, operations, records and HBM are.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from harness import Bench, Defect, Proof, two_runs
 from harness.small import made
 from harness.substitute import Cut, replaced
+from map_host import MapHost
 
 from penstock.hdl.omap import engine
 from penstock.hdl.omap import pairs as pair_generator
 from penstock.hdl.omap.door import door_members
 from penstock.models.omap.config import OmapConfig
-from penstock.models.omap.shell import register_map
+from penstock.models.omap.shell import STATE_PORTS, register_map
+from penstock.models.omap.state import Told, What
 
 #: a map of two items in four bins, one of them in HBM
 SMALL = OmapConfig(
@@ -44,10 +45,58 @@ SMALL = OmapConfig(
     host_bus_bytes=16,
 )
 
+#: what the map is, and what else it may be
+SHAPES = {
+    "": SMALL,
+    "two blocks a cycle, pages in two pieces": replace(
+        SMALL, merge_blocks=2, chunks=2, bus_bytes=32, bucket_slots=2
+    ),
+}
+
+
+class Given(NamedTuple):
+    """Outputs of all components of a kind that are not theirs: any, the same in both runs."""
+
+    module: str
+    kind: str
+    outputs: tuple[str, ...]
+    words: str
+
+
+#: what the proof cuts; where a cipher opens, what it opens is each run's own
+GIVEN = (
+    Given("hdl.omap.front", "Shown", ("bin0", "bin1"), "bins that are shown are equal"),
+    Given(
+        "hdl.omap.sealing",
+        "Sponge",
+        ("result", "tag"),
+        "ciphers are ideal: what is sealed is equal, what is opened is any",
+    ),
+    Given("hdl.omap.envelopes", "Gcm", ("result", "tag"), ""),
+    Given("hdl.omap.opening", "Opener", ("fits",), "tags fit at equal times"),
+    Given(
+        "hdl.omap.engine", "OpeningFrames", ("slot", "asked", "first"), "heads of files are equal"
+    ),
+    Given("hdl.omap.engine", "Clear", ("busy", "moved", "error"), "HBM is cleared in equal time"),
+    Given(
+        "hdl.omap.engine",
+        "Front",
+        ("error", "bus_error", "code"),
+        "front and back fail at equal times",
+    ),
+    Given("hdl.omap.engine", "Back", ("error", "bus_error", "code"), ""),
+)
+CUTS = (
+    *(cut.words for cut in GIVEN if cut.words),
+    "pairs of bins come at equal times",
+    "requests and records have equal headers; which record ends a snapshot, and behind which serial it was written, is equal",
+    "the door opens equal sessions, and derives keys, at equal times",
+)
+
 #: registers that the host may know, and how many of their bits are free
 _PUBLIC = {
-    **dict.fromkeys(("requests", "responses", "opening", "welcome", "pages"), 14),
-    "handshake": 2,
+    **dict.fromkeys(("requests", "responses", "opening", "welcome", "pages", "log"), 14),
+    "handshake": 3,
     "count": 3,
     "interval": 6,
 }
@@ -67,9 +116,9 @@ class Free:
         self._made[name] = self._made.get(name, -1) + 1
         return f"{name}{self._made[name]}"
 
-    def common(self, name: str, bits: int) -> Value:
+    def common(self, name: str, bits: int, whole: bool = False) -> Value:
         name = self._numbered(name)
-        narrow = bits if bits < _WIDE else _FEW
+        narrow = bits if bits < _WIDE or whole else _FEW
         free = self._bench.inputs[name] if self._number else self._bench.free(name, narrow)
         return Cat(free, Const(0, bits - narrow)) if narrow < bits else free
 
@@ -78,25 +127,16 @@ class Free:
 
 
 class Run(wiring.Component):
-    """An engine without its shell, with registers as ports of their own, and with these cuts:
-
-    * the pairs that are shown (`Shown`) are the same in both runs;
-    * pairs are made at the same times, and are any;
-    * headers of requests are the same in both; what is opened of them is any;
-    * the door opens the same sessions at the same times: what it is told is checked to be the same;
-    * HBM is cleared in the same time;
-    * ciphers are ideal: what is sealed is anything, the same in both runs; what is opened is
-      anything; tags fit at the same time. Their latency is the ciphers' own;
-    * the front and the back fail at the same time: when HBM misses its deadline, or a bound of the
-      failure budget is exceeded.
-    """
+    """An engine without its shell, with registers as ports of their own, and `reset`, the soft one; with `CUTS`."""
 
     def __init__(self, config: OmapConfig, free: Free) -> None:
-        self.engine = engine.MapEngine(config, door=_Door(free))
-        members: dict[str, Any] = {}
+        self.engine = engine.MapEngine(config, door=_Door(free), state=True)
+        members: dict[str, Any] = {"reset": In(1)}
         for name, member in self.engine.signature.members.items():
             if name == "registers":
-                members |= {r.name: In(_PUBLIC.get(r.name, r.bits)) for r in register_map(0).engine}
+                members |= {
+                    r.name: In(_PUBLIC.get(r.name, r.bits)) for r in register_map(0, True).engine
+                }
             else:
                 members[name] = member
         super().__init__(members)
@@ -114,34 +154,27 @@ class Run(wiring.Component):
             return of
 
         def give(label, own, name, bits):
-            return (free.own if own else free.common)(f"{label}.{name}", bits)
+            label = f"{label}.{name}"
+            return (
+                free.own(label, bits) if own else free.common(label, bits, label.endswith("first"))
+            )
 
-        kinds = {
-            "hdl.omap.front": {"Shown": cut("bin0", "bin1")},
-            "hdl.omap.sealing": {"Sponge": cut("result", "tag")},
-            "hdl.omap.opening": {"Opener": cut("fits")},
-            "hdl.omap.requests": {
-                "FrameOpener": lambda kind: (
-                    lambda *args, **shape: _Opened(kind(*args, **shape), free)
-                )
-            },
-            "hdl.omap.envelopes": {"Gcm": cut("result", "tag")},
-            "hdl.omap.engine": {
-                "Clear": cut("busy", "moved", "error"),
-                "Front": cut("error", "bus_error", "code"),
-                "Back": cut("error", "bus_error", "code"),
-                "PairGenerators": lambda _: lambda config: _Pairs(config, free),
-            },
+        kinds: dict[str, dict[str, Any]] = {}
+        for place in GIVEN:
+            kinds.setdefault(place.module, {})[place.kind] = cut(*place.outputs)
+        kinds["hdl.omap.requests"] = {
+            "FrameOpener": lambda kind: lambda *args, **shape: _Opened(kind(*args, **shape), free)
         }
+        kinds["hdl.omap.engine"]["PairGenerators"] = lambda _: lambda config: _Pairs(config, free)
         with replaced(kinds):
             return made(self.engine)
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.engine = self._made
+        m.submodules.engine = ResetInserter(self.reset)(self._made)
         for name in self.engine.signature.members:
             if name == "registers":
-                for register in register_map(0).engine:
+                for register in register_map(0, True).engine:
                     mine = getattr(self, register.name)
                     m.d.comb += self.engine.registers[register.name].eq(mine)
         theirs = {path: value for path, _, value in self.engine.signature.flatten(self.engine)}
@@ -163,14 +196,16 @@ class _Door(wiring.Component):
         m = Module()
         for name, member in self.signature.members.items():
             if member.flow is Out and name not in ("page", "receive", "send"):
-                made = self._free.common(f"Door.{name}", len(getattr(self, name)))
+                made = self._free.common(
+                    f"Door.{name}", len(getattr(self, name)), name == "incarnation"
+                )
                 m.d.comb += getattr(self, name).eq(made)
         return m
 
 
 class _Opened(wiring.Component):
-    """An opener whose requests have the same headers in both runs, and fit at the same times; all else of
-    them is any."""
+    """An opener whose texts have the same headers in both runs, and fit at the same times, as END of a
+    snapshot and a record's `since` are; all else of them is any."""
 
     def __init__(self, inner: wiring.Component, free: Free) -> None:
         self._inner, self._free = inner, free
@@ -189,10 +224,15 @@ class _Opened(wiring.Component):
             inner.row.eq(self.row),
             self.data.eq(free.own("FrameOpener.data", len(self.data))),
         ]
-        for name in ("slot", "number", "fits", "key", "operation"):
+        m.d.comb += inner.records.eq(self.records)
+        for name in ("slot", "number", "fits", "since", "key", "name"):
             mine = self.o.p[name]
-            make = free.own if name in ("key", "operation") else free.common
+            make = free.own if name in ("key", "name") else free.common
             m.d.comb += mine.eq(make(f"FrameOpener.{name}", len(mine)))
+        operation, end = free.own("FrameOpener.operation", 8), free.common("FrameOpener.end", 1)
+        changes = Mux(operation == What.END, What.NOTHING.value, operation)
+        record = Mux(end, What.END.value, changes)
+        m.d.comb += self.o.p.operation.eq(Mux(self.records, record, operation))
         return m
 
 
@@ -213,25 +253,37 @@ class _Pairs(wiring.Component):
         return m
 
 
-def traffic() -> Bench:
-    """Two engines with keys, requests, pages and HBM of their own."""
+def traffic(config: OmapConfig) -> Bench:
+    """Two engines with keys, requests, records, pages and HBM of their own."""
     b = Bench()
-    hosts = ("m0", "m1")
-    answers = ("arready", "rvalid", "rlast", "rresp", "rid", "awready", "wready", "bvalid", "bresp")
+    hosts = tuple(f"m{k}" for k, hbm in enumerate(STATE_PORTS.values()) if not hbm)
+    answers = (
+        "arready",
+        "rvalid",
+        "rlast",
+        "rresp",
+        "rid",
+        "awready",
+        "wready",
+        "bvalid",
+        "bresp",
+        "bid",
+    )
     equal = [f"{host}__{name}" for host in hosts for name in (*answers, "bid")]
+    equal = [name for name in equal if not name.startswith(("m6__r", "m6__ar"))]  # it writes alone
     runs = iter(range(2))
     (one, first), (two, second) = two_runs(
-        b, lambda: Run(SMALL, Free(b, next(runs))), ["start", *_PUBLIC, *equal]
+        b, lambda: Run(config, Free(b, next(runs))), ["start", "reset", *_PUBLIC, *equal]
     )
     for name in first:
         if name.startswith(hosts) or name in ("done", "error", "report", "counters"):
             b.check(f"{name} is the same in both", first[name] == second[name])
-    for name in ("start", "commit", "judge_slot", "used", "seal_slot"):
+    for name in ("start", "commit", "judge_slot", "used", "seal_slot", "draw_file", "file"):
         told = (getattr(run.engine.door, name) for run in (one, two))
         b.check(f"the door's {name} is the same in both", next(told) == next(told))
     _covers(b, one)
-    b.looked_at = (first, second)
-    for name in ("m0__arvalid", "m0__awvalid", "m0__wvalid", "m1__wvalid"):
+    b.looked_at = (config, first, second)
+    for name in ("m0__arvalid", "m0__awvalid", "m0__wvalid", "m1__wvalid", "m6__wvalid"):
         for number, values in enumerate((first, second)):
             b.show(f"{name} ({number})", values[name])
     return b
@@ -241,7 +293,7 @@ def _covers(b: Bench, run: Run) -> None:
     """What one of the runs does between the front and the back."""
     found = run.engine.front.o
     moved, was, key = Signal(), Signal(), Signal.like(found.p.key)
-    flying = Signal(range(SMALL.window + 1))
+    flying = Signal(range(run.engine.config.window + 1))
     b.d.comb += moved.eq(found.valid & found.ready)
     b.d.sync += flying.eq(flying + moved - run.engine.back.sealed)
     with b.m.If(moved):
@@ -254,131 +306,47 @@ def _covers(b: Bench, run: Run) -> None:
     )
     b.cover("a response is written", run.m1.wvalid & run.m1.wlast)
     b.cover("a page is written", run.m0.wvalid & run.m0.wlast)
+    b.cover("a record of the log is written", run.m6.wvalid & run.m6.wlast)
+    requests = run.engine.requests
+    b.cover(
+        "a record of a file is applied",
+        requests.records & requests.judging & (requests.told == Told.APPLIED),
+    )
+    b.cover("a request is refused", ~requests.records & requests.judging & ~requests.used)
 
 
-class Requests:
-    """A directed run: two engines that have different requests, and HBM that keeps what is written.
-
-    The host's memory answers both as it answers the first one: until a check fails, both ask for the
-    same. Each block that is opened is a random small number, be it a key or an operation, so that keys
-    come again.
-    """
-
-    def __init__(self, bench: Bench, seed: int) -> None:
-        self._draw, self._cycle = random.Random(seed), 0
-        first, second = bench.looked_at
-        self._inputs = bench.inputs
-        self._memories = [_Memory(f"m{k}", first, "") for k in range(2)] + [
-            _Memory(f"m{k}", outputs, f" ({n})")
-            for n, outputs in enumerate((first, second))
-            for k in range(2, 6)
-        ]
-
-    def give(self) -> dict[str, int]:
-        draw, given = self._draw, {}
-        bins = draw.sample(range(SMALL.bins), 2)
-        for name in self._inputs:
-            if name in ("pairs.valid0", "Door.there0", "Door.live0", "Door.idle0"):
-                given[name] = 1
-            elif ".fits" in name or name == "Door.role0":  # a writer's
-                given[name] = 1
-            elif name.startswith(("Sponge.result", "FrameOpener.key", "FrameOpener.operation")):
-                given[name] = draw.randrange(1, 3)
-            elif name.startswith("pairs.payload"):
-                given[name] = sum(n << 2 * k for k, n in enumerate(draw.sample(range(4), 4)))
-        given |= {"Shown.bin00": bins[0], "Shown.bin10": bins[1]}
-        given |= {"start": self._cycle == 0, "count": 7, "responses": 0x1000, "pages": 0x2000}
-        for memory in self._memories:
-            given |= memory.give()
-        self._cycle += 1
-        return given
-
-    def see(self, get: Callable[[Value], int]) -> None:
-        for memory in self._memories:
-            memory.see(get)
-
-
-class _Memory:
-    """A memory that answers in the next cycle. Addresses are those of its words' bytes."""
-
-    def __init__(self, port: str, outputs: dict[str, Value], run: str) -> None:
-        self._port, self._run = port, run
-        self._outputs = {
-            name.removeprefix(f"{port}__"): value
-            for name, value in outputs.items()
-            if name.startswith(f"{port}__")
-        }
-        self._words: dict[int, int] = {}
-        self._reads: list[list[int]] = []  # word, words left
-        self._writes: list[int] = []  # the next word of each
-        self._data: list[tuple[int, int, bool]] = []
-        self._done = 0
-
-    def give(self) -> dict[str, int]:
-        named = {"arready": 1, "awready": 1, "wready": 1, "bvalid": self._done > 0}
-        read = {}
-        if self._reads:
-            word, left = self._reads[0]
-            named |= {"rvalid": 1, "rlast": left == 1}
-            read = {"rdata": self._words.get(word, 0)}
-        own = {f"{self._port}__{name}{self._run}": int(v) for name, v in (named | read).items()}
-        if not self._run:  # what the host's memory holds is each run's own
-            own |= {f"{self._port}__rdata ({n})": v for n in range(2) for v in read.values()}
-        return own
-
-    def see(self, get: Callable[[Value], int]) -> None:
-        out = {name: get(value) for name, value in self._outputs.items()}
-        if self._reads and out["rready"]:
-            self._reads[0][0] += 1
-            self._reads[0][1] -= 1
-            if not self._reads[0][1]:
-                del self._reads[0]
-        if self._done and out.get("bready"):
-            self._done -= 1
-        if out["arvalid"]:
-            self._reads.append([out["araddr"] // SMALL.bus_bytes, out["arlen"] + 1])
-        if out.get("awvalid"):
-            self._writes.append(out["awaddr"] // SMALL.bus_bytes)
-        if out.get("wvalid"):
-            self._data.append((out["wdata"], out["wstrb"], bool(out["wlast"])))
-        while self._writes and self._data:
-            value, strobe, last = self._data.pop(0)
-            mask = sum(0xFF << 8 * k for k in range(SMALL.bus_bytes) if strobe >> k & 1)
-            word = self._writes[0]
-            self._words[word] = self._words.get(word, 0) & ~mask | value & mask
-            self._writes[0] += 1
-            if last:
-                del self._writes[0]
-                self._done += 1
-
+_LEAKS = (
+    Defect(  # a key that has an item opens one bin
+        "hdl.omap.records",
+        "m.d.sync += bins.eq(self.i.p.bins)",
+        "m.d.sync += Cat(bins[0], bins[1]).eq("
+        "Mux(self.i.p.found, self.i.p.bins[0], Cat(self.i.p.bins[0], self.i.p.bins[1])))",
+    ),
+    Defect(  # a key that has an item is answered a cycle early
+        "hdl.omap.completion",
+        "self.answered.eq(self.answer & last)",
+        "self.answered.eq(self.answer & Mux(self.stage.op.hit, self.answer_block == 0, last))",
+    ),
+    Defect(  # a page is written back only if it has items
+        "hdl.omap.closing",
+        "writes.i.valid.eq((self.sealed & self.hosts[0]) | later)",
+        "writes.i.valid.eq((self.sealed & self.hosts[0] & (self.used[0] != 0)) | later)",
+    ),
+)
 
 PROOFS = [
     Proof(
         "hdl.omap.engine.MapEngine",
         "two runs with equal arrivals that show equal bins are the same at the host's ports in every "
         "cycle (addresses, lengths, times, sealed data), whatever keys, values, operations, HBM's "
-        "content and times are",
-        traffic,
-        (
-            Defect(  # a key that has an item opens one bin
-                "hdl.omap.records",
-                "m.d.sync += bins.eq(self.i.p.bins)",
-                "m.d.sync += Cat(bins[0], bins[1]).eq("
-                "Mux(self.i.p.found, self.i.p.bins[0], Cat(self.i.p.bins[0], self.i.p.bins[1])))",
-            ),
-            Defect(  # a key that has an item is answered a cycle early
-                "hdl.omap.completion",
-                "self.answered.eq(self.answer & last)",
-                "self.answered.eq(self.answer & Mux(self.stage.op.hit, self.answer_block == 0, last))",
-            ),
-            Defect(  # a page is written back only if it has items
-                "hdl.omap.closing",
-                "writes.i.valid.eq((self.sealed & self.hosts[0]) | later)",
-                "writes.i.valid.eq((self.sealed & self.hosts[0] & (self.used[0] != 0)) | later)",
-            ),
-        ),
-        player=Requests,
-        search=500,
-        long="a minute",
+        "content and times are; loads, restores, the log, refused messages and soft resets inside"
+        + (f"; {words}" if words else ""),
+        partial(traffic, config),
+        _LEAKS if config is SMALL else _LEAKS[1:2],
+        cuts=CUTS,
+        player=MapHost,
+        search=700,
+        long="two minutes",
     )
+    for words, config in SHAPES.items()
 ]
