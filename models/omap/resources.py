@@ -20,6 +20,8 @@ _STATE = 333
 _GCM = 9_480, 820
 #: the door: a handshake, HMAC, and what it keeps of keys and of the messages on their way; multipliers
 _DOOR, _PRODUCTS = (28_000, 13_000), 17
+#: what is known of files of state (`hdl.omap.past` on an ECP5), and flip-flops of a record that is opened
+_PAST, _RECORD = (2_400, 1_100), 512
 #: what choosing a bit of one bank more takes
 _CHOICE = 0.6
 #: what a comparator's bit takes, a bit that is chosen of one more, control
@@ -27,15 +29,18 @@ _COMPARE = 0.7
 _SELECT, _CONTROL = 0.5, 10_000
 
 
-def estimate(config: OmapConfig, part: Target) -> Resources:
-    """Return the resources of a map on a part. An estimate: no map has been placed yet."""
+def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources:
+    """Return the resources of a map on a part; `state`: of one that keeps its state. An estimate: no map has
+    been placed yet."""
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
-    cores, messages = config.openers + config.sealers, config.responders + config.request_openers
+    cores = config.openers + config.sealers
+    messages = config.responders * (1 + state) + config.request_openers
     lut: float = (
         cores * (_CORE + config.rounds * _ROUND)
         + messages * _GCM[0]
         + config.generators * config.rounds * _ROUND
         + _DOOR[0]
+        + _PAST[0] * state
         + _CONTROL
     )
     # pages that are not written yet, and the frames of the latest operations: two are looked up, and one put
@@ -52,12 +57,13 @@ def estimate(config: OmapConfig, part: Target) -> Resources:
         cores * (_STATE + 400)
         + messages * (_GCM[1] + 400)
         + _DOOR[1]
+        + (_PAST[1] + _RECORD * config.request_openers) * state
         + 4 * config.record_bytes * 16
         + PENDING * config.window * config.bin_bits
     )
     ff += back.items * config.frame_bits + 6_000
     ff += kept + 4 * front.kept_records * config.bin_bits + front.end
-    held = list(memories(config))
+    held = list(memories(config, state))
     ultra = ultra_shapes(held, part)
     mapped = [
         (c, memory, map_storage(memory, part.family, memory.shape in ultra)) for c, memory in held

@@ -19,16 +19,20 @@ __all__ = ["memories"]
 _COMMAND, _LENGTH = 64, 24
 #: bits of what is known of a request that comes, that was opened, and of an answer
 _ASKED, _OPENED, _RULED = 336, 153, 89
+#: bits of what is known beside that of a record; of one of the past's incarnations, and how many there may be
+_RECORD, _LINK, _LINKS = 192, 193, 256
 #: of the table of sessions
 _SLOTS = 64
 #: pages that are read and whose write is not answered yet, for each request in flight
 PENDING = 4
 
 
-def memories(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
-    """Yield (copies, memory)."""
+def memories(config: OmapConfig, state: bool = False) -> Iterator[tuple[int, Storage]]:
+    """Yield (copies, memory). `state`: of a map that keeps its state."""
     yield from _ciphers(config)
-    yield from _sessions(config)
+    yield from _sessions(config, state)
+    if state:
+        yield 1, Storage(_LINK, _LINKS)
     for copies, width, depth in (
         *_requests_and_pages(config),
         *_front(config),
@@ -65,19 +69,20 @@ def _ciphers(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
             yield copies, Storage(width, depth, transparent=True)
 
 
-def _sessions(config: OmapConfig) -> Iterator[tuple[int, Storage]]:
-    """Frames on both sides of their cipher cores (`hdl.omap.envelopes`), and the table of sessions."""
+def _sessions(config: OmapConfig, state: bool) -> Iterator[tuple[int, Storage]]:
+    """Frames, and records, on both sides of their cipher cores (`hdl.omap.envelopes`), and the table of sessions."""
     frames, merge, bus = Frames.of(config), config.merge_blocks, 8 * config.host_bus_bytes
     cores, slots = config.request_openers, config.window // config.request_openers
     room = _rows(config, 1, frames.request_blocks)
     yield cores, Storage(128 * merge, max(slots, 2) * room, granules=merge)
     answer = 2 * power_of_two(max(frames.answer_blocks, 2))
-    yield config.responders, Storage(128, answer, transparent=True)
+    sealers = config.responders * (1 + state)
+    yield sealers, Storage(128, answer, transparent=True)
     for copies, width, depth in (
         (cores, _ASKED, slots),
-        (cores, _OPENED, slots),
+        (cores, _OPENED + _RECORD * state, slots),
         (cores, bus, slots * frames.beats),
-        (config.responders, bus, 2 * frames.beats),
+        (sealers, bus, 2 * frames.beats),
         (1, _RULED, config.window),
     ):
         if width * depth > DISTRIBUTED_BITS:

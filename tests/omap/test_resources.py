@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,13 @@ def _map(capacity: int, value_bytes: int) -> Any:
 @pytest.mark.parametrize(
     "capacity, value_bytes, options",
     [
-        (20, 8, {"window": 2, "cores": 2, "channels": 1, "rounds": 1}),
+        (20, 8, {"window": 2, "cores": 2, "channels": 1, "rounds": 1, "state": True}),
+        pytest.param(
+            20,
+            8,
+            {"window": 2, "cores": 2, "channels": 1, "rounds": 1},
+            marks=pytest.mark.long,
+        ),
         pytest.param(70_000, 8, {"window": 16, "cores": 4, "channels": 2}, marks=pytest.mark.long),
         pytest.param(
             304,
@@ -34,7 +41,9 @@ def _map(capacity: int, value_bytes: int) -> Any:
 )
 def test_memories_of_the_hardware(capacity: int, value_bytes: int, options: Any) -> None:
     """All with clocked reads."""
-    design = ps.compile(_map(capacity, value_bytes), **options)
+    state = options.pop("state", False)  # the device's of `penstock serve --state`
+    compiled = ps.compile(_map(capacity, value_bytes), **options).compiled
+    design = replace(compiled, state=state)
     counted: Counter[Any] = Counter()
     for copies, memory in design.storages():
         counted[memory] += copies

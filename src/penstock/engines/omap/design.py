@@ -146,10 +146,10 @@ class MapDesign(Design):
         )
 
     def resources_on(self, part: Target) -> Resources:
-        return estimate(self.plan, part)
+        return estimate(self.plan, part, self.state)
 
     def storages(self) -> Iterable[tuple[int, Storage]]:
-        return memories(self.plan)
+        return memories(self.plan, self.state)
 
     def config(self) -> dict[str, Any]:
         plan = self.plan
