@@ -174,8 +174,17 @@ class Locks:
         self._meaning: list[Any] | None = None
         self._snapshot, self._exported = "", ""
         self._began, self._disturbed, self._used = 0.0, 0, False
-        self.connection = connect()
-        settle(self.connection)
+        self.connection = self._settled(connect())
+
+    @staticmethod
+    def _settled(session: Any, **how: Any) -> Any:
+        try:
+            session.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")  # first: calls may wait
+            settle(session, **how)
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def __enter__(self) -> Locks:
         return self
@@ -196,11 +205,9 @@ class Locks:
     @cached_property
     def _beside(self) -> Any:
         """A second session, which sees what has changed meanwhile."""
-        beside = self.connect()
-        settle(beside, read_only=True)
+        beside = self._settled(self.connect(), read_only=True)
         beside.prepare_threshold = 5  # it asks the same again and again
         beside.execute("SET work_mem = '64MB'")  # other sessions' objects may be many
-        beside.execute(f"SET lock_timeout = '{LOCK_SECONDS}s'")  # of catalogs
         if beside.info.server_version >= 140000:  # rows may be on their way for long
             beside.execute("SET idle_session_timeout = 0")
         return beside
@@ -290,11 +297,10 @@ class Locks:
 
         if self._used and self.calls:
             self._end(self.connection)
-            self.connection = self._again()
-            settle(self.connection)
+            self.connection = self._settled(self._again())
         self._used = True
         for names in (self.names, ()):
-            self.connection.execute(f"{_BEGIN}; SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            self.connection.execute(_BEGIN)
             try:
                 if names:
                     listed = ", ".join(names)

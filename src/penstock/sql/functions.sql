@@ -123,6 +123,7 @@ BEGIN
     SELECT pg_catalog.string_agg(DISTINCT CASE w.role WHEN 0 THEN 'everybody' ELSE pg_catalog.pg_get_userbyid(w.role) END, ', ') INTO others
         FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,
         LATERAL (SELECT c.relowner UNION SELECT nullif(n.nspowner, 'pg_database_owner'::pg_catalog.regrole::oid)
+            UNION SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolcanlogin AND pg_catalog.pg_has_role(r.oid, pg_catalog.to_regrole('pg_write_all_data')::oid, 'USAGE')
             UNION SELECT x.grantee FROM pg_catalog.aclexplode(c.relacl) x WHERE x.privilege_type IN ('INSERT', 'UPDATE')
             UNION SELECT x.grantee FROM pg_catalog.pg_attribute a, pg_catalog.aclexplode(a.attacl) x
                 WHERE a.attrelid = c.oid AND x.privilege_type IN ('INSERT', 'UPDATE')) w(role)
