@@ -103,7 +103,7 @@ def test_a_refusal_names_what_fits_and_that_does(
         (
             "rwkv7.py --target ulx3s-85f-sdram --tokens 4 --format float16 --batch 30",
             "E601",
-            "no number of banks (--banks) fits; with --banks 2 it fits on ulx3s-85f, ulx3s-85f-sdram, ecp5-evn in mx8",
+            "no number of banks (--banks) fits; with --banks 2 it fits on ulx3s-85f, ulx3s-85f-sdram, ecp5-evn, ecpix5-85f in mx8",
         ),
     ],
 )
