@@ -4,16 +4,23 @@ from .bridge import Bridge
 from .datagrams import DatagramReceiver, DatagramSender
 from .frames import Deframer, Framer
 from .link import Link
+from .mac import FrameReceiver, FrameSender
 from .responder import Responder
+from .station import Composer, Ethernet, Reader
 from .uart import UartReceiver, UartTransmitter
 
 __all__ = [
     "Bridge",
+    "Composer",
     "DatagramReceiver",
     "DatagramSender",
     "Deframer",
+    "Ethernet",
+    "FrameReceiver",
+    "FrameSender",
     "Framer",
     "Link",
+    "Reader",
     "Responder",
     "UartReceiver",
     "UartTransmitter",

@@ -8,7 +8,7 @@ from ...models.link.envelope import BUFFER, LONGEST
 from ...models.link.frames import CRC_BYTES, CRC_POLYNOMIAL, CRC_RESIDUE
 from ..apart import APART
 
-__all__ = ["BYTES", "HEAD", "DatagramReceiver", "DatagramSender"]
+__all__ = ["BYTES", "HEAD", "DatagramReceiver", "DatagramSender", "crc_after"]
 
 #: bytes of which one is the last of its datagram
 BYTES = data.StructLayout({"data": 8, "last": 1})
@@ -16,7 +16,7 @@ BYTES = data.StructLayout({"data": 8, "last": 1})
 HEAD, _KIND, _LENGTH = 20, 8, 10
 
 
-def _crc_after(crc, byte):
+def crc_after(crc, byte):
     """The CRC's register after one more byte."""
     for bit in range(8):
         mask = Mux(crc[0] ^ byte[bit], Const(CRC_POLYNOMIAL, 32), Const(0, 32))
@@ -80,7 +80,7 @@ class DatagramReceiver(wiring.Component):
                 m.d.sync += [kept.eq(put - CRC_BYTES), put.eq(put - CRC_BYTES)]
         with m.Elif(self.i.valid):
             m.d.sync += [
-                crc.eq(_crc_after(crc, self.i.p.data)),
+                crc.eq(crc_after(crc, self.i.p.data)),
                 ended.eq(self.i.p.last),
                 bad.eq(bad | full),
                 put.eq(put + write.en),
@@ -119,7 +119,7 @@ class DatagramSender(wiring.Component):
                 self.i.ready.eq(self.o.ready),
             ]
             with m.If(self.i.valid & self.o.ready):
-                m.d.sync += crc.eq(_crc_after(crc, self.i.p.data))
+                m.d.sync += crc.eq(crc_after(crc, self.i.p.data))
                 with m.If(self.i.p.last):
                     m.d.sync += left.eq(CRC_BYTES)
         with m.Else():

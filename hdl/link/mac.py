@@ -1,0 +1,229 @@
+"""Frames of Ethernet from and to the bytes of a gigabit PHY: one a cycle of domain `eth`, 125 MHz; behind a block RAM the engine's clock, `sync`.
+
+Source: IEEE 802.3, clauses 3 (frames, FCS) and 35 (GMII).
+"""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.cdc import FFSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from ...models.link.ethernet import FCS, FRAMES, GAP, LONGEST_FRAME, PREAMBLE, SHORTEST, START
+from ...models.link.frames import CRC_RESIDUE
+from .datagrams import BYTES, crc_after
+
+__all__ = ["SIZE", "FrameReceiver", "FrameSender"]
+
+#: places of the ring that stay free: what is full is known a few cycles late
+_SLACK = 8
+#: bits of a frame's length
+SIZE = 11
+
+
+class FrameReceiver(wiring.Component):
+    """Sound frames, without their FCS, out of what a PHY gives.
+
+    A frame is sound that has 64 to 1,518 bytes, the right FCS and no error, and for which there is room. Others leave no trace. A sound frame's first
+    byte is offered seven cycles behind its last one, were both domains one. Between frames the line may rest for a cycle or more.
+
+    Parameters
+    ----------
+    buffer
+        Bytes of the ring, a power of two.
+
+    Members
+    -------
+    rxd : In(8), rx_dv : In(1), rx_er : In(1)
+        GMII, in domain `eth`.
+    o : Out(stream.Signature(BYTES))
+        Of 60 bytes or more, in domain `sync`, which is not slower than a twentieth of `eth`.
+    """
+
+    def __init__(self, buffer: int = FRAMES):
+        self.buffer = buffer
+        super().__init__(
+            {"rxd": In(8), "rx_dv": In(1), "rx_er": In(1), "o": Out(stream.Signature(BYTES))}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ring = ring = memory.Memory(shape=9, depth=self.buffer, init=[])
+        self.write, self.read = ring.write_port(domain="eth"), ring.read_port(domain="sync")
+        self.kept, self.told = Signal(range(self.buffer)), Signal()  # told: changes with `kept`
+        self.grey = Signal(range(self.buffer))  # of the place that is read
+        self._take(m)
+        self._give(m)
+        return m
+
+    def _room(self, m, put):
+        """Whether the ring is all but full, late by some cycles."""
+        crossed, get, full = Signal.like(self.grey), Signal.like(self.grey), Signal()
+        m.submodules.crossed = FFSynchronizer(self.grey, crossed, o_domain="eth")
+        bits = [crossed[k:].xor() for k in range(len(crossed))]
+        room = Signal.like(get)
+        m.d.comb += room.eq(get - put - 1)
+        m.d.eth += [get.eq(Cat(*bits)), full.eq(room < _SLACK)]
+        return full
+
+    def _take(self, m):
+        put = Signal.like(self.kept)
+        late = Signal(8 * (FCS + 1))  # what may be the FCS, and the byte before
+        count = Signal(range(LONGEST_FRAME + 2))
+        crc, bad, right, long = Signal(32), Signal(), Signal(), Signal()
+        full = self._room(m, put)
+        m.d.comb += [
+            self.write.addr.eq(put),
+            self.write.data.eq(Cat(late[:8], ~self.rx_dv)),
+        ]
+        m.d.eth += [
+            right.eq(crc == CRC_RESIDUE),
+            long.eq((count >= SHORTEST) & (count <= LONGEST_FRAME)),
+        ]
+        with m.FSM(name="receive", domain="eth"):
+            with m.State("REST"):
+                m.d.eth += [crc.eq(0xFFFF_FFFF), count.eq(0), bad.eq(0), put.eq(self.kept)]
+                with m.If(self.rx_dv & (self.rxd == START)):
+                    m.next = "BODY"
+                with m.Elif(self.rx_dv & (self.rxd != PREAMBLE)):
+                    m.next = "SKIP"
+            with m.State("SKIP"), m.If(~self.rx_dv):
+                m.next = "REST"
+            with m.State("BODY"):
+                m.d.comb += self.write.en.eq(1)  # the place at `put` is free in any case
+                with m.If(self.rx_dv):
+                    m.d.eth += [
+                        crc.eq(crc_after(crc, self.rxd)),
+                        late.eq(Cat(late[8:], self.rxd)),
+                        bad.eq(bad | self.rx_er | full),
+                        put.eq(put + (count > FCS)),
+                    ]
+                    with m.If(count != LONGEST_FRAME + 1):
+                        m.d.eth += count.eq(count + 1)
+                with m.Else():
+                    m.d.eth += put.eq(put + 1)
+                    m.next = "END"
+            with m.State("END"):
+                with m.If(right & long & ~bad & ~full):
+                    m.d.eth += [self.kept.eq(put), self.told.eq(~self.told)]
+                m.next = "REST"
+
+    def _give(self, m):
+        told, before = Signal(), Signal()
+        get, ahead, limit = (Signal(range(self.buffer)) for _ in range(3))
+        m.submodules.told = FFSynchronizer(self.told, told)
+        m.d.comb += [
+            ahead.eq(get + (self.o.valid & self.o.ready)),
+            self.read.addr.eq(ahead),
+            self.read.en.eq(1),
+            self.o.payload.eq(self.read.data),
+        ]
+        m.d.sync += [
+            before.eq(told),
+            get.eq(ahead),
+            self.grey.eq(ahead ^ (ahead >> 1)),
+            self.o.valid.eq(ahead != limit),
+        ]
+        with m.If(told != before):  # and `kept` stays for a frame's length
+            m.d.sync += limit.eq(self.kept)
+
+
+class FrameSender(wiring.Component):
+    """A frame that was written into a buffer, to the PHY: with preamble, padding, FCS and gap.
+
+    Its first byte of preamble is there five cycles behind `go`, were both domains one.
+
+    Members
+    -------
+    at : In(11), data : In(8), en : In(1)
+        A byte of the buffer is written, in domain `sync`; not while `busy`.
+    go : In(1), length : In(11)
+        The frame has so many bytes, 14 or more; `length` stays while `busy`.
+    busy : Out(1)
+    txd : Out(8), tx_en : Out(1)
+        GMII, in domain `eth`, straight from flip-flops.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "at": In(SIZE),
+                "data": In(8),
+                "en": In(1),
+                "go": In(1),
+                "length": In(SIZE),
+                "busy": Out(1),
+                "txd": Out(8),
+                "tx_en": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.store = store = memory.Memory(shape=8, depth=1 << SIZE, init=[])
+        write, self.read = store.write_port(domain="sync"), store.read_port(domain="eth")
+        asked, done = Signal(), Signal()
+        self.seen, self.ended = Signal(), Signal()
+        m.submodules.asked = FFSynchronizer(asked, self.seen, o_domain="eth")
+        m.submodules.ended = FFSynchronizer(self.ended, done)
+        m.d.comb += [
+            write.addr.eq(self.at),
+            write.data.eq(self.data),
+            write.en.eq(self.en),
+            self.busy.eq(asked != done),
+        ]
+        m.d.sync += asked.eq(asked ^ self.go)
+        self._send(m)
+        return m
+
+    def _send(self, m):
+        place, fetched = Signal(SIZE), Signal(8)  # the memory's data is late in its cycle
+        count, left, filled = Signal(4), Signal(SIZE), Signal(SIZE)
+        crc, byte = Signal(32), Signal(8)
+        m.d.comb += [
+            self.read.addr.eq(place),
+            self.read.en.eq(1),
+            byte.eq(Mux(filled == 0, 0, fetched)),
+        ]
+        m.d.eth += [fetched.eq(self.read.data), self.tx_en.eq(0), self.txd.eq(0)]
+        with m.FSM(name="send", domain="eth"):
+            with m.State("REST"):
+                m.d.eth += [place.eq(0), count.eq(7), crc.eq(0xFFFF_FFFF), filled.eq(self.length)]
+                m.d.eth += left.eq(Mux(self.length < SHORTEST - FCS, SHORTEST - FCS, self.length))
+                with m.If(self.seen != self.ended):
+                    m.next = "PREAMBLE"
+            with m.State("PREAMBLE"):
+                m.d.eth += [
+                    self.tx_en.eq(1),
+                    self.txd.eq(Mux(count == 0, START, PREAMBLE)),
+                    count.eq(count - 1),
+                    place.eq(place + (count < 2)),
+                ]
+                with m.If(count == 0):
+                    m.next = "BODY"
+            with m.State("BODY"):
+                m.d.eth += [
+                    self.tx_en.eq(1),
+                    self.txd.eq(byte),
+                    crc.eq(crc_after(crc, byte)),
+                    place.eq(place + 1),
+                    left.eq(left - 1),
+                    filled.eq(filled - (filled != 0)),
+                    count.eq(FCS - 1),
+                ]
+                with m.If(left == 1):
+                    m.d.eth += self.ended.eq(self.seen)
+                    m.next = "FCS"
+            with m.State("FCS"):
+                m.d.eth += [
+                    self.tx_en.eq(1),
+                    self.txd.eq(~crc[:8]),
+                    crc.eq(Cat(crc[8:], Const(0, 8))),
+                    count.eq(count - 1),
+                ]
+                with m.If(count == 0):
+                    m.d.eth += count.eq(GAP - 1)
+                    m.next = "GAP"
+            with m.State("GAP"):
+                m.d.eth += count.eq(count - 1)
+                with m.If(count == 1):  # and one at rest
+                    m.next = "REST"

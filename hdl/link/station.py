@@ -1,0 +1,385 @@
+"""A device's station on Ethernet: ARP, ICMP echo, and UDP on one port. Twin of `models.link.ethernet`."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect
+
+from ...models.link.ethernet import PEER, Station
+from .datagrams import BYTES
+from .mac import SIZE, FrameReceiver, FrameSender
+
+__all__ = ["Composer", "Ethernet", "Reader"]
+
+_ICMP, _UDP = 1, 17
+#: bytes of a frame before what UDP carries, and before what an ICMP echo does behind its checksum
+_HEAD, _ECHO = 42, 38
+#: place of a header at which a composer begins
+_FIRST = 26
+_ALL = (1 << 16) - 1
+
+
+class _Sum:
+    """A checksum of bytes that come one a cycle: a sum of 16 bits, and a carry that is not added yet (RFC 1071)."""
+
+    def __init__(self, name):
+        self.low, self.carry = Signal(16, name=f"{name}_low"), Signal(name=f"{name}_carry")
+
+    def start(self, value=0):
+        return [self.low.eq(value), self.carry.eq(0)]
+
+    def add(self, byte, odd, twice=0):
+        """Have a byte added: the low one of two where `odd`, doubled where `twice`, as a number that wraps."""
+        pair = Mux(odd, byte, byte << 8)[:16]
+        return Cat(self.low, self.carry).eq(
+            self.low + Mux(twice, pair.rotate_left(1), pair) + self.carry
+        )
+
+    @property
+    def right(self):
+        """Whether the sum, a checksum in it, is none."""
+        return (self.low + self.carry)[:16] == _ALL
+
+    @property
+    def checksum(self):
+        return ~(self.low + self.carry)[:16]
+
+
+class Reader(wiring.Component):
+    """Looks at sound frames; hands on what is for the station, behind the 12 bytes of who sent it.
+
+    A frame's byte takes a cycle. One that is taken takes 12 more, behind its header, and one behind what it carries.
+
+    Members
+    -------
+    i : In(stream.Signature(BYTES))
+        Frames as `FrameReceiver` gives them.
+    o : Out(stream.Signature(BYTES))
+        `models.link.ethernet.Peer`, then what UDP carries, or an ICMP echo behind its checksum; of an ARP request the peer alone, without a port.
+    spoilt : Out(1)
+        With the last byte: the checksum is wrong, or the frame too short, and it is to be dropped.
+    udp, arp : Out(1)
+        What it is, while it is offered; else an echo.
+    """
+
+    def __init__(self, station: Station):
+        self.station = station
+        super().__init__(
+            {
+                "i": In(stream.Signature(BYTES)),
+                "o": Out(stream.Signature(BYTES)),
+                "spoilt": Out(1),
+                "udp": Out(1),
+                "arp": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        self.at = Signal(range(_HEAD + 1))  # in the header
+        self.peer = Signal(8 * PEER)
+        self.wrong, self.bad = Signal(), Signal()  # this byte, one before
+        self.length, self.left = Signal(16), Signal(16)
+        self.body, self.unchecked = _Sum("body"), Signal()
+        self.odd, self.over, self.cut = Signal(), Signal(), Signal()
+        self.take = Signal()
+        m.d.comb += self.take.eq(self.i.valid & self.i.ready)
+        self._judge(m)
+        self._sums(m)
+        self._peer(m)
+        with m.FSM(name="reader"):
+            self._walk(m)
+        return m
+
+    def _judge(self, m):
+        """Whether the byte at `at` is as it has to be."""
+        byte, wrong, at = self.i.p.data, self.wrong, self.at
+        ours, all_ = Signal(init=1), Signal(init=1)
+        ip, arp, udp = ~self.arp, self.arp, self.udp
+        segment = self.length - 20
+        head = _Sum("head")
+        with m.If(self.take & (at >= 14) & (at < 34)):
+            m.d.sync += head.add(byte, self.odd)
+        with m.Elif(at == 0):
+            m.d.sync += head.start()
+        for_ip = {14: byte != 0x45, 20: (byte & 0x3F) != 0, 21: byte != 0, 34: ~head.right}
+        for_ip |= {23: (byte != _UDP) & (byte != _ICMP)}
+        for_ip |= {18: self.length < _HEAD - 14}
+        for_ip |= {30 + k: byte != one for k, one in enumerate(self.station.ip)}
+        for_udp = {36 + k: byte != one for k, one in enumerate(self.station.port.to_bytes(2, "big"))}
+        for_udp |= {38: byte != segment[8:], 39: byte != segment[:8], 40: segment == 8}
+        for_echo = {34: byte != 8, 35: byte != 0}
+        for_arp = {14 + k: byte != one for k, one in enumerate(b"\0\1\x08\0\6\4\0\1")}
+        for_arp |= {38 + k: byte != one for k, one in enumerate(self.station.ip)}
+        for_arp |= {22: byte[0]}
+        with m.Switch(at):
+            for k in range(_HEAD):
+                with m.Case(k):
+                    parts = [
+                        ip & for_ip.get(k, 0),
+                        ip & udp & for_udp.get(k, 0),
+                        ip & ~udp & for_echo.get(k, 0),
+                        arp & for_arp.get(k, 0),
+                        *([byte[0]] if k == 6 else []),
+                        *([byte != 0x08] if k == 12 else []),
+                        *([~(ours & (byte == 0) | (ours | all_) & (byte == 6))] if k == 13 else []),
+                    ]
+                    m.d.comb += wrong.eq(Cat(parts).any())
+        with m.If(self.take):
+            m.d.sync += self.bad.eq(Mux(at == 0, 0, self.bad | wrong))
+            with m.Switch(at):
+                for k, one in enumerate(self.station.mac):
+                    with m.Case(k):
+                        m.d.sync += [
+                            ours.eq((ours | (k == 0)) & (byte == one)),
+                            all_.eq((all_ | (k == 0)) & (byte == 0xFF)),
+                        ]
+                with m.Case(13):
+                    m.d.sync += self.arp.eq(byte[1])
+                with m.Case(16):
+                    m.d.sync += self.length[8:].eq(byte)
+                with m.Case(17):
+                    m.d.sync += self.length[:8].eq(byte)
+                with m.Case(23):
+                    m.d.sync += self.udp.eq(byte[4])
+
+    def _sums(self, m):
+        """The checksum of what is carried: of UDP with its addresses, protocol and length."""
+        at, byte, body = self.at, self.i.p.data, self.body
+        with m.If(self.take):
+            m.d.sync += self.odd.eq(~self.odd & (at != 0) | (at == 0))
+            with m.If((at >= 34) | (self.udp & (at >= 26))):
+                m.d.sync += body.add(byte, self.odd, self.udp & ((at == 38) | (at == 39)))
+            with m.If(at == 24):
+                m.d.sync += body.start(Mux(self.udp, _UDP, 0))
+            with m.If(at == 40):
+                m.d.sync += self.unchecked.eq(self.udp & (byte == 0))
+            with m.If(at == 41):
+                m.d.sync += self.unchecked.eq(self.unchecked & (byte == 0))
+
+    def _peer(self, m):
+        """Who sent it: MAC, address and port come in this order, in all that is taken."""
+        comes = Signal()
+        early, mac = range(6, 12), {True: range(22, 34), False: (*range(26, 30), 34, 35)}
+        with m.Switch(self.at):
+            with m.Case(*early):
+                m.d.comb += comes.eq(1)
+            for k in sorted({*mac[True], *mac[False]}):
+                with m.Case(k):
+                    m.d.comb += comes.eq(Mux(self.arp, k in mac[True], k in mac[False]))
+        with m.If(self.take & comes):
+            m.d.sync += self.peer.eq(Cat(self.i.p.data, self.peer))
+
+    def _walk(self, m):
+        left, count = self.left, Signal(range(PEER))
+        kept, held, last = Signal(8), Signal(), Signal()
+        right = self.body.right | (self.udp & self.unchecked)
+        m.d.comb += self.spoilt.eq(~self.arp & (self.cut | ~right))
+        with m.State("HEAD"):
+            m.d.comb += self.i.ready.eq(1)
+            m.d.sync += count.eq(PEER - 1)
+            with m.If(self.take):
+                m.d.sync += self.at.eq(self.at + 1)
+                ends = Mux(self.arp | self.udp, _HEAD - 1, _ECHO - 1)
+                with m.If((self.at == ends) & ~self.bad & ~self.wrong):
+                    m.next = "PEER"
+                with m.Elif(self.at == _HEAD - 1):
+                    m.next = "TAIL"
+        with m.State("PEER"):
+            m.d.comb += [
+                self.o.valid.eq(1),
+                self.o.p.data.eq(self.peer[-8:]),
+                self.o.p.last.eq(self.arp & (count == 0)),
+            ]
+            m.d.sync += left.eq(self.length - Mux(self.udp, _HEAD - 14, _ECHO - 14))
+            with m.If(self.o.ready):
+                m.d.sync += [self.peer.eq(self.peer << 8), count.eq(count - 1)]
+                with m.If(count == 0):
+                    m.next = "BODY"
+                    with m.If(self.arp):
+                        m.next = "TAIL"
+        with m.State("BODY"):  # a byte late: then its sum is known
+            m.d.comb += [
+                self.o.valid.eq(held),
+                self.o.p.data.eq(kept),
+                self.o.p.last.eq(last),
+                self.i.ready.eq(~held | (self.o.ready & ~last)),
+            ]
+            m.d.sync += held.eq(self.take | (held & ~self.o.ready))
+            with m.If(self.take):
+                m.d.sync += [
+                    kept.eq(self.i.p.data),
+                    last.eq((left == 1) | self.i.p.last),
+                    self.cut.eq(left != 1),
+                    self.over.eq(self.i.p.last),
+                    left.eq(left - 1),
+                ]
+            with m.If(held & last & self.o.ready):
+                m.d.sync += last.eq(0)
+                m.next = "TAIL"
+                with m.If(self.over):
+                    m.d.sync += self.at.eq(0)
+                    m.next = "HEAD"
+        with m.State("TAIL"):
+            m.d.comb += self.i.ready.eq(1)
+            with m.If(self.take & self.i.p.last):
+                m.d.sync += self.at.eq(0)
+                m.next = "HEAD"
+
+
+class Composer(wiring.Component):
+    """Makes the frames of answers in the buffer of a `FrameSender`: what is carried first, then the headers, for checksums stand before what they are of.
+
+    It takes a peer's 12 bytes, then a byte a cycle; the header takes 42 cycles, that of an echo 38.
+
+    Members
+    -------
+    echo : In(stream.Signature(BYTES)), spoilt : In(1), arp : In(1)
+        What a `Reader` gives that is not UDP.
+    i : In(stream.Signature(BYTES))
+        Datagrams, each behind its peer.
+    at, data, en, go, length, busy
+        Of a `FrameSender`.
+    """
+
+    def __init__(self, station: Station):
+        self.station = station
+        bytes_ = stream.Signature(BYTES)
+        buffer = {"at": Out(SIZE), "data": Out(8), "en": Out(1), "go": Out(1), "length": Out(SIZE)}
+        asked = {"echo": In(bytes_), "spoilt": In(1), "arp": In(1), "i": In(bytes_)}
+        super().__init__({**asked, **buffer, "busy": In(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        self.peer = Signal(8 * PEER)
+        self.is_arp, self.is_udp = Signal(), Signal()
+        self.head, self.body = _Sum("head"), _Sum("body")
+        self.came, self.valid, self.ready = Signal(BYTES), Signal(), Signal()
+        m.d.comb += [
+            self.came.eq(Mux(self.is_udp, self.i.payload, self.echo.payload)),
+            self.valid.eq(Mux(self.is_udp, self.i.valid, self.echo.valid)),
+            self.i.ready.eq(self.is_udp & self.ready),
+            self.echo.ready.eq(~self.is_udp & self.ready),
+        ]
+        with m.FSM(name="composer"):
+            self._fill(m)
+            with m.State("HEAD"):
+                self._head(m)
+        return m
+
+    def _fill(self, m):
+        """Peer and what is carried."""
+        count = Signal(range(PEER))
+        with m.State("REST"):
+            m.d.sync += [
+                count.eq(PEER - 1),
+                self.is_udp.eq(~self.echo.valid),
+                self.is_arp.eq(self.arp & self.echo.valid),
+                *self.head.start(),
+                *self.body.start(Mux(self.echo.valid, 0, _UDP)),
+            ]
+            with m.If(~self.busy & (self.echo.valid | self.i.valid)):
+                m.next = "PEER"
+        with m.State("PEER"):
+            m.d.comb += self.ready.eq(1)
+            m.d.sync += self.at.eq(Mux(self.is_udp, _HEAD, _ECHO))
+            with m.If(self.valid):
+                m.d.sync += [self.peer.eq(Cat(self.came.data, self.peer)), count.eq(count - 1)]
+                with m.If(count == 0):
+                    m.next = "BODY"
+                    with m.If(self.came.last):
+                        m.d.sync += [self.at.eq(_FIRST), self.length.eq(_HEAD)]
+                        m.next = "HEAD"
+        with m.State("BODY"):
+            m.d.comb += [self.ready.eq(1), self.data.eq(self.came.data), self.en.eq(self.valid)]
+            with m.If(self.valid):
+                m.d.sync += [self.at.eq(self.at + 1), self.body.add(self.came.data, self.at[0])]
+                with m.If(self.came.last):
+                    m.d.sync += [self.at.eq(_FIRST), self.length.eq(self.at + 1)]
+                    m.next = "HEAD"
+                    with m.If(~self.is_udp & self.spoilt):
+                        m.next = "REST"
+
+    def _head(self, m):
+        """From the addresses on to the end of the headers, then from the begin: each checksum comes behind what it is of."""
+        at = self.at
+        m.d.comb += self.en.eq(1)
+        with m.Switch(at):
+            for k, (ip, udp, echo, arp) in enumerate(self._layout()):
+                with m.Case(k):
+                    other = Mux(self.is_udp, udp, echo) if k >= 34 else ip
+                    m.d.comb += self.data.eq(arp if k < 14 and ip is arp else Mux(self.is_arp, arp, other))
+        m.d.sync += at.eq(at + 1)
+        with m.If((at == _HEAD - 1) | (~(self.is_udp | self.is_arp) & (at == _ECHO - 1))):
+            m.d.sync += at.eq(0)
+        with m.If(((at >= 26) & (at < 34)) | ((at >= 14) & (at < 24))):
+            m.d.sync += self.head.add(self.data, at[0])
+        with m.If(self.is_udp & (at >= 26) & (at < 40)):
+            m.d.sync += self.body.add(self.data, at[0], (at == 38) | (at == 39))
+        with m.If(at == _FIRST - 1):
+            m.d.comb += self.go.eq(1)
+            m.next = "REST"
+
+    def _layout(self):
+        """Return the bytes of headers at each place: of IP, UDP, an echo and ARP."""
+        own, ip, port = self.station.mac, self.station.ip, self.station.port.to_bytes(2, "big")
+        peer = [self.peer.word_select(k, 8) for k in reversed(range(PEER))]
+        mac, there, sink = peer[:6], peer[6:10], peer[10:]
+        two = lambda value: [value[8:16], value[:8]]
+        total, segment = (Cat((self.length - k)[:11], Const(0, 5)) for k in (14, 34))
+        check = self.body.checksum
+        of_udp = two(Mux(check == 0, _ALL, check))
+        ethernet = [*mac, *own, 8]
+        protocol = Mux(self.is_udp, _UDP, _ICMP)
+        of_ip = [*ethernet, 0, 0x45, 0, *two(total), 0, 0, 0x40, 0, 64, protocol]
+        of_ip += [*two(self.head.checksum), *ip, *there]
+        of_arp = [*ethernet, 6, *b"\0\1\x08\0\6\4\0\2", *own, *ip, *mac, *there]
+        udp = [*of_ip, *port, *sink, *two(segment), *of_udp]
+        echo = [*of_ip, 0, 0, *two(check), *[0] * 4]
+        of_ip += [0] * 8
+        return list(zip(of_ip, udp, echo, of_arp, strict=True))
+
+
+class Ethernet(wiring.Component):
+    """What stands between a PHY and a device's datagrams; `models.link.ethernet` says what it answers, and when.
+
+    Members
+    -------
+    rxd : In(8), rx_dv : In(1), rx_er : In(1), txd : Out(8), tx_en : Out(1)
+        GMII, in domain `eth`, of 125 MHz; all else is in `sync`.
+    o : Out(stream.Signature(BYTES)), spoilt : Out(1)
+        Datagrams to the station's port, each behind its `models.link.ethernet.Peer`; `spoilt` with the last byte: it is to be dropped.
+    i : In(stream.Signature(BYTES))
+        Datagrams that are sent, each behind its peer.
+    """
+
+    def __init__(self, station: Station):
+        self.station = station
+        bytes_ = stream.Signature(BYTES)
+        pins = {"rxd": In(8), "rx_dv": In(1), "rx_er": In(1), "txd": Out(8), "tx_en": Out(1)}
+        super().__init__({**pins, "o": Out(bytes_), "spoilt": Out(1), "i": In(bytes_)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receiver = receiver = FrameReceiver()
+        m.submodules.reader = reader = Reader(self.station)
+        m.submodules.composer = composer = Composer(self.station)
+        m.submodules.sender = sender = FrameSender()
+        for name in ("rxd", "rx_dv", "rx_er"):
+            m.d.comb += getattr(receiver, name).eq(getattr(self, name))
+        m.d.comb += [self.txd.eq(sender.txd), self.tx_en.eq(sender.tx_en)]
+        connect(m, receiver.o, reader.i)
+        m.d.comb += [
+            self.o.payload.eq(reader.o.payload),
+            self.o.valid.eq(reader.o.valid & reader.udp & ~reader.arp),
+            composer.echo.payload.eq(reader.o.payload),
+            composer.echo.valid.eq(reader.o.valid & (~reader.udp | reader.arp)),
+            reader.o.ready.eq(Mux(reader.udp & ~reader.arp, self.o.ready, composer.echo.ready)),
+            composer.arp.eq(reader.arp),
+            composer.spoilt.eq(reader.spoilt),
+            self.spoilt.eq(reader.spoilt),
+            composer.busy.eq(sender.busy),
+        ]
+        for name in ("at", "data", "en", "go", "length"):
+            m.d.comb += getattr(sender, name).eq(getattr(composer, name))
+        connect(m, wiring.flipped(self.i), composer.i)
+        return m
