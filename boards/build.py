@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..models.link.ethernet import Station
 from ..models.memory.blockram import SPRAM_WORDS
 from ..models.resources import Resources
 from ..models.target import Target
@@ -89,11 +90,15 @@ class Build:
 
 
 def elaborate(
-    engine: Callable[[], tuple[Any, ModuleLibrary]], board: Target, *, setting: Setting | None
+    engine: Callable[[], tuple[Any, ModuleLibrary]],
+    board: Target,
+    *,
+    setting: Setting | None,
+    station: Station | None = None,
 ) -> Sources:
     """Return the RTLIL of an engine's SoC on the board, and the constraints; no path of the machine is in them.
 
-    `engine`: makes the engine, and the library of its modules.
+    `engine`: makes the engine, and the library of its modules; `station`: its addresses, where the board's link is UDP.
 
     Raises tools.ToolMissing; Misdescribed where the board's own description is at fault; flow.Unfit where its memory has too few words of the engine's port.
     """
@@ -105,7 +110,9 @@ def elaborate(
     try:  # before any hardware is made in vain
         platform = make_platform(board)
         platform.lookup(board.pins.clock)
-        if board.pins.uart_pins is None:
+        if board.link.kind == "udp":
+            platform.lookup(board.pins.rgmii, 0)
+        elif board.pins.uart_pins is None:
             platform.lookup(board.pins.uart, 0)
     except (ImportError, AttributeError, TypeError, ValueError, ResourceError) as problem:
         raise Misdescribed(f"platform {board.pins.platform}: {problem}") from problem
@@ -117,7 +124,8 @@ def elaborate(
         library=library,
         memory_bytes=board.memory.bytes,
         clock_hz=round(clock_mhz * 1e6),
-        baud=board.link.baud,
+        baud=board.link.baud if station is None else None,
+        station=station,
         memory=board.memory.kind,
     )
     word, has = soc.port.data_bytes, board.memory.bytes
@@ -221,10 +229,10 @@ def _build(
         except Overdue as problem:
             raise Endless(problem.tool, (limit or 0.0) / 60, problem.line) from None
         placed = place(board, folder, cells, clock_mhz, seeds, jobs, progress, left())
-        best = max(placed, key=lambda p: (p.timing.fmax_mhz or 0.0, -p.seed))
+        best = max(placed, key=lambda p: (p.timing.share, -p.seed))
         fmax, path, advice = best.timing.fmax_mhz, best.timing.path, best.timing.advice
-        if fmax is not None and fmax < clock_mhz:
-            raise Slow(clock_mhz, fmax, path, advice)
+        if fmax is not None and fmax < (asked := best.timing.asked_mhz or clock_mhz):
+            raise Slow(asked, fmax, path, advice)
         files = {
             f"{NAME}.{flow.suffix}": best.bitstream,
             "netlist.v": _plain((folder / "netlist.v").read_bytes()),

@@ -6,7 +6,7 @@ FPGA-EB-02028.
 
 from typing import Any
 
-from amaranth.build import Attrs, Clock, Pins, Resource
+from amaranth.build import Attrs, Clock, Pins, PinsN, Resource, Subsignal
 from amaranth.vendor import LatticePlatform
 from amaranth_boards.resources import SDRAMResource, UARTResource
 
@@ -35,6 +35,20 @@ class ColorlightI5Platform(LatticePlatform):
             a="B13 C14 A16 A17 B16 B15 A14 A13 A12 A11 B12",
             dq="B6 A5 A6 A7 C7 B8 B5 A8 D8 D7 E8 D6 C6 D5 E7 C5 C10 D9 E11 D11 C11 D12 E9 C12 E14 C15 E13 D15 E12 B17 D14 D13",
             attrs=Attrs(IO_TYPE="LVCMOS33", SLEWRATE="FAST"),
+        ),
+        Resource(  # Broadcom B50612D
+            "eth_rgmii",
+            0,
+            Subsignal("rst", PinsN("P4", dir="o")),
+            Subsignal("mdio", Pins("P5", dir="io")),
+            Subsignal("mdc", Pins("N5", dir="o")),
+            Subsignal("tx_clk", Pins("G1", dir="o")),
+            Subsignal("tx_ctrl", Pins("K1", dir="o")),
+            Subsignal("tx_data", Pins("G2 H1 J1 J3", dir="o")),
+            Subsignal("rx_clk", Pins("H2", dir="i")),
+            Subsignal("rx_ctrl", Pins("P2", dir="i")),
+            Subsignal("rx_data", Pins("K2 L1 N1 P1", dir="i")),
+            _LVCMOS33,
         ),
     ]
     connectors: list[Any] = []  # noqa: RUF012

@@ -18,24 +18,32 @@ _ADDED = re.compile(
 
 @dataclass(frozen=True)
 class Timing:
-    """`fmax_mhz`: of the slowest clock, None where the report has none. `path`: its critical path; `advice`: what would make it shorter ("" if not known)."""
+    """`fmax_mhz`: of the clock that is shortest of what is asked of it (`asked_mhz`, 0 if not known), None where the report has none. `path`: its critical
+    path; `advice`: what would make it shorter ("" if not known)."""
 
     fmax_mhz: float | None
     path: str = ""
     advice: str = ""
+    asked_mhz: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """What is reached, of what is asked."""
+        return (self.fmax_mhz or 0.0) / (self.asked_mhz or 1.0)
 
 
 def timing(report: dict[str, Any]) -> Timing:
-    """Return what nextpnr's report (`--report`) says of the slowest clock."""
+    """Return what nextpnr's report (`--report`) says of the clock that is shortest of what is asked of it."""
     clocks = report.get("fmax", {})
     if not clocks:
         return Timing(None)
-    slowest = min(clocks, key=lambda name: clocks[name]["achieved"])
+    asked = lambda name: clocks[name].get("constraint", 0.0)
+    slowest = min(clocks, key=lambda name: clocks[name]["achieved"] / (asked(name) or 1.0))
     fmax = clocks[slowest]["achieved"]
     for entry in report.get("critical_paths", []):
         if slowest in entry.get("from", "") and slowest in entry.get("to", ""):
-            return Timing(fmax, *_words(entry["path"]))
-    return Timing(fmax)
+            return Timing(fmax, *_words(entry["path"]), asked(slowest))
+    return Timing(fmax, asked_mhz=asked(slowest))
 
 
 def _words(steps: list[dict[str, Any]]) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What is put on a board: the SoC, its clock and its serial pins."""
+"""What is put on a board: the SoC, its clock and its pins."""
 
 from amaranth.build import Attrs, Pins, Resource
 from amaranth.hdl import (
@@ -18,6 +18,7 @@ from ..hdl.memory.sdram import SdramController
 from ..models.target import Target
 from .clocks import SDRAM_MHZ
 from .pll import Setting, Unreachable, solve
+from .rgmii import Rgmii
 
 __all__ = ["BoardTop", "clock_setting"]
 
@@ -42,7 +43,7 @@ def clock_setting(board: Target, clock_mhz: float) -> Setting | None:
 
 
 class BoardTop(Elaboratable):
-    """`soc` on `board`: domain `sync` from the oscillator (through the PLL as `setting` says), UART pins, a reset after configuration.
+    """`soc` on `board`: domain `sync` from the oscillator (through the PLL as `setting` says), pins of the link, a reset after configuration.
 
     The reset lasts until the PLL has locked, and 15 cycles more: block RAMs of the iCE40 are not ready before.
 
@@ -81,6 +82,9 @@ class BoardTop(Elaboratable):
         m.submodules.soc = self.soc
         if self.board.memory.kind == "SDRAM":
             self._sdram(m, platform)
+        if self.board.link.kind == "udp":
+            self._ethernet(m)
+            return m
         if self.board.pins.uart_pins is None:
             uart = platform.request(self.board.pins.uart, 0)
             rx, tx = uart.rx.i, uart.tx.o
@@ -116,6 +120,15 @@ class BoardTop(Elaboratable):
         m.d.comb += [
             getattr(pads, name).o.eq(value) for name, value in tied.items() if hasattr(pads, name)
         ]
+
+    def _ethernet(self, m):
+        """A PHY."""
+        pins = self.board.pins
+        m.submodules.rgmii = rgmii = Rgmii(pins.rgmii, pins.rgmii_delay_ps)
+        m.d.comb += [
+            getattr(self.soc, pin).eq(getattr(rgmii, pin)) for pin in ("rxd", "rx_dv", "rx_er")
+        ]
+        m.d.comb += [rgmii.txd.eq(self.soc.txd), rgmii.tx_en.eq(self.soc.tx_en)]
 
     def _serial(self, platform):
         """A UART on header pins."""

@@ -214,7 +214,8 @@ class Board(_Record):
 
     `package`, `speed`: the part's package and grade as its placer calls them; `oscillator_mhz`: the clock that the board supplies; `platform`:
     "module:Class" of an Amaranth platform, None where there is only a vendor's project; `clock`, `uart`: names of the platform's resources;
-    `uart_pins`: (rx, tx) where it has no UART of its own, header pins that a serial adapter is put on; `loader`: what openFPGALoader calls
+    `uart_pins`: (rx, tx) where it has no UART of its own, header pins that a serial adapter is put on; `rgmii`: the platform's name of a gigabit
+    PHY's pins, "" without one; `rgmii_delay_ps`: by which what that gives is late against its clock on the device's side; `loader`: what openFPGALoader calls
     the board; `options`: of the platform, by name; `status`: what has been shown, see `docs/howto/boards.md`.
     """
 
@@ -225,6 +226,8 @@ class Board(_Record):
     clock: str = ""
     uart: str = "uart"
     uart_pins: tuple[str, str] | None = None
+    rgmii: str = ""
+    rgmii_delay_ps: int = 0
     loader: str = ""
     options: tuple[tuple[str, str], ...] = ()
     status: str = "not placed yet"
@@ -275,7 +278,7 @@ class Target(Capacity):
                 what = f"at most the {most:,} bytes of block RAM that {part.name} has"
                 raise ValueError(f"`memory.bytes` is {what}, not {held:,}")
         if self.shared is not None and not self._can_be_built():
-            what = "a UART with its `baud`, and block RAM, SPRAM or SDRAM with its `bytes`"
+            what = "a UART with its `baud` or UDP with the board's `rgmii`, and block RAM, SPRAM or SDRAM with its `bytes`"
             raise ValueError(f"`platform` is for a part with a `tool` of the open ones, {what}")
         found = self._timing()
         rate = max(1, int(found.peak)) if isinstance(found, Dram) else found.bytes_per_cycle
@@ -287,6 +290,7 @@ class Target(Capacity):
     def _can_be_built(self) -> bool:
         memory = self.memory.bytes and self.memory.kind in (*ON_CHIP, "SDRAM")
         link = self.link.kind == "uart" and self.link.baud
+        link = link or (self.link.kind == "udp" and self.pins.rgmii)
         tool = self.part is not None and self.part.tool and self.family != "amd"
         return bool(memory and link and tool)
 

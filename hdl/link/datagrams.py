@@ -34,17 +34,21 @@ class DatagramReceiver(wiring.Component):
     ----------
     buffer
         Bytes of the ring: heads and data of all that waits, and the CRC of what comes, are fewer. A power of two.
+    peer
+        Bytes before each datagram, of who sent it: handed on, no part of its CRC.
 
     Members
     -------
-    i : In(stream.Signature(BYTES))
+    i : In(stream.Signature(BYTES)), spoilt : In(1)
+        `spoilt` with the last byte: the datagram is not sound.
     o : Out(stream.Signature(8))
-        20 bytes of head, then the data of a write. Where a request ends is in its head, which was checked.
+        The peer, 20 bytes of head, then the data of a write. Where a request ends is in its head, which was checked.
     """
 
-    def __init__(self, buffer: int = BUFFER):
-        self.buffer = buffer
-        super().__init__({"i": In(stream.Signature(BYTES)), "o": Out(stream.Signature(8))})
+    def __init__(self, buffer: int = BUFFER, peer: int = 0):
+        self.buffer, self.peer = buffer, peer
+        requests = {"i": In(stream.Signature(BYTES)), "spoilt": In(1)}
+        super().__init__({**requests, "o": Out(stream.Signature(8))})
 
     def elaborate(self, platform):
         m = Module()
@@ -61,10 +65,11 @@ class DatagramReceiver(wiring.Component):
         m.d.sync += [get.eq(ahead), self.o.valid.eq(ahead != kept)]
 
         crc = Signal(32, init=0xFFFF_FFFF)
-        count = Signal(range(HEAD + LONGEST + CRC_BYTES + 2))
+        most = self.peer + HEAD + LONGEST + CRC_BYTES + 1
+        count = Signal(range(most + 1))
         kind, length = Signal(8), Signal(16)
         bad, ended, full = Signal(), Signal(), Signal()
-        size = HEAD + CRC_BYTES + Mux(kind[0], length, 0)
+        size = self.peer + HEAD + CRC_BYTES + Mux(kind[0], length, 0)
         sound = ~bad & ~kind[7] & (crc == CRC_RESIDUE) & (count == size) & (length <= LONGEST)
         m.d.comb += [
             # one place stays free, to tell full from empty
@@ -80,48 +85,52 @@ class DatagramReceiver(wiring.Component):
                 m.d.sync += [kept.eq(put - CRC_BYTES), put.eq(put - CRC_BYTES)]
         with m.Elif(self.i.valid):
             m.d.sync += [
-                crc.eq(crc_after(crc, self.i.p.data)),
+                crc.eq(Mux(count < self.peer, crc, crc_after(crc, self.i.p.data))),
                 ended.eq(self.i.p.last),
-                bad.eq(bad | full),
+                bad.eq(bad | full | (self.spoilt & self.i.p.last)),
                 put.eq(put + write.en),
             ]
-            with m.If(count != HEAD + LONGEST + CRC_BYTES + 1):  # no request is as long
+            with m.If(count != most):  # no request is as long
                 m.d.sync += count.eq(count + 1)
             with m.Switch(count):
-                with m.Case(_KIND):
+                with m.Case(self.peer + _KIND):
                     m.d.sync += kind.eq(self.i.p.data)
-                with m.Case(_LENGTH):
+                with m.Case(self.peer + _LENGTH):
                     m.d.sync += length[:8].eq(self.i.p.data)
-                with m.Case(_LENGTH + 1):
+                with m.Case(self.peer + _LENGTH + 1):
                     m.d.sync += length[8:].eq(self.i.p.data)
         return m
 
 
 class DatagramSender(wiring.Component):
-    """Appends the CRC to each datagram: a byte a cycle, four more at its end.
+    """Appends the CRC to each datagram: a byte a cycle, four more at its end. It is not of the first `peer` bytes.
 
     Members
     -------
     i, o : streams of BYTES
     """
 
-    def __init__(self):
+    def __init__(self, peer: int = 0):
+        self.peer = peer
         super().__init__({"i": In(stream.Signature(BYTES)), "o": Out(stream.Signature(BYTES))})
 
     def elaborate(self, platform):
         m = Module()
         crc = Signal(32, init=0xFFFF_FFFF)
         left = Signal(range(CRC_BYTES + 1))
+        before = Signal(range(self.peer + 1), init=self.peer)  # of the peer's bytes, to come
         with m.If(left == 0):
             m.d.comb += [
                 self.o.valid.eq(self.i.valid),
                 self.o.p.data.eq(self.i.p.data),
                 self.i.ready.eq(self.o.ready),
             ]
-            with m.If(self.i.valid & self.o.ready):
+            with m.If(self.i.valid & self.o.ready & (before != 0)):
+                m.d.sync += before.eq(before - 1)
+            with m.Elif(self.i.valid & self.o.ready):
                 m.d.sync += crc.eq(crc_after(crc, self.i.p.data))
                 with m.If(self.i.p.last):
-                    m.d.sync += left.eq(CRC_BYTES)
+                    m.d.sync += [left.eq(CRC_BYTES), before.eq(self.peer)]
         with m.Else():
             m.d.comb += [
                 self.o.valid.eq(1),

@@ -24,24 +24,27 @@ class Link(wiring.Component):
         As of `Bridge`.
     divisor
         Cycles of a bit on the wire, ≥ 4. None: there are datagrams, without what carries these.
+    peer
+        Bytes before each datagram, of who sent it or whom it goes to.
 
     Members
     -------
     rx : In(1), tx : Out(1)
-    i : In(stream.Signature(BYTES)), o : Out(stream.Signature(BYTES)), tick : In(1)
-        In place of `rx` and `tx` where there are datagrams; `tick` as of `Responder`.
+    i : In(stream.Signature(BYTES)), spoilt : In(1), o : Out(stream.Signature(BYTES)), tick : In(1)
+        In place of `rx` and `tx` where there are datagrams; `spoilt` as of `DatagramReceiver`, `tick` as of `Responder`.
     axil : Out(AXI4Lite)
     bus : Out(AXI4)
     """
 
-    def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor):
+    def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor, peer=0):
         self.identity = identity
+        self.peer = peer
         self.divisor = divisor
         self.registers = registers
         self.memory = memory
         if divisor is None:
             datagrams = stream.Signature(BYTES)
-            members = {"i": In(datagrams), "o": Out(datagrams), "tick": In(1)}
+            members = {"i": In(datagrams), "spoilt": In(1), "o": Out(datagrams), "tick": In(1)}
         else:
             members = {"rx": In(1, init=1), "tx": Out(1, init=1)}
         super().__init__({**members, "axil": Out(registers), "bus": Out(memory)})
@@ -75,10 +78,10 @@ class Link(wiring.Component):
         connect(m, framer.o, transmitter.i)
 
     def _datagrams(self, m, bridge):
-        m.submodules.receiver = receiver = DatagramReceiver(self.identity.ring)
-        m.submodules.responder = responder = Responder()
-        m.submodules.sender = sender = DatagramSender()
-        m.d.comb += responder.tick.eq(self.tick)
+        m.submodules.receiver = receiver = DatagramReceiver(self.identity.ring, self.peer)
+        m.submodules.responder = responder = Responder(self.peer)
+        m.submodules.sender = sender = DatagramSender(self.peer)
+        m.d.comb += [responder.tick.eq(self.tick), receiver.spoilt.eq(self.spoilt)]
         connect(m, wiring.flipped(self.i), receiver.i)
         connect(m, receiver.o, responder.i)
         connect(m, responder.asks, bridge.i)

@@ -18,6 +18,11 @@ _ANSWER = 28
 class Responder(wiring.Component):
     """Takes requests of datagrams, has a `Bridge` do what is to be done, in pieces of `MAXIMUM` bytes, and answers.
 
+    Parameters
+    ----------
+    peer
+        Bytes before each request, which stand before its answer.
+
     Members
     -------
     i : In(stream.Signature(8))
@@ -30,7 +35,8 @@ class Responder(wiring.Component):
         High for a cycle in each second: `SILENCE` of them without a request of its session, and the device may be taken over.
     """
 
-    def __init__(self):
+    def __init__(self, peer: int = 0):
+        self.peer = peer
         super().__init__(
             {
                 "i": In(stream.Signature(8)),
@@ -57,13 +63,14 @@ class Responder(wiring.Component):
 
     def _fields(self, m):
         """What the request says, and what becomes of it."""
-        self.head = Signal(8 * HEAD)
+        self.whole = Signal(8 * (self.peer + HEAD))
+        self.head = self.whole[8 * self.peer :]
         self.number, self.sequence = self.head[:32], self.head[32:64]
         self.kind, self.length = self.head[64:72], self.head[80:96]
         self.writes, space = self.kind[0], self.kind[1:6]
         self.opens = (space == Space.IDENTITY) & ~self.writes
         self.in_registers, self.in_memory = space == Space.REGISTERS, space == Space.MEMORY
-        self.at = Signal(range(_ANSWER))  # in a head
+        self.at = Signal(range(self.peer + _ANSWER))  # in a head
         self.left = Signal(range(LONGEST + 1))  # bytes of the request that are not done
         self.piece = Signal(range(MAXIMUM + 1))  # of them in this piece
         self.place, self.far = Signal(32), Signal()  # its address; whether that has more bits
@@ -90,10 +97,10 @@ class Responder(wiring.Component):
             m.d.sync += [self.filled.eq(0), self.status.eq(0), self.taken.eq(0), self.again.eq(0)]
             with m.If(self.i.valid):
                 m.d.sync += [
-                    self.head.eq(Cat(self.head[8:], self.i.payload)),
+                    self.whole.eq(Cat(self.whole[8:], self.i.payload)),
                     self.at.eq(self.at + 1),
                 ]
-                with m.If(self.at == HEAD - 1):
+                with m.If(self.at == self.peer + HEAD - 1):
                     m.d.sync += self.at.eq(0)
                     m.next = "DECIDE"
         with m.State("DECIDE"):
@@ -230,12 +237,12 @@ class Responder(wiring.Component):
     def _answer(self, m):
         head = Cat(self.number, self.sequence, self.kind | RESPONSE, self.status, Const(0, 5))
         head = Cat(head, self.filled, Const(0, 16 - len(self.filled)), self.bitmap, self.first)
-        head = Cat(head, Const(0, 32))
-        assert len(head) == 8 * _ANSWER
+        head = Cat(self.whole[: 8 * self.peer], head, Const(0, 32))
+        assert len(head) == 8 * (self.peer + _ANSWER)
         given = Signal.like(self.filled)
         m.d.comb += [self.load.addr.eq(given), self.load.en.eq(1)]
         with m.State("ANSWER"):
-            last = self.at == _ANSWER - 1
+            last = self.at == self.peer + _ANSWER - 1
             m.d.comb += [
                 self.o.valid.eq(1),
                 self.o.p.data.eq(head.word_select(self.at, 8)),

@@ -105,7 +105,9 @@ class Reader(wiring.Component):
         for_ip |= {23: (byte != _UDP) & (byte != _ICMP)}
         for_ip |= {18: self.length < _HEAD - 14}
         for_ip |= {30 + k: byte != one for k, one in enumerate(self.station.ip)}
-        for_udp = {36 + k: byte != one for k, one in enumerate(self.station.port.to_bytes(2, "big"))}
+        for_udp = {
+            36 + k: byte != one for k, one in enumerate(self.station.port.to_bytes(2, "big"))
+        }
         for_udp |= {38: byte != segment[8:], 39: byte != segment[:8], 40: segment == 8}
         for_echo = {34: byte != 8, 35: byte != 0}
         for_arp = {14 + k: byte != one for k, one in enumerate(b"\0\1\x08\0\6\4\0\1")}
@@ -307,7 +309,9 @@ class Composer(wiring.Component):
             for k, (ip, udp, echo, arp) in enumerate(self._layout()):
                 with m.Case(k):
                     other = Mux(self.is_udp, udp, echo) if k >= 34 else ip
-                    m.d.comb += self.data.eq(arp if k < 14 and ip is arp else Mux(self.is_arp, arp, other))
+                    m.d.comb += self.data.eq(
+                        arp if k < 14 and ip is arp else Mux(self.is_arp, arp, other)
+                    )
         m.d.sync += at.eq(at + 1)
         with m.If((at == _HEAD - 1) | (~(self.is_udp | self.is_arp) & (at == _ECHO - 1))):
             m.d.sync += at.eq(0)

@@ -1,13 +1,15 @@
 """A whole device, from the pins of its serial port inwards."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...models.link.device import Identity
 from ...models.link.envelope import BUFFER
+from ...models.link.ethernet import PEER, Station
 from ...models.link.timing import divisor
 from ..link.link import Link
+from ..link.station import Ethernet
 from ..memory.arbiter import Arbiter
 from ..memory.axi import AXI4
 from ..memory.blockram import BlockRam
@@ -25,6 +27,8 @@ _INSIDE = {"block RAM": BlockRam, "SPRAM": Spram}
 class Soc(wiring.Component):
     """An engine in its shell with its memory, and a host on a serial line. One clock domain, `sync`, of `clock_hz`.
 
+    With a station there is a second domain, `eth`.
+
     The engine's managers and the link share one memory; the engine's first manager finds it free whenever the link is at rest, so that a run's cycles
     are those of `models.memory.block_ram`, or `spram`, as long as the host asks for registers alone. With several managers the memory is shared in turn.
 
@@ -38,6 +42,8 @@ class Soc(wiring.Component):
         Size of the memory, as the kind allows: a multiple of 4096, or 16384 bus words or a power of two times that.
     clock_hz, baud
         Of the serial line; see `models.link.divisor`. None: there are datagrams in place of it.
+    station
+        Its addresses on Ethernet, where that carries the datagrams.
     memory
         What holds pages and results: "block RAM", "SPRAM" (of the iCE40 UltraPlus), or anything else that is outside: then there is a port for it.
 
@@ -45,7 +51,7 @@ class Soc(wiring.Component):
     -------
     rx : In(1), tx : Out(1)
         Or, of datagrams, `rx_data`, `tx_data` (9 bits: a byte, and above it whether it is a datagram's last), `rx_valid`, `rx_ready`, `tx_valid`,
-        `tx_ready`, and `tick` as of `Link`.
+        `tx_ready`, and `tick` as of `Link`. Or, with a station, `rxd`, `rx_dv`, `rx_er`, `txd` and `tx_en` as of `Ethernet`, in domain `eth`.
     busy : Out(1)
         A run is under way; for a lamp.
     memory : Out(AXI4)
@@ -61,6 +67,7 @@ class Soc(wiring.Component):
         memory_bytes: int,
         clock_hz: int,
         baud: int | None,
+        station: Station | None = None,
         memory: str = "block RAM",
     ):
         self.shell = Shell(engine, register_map)
@@ -72,8 +79,18 @@ class Soc(wiring.Component):
         self.port = AXI4(
             address_width=first.address_width, data_bytes=first.data_bytes, id_width=first.id_width
         )
+        self.station, self.clock_hz = station, clock_hz
         members = {"busy": Out(1)}
-        if baud is None:
+        if station is not None:
+            self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=BUFFER)
+            members |= {
+                "rxd": In(8),
+                "rx_dv": In(1),
+                "rx_er": In(1),
+                "txd": Out(8),
+                "tx_en": Out(1),
+            }
+        elif baud is None:
             self.identity = Identity(first.data_bytes, memory_bytes, clock_hz, ring=BUFFER)
             members |= {"rx_data": In(9), "rx_valid": In(1), "rx_ready": Out(1), "tick": In(1)}
             members |= {"tx_data": Out(9), "tx_valid": Out(1), "tx_ready": In(1)}
@@ -115,9 +132,12 @@ class Soc(wiring.Component):
 
     def _link(self, m):
         """Return the link, with its pins."""
-        link = Link(
-            self.identity, registers=self.shell.control, memory=self.port, divisor=self.divisor
-        )
+        peer = 0 if self.station is None else PEER
+        buses = {"registers": self.shell.control, "memory": self.port}
+        link = Link(self.identity, **buses, divisor=self.divisor, peer=peer)
+        if self.station is not None:
+            self._ethernet(m, link)
+            return link
         if self.divisor is not None:
             m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx)]
             return link
@@ -131,3 +151,17 @@ class Soc(wiring.Component):
             link.tick.eq(self.tick),
         ]
         return link
+
+    def _ethernet(self, m, link):
+        m.submodules.ethernet = ethernet = Ethernet(self.station)
+        count = Signal(range(self.clock_hz))
+        m.d.comb += [
+            *(getattr(ethernet, pin).eq(getattr(self, pin)) for pin in ("rxd", "rx_dv", "rx_er")),
+            self.txd.eq(ethernet.txd),
+            self.tx_en.eq(ethernet.tx_en),
+            link.spoilt.eq(ethernet.spoilt),
+            link.tick.eq(count == 0),
+        ]
+        m.d.sync += count.eq(Mux(count == 0, self.clock_hz - 1, count - 1))
+        connect(m, ethernet.o, link.i)
+        connect(m, link.o, ethernet.i)

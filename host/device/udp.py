@@ -17,14 +17,13 @@ from secrets import randbits
 
 from ...models.link import FrameError, Space
 from ...models.link.envelope import LONGEST
+from ...models.link.ethernet import PORT
 from .errors import DeviceError, LinkError
 from .session import Piece, Session
 from .transport import Statistics, seconds
 
 __all__ = ["PORT", "Udp"]
 
-#: of devices
-PORT = 5004
 #: longest sleep in seconds during a call, so that an interrupt or `close` ends it; longest wait for the answer to a closing
 _INTERRUPTIBLE, _FAREWELL = 0.2, 0.3
 #: `UDP_SEGMENT` of Linux (udp(7)), most datagrams and bytes in one call

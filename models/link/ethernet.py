@@ -14,6 +14,7 @@ Everything else is dropped without a trace. What is sent has checksums, and iden
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,8 +22,8 @@ from enum import Enum
 from typing import NamedTuple
 
 __all__ = [
-    "FCS", "FRAMES", "GAP", "LONGEST_FRAME", "PEER", "PREAMBLE", "SHORTEST", "START",
-    "Burst", "Clocked", "Given", "Kind", "Peer", "Station", "Taken", "checksum", "on_wire", "sound", "taken",
+    "FCS", "FRAMES", "GAP", "LONGEST_FRAME", "PEER", "PORT", "PREAMBLE", "SHORTEST", "START",
+    "Burst", "Clocked", "Given", "Kind", "Peer", "Station", "Taken", "addressed", "checksum", "on_wire", "sound", "taken",
 ]  # fmt: skip
 
 #: bytes of a frame's check sequence, of the shortest and the longest frame with it, and of the gap between two
@@ -31,6 +32,8 @@ FCS, SHORTEST, LONGEST_FRAME, GAP = 4, 64, 1518, 12
 PREAMBLE, START = 0x55, 0xD5
 #: bytes of a station's buffer of frames: two whole ones
 FRAMES = 4096
+#: of devices
+PORT = 5004
 #: bytes that say whom a datagram comes from or goes to: `Peer`, in network order
 PEER = 12
 
@@ -155,6 +158,12 @@ class Station:
         head = b"".join(n.to_bytes(2, "big") for n in (self.port, peer.port, 8 + len(data)))
         check = checksum(_pseudo(self.ip, peer.ip, head + bytes(2) + data)) or 0xFFFF
         return self._packet(peer, _UDP, head + check.to_bytes(2, "big") + data)
+
+
+def addressed(design: int, ip: bytes) -> Station:
+    """Return a design's station at an address: its MAC is local, and another one for another address."""
+    digest = hashlib.sha256(design.to_bytes(4, "big") + ip).digest()
+    return Station(b"\x02" + digest[:5], ip, PORT)
 
 
 class Burst(NamedTuple):

@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.models.link.ethernet import Burst, Clocked, Given, Taken, on_wire, sound, taken
+import penstock as ps
+from penstock.hdl.soc import Soc
+from penstock.host.device import emulated
+from penstock.models.link.ethernet import Burst, Clocked, Given, on_wire, taken
+from penstock.sim.board import CLOCK_HZ, Datagrams, verilog
 from testbench.frames import HOST, STATION, drawn, play, spoilt, wire
+from testbench.wired import Framed, Wired
+
+KERNEL = """kernel logistic(x: input[3], y: output, w: model[3], rate: meta = 0.1)
+  error = sigmoid(sum(w * x)) - y
+  w    <- w - rate * merge(error * x, 4)
+  epochs 2
+"""
 
 
 def traffic(seed: int, count: int, bad: float) -> tuple[list[Burst], list[tuple[int, Given]]]:
@@ -19,13 +30,22 @@ def traffic(seed: int, count: int, bad: float) -> tuple[list[Burst], list[tuple[
         bursts.append(wire(rng, frame, at, bad / 2))
         at += len(bursts[-1].data) + int(rng.choice([1, 2, 12, 12, 300]))
         if rng.random() < 0.4:
-            answers.append((at + int(rng.integers(-50, 400)), Given(HOST, rng.bytes(int(rng.choice([1, 18, 19, 66, 500]))))))
+            answers.append(
+                (
+                    at + int(rng.integers(-50, 400)),
+                    Given(HOST, rng.bytes(int(rng.choice([1, 18, 19, 66, 500])))),
+                )
+            )
     return bursts, sorted(answers, key=lambda one: one[0])
 
 
 @pytest.mark.parametrize(
     ("seed", "count", "bad"),
-    [(1, 20, 0.0), (2, 50, 0.6), *(pytest.param(k, 200, 0.5, marks=pytest.mark.long) for k in (3, 4))],
+    [
+        (1, 20, 0.0),
+        (2, 50, 0.6),
+        *(pytest.param(k, 200, 0.5, marks=pytest.mark.long) for k in (3, 4)),
+    ],
 )
 def test_rtl_is_golden(seed: int, count: int, bad: float) -> None:
     bursts, answers = traffic(seed, count, bad)
@@ -37,3 +57,143 @@ def test_rtl_is_golden(seed: int, count: int, bad: float) -> None:
     assert given == [(at, one.peer.encode() + one.data) for at, one in golden.given]
     assert sent == golden.sent
     assert len(sent) > count / 5 and (bad or len(given) > count / 4)
+
+
+def scapy_frame(datagram: bytes) -> bytes:
+    """A datagram of the host to the station, as Scapy writes it."""
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+    from scapy.packet import Raw
+
+    addresses = {"src": ".".join(map(str, HOST.ip)), "dst": ".".join(map(str, STATION.ip))}
+    ether = Ether(src=HOST.mac.hex(":"), dst=STATION.mac.hex(":"))
+    return bytes(ether / IP(**addresses) / UDP(sport=HOST.port, dport=STATION.port) / Raw(datagram))
+
+
+def scapy_datagram(frame: bytes) -> bytes:
+    """The datagram of the station to the host in a frame, as Scapy reads it; checksums are what Scapy makes them."""
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+
+    found = Ether(frame)
+    packet = found[IP]
+    assert (found.dst, found.src) == (HOST.mac.hex(":"), STATION.mac.hex(":"))
+    assert (packet.dst, packet[UDP].dport, packet[UDP].sport) == (
+        "10.0.0.200",
+        HOST.port,
+        STATION.port,
+    )
+    right(frame)
+    return bytes(packet[UDP].payload)
+
+
+def right(frame: bytes) -> None:
+    """Whether Scapy gives a frame's packet the same checksums and lengths."""
+    from scapy.layers.inet import ICMP, IP, UDP
+    from scapy.layers.l2 import Ether
+
+    again = Ether(frame)[IP].copy()
+    size = again.len
+    for layer, names in ((IP, ("len", "chksum")), (UDP, ("len", "chksum")), (ICMP, ("chksum",))):
+        for name in names if layer in again else ():
+            delattr(again[layer], name)
+    assert bytes(again)[:size] == frame[14 : 14 + size]
+
+
+def test_scapy_reads_what_the_model_sends() -> None:
+    from scapy.layers.inet import ICMP, IP
+    from scapy.layers.l2 import ARP, Ether
+    from scapy.packet import Raw
+
+    me, rng = {"src": HOST.mac.hex(":")}, np.random.default_rng(1)
+    ask = Ether(dst="ff:ff:ff:ff:ff:ff", **me) / ARP(
+        hwsrc=me["src"], psrc="10.0.0.200", pdst="10.0.0.9"
+    )
+    answer = STATION.receive(bytes(ask).ljust(60, b"\0"))
+    assert isinstance(answer, bytes) and Ether(answer)[ARP].answers(ask[ARP])
+    assert (Ether(answer).dst, Ether(answer)[ARP].hwsrc) == (me["src"], STATION.mac.hex(":"))
+    for size in (0, 1, 17, 56, 1472):
+        data = rng.bytes(size)
+        ping = (
+            Ether(dst=STATION.mac.hex(":"), **me)
+            / IP(src="10.0.0.200", dst="10.0.0.9")
+            / ICMP(id=7, seq=size)
+            / Raw(data)
+        )
+        pong = STATION.receive(bytes(ping).ljust(60, b"\0"))
+        assert (
+            isinstance(pong, bytes)
+            and Ether(pong)[IP].answers(ping[IP])
+            and bytes(Ether(pong)[ICMP].payload) == data
+        )
+        right(pong)
+        datagram = rng.bytes(size + 1)[:1472]
+        assert STATION.receive(scapy_frame(datagram).ljust(60, b"\0")) == Given(HOST, datagram)
+        assert scapy_datagram(STATION.datagram(Given(HOST, datagram))) == datagram
+
+
+def test_a_sum_of_nothing_is_written_as_ones() -> None:
+    """UDP's checksum 0 means that there is none."""
+    bare = STATION.datagram(Given(HOST, b"\0\0"))
+    check = int.from_bytes(bare[40:42], "big")
+    given = Given(HOST, check.to_bytes(2, "big"))
+    assert STATION.datagram(given)[40:42] == b"\xff\xff"
+    sent, _ = play([], [(3, given)], 400)
+    assert [whole for _, whole in sent] == [on_wire(STATION.datagram(given))]
+
+
+def test_domains_of_their_own() -> None:
+    """The device at a third of the line's clock: the same frames and datagrams, as long as the line rests in between."""
+    rng, bursts, frames, at = np.random.default_rng(5), [], [], 5
+    for _ in range(12):
+        frames.append(bytes(drawn(rng, 60)).ljust(60, b"\0"))
+        bursts.append(Burst(at, on_wire(frames[-1])))
+        at += 900
+    found = [STATION.receive(frame) for frame in frames]
+    sent, given = play(bursts, slow=3)
+    assert [whole for _, whole in sent] == [on_wire(one) for one in found if isinstance(one, bytes)]
+    assert [data for _, data in given] == [
+        one.peer.encode() + one.data for one in found if isinstance(one, Given)
+    ]
+    assert len(sent) > 2 and len(given) > 2
+
+
+def test_a_kernel_is_trained_over_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host's transport, in frames that Scapy writes and reads, into a whole device in RTL; each seventh frame is lost, or its bits are."""
+    design = ps.compile(KERNEL, "colorlight-i5")
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 3))
+    table = {"x": x, "y": (x[:, 0] > 0).astype(float)}
+    engine, library = design.hardware()
+    soc = Soc(
+        engine,
+        engine.register_map,
+        library=library,
+        memory_bytes=1 << 15,
+        clock_hz=CLOCK_HZ,
+        baud=None,
+        station=STATION,
+    )
+    count = [0]
+
+    class Lossy(Framed):
+        def __init__(self, source: str) -> None:
+            super().__init__(source, scapy_frame, scapy_datagram)
+
+        def send(self, datagram: bytes) -> None:
+            count[0] += 1
+            if count[0] % 7:
+                super().send(datagram)
+            else:
+                frame = bytearray(on_wire(self.wrap(datagram)))
+                frame[count[0] % len(frame)] ^= 1 << count[0] % 8
+                Datagrams.send(self, bytes(frame))
+
+    monkeypatch.setattr("penstock.host.device.emulation.Datagrams", Lossy)
+    with (
+        emulated(verilog(Wired(soc))) as port,
+        ps.open(f"udp:127.0.0.1:{port}", register_map=design.registers, timeout=30) as device,
+    ):
+        run = design.run(table, "board", device=device)
+        golden = design.run(table, "golden")
+        assert run.ok and run.result == golden.result and count[0] > 30

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
 from penstock.errors import Conflict
 from penstock.models.plugins import absent
-from penstock.models.target import RESOURCES, Target
+from penstock.models.target import RESOURCES, Link, Target
 from penstock.options import Count, Once
 from penstock.report.rows import Column, Grid, Part
 from penstock.report.words import size_text
@@ -109,12 +110,13 @@ def _grid() -> Grid:
 @dataclass(frozen=True)
 class _Options:
     """How a board is built: placements to try, the clock that is asked for, placements at a time,
-    minutes that synthesis and placement may take."""
+    minutes that synthesis and placement may take, its address on Ethernet."""
 
     seeds: int
     clock: float | None
     jobs: int | None
     limit: int
+    address: bytes | None
 
 
 @click.pass_obj
@@ -125,7 +127,9 @@ def _build(state: State, **values: Any) -> None:
     from penstock.output import check_folder, earlier
 
     board, folder = board_named(rest["board"]), Path(rest["out"])
-    options = _Options(rest["seeds"] or 1, rest["clock"], rest["jobs"], rest["limit"] or LIMIT)
+    limit = rest["limit"] or LIMIT
+    board, address = _linked(board, state.asked.link, rest["ip_address"])
+    options = _Options(rest["seeds"] or 1, rest["clock"], rest["jobs"], limit, address)
     if state.asked.target is not None:
         hint = "--board says what is built for: leave --target out"
         raise Conflict("--target is not for build", hint)
@@ -145,6 +149,25 @@ def _build(state: State, **values: Any) -> None:
     _publish(design, board, built, folder)
     state.record.folder, state.record.placed = str(folder), built.report()
     state.show((_summary(design, board, built, folder), *_charts(job)))
+
+
+def _linked(board: Target, link: str | None, address: str | None) -> tuple[Target, bytes | None]:
+    """Return the board with the link that is asked for, and its address on Ethernet."""
+    if link != "udp":
+        if address is not None:
+            raise Conflict("--ip-address is for a board on Ethernet", "--link udp asks for that")
+        return board, None
+    if not board.pins.rgmii:
+        able = ", ".join(name for name, one in boards().items() if one.pins.rgmii)
+        raise Conflict(f"{board.name} has no gigabit PHY that is known", f"{able} have")
+    if address is None:
+        raise Conflict("--link udp needs the board's address", "--ip-address 192.168.1.50, for one")
+    try:
+        found = IPv4Address(address)
+    except ValueError:
+        hint = "four numbers, as in --ip-address 192.168.1.50"
+        raise Conflict(f"{address!r} is no IPv4 address", hint) from None
+    return replace(board, link=Link(kind="udp", source="--link")), found.packed
 
 
 def _charts(job: Job) -> list[Part]:
@@ -191,6 +214,7 @@ def _placed(state: State, board: Target, design: Design, options: _Options) -> B
     from penstock.boards.pll import Unreachable
     from penstock.boards.top import clock_setting
     from penstock.hdl.environment import cache_folder
+    from penstock.models.link.ethernet import addressed
     from penstock.models.link.timing import divisor
 
     wanted = options.clock
@@ -199,12 +223,16 @@ def _placed(state: State, board: Target, design: Design, options: _Options) -> B
         wanted = chosen_clock(board, design.format, lut, design.clocks)
     setting = clock_setting(board, wanted)
     real = setting.output_mhz if setting is not None else board.pins.oscillator_mhz
-    try:
-        divisor(round(real * 1e6), board.link.baud)
-    except ValueError as problem:
-        raise Unreachable(str(problem)) from None
+    station = None
+    if options.address is not None:
+        station = addressed(design.registers.design, options.address)
+    else:
+        try:
+            divisor(round(real * 1e6), board.link.baud)
+        except ValueError as problem:
+            raise Unreachable(str(problem)) from None
     with state.steps.step("the board's hardware"):
-        sources = elaborate(design.hardware, board, setting=setting)
+        sources = elaborate(design.hardware, board, setting=setting, station=station)
     with state.steps.log("synthesis, place and route") as latest:
         return build(
             sources,
@@ -230,10 +258,10 @@ def _diagnosed(job: Job, board: Target, design: Design, options: _Options) -> It
     try:
         yield
     except Unreachable as problem:
-        hint = (
-            f"{board.name} has a {board.pins.oscillator_mhz:g} MHz oscillator, and its serial line "
-            f"needs about a whole multiple of {board.link.baud / 1e6:g} MHz"
-        )
+        hint = f"{board.name} has a {board.pins.oscillator_mhz:g} MHz oscillator"
+        if board.link.baud:
+            multiple = f"about a whole multiple of {board.link.baud / 1e6:g} MHz"
+            hint += f", and its serial line needs {multiple}"
         raise error("E825", str(problem), on_clock, hint=hint) from None
     except Misdescribed as problem:
         hint = (
@@ -401,6 +429,7 @@ def _own() -> list[click.Parameter]:
         Once(("--clock",), type=float, metavar="MHZ", help=clock),
         Once(("--jobs",), type=Count(1, 64), metavar="N", help=jobs),
         Once(("--limit",), type=Count(1, 100_000), metavar="MINUTES", help=limit),
+        Once(("--ip-address",), metavar="A", help="The board's IPv4 address, with --link udp."),
     ]
 
 

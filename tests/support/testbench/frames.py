@@ -32,14 +32,18 @@ def drawn(rng: np.random.Generator, longest: int = 90) -> bytearray:
     data = rng.bytes(int(rng.integers(1, longest)))
     kind = int(rng.integers(5))
     if kind == 0:
-        frame = bytearray((b"\xff" * 6 if rng.random() < 0.5 else STATION.mac) + HOST.mac + b"\x08\6")
+        frame = bytearray(
+            (b"\xff" * 6 if rng.random() < 0.5 else STATION.mac) + HOST.mac + b"\x08\6"
+        )
         return frame + b"\0\1\x08\0\6\4\0\1" + HOST.mac + HOST.ip + rng.bytes(6) + STATION.ip
     if kind == 1:
         segment = bytearray(b"\x08\0\0\0" + rng.bytes(4) + data)
         segment[2:4] = checksum(bytes(segment)).to_bytes(2, "big")
         return packet(1, bytes(segment))
     length = (8 + len(data)).to_bytes(2, "big")
-    segment = bytearray(HOST.port.to_bytes(2, "big") + STATION.port.to_bytes(2, "big") + length + bytes(2) + data)
+    segment = bytearray(
+        HOST.port.to_bytes(2, "big") + STATION.port.to_bytes(2, "big") + length + bytes(2) + data
+    )
     if kind > 2:
         check = checksum(HOST.ip + STATION.ip + bytes([0, 17]) + length + segment)
         segment[6:8] = (check or 0xFFFF).to_bytes(2, "big")
@@ -58,14 +62,18 @@ def spoilt(rng: np.random.Generator, frame: bytearray) -> bytearray:
     elif way == 3:  # a part of a packet
         frame[20], frame[21] = int(rng.choice([0x20, 0, 0x1F, 0x80])), int(rng.integers(2))
     elif way == 4:  # a length
-        frame[16:18] = (int.from_bytes(frame[16:18], "big") + int(rng.integers(-30, 40))).to_bytes(2, "big", signed=True)
+        frame[16:18] = (int.from_bytes(frame[16:18], "big") + int(rng.integers(-30, 40))).to_bytes(
+            2, "big", signed=True
+        )
     elif way == 5:
         del frame[int(rng.integers(14, len(frame))) :]
     elif way == 6:
         frame[38:40] = int(rng.integers(0, 40)).to_bytes(2, "big")
     else:
         frame[:14] = rng.bytes(14)
-    if way in (2, 3, 4) and frame[12:14] == b"\x08\0" and len(frame) > 34:  # the checksum of the header is right all the same
+    if (
+        way in (2, 3, 4) and frame[12:14] == b"\x08\0" and len(frame) > 34
+    ):  # the checksum of the header is right all the same
         frame[24:26] = bytes(2)
         frame[24:26] = checksum(bytes(frame[14:34])).to_bytes(2, "big")
     return frame
@@ -94,7 +102,10 @@ def wire(rng: np.random.Generator, frame: bytes, start: int, bad: float) -> Burs
 
 
 def play(
-    bursts: Sequence[Burst], answers: Sequence[tuple[int, Given]] = (), rest: int = 4000, slow: int = 1
+    bursts: Sequence[Burst],
+    answers: Sequence[tuple[int, Given]] = (),
+    rest: int = 4000,
+    slow: int = 1,
 ) -> tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]:
     """Have a station in RTL, its domains one, take bursts and send answers; return cycles and bytes of what it sent, and of what it handed on.
 
@@ -113,7 +124,9 @@ def play(
     async def line(ctx):
         before = 0
         for cycle in range(end):
-            for pin, value in zip((dut.rxd, dut.rx_dv, dut.rx_er), pins.get(cycle, (0, 0, 0)), strict=True):
+            for pin, value in zip(
+                (dut.rxd, dut.rx_dv, dut.rx_er), pins.get(cycle, (0, 0, 0)), strict=True
+            ):
                 ctx.set(pin, value)
             if now := ctx.get(dut.tx_en):
                 if not before:
@@ -123,7 +136,12 @@ def play(
             await ctx.tick("sync" if slow == 1 else "eth")
 
     async def inside(ctx):
-        queue = [(at, byte, k == len(whole) - 1) for at, one in answers for whole in [one.peer.encode() + one.data] for k, byte in enumerate(whole)]
+        queue = [
+            (at, byte, k == len(whole) - 1)
+            for at, one in answers
+            for whole in [one.peer.encode() + one.data]
+            for k, byte in enumerate(whole)
+        ]
         begin, come = 0, bytearray()
         ctx.set(dut.o.ready, 1)
         for cycle in range(end // slow):

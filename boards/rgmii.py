@@ -1,0 +1,68 @@
+"""A gigabit PHY's pins: RGMII on an ECP5, both edges of 125 MHz; behind them GMII, a byte a cycle of domain `eth`.
+
+Sources: RGMII 2.0 (4 bits on each edge, the low ones first; control: valid, then valid xor error), Lattice FPGA-TN-02035 (IDDRX1F, ODDRX1F, DELAYG).
+"""
+
+from amaranth.hdl import (
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    Const,
+    Elaboratable,
+    Instance,
+    Module,
+    ResetSignal,
+    Signal,
+)
+
+__all__ = ["Rgmii"]
+
+#: picoseconds of a step of DELAYG
+_STEP = 25
+_HZ = 125_000_000
+
+
+class Rgmii(Elaboratable):
+    """`resource` of the platform, the PHY's pins, with domain `eth` of the PHY's receive clock, by which it is sent, too.
+
+    `rxd`, `rx_dv`, `rx_er`, `txd`, `tx_en`: as of `hdl.link.Ethernet`. `delay_ps`: by which what is received is late against its clock here; what the PHY
+    adds itself is set by its straps.
+    """
+
+    def __init__(self, resource: str, delay_ps: int):
+        self.resource, self.delay = resource, round(delay_ps / _STEP)
+        self.rxd, self.rx_dv, self.rx_er = Signal(8), Signal(), Signal()
+        self.txd, self.tx_en = Signal(8), Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.eth = ClockDomain("eth", reset_less=True, local=False)
+        pads = platform.request(self.resource, 0)
+        clock = Signal(name="clk_eth")
+        m.d.comb += [clock.eq(pads.rx_clk.i), ClockSignal("eth").eq(clock)]
+        platform.add_clock_constraint(clock, _HZ)
+        m.d.comb += [pads.rst.o.eq(ResetSignal("sync")), pads.mdc.o.eq(0), pads.mdio.oe.eq(0)]
+        low, high = Signal(5), Signal(5)
+        for k, pin in enumerate([*pads.rx_data.i, pads.rx_ctrl.i]):
+            late = Signal(name=f"late{k}")
+            m.submodules += Instance(
+                "DELAYG",
+                p_DEL_MODE="USER_DEFINED",
+                p_DEL_VALUE=self.delay,
+                i_A=pin,
+                o_Z=late,
+            )
+            m.submodules += Instance(
+                "IDDRX1F", i_D=late, i_SCLK=clock, i_RST=Const(0), o_Q0=low[k], o_Q1=high[k]
+            )
+        m.d.eth += [
+            self.rxd.eq(Cat(low[:4], high[:4])),
+            self.rx_dv.eq(low[4]),
+            self.rx_er.eq(low[4] ^ high[4]),
+        ]
+        first, second = Cat(self.txd[:4], self.tx_en, 1), Cat(self.txd[4:], self.tx_en, 0)
+        for k, pin in enumerate([*pads.tx_data.o, pads.tx_ctrl.o, pads.tx_clk.o]):
+            m.submodules += Instance(
+                "ODDRX1F", i_D0=first[k], i_D1=second[k], i_SCLK=clock, i_RST=Const(0), o_Q=pin
+            )
+        return m
