@@ -8,14 +8,21 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ...models.link.ethernet import FCS, FRAMES, GAP, LONGEST_FRAME, PREAMBLE, SHORTEST, START
+from ...models.link.ethernet import (
+    FCS,
+    FRAMES,
+    GAP,
+    LONGEST_FRAME,
+    PREAMBLE,
+    SHORTEST,
+    SLACK,
+    START,
+)
 from ...models.link.frames import CRC_RESIDUE
 from .datagrams import BYTES, crc_after
 
 __all__ = ["SIZE", "FrameReceiver", "FrameSender"]
 
-#: places of the ring that stay free: what is full is known a few cycles late
-_SLACK = 8
 #: bits of a frame's length
 SIZE = 11
 
@@ -62,7 +69,7 @@ class FrameReceiver(wiring.Component):
         bits = [crossed[k:].xor() for k in range(len(crossed))]
         room = Signal.like(get)
         m.d.comb += room.eq(get - put - 1)
-        m.d.eth += [get.eq(Cat(*bits)), full.eq(room < _SLACK)]
+        m.d.eth += [get.eq(Cat(*bits)), full.eq(room < SLACK)]
         return full
 
     def _take(self, m):
@@ -89,13 +96,13 @@ class FrameReceiver(wiring.Component):
             with m.State("SKIP"), m.If(~self.rx_dv):
                 m.next = "REST"
             with m.State("BODY"):
-                m.d.comb += self.write.en.eq(1)  # the place at `put` is free in any case
+                m.d.comb += self.write.en.eq(1)  # the place at `put` is free: it goes no further once there is no room
                 with m.If(self.rx_dv):
                     m.d.eth += [
                         crc.eq(crc_after(crc, self.rxd)),
                         late.eq(Cat(late[8:], self.rxd)),
                         bad.eq(bad | self.rx_er | full),
-                        put.eq(put + (count > FCS)),
+                        put.eq(put + ((count > FCS) & ~bad & ~full)),
                     ]
                     with m.If(count != LONGEST_FRAME + 1):
                         m.d.eth += count.eq(count + 1)

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 __all__ = [
-    "FCS", "FRAMES", "GAP", "LONGEST_FRAME", "PEER", "PORT", "PREAMBLE", "SHORTEST", "START",
+    "FCS", "FRAMES", "GAP", "LONGEST_FRAME", "PEER", "PORT", "PREAMBLE", "SHORTEST", "SLACK", "START",
     "Burst", "Clocked", "Given", "Kind", "Peer", "Station", "Taken", "addressed", "checksum", "on_wire", "sound", "taken",
 ]  # fmt: skip
 
@@ -32,6 +33,8 @@ FCS, SHORTEST, LONGEST_FRAME, GAP = 4, 64, 1518, 12
 PREAMBLE, START = 0x55, 0xD5
 #: bytes of a station's buffer of frames: two whole ones
 FRAMES = 4096
+#: of them, those that stay free: what is full is known a few cycles late
+SLACK = 8
 #: of devices
 PORT = 5004
 #: bytes that say whom a datagram comes from or goes to: `Peer`, in network order
@@ -198,6 +201,8 @@ def taken(bursts: Iterable[Burst]) -> Iterator[Taken]:
 #: cycles from a frame's last byte on the wire to its first one in the reader; from the last one composed to the sender's start;
 #: from there, beyond a frame's bytes, until the next may be composed, and until it may be sent
 _CROSSES, _LEAVES, _EMPTIES, _FOLLOWS = 7, 4, 10, 8 + FCS + GAP
+#: cycles after which the receiver knows that a byte was read
+_SEEN = 4
 
 
 @dataclass
@@ -212,32 +217,52 @@ class Clocked:
     #: cycles of the first byte, and bytes on the wire; cycles of the peer's first byte, and what was handed on
     sent: list[tuple[int, bytes]] = field(default_factory=list)
     given: list[tuple[int, Given]] = field(default_factory=list)
-    _free: int = 0  # when the reader takes a next frame,
+    _free: int = 0  # when the reader takes a next byte,
     _rests: int = 0  # the composer a next answer,
     _quiet: int = 0  # and the line a next frame
+    _kept: int = 0  # bytes that were ever in the buffer,
+    _read: list[int] = field(default_factory=list)  # and the cycle in which each was read
 
     def receive(self, came: Taken) -> None:
-        """Take a frame."""
+        """Take a frame, if there is room."""
         frame = came.frame
+        if self._full(came):
+            return
+        self._kept += len(frame)
+        self._free = max(came.end + _CROSSES, self._free)
         kind, found = self.station.header(frame), self.station.receive(frame)
-        begin = max(came.end + _CROSSES, self._free)
-        self._free = begin + len(frame)
-        size = int.from_bytes(frame[16:18], "big") + 14
+        size = min(int.from_bytes(frame[16:18], "big") + 14, len(frame))
+        over = _ECHO if kind is Kind.ECHO else _HEAD
+        self._pass(over)
         if kind is Kind.ARP:
-            start = self._turn(begin + _HEAD)
-            self._compose(start + PEER + _HEAD, found)
-            self._free += PEER + 1 + start - begin - _HEAD
+            self._free = self._turn(self._free) + PEER + 1
+            self._compose(self._free + _HEAD - 1, found)
         elif kind is Kind.ECHO:
-            start = self._turn(begin + _ECHO)
-            self._free += PEER + 2 + start - begin - _ECHO
-            over = start + PEER + 2 + min(size, len(frame)) - _ECHO  # behind the last byte
-            self._rests = over
+            self._free = self._turn(self._free) + PEER + 1
+            self._pass(size - over)
+            self._free = self._rests = self._free + 1
             if found is not None:
-                self._compose(over + _ECHO - 1, found)
+                self._compose(self._free + _ECHO - 1, found)
         elif kind is Kind.UDP:
-            self._free += PEER + 1
             if isinstance(found, Given):
-                self.given.append((begin + _HEAD, found))
+                self.given.append((self._free, found))
+            self._free += PEER
+            self._pass(size - over)
+            self._free += 1
+        self._pass(len(frame) - (over if kind in (None, Kind.ARP) else size))
+
+    def _full(self, came: Taken) -> bool:
+        """Return whether there was no room: there is least in the cycle before a frame's first byte, or behind its last one."""
+        first = came.end - len(came.frame) - FCS
+        looks = ((first, self._kept), (came.end + 1, self._kept + len(came.frame) - 1))
+        return any(
+            put - bisect_right(self._read, at - _SEEN) >= FRAMES - SLACK for at, put in looks
+        )
+
+    def _pass(self, count: int) -> None:
+        """Have the reader take bytes."""
+        self._read += range(self._free, self._free + count)
+        self._free += count
 
     def finish(self) -> None:
         """Send what is left of the answers."""

@@ -17,7 +17,7 @@ import pytest
 import penstock as ps
 import penstock.api as api
 from penstock.boards.board import make_platform
-from penstock.boards.build import _digest
+from penstock.boards.build import _digest, elaborate
 from penstock.boards.catalogue import boards, targets
 from penstock.boards.clocks import chosen_clock
 from penstock.boards.flow import Sources
@@ -25,9 +25,10 @@ from penstock.boards.top import clock_setting
 from penstock.cli import run
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.models import plugins
+from penstock.models.link.ethernet import addressed
 from penstock.models.link.timing import divisor
 from penstock.models.numerics.formats import float32
-from penstock.models.target import RESOURCES, Target
+from penstock.models.target import RESOURCES, Link, Target
 from penstock.output import write_folder
 from penstock.saved import sealed
 from testbench.command_line import told
@@ -372,3 +373,26 @@ def test_pages_suit_the_part(
     assert api.compile(LOGISTIC, "hx8k-evn", "t.npz", "fixed:4,6").plan.page_size == 1024
     capsys.readouterr()
     assert "error[E601]" in told(["model", *options, "--data", "heap:t.heap,t.json", "-q"], 1)
+
+
+def test_a_board_on_ethernet() -> None:
+    """Its PHY's pins and 125 MHz are in the constraints, and no serial port is; what cannot be is refused."""
+    options = "--dim d=4 --format fixed:8,8 --link udp --out out"
+    board = replace(boards()["ecpix5-85f"], link=Link(kind="udp", source="--link"))
+    design = ps.compile(LOGISTIC, board, dims={"d": 4}, format="fixed:8,8").on_board(board)
+    station = addressed(design.registers.design, bytes([192, 168, 1, 50]))
+    assert station.mac[0] == 2 and station != addressed(design.registers.design, bytes(4))
+    text = elaborate(
+        design.hardware, board, setting=clock_setting(board, 50), station=station
+    ).constraints
+    assert 'FREQUENCY NET "rgmii.clk_eth" 125000000.0 HZ;' in text and "uart" not in text
+    assert 'LOCATE COMP "eth_rgmii_0__rx_clk__io" SITE "E11";' in text
+    for more, message in (
+        ("--board icebreaker", "icebreaker has no gigabit PHY"),
+        ("--board colorlight-i5", "--link udp needs the board's address"),
+        ("--board colorlight-i5 --ip-address 1.2.3", "'1.2.3' is no IPv4 address"),
+    ):
+        assert message in told(f"build {LOGISTIC} {options} {more}", 2)
+    assert "is for a board on Ethernet" in told(
+        f"build {LOGISTIC} --board colorlight-i5 --ip-address 1.2.3.4 --out out", 2
+    )

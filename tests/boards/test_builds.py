@@ -52,6 +52,7 @@ ALL = [
         "ulx3s-85f",
         "orangecrab-r0.2",
         "colorlight-i5",
+        "ecpix5-85f",
         "ecp5-evn",
         "tang-nano-9k",
         "crosslink-nx-evn",

@@ -8,9 +8,9 @@ import pytest
 import penstock as ps
 from penstock.hdl.soc import Soc
 from penstock.host.device import emulated
-from penstock.models.link.ethernet import Burst, Clocked, Given, on_wire, taken
+from penstock.models.link.ethernet import Burst, Clocked, Given, checksum, on_wire, taken
 from penstock.sim.board import CLOCK_HZ, Datagrams, verilog
-from testbench.frames import HOST, STATION, drawn, play, spoilt, wire
+from testbench.frames import HOST, STATION, drawn, packet, play, spoilt, wire
 from testbench.wired import Framed, Wired
 
 KERNEL = """kernel logistic(x: input[3], y: output, w: model[3], rate: meta = 0.1)
@@ -57,6 +57,21 @@ def test_rtl_is_golden(seed: int, count: int, bad: float) -> None:
     assert given == [(at, one.peer.encode() + one.data) for at, one in golden.given]
     assert sent == golden.sent
     assert len(sent) > count / 5 and (bad or len(given) > count / 4)
+
+
+def test_what_there_is_no_room_for() -> None:
+    """Echoes as fast as the line has them: their answers leave as fast, but headers take time beside."""
+    rng, bursts, at = np.random.default_rng(1), [], 5
+    for size in (1400, 900, 1300, 700, 1472, 60, 1000, 20, 1200):
+        segment = bytearray(b"\x08\0\0\0" + rng.bytes(size))
+        segment[2:4] = checksum(bytes(segment)).to_bytes(2, "big")
+        bursts.append(Burst(at, on_wire(bytes(packet(1, bytes(segment))))))
+        at += len(bursts[-1].data) + 12
+    golden = Clocked(STATION)
+    for came in taken(bursts):
+        golden.receive(came)
+    assert 3 < len(golden.sent) < len(bursts)
+    assert play(bursts, rest=9000)[0] == golden.sent
 
 
 def scapy_frame(datagram: bytes) -> bytes:

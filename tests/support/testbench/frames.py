@@ -117,34 +117,40 @@ def play(
     if slow != 1:
         simulator.add_clock(1e-6, domain="eth")
     pins = {b.start + k: (byte, 1, k in b.errors) for b in bursts for k, byte in enumerate(b.data)}
+    end = max(pins, default=0) + rest
     sent: list[tuple[int, bytearray]] = []
     given: list[tuple[int, bytes]] = []
-    end = max(pins, default=0) + rest
+    simulator.add_testbench(_line(dut, pins, end, "sync" if slow == 1 else "eth", sent))
+    simulator.add_testbench(_inside(dut, answers, end // slow, given))
+    simulator.run()
+    return [(cycle, bytes(data)) for cycle, data in sent], given
 
+
+def _line(dut, pins, end: int, domain: str, sent: list):
     async def line(ctx):
         before = 0
         for cycle in range(end):
-            for pin, value in zip(
-                (dut.rxd, dut.rx_dv, dut.rx_er), pins.get(cycle, (0, 0, 0)), strict=True
-            ):
+            values = pins.get(cycle, (0, 0, 0))
+            for pin, value in zip((dut.rxd, dut.rx_dv, dut.rx_er), values, strict=True):
                 ctx.set(pin, value)
             if now := ctx.get(dut.tx_en):
                 if not before:
                     sent.append((cycle, bytearray()))
                 sent[-1][1].append(ctx.get(dut.txd))
             before = now
-            await ctx.tick("sync" if slow == 1 else "eth")
+            await ctx.tick(domain)
+
+    return line
+
+
+def _inside(dut, answers: Sequence[tuple[int, Given]], end: int, given: list):
+    whole = [(at, one.peer.encode() + one.data) for at, one in answers]
+    queue = [(at, byte, k == len(one) - 1) for at, one in whole for k, byte in enumerate(one)]
 
     async def inside(ctx):
-        queue = [
-            (at, byte, k == len(whole) - 1)
-            for at, one in answers
-            for whole in [one.peer.encode() + one.data]
-            for k, byte in enumerate(whole)
-        ]
         begin, come = 0, bytearray()
         ctx.set(dut.o.ready, 1)
-        for cycle in range(end // slow):
+        for cycle in range(end):
             offered = bool(queue) and queue[0][0] <= cycle
             ctx.set(dut.i.valid, offered)
             if offered:
@@ -160,7 +166,4 @@ def play(
                 queue.pop(0)
             await ctx.tick()
 
-    simulator.add_testbench(line)
-    simulator.add_testbench(inside)
-    simulator.run()
-    return [(cycle, bytes(data)) for cycle, data in sent], given
+    return inside
