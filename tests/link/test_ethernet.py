@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -62,7 +64,7 @@ def test_rtl_is_golden(seed: int, count: int, bad: float) -> None:
 def test_what_there_is_no_room_for() -> None:
     """Echoes as fast as the line has them: their answers leave as fast, but headers take time beside."""
     rng, bursts, at = np.random.default_rng(1), [], 5
-    for size in (1400, 900, 1300, 700, 1472, 60, 1000):
+    for size in (1472, 1472, 1472, 1472, 1472, 60):
         segment = bytearray(b"\x08\0\0\0" + rng.bytes(size))
         segment[2:4] = checksum(bytes(segment)).to_bytes(2, "big")
         bursts.append(Burst(at, on_wire(bytes(packet(1, bytes(segment))))))
@@ -70,7 +72,7 @@ def test_what_there_is_no_room_for() -> None:
     golden = Clocked(STATION)
     for came in taken(bursts):
         golden.receive(came)
-    assert 3 < len(golden.sent) < len(bursts)
+    assert 2 < len(golden.sent) < len(bursts)
     assert play(bursts, rest=9000)[0] == golden.sent
 
 
@@ -173,12 +175,13 @@ def test_domains_of_their_own() -> None:
     assert len(sent) > 1 and len(given) > 1
 
 
-def test_a_kernel_is_trained_over_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_is_trained_over_frames(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A host's transport, in frames that Scapy writes and reads, into a whole device in RTL; each seventh frame is lost, or its bits are."""
-    design = ps.compile(KERNEL, "colorlight-i5")
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(60, 3))
-    table = {"x": x, "y": (x[:, 0] > 0).astype(float)}
+    x = rng.normal(size=(60, 3)).astype(np.float32)
+    table = {"x": x, "y": (x[:, 0] > 0).astype(np.float32)}
+    (tmp_path / "small.psk").write_text(KERNEL)
+    design = ps.compile(tmp_path / "small.psk", "colorlight-i5", table, "fixed:8,8")
     engine, library = design.hardware()
     soc = Soc(
         engine,
@@ -211,4 +214,5 @@ def test_a_kernel_is_trained_over_frames(monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         run = design.run(table, "board", device=device)
         golden = design.run(table, "golden")
-        assert run.ok and run.result == golden.result and count[0] > 30
+        assert run.ok and run.result["w"].tolist() == golden.result["w"].tolist() != [0, 0, 0]
+        assert count[0] > 20
