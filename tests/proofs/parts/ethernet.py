@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 
-from amaranth.hdl import DomainRenamer, Signal
+from amaranth.hdl import DomainRenamer, Module, Signal
 from amaranth.lib import wiring
 from harness import Bench, Defect, Proof
 from harness.environment import offer, take
@@ -25,10 +25,13 @@ class _Alone(wiring.Component):
 
     def __init__(self) -> None:
         self.station = Ethernet(_STATION)
-        super().__init__(self.station.signature.members)
+        super().__init__(self.station.signature)
 
     def elaborate(self, platform):
-        return DomainRenamer({"eth": "sync"})(self.station).elaborate(platform)
+        m = Module()
+        m.submodules.station = DomainRenamer({"eth": "sync"})(self.station)
+        wiring.connect(m, wiring.flipped(self), self.station)
+        return m
 
 
 COMPONENTS = {"Ethernet": lambda: _Alone()}
@@ -134,5 +137,9 @@ PROOFS = [
         "offers nothing before a frame has begun, and what it offers stays; a ring of 16, one clock",
         receiver,
         Defect(_M, "self.o.valid.eq(ahead != limit)", "self.o.valid.eq(ahead == limit)"),
+        method="bounded",
+        depth=24,
+        search=24,
+        covers=8,
     ),
 ]
