@@ -5,7 +5,6 @@ Sources: RGMII 2.0 (4 bits on each edge, the low ones first; control: valid, the
 
 from amaranth.hdl import (
     Cat,
-    ClockDomain,
     ClockSignal,
     Const,
     Elaboratable,
@@ -30,7 +29,7 @@ _HZ = 125_000_000
 
 
 class Rgmii(Elaboratable):
-    """`resource` of the platform, the PHY's pins, with domain `eth` of the PHY's receive clock, by which it is sent, too.
+    """`resource` of the platform, the PHY's pins, and the clock of domain `eth`: the PHY's receive clock, by which it is sent, too.
 
     `rxd`, `rx_dv`, `rx_er`, `txd`, `tx_en`: as of `hdl.link.Ethernet`. `delay_ps`: by which what is received is late against its clock here; what the PHY
     adds itself is set by its straps.
@@ -43,7 +42,6 @@ class Rgmii(Elaboratable):
 
     def elaborate(self, platform):
         m = Module()
-        m.domains.eth = ClockDomain("eth", reset_less=True, local=False)
         pads = platform.request(self.resource, 0)
         clock = Signal(name="clk_eth")
         m.d.comb += [clock.eq(pads.rx_clk.i), ClockSignal("eth").eq(clock)]

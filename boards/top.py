@@ -124,6 +124,7 @@ class BoardTop(Elaboratable):
     def _ethernet(self, m):
         """A PHY."""
         pins = self.board.pins
+        m.domains.eth = ClockDomain("eth", reset_less=True)
         m.submodules.rgmii = rgmii = Rgmii(pins.rgmii, pins.rgmii_delay_ps)
         m.d.comb += [
             getattr(self.soc, pin).eq(getattr(rgmii, pin)) for pin in ("rxd", "rx_dv", "rx_er")

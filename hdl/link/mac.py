@@ -76,7 +76,8 @@ class FrameReceiver(wiring.Component):
         put = Signal.like(self.kept)
         late = Signal(8 * (FCS + 1))  # what may be the FCS, and the byte before
         count = Signal(range(LONGEST_FRAME + 2))
-        crc, bad, right, long = Signal(32), Signal(), Signal(), Signal()
+        crc, bad = Signal(32), Signal()
+        right, long = Signal(), Signal()
         full = self._room(m, put)
         m.d.comb += [
             self.write.addr.eq(put),

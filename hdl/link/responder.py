@@ -63,10 +63,10 @@ class Responder(wiring.Component):
 
     def _fields(self, m):
         """What the request says, and what becomes of it."""
-        self.whole = Signal(8 * (self.peer + HEAD))
-        self.head = self.whole[8 * self.peer :]
-        self.number, self.sequence = self.head[:32], self.head[32:64]
-        self.kind, self.length = self.head[64:72], self.head[80:96]
+        self.head = Signal(8 * (self.peer + HEAD))  # the peer before it
+        head = self.head[8 * self.peer :]
+        self.number, self.sequence = head[:32], head[32:64]
+        self.kind, self.length = head[64:72], head[80:96]
         self.writes, space = self.kind[0], self.kind[1:6]
         self.opens = (space == Space.IDENTITY) & ~self.writes
         self.in_registers, self.in_memory = space == Space.REGISTERS, space == Space.MEMORY
@@ -97,14 +97,14 @@ class Responder(wiring.Component):
             m.d.sync += [self.filled.eq(0), self.status.eq(0), self.taken.eq(0), self.again.eq(0)]
             with m.If(self.i.valid):
                 m.d.sync += [
-                    self.whole.eq(Cat(self.whole[8:], self.i.payload)),
+                    self.head.eq(Cat(self.head[8:], self.i.payload)),
                     self.at.eq(self.at + 1),
                 ]
                 with m.If(self.at == self.peer + HEAD - 1):
                     m.d.sync += self.at.eq(0)
                     m.next = "DECIDE"
         with m.State("DECIDE"):
-            below, above = self.head[96:128], self.head[128:]
+            below, above = self.head[-64:-32], self.head[-32:]
             m.d.sync += [self.left.eq(self.length), self.place.eq(below), self.far.eq(above.any())]
             m.next = "DRAIN"
             with m.If(self.opens):
@@ -237,7 +237,7 @@ class Responder(wiring.Component):
     def _answer(self, m):
         head = Cat(self.number, self.sequence, self.kind | RESPONSE, self.status, Const(0, 5))
         head = Cat(head, self.filled, Const(0, 16 - len(self.filled)), self.bitmap, self.first)
-        head = Cat(self.whole[: 8 * self.peer], head, Const(0, 32))
+        head = Cat(self.head[: 8 * self.peer], head, Const(0, 32))
         assert len(head) == 8 * (self.peer + _ANSWER)
         given = Signal.like(self.filled)
         m.d.comb += [self.load.addr.eq(given), self.load.en.eq(1)]

@@ -27,8 +27,9 @@ __all__ = [
     "Burst", "Clocked", "Given", "Kind", "Peer", "Station", "Taken", "addressed", "checksum", "on_wire", "sound", "taken",
 ]  # fmt: skip
 
-#: bytes of a frame's check sequence, of the shortest and the longest frame with it, and of the gap between two
-FCS, SHORTEST, LONGEST_FRAME, GAP = 4, 64, 1518, 12
+#: bytes of a frame's check sequence, of the gap between two, of the shortest and the longest frame with the sequence
+FCS, GAP = 4, 12
+SHORTEST, LONGEST_FRAME = 64, 1518
 #: bytes before a frame: seven of the first, then the second
 PREAMBLE, START = 0x55, 0xD5
 #: bytes of a station's buffer of frames: two whole ones
@@ -109,7 +110,8 @@ class Station:
 
     def header(self, frame: bytes) -> Kind | None:
         """Return what a sound frame without its FCS is, as far as its headers tell; None: nothing for this station."""
-        sink, source, kind, body = frame[:6], frame[6:12], frame[12:14], frame[14:]
+        sink, source = frame[:6], frame[6:12]
+        kind, body = frame[12:14], frame[14:]
         if source[0] & 1 or (sink != self.mac and (kind != _ARP or sink != b"\xff" * 6)):
             return None
         if kind == _ARP:
@@ -200,7 +202,8 @@ def taken(bursts: Iterable[Burst]) -> Iterator[Taken]:
 
 #: cycles from a frame's last byte on the wire to its first one in the reader; from the last one composed to the sender's start;
 #: from there, beyond a frame's bytes, until the next may be composed, and until it may be sent
-_CROSSES, _LEAVES, _EMPTIES, _FOLLOWS = 7, 4, 10, 8 + FCS + GAP
+_CROSSES, _LEAVES = 7, 4
+_EMPTIES, _FOLLOWS = 10, 8 + FCS + GAP
 #: cycles after which the receiver knows that a byte was read
 _SEEN = 4
 

@@ -50,13 +50,12 @@ def drawn(rng: np.random.Generator, longest: int = 90) -> bytearray:
     return packet(17, bytes(segment))
 
 
-def spoilt(rng: np.random.Generator, frame: bytearray) -> bytearray:
+def spoilt(rng: np.random.Generator, frame: bytearray, way: int) -> bytearray:
     """The frame with something wrong that its FCS does not tell."""
-    way = int(rng.integers(8))
     if way == 0:  # a bit of its headers
         frame[int(rng.integers(42))] ^= 1 << int(rng.integers(8))
-    elif way == 1:  # or of anything
-        frame[int(rng.integers(len(frame)))] ^= 1 << int(rng.integers(8))
+    elif way == 1:  # or of what they carry
+        frame[int(rng.integers(34, len(frame)))] ^= 1 << int(rng.integers(8))
     elif way == 2:  # options, or what looks like them
         frame[14] = 0x40 | int(rng.choice([4, 6, 15, 0]))
     elif way == 3:  # a part of a packet
@@ -79,13 +78,13 @@ def spoilt(rng: np.random.Generator, frame: bytearray) -> bytearray:
     return frame
 
 
-def wire(rng: np.random.Generator, frame: bytes, start: int, bad: float) -> Burst:
-    """The frame on the wire, now and then with a fault there, a short preamble, or more behind it."""
+def wire(rng: np.random.Generator, frame: bytes, start: int, way: int | None = None) -> Burst:
+    """The frame on the wire, now and then with a short preamble; `way`: with a fault there, or with more behind it."""
     data, errors = bytearray(on_wire(bytes(frame)[:1600])), ()
     if rng.random() < 0.2:
         del data[: int(rng.integers(1, 8))]
-    if rng.random() < bad:
-        way, at = int(rng.integers(6)), int(rng.integers(len(data)))
+    if way is not None:
+        at = int(rng.integers(len(data)))
         if way == 0:
             data[at] ^= 1 << int(rng.integers(8))
         elif way == 1:
