@@ -290,9 +290,9 @@ class Target(Capacity):
     def _can_be_built(self) -> bool:
         memory = self.memory.bytes and self.memory.kind in (*ON_CHIP, "SDRAM")
         link = self.link.kind == "uart" and self.link.baud
-        link = link or (self.link.kind == "udp" and self.pins.rgmii)
+        udp = self.link.kind == "udp" and self.pins.rgmii
         tool = self.part is not None and self.part.tool and self.family != "amd"
-        return bool(memory and link and tool)
+        return bool(memory and (link or udp) and tool)
 
     def _timing(self) -> Dram | FixedLatency:
         """Return the timing of the memory. Raises ValueError for a text that is none."""

@@ -133,10 +133,15 @@ class Soc(wiring.Component):
     def _link(self, m):
         """Return the link, with its pins."""
         peer = 0 if self.station is None else PEER
-        buses = {"registers": self.shell.control, "memory": self.port}
-        link = Link(self.identity, **buses, divisor=self.divisor, peer=peer)
+        link = Link(
+            self.identity,
+            registers=self.shell.control,
+            memory=self.port,
+            divisor=self.divisor,
+            peer=peer,
+        )
         if self.station is not None:
-            self._ethernet(m, link)
+            self._ethernet(m, link, Ethernet(self.station))
             return link
         if self.divisor is not None:
             m.d.comb += [link.rx.eq(self.rx), self.tx.eq(link.tx)]
@@ -152,8 +157,8 @@ class Soc(wiring.Component):
         ]
         return link
 
-    def _ethernet(self, m, link):
-        m.submodules.ethernet = ethernet = Ethernet(self.station)
+    def _ethernet(self, m, link, ethernet):
+        m.submodules.ethernet = ethernet
         count = Signal(range(self.clock_hz))
         m.d.comb += [
             *(getattr(ethernet, pin).eq(getattr(self, pin)) for pin in ("rxd", "rx_dv", "rx_er")),
