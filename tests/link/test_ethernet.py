@@ -77,7 +77,7 @@ def test_lengths() -> None:
     for came in taken(bursts):
         golden.receive(came)
     assert [len(one.data) for _, one in golden.given] == [18, 1472]
-    assert play(bursts, rest=200)[1] == [(k, g.peer.encode() + g.data) for k, g in golden.given]
+    assert play(bursts, rest=1800)[1] == [(k, g.peer.encode() + g.data) for k, g in golden.given]
 
 
 def test_what_there_is_no_room_for() -> None:
