@@ -33,7 +33,7 @@ def check_memory(
     more = sorted(
         (t for t in targets().values() if t.memory.bytes >= need), key=lambda t: t.memory.bytes
     )
-    names = ", ".join(f"{t.name} ({t.memory.bytes >> 20:,} MiB)" for t in more[:3])
+    names = ", ".join(f"{t.name} ({t.memory.bytes >> 10:,} KiB)" for t in more[:3])
     hint = f"choose a target with more memory{f': {names}' if names else ''}"
     hint = f"{low:,} rows like these fit" if low else hint
     raise error("E610", what, Span.whole("--target"), hint=hint)

@@ -121,14 +121,18 @@ def _alternatives(
         yield largest
         return
     others = sorted((t for t in targets().values() if t.lut > part.lut), key=lambda t: t.lut)
-    if others and not any(_fits(engine, kernel, other, given) for other in others[-2:]):
-        if larger:
-            yield "no larger target that is known holds it either"  # smaller ones do not
-        return
-    for other in others:
-        if _fits(engine, kernel, other, given):
-            yield f"it fits on --target {other.name}"
-            return
+    kept = {name: value for name, value in given.options.items() if name not in forced}
+    ways = {"": given, f"without {' and '.join(forced.values())} ": replace(given, options=kept)}
+    for how, options in list(ways.items())[: 1 + bool(forced)]:
+        # where neither of the two largest holds it, none does
+        if not any(_fits(engine, kernel, other, options) for other in others[-2:]):
+            continue
+        for other in others:
+            if _fits(engine, kernel, other, options):
+                yield f"{how}it fits on --target {other.name}"
+                return
+    if larger and others:
+        yield "no larger target that is known holds it either"
 
 
 def _fits(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> bool:

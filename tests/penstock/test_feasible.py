@@ -122,6 +122,7 @@ ROWS = [
     ("m=9000 n=800 k=4", "ulx3s-85f", "float32", "--threads 2", "the largest m that fits is about"),
     ("m=70000 n=20 k=1", "vu9p", "bfloat16", "", "the largest m that fits is about 65536"),
     ("m=300 n=200 k=4", "small", "float32", "--threads 2", "without --threads it fits"),
+    ("m=300 n=200 k=9", "icebreaker", "fixed:8,8", "--threads 4", "without --threads it fits on"),
 ]
 
 
@@ -300,8 +301,11 @@ def _claims(words: list[str], hint: str, folder: Path) -> Iterator[list[str]]:
                 del kept[kept.index(flag) : kept.index(flag) + 2]
         return [*kept, *more.split()]
 
-    if found := re.search(r"without (--\w+(?: and --\w+)*) it fits", hint):
-        yield given("", *found[1].split(" and "))
+    for flags, part in re.findall(
+        r"(?:without (--\w+(?: and --\w+)*) )?it fits(?: on --target (\S+))?", hint
+    ):
+        if flags or part:
+            yield given(f"--target {part}" if part else "", *flags.split(" and "))
     if found := re.search(r"the largest (.*) that fits? (?:is|are) about (\d+(?: and \d+)*)", hint):
         names, most = found[1].split(" and "), found[2].split(" and ")
         sizes = zip(names, most * (len(names) // len(most)), strict=True)
@@ -310,8 +314,6 @@ def _claims(words: list[str], hint: str, folder: Path) -> Iterator[list[str]]:
         kept = [w for n, w in enumerate(plain) if n not in at and n + 1 not in at]
         kept += [w for name, size in sizes for w in ("--dim", f"{name}={size}")]
         yield kept
-    if found := re.search(r"it fits on --target (\S+)", hint):
-        yield given(f"--target {found[1]}")
     if found := re.search(r"a map of ([\d,]+) items fits", hint):
         file = folder / "fewer.py"
         whole = Path(words[1]).read_text()
