@@ -203,10 +203,7 @@ def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
             contexts = _contexts(replace(unit, solvers=1), load)
             ahead = -(-3 * part.latency // 32) + 2
             yield replace(
-                unit,
-                row_units=row_units,
-                contexts=contexts,
-                jobs=contexts * unit.solvers + ahead,
+                unit, row_units=row_units, contexts=contexts, jobs=contexts * unit.solvers + ahead
             )
 
 

@@ -353,11 +353,7 @@ class Givens:
             second=going & second,
             commits=going & ~second,
             lane=which,
-            a=Mux(
-                inverts,
-                _ONE,
-                Mux(second, Array(self.of.s)[lane], Array(self.of.d)[lane]),
-            ),
+            a=Mux(inverts, _ONE, Mux(second, Array(self.of.s)[lane], Array(self.of.d)[lane])),
             b=Mux(inverts, Array(self.of.d)[self.thread.column], Array(self.of.pivot)[lane]),
         )
         with m.If(going):

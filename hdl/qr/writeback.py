@@ -6,13 +6,7 @@ from amaranth.lib.memory import Memory
 
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import HEAD, head_fields
-from ...models.qr.layout import (
-    HEAD_BYTES,
-    Size,
-    memo_parts,
-    result_words,
-    words,
-)
+from ...models.qr.layout import HEAD_BYTES, Size, memo_parts, result_words, words
 from ..index import index
 from .barrel import shifted_left
 from .bounds import outcome_shape

@@ -23,7 +23,6 @@ __all__ = [
     "from_integer",
     "mul",
     "numbers",
-    "plain",
     "predict",
     "scores",
     "sub",
@@ -64,12 +63,6 @@ def _settle(name: str, result: Numbers, a: ArrayLike, b: ArrayLike) -> Numbers:
         return result
     exact = numbers(float32.op(name, codes(a), codes(b)))
     return exact.reshape(np.shape(result))
-
-
-def plain(*results: ArrayLike) -> bool:
-    """Whether NumPy's float32 results are this arithmetic's as they stand: finite or infinite, and zero or well above the smallest normal number."""
-    size = np.abs(np.concatenate([np.ravel(r) for r in results]))
-    return bool(((size > _TINY) | (size == 0)).all())
 
 
 def _operation(name: str, ufunc: np.ufunc) -> Callable[[ArrayLike, ArrayLike], Numbers]:

@@ -50,14 +50,7 @@ from ..numerics.formats import Codes
 from .arith import Numbers, add, mul, numbers, predict, sub, tree
 from .job import Anchor, Integers, Job, Rows
 
-__all__ = [
-    "EMPTY",
-    "LARGE_POWER",
-    "SLACK_POWER",
-    "pass_over",
-    "update_anchor",
-    "widen_bounds",
-]
+__all__ = ["EMPTY", "LARGE_POWER", "SLACK_POWER", "pass_over", "update_anchor", "widen_bounds"]
 
 #: err_min of a segment without rows; its err_max is the negative
 EMPTY = (1 << 31) - 1
@@ -119,9 +112,7 @@ def _ends(
 def widen_bounds(anchor: Anchor, weights: Codes, offsets: Rows) -> tuple[int, int] | None:
     """Return bounds of the errors of all rows of the anchor under new weights; None where a score may be 2**30 or more, or no number.
 
-    With Δ = w - w_anchor and x in the anchor's box: greatest and least Σ Δ_j x_j, and M = Σ (|w_j| + |w_anchor_j|) max |x_j|, each a balanced tree of rounded
-    products; then widened by 2**-19 · M to either side: U, L. The prediction has risen by at most ceil(U) (at most 0 if that is less and least + floor(U) < 0:
-    cut off at 0), and by at least floor(L) (at least 0 if that is more and least is 0).
+    By Claims 2 and 3: U and L are balanced trees of rounded products, widened by 2**-19 · M.
     """
     if anchor.err_min == EMPTY:
         return 1, 0

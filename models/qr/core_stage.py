@@ -6,27 +6,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..memory.bursts import Writer
-from .blocks import (
-    END,
-    FullScan,
-    Gearbox,
-    Loader,
-    Merge,
-    NormalEquationAccumulator,
-    Records,
-    Rows,
-)
+from .blocks import END, FullScan, Gearbox, Loader, Merge, NormalEquationAccumulator, Records, Rows
 from .givens import Givens
 from .job import Method
-from .layout import (
-    HEAD_BYTES,
-    held_words,
-    memo_words,
-    result_words,
-    row_stride,
-    sums_words,
-    words,
-)
+from .layout import HEAD_BYTES, held_words, memo_words, result_words, row_stride, sums_words, words
 from .requests import Route
 from .schedule import STEP, WIDEN_TURNS
 from .solver import Solver

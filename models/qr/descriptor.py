@@ -8,7 +8,7 @@ from operator import or_
 from types import SimpleNamespace
 from typing import Any
 
-from ..errors import ErrorCode, HardwareCode
+from ..errors import HardwareCode
 from .config import FitPlan
 from .errors import FitError
 from .job import Label, Method
@@ -22,7 +22,6 @@ __all__ = [
     "SIGNED",
     "Faults",
     "descriptor_faults",
-    "first_fault",
     "head_faults",
     "head_fields",
     "pack",
@@ -136,8 +135,3 @@ def head_faults(head: Any, d: Any, config: FitPlan) -> Faults:
             FitError.QR_MEMO,
         ),
     )
-
-
-def first_fault(faults: Faults) -> HardwareCode:
-    """The code of the first condition that holds of numbers, else OK."""
-    return next((code for holds, code in faults if holds), ErrorCode.OK)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .arith import Numbers, add, div, from_integer, mul, plain, sub
+from .arith import Numbers, add, div, from_integer, mul, sub
 from .job import Integers
 
 __all__ = ["SHRINKS", "TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
@@ -74,17 +74,6 @@ class _Turns(NamedTuple):
 
 
 def _turns(d: Numbers, x: Numbers, delta: Numbers) -> _Turns:
-    with np.errstate(all="ignore"):
-        e = delta * x
-        step = e * x
-        pivot = d + step
-        turned = pivot != 0
-        safe: Numbers = np.where(turned, pivot, _ONE)
-        c: Numbers = d / safe
-        s: Numbers = e / safe
-        left: Numbers = delta * c
-        if plain(e, step, pivot, c, s, left):
-            return _Turns(turned, pivot, c, s, left)
     e = mul(delta, x)
     pivot = add(d, mul(e, x))
     turned = pivot != 0
@@ -97,11 +86,6 @@ def _rotate(
     c: Numbers, s: Numbers, head: Numbers, u: Numbers, x: Numbers
 ) -> tuple[Numbers, Numbers]:
     """The new u and x of the columns behind the pivot's."""
-    with np.errstate(all="ignore"):
-        cu, sx, hu = c * u, s * x, head * u
-        new, rest = cu + sx, x - hu
-        if plain(cu, sx, hu, new, rest):
-            return new, rest
     return add(mul(c, u), mul(s, x)), sub(x, mul(head, u))
 
 

@@ -13,16 +13,6 @@
 6. **Two triangular solves**, column by column: forward y_j −= u_kj y_k for ascending k, z_k = y_k · (1 / d_k), backward z_k −= u_kj z_j for
    descending j.
 7. **Bounds** (`bounds.py`), then the new memo.
-
-The factor's two methods:
-
-`givens` keeps the factor (d, u) in float32 and rotates new rows in, without a square root (Gentleman 1973; AS 75).
-
-A row x of weight δ meets column k: e = δ x_k, d' = d_k + e x_k, c = d_k / d', s = e / d', δ' = δ c, then for j > k: u_kj' = c u_kj + s x_j, x_j' =
-x_j − x_k u_kj. With weight −1 a row is taken out again. Where that would leave d_k' ≤ 2⁻⁸ d_k the job is refused (QR_DOWNDATE).
-
-`gram` keeps AᵀA in exact integers: + a aᵀ for a new row, − a aᵀ for one that went. Each entry is rounded to float32 once, then eliminated: t = 1 /
-d_k, u_kj = g_kj t, g_ij' = g_ij − u_ki g_kj.
 """
 
 from __future__ import annotations

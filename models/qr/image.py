@@ -17,15 +17,7 @@ from .config import FitPlan
 from .descriptor import DESCRIPTOR, LABELS, METHODS, pack
 from .errors import FitError
 from .job import Fit, Job, Rows
-from .layout import (
-    HEAD_BYTES,
-    Places,
-    Size,
-    memo_words,
-    place,
-    result_words,
-    row_stride,
-)
+from .layout import HEAD_BYTES, Places, Size, memo_words, place, result_words, row_stride
 from .memo_image import pack_head, pack_memo, padded, unpack_memo
 
 __all__ = [

@@ -25,12 +25,6 @@ def padded(data: bytes, bus_bytes: int) -> bytes:
     return data + bytes(-len(data) % bus_bytes)
 
 
-def _triangle(n: int) -> tuple[Integers, Integers]:
-    """Rows and columns of the packed upper triangle: entry (i, j) at j (j + 1) / 2 + i."""
-    columns = np.repeat(np.arange(n), np.arange(1, n + 1))
-    return np.arange(len(columns)) - columns * (columns + 1) // 2, columns
-
-
 def _head(config: FitPlan, window: Window, offsets: Rows, epoch: int = 0, rows: int = 0) -> bytes:
     own = {"length": window.length, "prefix": window.prefix, "epoch": epoch}
     fields = {**head_fields(config), **own, "rows": rows}
@@ -47,7 +41,7 @@ def pack_memo(memo: Memo, config: FitPlan) -> bytes:
     n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
     parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows)]
     parts.append(memo.right_hand_side.astype("<i8").tobytes())
-    i, j = _triangle(n)
+    j, i = np.tril_indices(n)
     given = (
         np.stack([memo.sums, memo.squares], axis=1).ravel()
         if memo.gram is None
@@ -96,7 +90,7 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         at += -(-count // config.bus_bytes) * config.bus_bytes
         return part
 
-    i, j = _triangle(n)
+    j, i = np.tril_indices(n)
     each = config.bus_bytes // ENTRY_BYTES
     givens = config.method is Method.GIVENS
     count = 2 * n if givens else len(i)

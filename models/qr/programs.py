@@ -105,12 +105,7 @@ GIVENS = _program(
         since=((Kind.REST, STEP),),
     ),
     Step(Kind.PIVOT, {"": Kind.REST}, after=((Kind.TURN, STEP),)),
-    Step(
-        Kind.REST,
-        {"short": None, "": Kind.SCALE},
-        Loop.BEHIND,
-        since=((Kind.ADD, STEP + 1),),
-    ),
+    Step(Kind.REST, {"short": None, "": Kind.SCALE}, Loop.BEHIND, since=((Kind.ADD, STEP + 1),)),
     # the lanes' c follow each other as the columns do, and their s as the columns of ADD
     Step(Kind.SCALE, {"": Kind.WEIGHT}, Loop.BEHIND, _DIVIDED),
     Step(Kind.WEIGHT, {"": Kind.ADD}, after=_DIVIDED),

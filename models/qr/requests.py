@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from .layout import (
-    DESCRIPTOR_BYTES,
-    change_words,
-    memo_reads,
-    pass_requests,
-    words,
-)
+from .layout import DESCRIPTOR_BYTES, change_words, memo_reads, pass_requests, words
 from .stages import INTAKE, Stage, fetch
 from .work import Fails
 

@@ -70,8 +70,5 @@ def estimate(config: FitPlan, target: Target) -> Resources:
         held += device_memories(config.bus_bytes, target.shared)
     lut = (WIDER if target.family == "amd" else BETWEEN) * total.lut
     return Resources(
-        round(lut) + 4 * cells,
-        round(DELAYS * total.ff),
-        total.dsp,
-        *memory_blocks(held, target),
+        round(lut) + 4 * cells, round(DELAYS * total.ff), total.dsp, *memory_blocks(held, target)
     )

@@ -20,14 +20,13 @@ from ..numerics.formats import Codes
 from ..numerics.limbs import SHIFT_BITS
 from ..strider.config import WalkConfig
 from ..strider.program import missing_codes
-from .columns import Solution, Totals
+from .columns import Totals
 from .job import Integers
 from .table_config import Segment, TableFitPlan
 
 __all__ = [
     "Places",
     "memory_for",
-    "pack_answer",
     "pack_totals",
     "places",
     "registers",
@@ -84,7 +83,8 @@ def pack_totals(totals: Totals, engine: TableFitPlan) -> NDArray[np.uint8]:
     if engine.inserts:
         unit |= _missing(replace(engine.walk, format=totals.format)) << SHIFT_BITS
     memory[:n], memory[n:head] = totals.offsets, unit
-    memory[head : head + products] = _packed(totals.sums)
+    columns, rows = np.tril_indices(len(totals.sums))
+    memory[head : head + products] = totals.sums[rows, columns]
     return memory.view(np.uint8)
 
 
@@ -117,19 +117,3 @@ def unpack_answer(
         result[1:].view("<u4")[:n].astype(np.int64),
         mask,
     )
-
-
-def pack_answer(totals: Totals, solution: Solution, engine: TableFitPlan) -> NDArray[np.uint8]:
-    """Return the bytes that the hardware writes for these."""
-    result = np.zeros((engine.answer_words - engine.totals_words) * engine.units, dtype="<i8")
-    result[0] = np.array(
-        [sum(int(kept) << k for k, kept in enumerate(solution.mask))], dtype="<u8"
-    ).view("<i8")[0]
-    result[1:].view("<u4")[: engine.columns.n] = solution.weights
-    return np.concatenate([pack_totals(totals, engine), result.view(np.uint8)])
-
-
-def _packed(sums: Integers) -> Integers:
-    """The upper triangle by columns."""
-    columns, rows = np.tril_indices(len(sums))
-    return sums[rows, columns]

@@ -17,14 +17,14 @@ from penstock.models.numerics.policy import InputPolicy
 from penstock.models.qr import columns as c
 from penstock.models.qr.table_config import Segment, TableFitPlan, layout
 from penstock.models.qr.table_cycles import bound, run, words_read
-from penstock.models.qr.table_memory import pack_answer, pack_totals, unpack_answer
+from penstock.models.qr.table_memory import pack_totals, unpack_answer
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.errors import PageError
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from testbench.pruned_pages import random_slots, write_pruned
-from testbench.qr import SIMULATED, build, fit_pages
+from testbench.qr import SIMULATED, build, fit_pages, pack_answer
 
 NOTHING, PAGES = Segment(), SIMULATED.pages
 

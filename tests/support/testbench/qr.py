@@ -18,7 +18,7 @@ from penstock.hdl.shell.shell import Shell
 from penstock.hdl.shell.verilog import to_verilog
 from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import FixedLatency
-from penstock.models.qr.columns import Totals
+from penstock.models.qr.columns import Solution, Totals
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import Placed, place_jobs, unpack_result
 from penstock.models.qr.job import Fit, Job
@@ -40,6 +40,7 @@ __all__ = [
     "Simulated",
     "build",
     "fit_pages",
+    "pack_answer",
     "ports",
     "simulate",
 ]
@@ -146,3 +147,11 @@ def fit_pages(
         machine.session.map(first, np.ascontiguousarray(pages), writable=False)
         ended = machine.run(registers(before, after, segments), limit=limit)
     return Fitted(**vars(ended), answer=answer if ended.error is None else None)
+
+
+def pack_answer(totals: Totals, solution: Solution, plan: TableFitPlan) -> NDArray[np.uint8]:
+    """Return the bytes that the hardware writes for these."""
+    result = np.zeros((plan.answer_words - plan.totals_words) * plan.units, dtype="<u8")
+    result[0] = sum(int(kept) << k for k, kept in enumerate(solution.mask))
+    result[1:].view("<u4")[: plan.columns.n] = solution.weights
+    return np.concatenate([pack_totals(totals, plan), result.view(np.uint8)])

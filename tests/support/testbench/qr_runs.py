@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.host.workloads.groups import Group, keys
-from penstock.models.errors import HardwareError
+from penstock.models.errors import ErrorCode, HardwareCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.descriptor import (
     DESCRIPTOR,
     HEAD,
+    Faults,
     descriptor_faults,
-    first_fault,
     head_faults,
     unpack,
 )
@@ -30,9 +30,14 @@ from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
 from testbench.qr import Simulated, simulate
 
-__all__ = ["Outcome", "compare", "random_job", "random_run"]
+__all__ = ["Outcome", "compare", "first_fault", "random_job", "random_run"]
 
 Source = np.random.Generator
+
+
+def first_fault(faults: Faults) -> HardwareCode:
+    """The code of the first condition that holds of numbers, else OK."""
+    return next((code for holds, code in faults if holds), ErrorCode.OK)
 
 
 def _plain(source: Source, job: Job) -> Job:

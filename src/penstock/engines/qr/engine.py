@@ -48,52 +48,48 @@ class FitEngine(Engine):
         return {"sia": parts}
 
     def allow(self, kernel: AnyKernel, command: str, request: Request) -> None:
-        keys = _over_keys(kernel)
-        if keys and request.own.get("dims"):
-            raise Conflict(
+        keys, own, form = _over_keys(kernel), request.own, request.format
+        numbers = "on_overflow on_nan on_singular refine limbs sample_weight group_by".split()
+        flag = next((f"--{name.replace('_', '-')}" for name in numbers if name in own), None)
+        for wrong, what, hint in (
+            (
+                keys and own.get("dims"),
                 "--dim is not for fits of keys",
                 "leave --dim out: the window says how many bytes of a key are fitted",
-            )
-        if not keys and request.own.get("groups") not in (None, 1):
-            raise Conflict(
+            ),
+            (
+                not keys and own.get("groups") not in (None, 1),
                 "--groups is for fits of keys",
                 "leave --groups out: a table is one group of rows",
-            )
-        numbers = (
-            "on_overflow",
-            "on_nan",
-            "on_singular",
-            "refine",
-            "limbs",
-            "sample_weight",
-            "group_by",
-        )
-        if keys and (given := next((n for n in numbers if n in request.own), None)):
-            flag = f"--{given.replace('_', '-')}"
-            raise Conflict(
+            ),
+            (
+                keys and flag,
                 f"{flag} is not for fits of keys",
                 f"leave {flag} out: keys are bytes, each fits, and constant ones have the weight 0",
-            )
-        if keys and request.format not in (None, "float32"):
-            raise Conflict(
-                f"--format {request.format} is not for fits of keys",
+            ),
+            (
+                keys and form not in (None, "float32"),
+                f"--format {form} is not for fits of keys",
                 "leave --format out: weights are float32",
-            )
-        if not keys and request.format is not None:
-            raise Conflict(
-                f"--format {request.format} is not for fits over columns",
+            ),
+            (
+                not keys and form is not None,
+                f"--format {form} is not for fits over columns",
                 "leave --format out: each column has a unit of its own; --limbs says how many bits its values keep",
-            )
-        if command == "build" and request.memory is not None:
-            raise Conflict(
+            ),
+            (
+                command == "build" and request.memory is not None,
                 "--memory is not for builds of fit kernels",
                 "leave --memory out: the board has the memory that it has",
-            )
-        if request.rows is not None and request.data is None and "group_by" in request.own:
-            raise Conflict(
+            ),
+            (
+                request.rows is not None and request.data is None and "group_by" in own,
                 "--rows assumes rows that belong to no group",
                 "leave --group-by out, or give --data SRC in place of --rows",
-            )
+            ),
+        ):
+            if wrong:
+                raise Conflict(what, hint)
         if not keys and command in ("model", "simulate"):
             from .changes import changes_of, limited_fits
 

@@ -229,11 +229,7 @@ class Refitting(Workload):
         last = len(self.rounds[-1].jobs)
         weights = np.asarray(float32.decode(codes["weights"][-last:]), dtype=np.float64)
         low, high = codes["bounds"][-last:, 0], codes["bounds"][-last:, 1]
-        return {
-            "weights": weights,
-            "low": low.astype(np.float64),
-            "high": high.astype(np.float64),
-        }
+        return {"weights": weights, "low": low.astype(np.float64), "high": high.astype(np.float64)}
 
     def _codes(self, fits: Sequence[Fit]) -> dict[str, Codes]:
         width = self.plan.n_max

@@ -39,31 +39,14 @@ class Solving:
         return replace(self, **{n: v for n, v in options.items() if n in names and v is not None})
 
 
-_REFITS = (
-    Option(
-        "--groups", "groups", Count(1, 1 << 20), "N", "A fit kernel's groups of keys.  [default: 8]"
-    ),
-    Option(
-        "--refits",
-        "refits",
-        Count(0, 1 << 20),
-        "N",
-        "How often each group is fitted again.  [default: 4]",
-    ),
-    Option(
-        "--new",
-        "new",
-        Count(0, 1 << 20),
-        "N",
-        "Keys that come to a group before each refit.  [default: 50]",
-    ),
-    Option(
-        "--gone",
-        "gone",
-        Count(0, 1 << 20),
-        "N",
-        "Keys that leave a group before each refit.  [default: 0]",
-    ),
+_REFITS = tuple(
+    Option(f"--{name}", name, Count(least, 1 << 20), "N", what)
+    for name, least, what in (
+        ("groups", 1, "A fit kernel's groups of keys.  [default: 8]"),
+        ("refits", 0, "How often each group is fitted again.  [default: 4]"),
+        ("new", 0, "Keys that come to a group before each refit.  [default: 50]"),
+        ("gone", 0, "Keys that leave a group before each refit.  [default: 0]"),
+    )
 )
 _LIMBS = Option(
     "--limbs",
@@ -73,39 +56,30 @@ _LIMBS = Option(
     "Limbs of 17 bits of every column of a fit.  [default: what the column's values take]",
     plans=True,
 )
-_SOLVING = (
-    Option(
-        "--on-singular",
-        "on_singular",
-        click.Choice(ON_SINGULAR),
-        None,
-        "What a fit over columns does whose rows do not determine all weights.  [default: error]",
-    ),
-    Option(
-        "--refine",
-        "refine",
-        click.Choice(REFINE),
-        None,
-        "Whether the last fit's weights are refined on the table's rows.  [default: last]",
-    ),
+_SOLVING = tuple(
+    Option(f"--{name.replace('_', '-')}", name, click.Choice(known), None, what)
+    for name, known, what in (
+        (
+            "on_singular",
+            ON_SINGULAR,
+            "What a fit over columns does whose rows do not determine all weights.  [default: error]",
+        ),
+        (
+            "refine",
+            REFINE,
+            "Whether the last fit's weights are refined on the table's rows.  [default: last]",
+        ),
+    )
 )
-_ROWS = (
-    Option(
-        "--sample-weight",
-        "sample_weight",
-        None,
-        "COLUMN",
-        "The column that has the weight of each row of a fit over columns, 0 or more.",
-        plans=True,
-    ),
-    Option(
-        "--group-by",
-        "group_by",
-        None,
-        "COLUMN",
-        "A fit over columns for each value of this column.",
-        plans=True,
-    ),
+_ROWS = tuple(
+    Option(f"--{name.replace('_', '-')}", name, None, "COLUMN", what, plans=True)
+    for name, what in (
+        (
+            "sample_weight",
+            "The column that has the weight of each row of a fit over columns, 0 or more.",
+        ),
+        ("group_by", "A fit over columns for each value of this column."),
+    )
 )
 _COMPILED = (*TABLE, *INPUTS, FILL, _LIMBS, *_SOLVING, *_ROWS)
 OPTIONS = {
