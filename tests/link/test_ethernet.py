@@ -80,6 +80,22 @@ def test_lengths() -> None:
     assert play(bursts, rest=1800)[1] == [(k, g.peer.encode() + g.data) for k, g in golden.given]
 
 
+def test_packets_that_are_cut_or_carry_nothing() -> None:
+    """Without a checksum of UDP, lengths alone tell; only the last one is whole, and has something in it."""
+    bursts, at = [], 5
+    for says, carries in ((0, 0), (200, 60), (61, 60), (18, 18)):
+        segment = HOST.port.to_bytes(2, "big") + STATION.port.to_bytes(2, "big")
+        segment += (8 + says).to_bytes(2, "big") + bytes(2 + carries)
+        bursts.append(Burst(at, on_wire(bytes(packet(17, segment, h2=0, h3=28 + says)))))
+        at += 400
+    golden = Clocked(STATION)
+    for came in taken(bursts):
+        golden.receive(came)
+    assert [given for _, given in golden.given] == [Given(HOST, bytes(18))]
+    given = [(at, one.peer.encode() + one.data) for at, one in golden.given]
+    assert play(bursts, rest=400)[1] == given
+
+
 def test_what_there_is_no_room_for() -> None:
     """Echoes as fast as the line has them: their answers leave as fast, but headers take time beside."""
     rng, bursts, at = np.random.default_rng(1), [], 5
