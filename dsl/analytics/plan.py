@@ -232,7 +232,7 @@ class _Planner:
                 for n in powers(target.ports)
                 if threads % n == 0 and (n == 1 or (learns and batch % threads == 0))
             ]
-            if maker.pages is not None:  # no port is without a page
+            if maker.pages is not None and not chosen.ports:  # no port is without a page
                 possible = [n for n in possible if n <= maker.pages] or possible[:1]
             few = 1 if maker.pages is None else 2
             enough = [n for n in possible if maker.bus_cycles <= n * self._least]
