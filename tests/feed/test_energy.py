@@ -18,6 +18,9 @@ from penstock.models.memory.dram import (
 )
 from penstock.sim.memory.dram import FastChannel, fast
 
+#: presets whose energy is known
+KNOWN = [name for name, timing in PRESETS.items() if picojoules(timing)]
+
 
 def test_worked_numbers() -> None:
     """22 nm, made in Taiwan: 1,576.8 g a cm²; 31.99 mm² cost 0.504 kg, 1 GB of LPDDR3 0.210 kg."""
@@ -70,14 +73,14 @@ def test_commands_by_hand() -> None:
     bits = picojoules(preset("hbm2"))
     assert bits is not None and (bits.of["ACT"], bits.of["RD"]) == (0.11 * 8192, 3.59 * 256)
     assert bits.of["REFab"] == pytest.approx(64 * 901.12)
-    assert all(picojoules(timing) for timing in PRESETS.values())
+    assert {*PRESETS} - {*KNOWN} == {"sdr-60x32"}  # its maker's currents are not at hand
     assert picojoules(preset("ddr4").with_(name="mine")) is None
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_ten_traces(seed: int) -> None:
     """Both channels count what a hand does that follows which rows are open, and what the checker sees."""
-    name = list(PRESETS)[seed % len(PRESETS)]
+    name = KNOWN[seed % len(KNOWN)]
     memory = parse_memory(f"{name},ratio=1/1")
     timing, rng = preset(name), np.random.default_rng(seed)
     plain, quick = PlainChannel(memory), FastChannel(memory)

@@ -435,7 +435,7 @@ def test_little_is_imported_before_an_interrupt_is_seen_to() -> None:
     scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"penstock": "penstock.__main__:main"}
     # what these bring is there in an editable installation before any of Penstock is
-    quick = "import __future__, importlib, os, signal, sys, warnings; old = {*sys.modules}"
+    quick = "import __future__, gc, importlib, os, signal, sys, warnings; old = {*sys.modules}"
     code = f"{quick}; import penstock.__main__; print(*{{*sys.modules}} - old)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     own = ("", ".__main__", ".hooks", ".models", ".models.plugins")
