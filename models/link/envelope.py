@@ -29,7 +29,8 @@ import zlib
 from typing import NamedTuple
 
 from .device import Device
-from .frames import CRC_BYTES, RESPONSE, Request, Space, Status
+from .ethernet import PEER
+from .frames import CRC_BYTES, MAXIMUM, RESPONSE, Request, Space, Status
 
 __all__ = [
     "ASK",
@@ -43,6 +44,7 @@ __all__ = [
     "decode_answer",
     "encode",
     "follows",
+    "write_cycles",
 ]
 
 #: most bytes of data in a datagram
@@ -110,6 +112,19 @@ def decode_answer(datagram: bytes) -> Answer | None:
     if not kind & RESPONSE or length != len(data) or status not in set(Status):
         return None
     return Answer(session, sequence, kind & ~RESPONSE, status, bitmap, first, data)
+
+
+#: cycles of a write to memory beside its bytes: of a datagram (head, decision, its place in the window), of each piece of `MAXIMUM`
+#: bytes, of each bus word until on-chip memory has answered
+_EACH, _PIECE, _WORD = 24, 17, 7
+
+
+def write_cycles(size: int, bus_bytes: int, peer: int = PEER) -> int:
+    """Return in how many cycles a device (`hdl.link`) does a write of `size` bytes, from an aligned address on, to memory of its own part: from one
+    datagram to the next, while others wait. `peer`: bytes before each datagram. Slower memory takes longer."""
+    pieces = [min(MAXIMUM, size - k) for k in range(0, size, MAXIMUM)]
+    words = sum(-(-piece // bus_bytes) for piece in pieces)
+    return peer + _EACH + size + _PIECE * len(pieces) + _WORD * words
 
 
 def follows(sequence: int, other: int) -> int:

@@ -1,17 +1,18 @@
 """How fast the ways are that a table takes to the engine: links and disks, and the texts of `--link` and `--disk`.
 
 `uart`: ten bits a byte, frames of `models.link.frames` (docs/reference/link.md). `udp`: 1,024 bytes in 1,114 on the line: 24 of the
-transport, 28 of IP and UDP, 38 of Ethernet with its preamble and gap. `xdma`: 12 GB/s, and 1.26 µs a page, which is what
-BOLT's artifact was measured at (an Alveo U55C at PCIe 3 x16).
+transport, 28 of IP and UDP, 38 of Ethernet with its preamble and gap; a device's own end may take less (`Link.into`). `xdma`: 12 GB/s,
+and 1.26 µs a page, which is what BOLT's artifact was measured at (an Alveo U55C at PCIe 3 x16).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from .envelope import LONGEST, write_cycles
 from .frames import MAXIMUM, Request, Response, Space
 from .timing import BYTE_BITS
 
@@ -25,7 +26,8 @@ _REGISTERS = 20
 class Link:
     """A way for bytes. `rate`: bytes a second on the line; `latency`: seconds until the first byte of
     a burst; `payload` of `frame` bytes on the line are the user's; `registers`: seconds of those that
-    begin and end a run; `source`: where the figures come from."""
+    begin and end a run; `takes`: bytes a second that the device's end takes, None where it is as fast
+    as the line; `source`: where the figures come from."""
 
     kind: str
     rate: Fraction
@@ -34,6 +36,7 @@ class Link:
     frame: int = 1
     source: str = ""
     registers: Fraction = Fraction(0)
+    takes: Fraction | None = None
 
     def __post_init__(self) -> None:
         if self.rate <= 0 or self.latency < 0 or not 0 < self.payload <= self.frame:
@@ -45,7 +48,15 @@ class Link:
     @property
     def bytes_per_s(self) -> Fraction:
         """The user's bytes a second in a long burst."""
-        return self.rate * self.payload / self.frame
+        line = self.rate * self.payload / self.frame
+        return line if self.takes is None else min(line, self.takes)
+
+    def into(self, clock_hz: Fraction | int, bus_bytes: int) -> Link:
+        """Return the link to a device with this clock and bus: of `udp`, its own end does one request after
+        the other, at most as `write_cycles` says."""
+        if self.kind != "udp":
+            return self
+        return replace(self, takes=clock_hz * Fraction(LONGEST, write_cycles(LONGEST, bus_bytes)))
 
     def seconds(self, count: Fraction | int, bursts: int = 1) -> Fraction:
         """Return how long so many of the user's bytes take, in so many bursts."""

@@ -22,7 +22,7 @@ from penstock.models.memory.dram.energy import loaded, picojoules
 from penstock.models.resources import Resources
 from penstock.models.target import Target
 from penstock.models.verdict import WORTH, Verdict, verdict
-from penstock.targets import link_named, link_of
+from penstock.targets import into, link_named, link_of
 
 if TYPE_CHECKING:
     from penstock.host.peers import Measured
@@ -60,7 +60,7 @@ def machine_of(target: Target, need: Resources, link: str | None = None) -> Mach
     return Machine(
         target.clock.mhz,
         target.clock.evidence,
-        link_of(target) if link is None else link_named(link, "--link"),
+        link_of(target) if link is None else into(link_named(link, "--link"), target),
         None if power is None else power.idle_w,
         None if power is None else power.max_w,
         "" if power is None else power.source,

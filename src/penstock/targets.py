@@ -15,7 +15,7 @@ from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
 from penstock.models.target import Target
 
-__all__ = ["from_json", "link_named", "link_of", "target_named", "timing_of"]
+__all__ = ["from_json", "into", "link_named", "link_of", "target_named", "timing_of"]
 
 
 def target_named(name: str | Path | Target) -> Target:
@@ -105,7 +105,12 @@ def link_of(target: Target) -> Link | None:
         given["gbps"] = Fraction(str(link.gbps))
     if link.latency_us is not None:
         given["latency"] = Fraction(str(link.latency_us)) / 10**6
-    return KINDS.get(link.kind, stated)(**given)
+    return into(KINDS.get(link.kind, stated)(**given), target)
+
+
+def into(link: Link, target: Target) -> Link:
+    """Return a link as a target's own end takes it."""
+    return link.into(Fraction(str(target.clock.mhz)) * 10**6, target.bus_bytes)
 
 
 targets()  # packages that are left out are warned of here; they may ask for `target_named`

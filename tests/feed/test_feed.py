@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 import simpy
 
+import penstock as ps
+from penstock.accounts import machine_of
 from penstock.models.feed import Decoded, Engine, Stage, arrivals, passage, run_seconds
+from penstock.models.link.envelope import write_cycles
 from penstock.models.link.kinds import parse_link
+from penstock.models.resources import Resources
+from penstock.models.target import Link
 
 
 def simulated(stages: list[Any], chunks: int, share: Fraction) -> list[float]:
@@ -176,6 +182,21 @@ def test_runs() -> None:
 )
 def test_links(text: str, rate: int) -> None:
     assert round(parse_link(text).bytes_per_s) == rate
+
+
+def test_a_device_takes_one_datagram_after_the_other() -> None:
+    """At the clock of a board its end is slower than the line; at that of a large part it is not."""
+    line = parse_link("udp")
+    board = line.into(60 * 10**6, 8)
+    assert board.bytes_per_s == Fraction(60 * 10**6 * 1024, write_cycles(1024, 8)) < 60 * 10**6
+    assert board.seconds(1024) == Fraction(write_cycles(1024, 8), 60 * 10**6)
+    assert line.into(500 * 10**6, 32).bytes_per_s == line.bytes_per_s
+    for other in ("uart", "xdma", "gbps=1"):
+        assert parse_link(other).into(10**6, 8) == parse_link(other)
+    part = replace(ps.target("ulx3s-25f"), link=Link(kind="udp"), board=None)
+    machine = machine_of(part, Resources(0, 0, 0, 0))
+    assert machine.link == machine_of(part, Resources(0, 0, 0, 0), "udp").link
+    assert machine.link == line.into(Fraction(str(part.clock.mhz)) * 10**6, part.bus_bytes)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,18 @@ import pytest
 
 from penstock.hdl.soc import Soc
 from penstock.models.link import Device, Identity, Space
-from penstock.models.link.envelope import ASK, BUFFER, OPENING, SILENCE, WINDOW, Envelope, encode
+from penstock.models.link.envelope import (
+    ASK,
+    BUFFER,
+    LONGEST,
+    OPENING,
+    SILENCE,
+    WINDOW,
+    Envelope,
+    decode_answer,
+    encode,
+    write_cycles,
+)
 from penstock.models.shell import RegisterMap
 from penstock.sim.board import CLOCK_HZ, Datagrams, verilog
 from testbench.link_cases import SIZE as NETWORK_SIZE
@@ -102,6 +113,32 @@ def test_rtl_answers_what_golden_answers(bus_bytes: int, address_width: int, cou
             assert found == ([] if expected is None else [expected]), (k, datagram[:24], now)
             seen.add(None if expected is None else (expected[9], expected[8] & 0x3F))
     assert len(seen) > 12
+
+
+@pytest.mark.parametrize(
+    ("bus_bytes", "address_width"), [(8, 40), pytest.param(32, 26, marks=pytest.mark.long)]
+)
+def test_writes_take_the_models_cycles(
+    bus_bytes: int, address_width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that never waits for a datagram is as fast as `Link.into` says."""
+    monkeypatch.setattr("penstock.sim.board._PIECE", 100_000)
+    source, _ = device(bus_bytes, address_width)
+
+    def took(count: int, size: int) -> int:
+        with Datagrams(source) as board:
+            board.send(encode(7, 0, OPENING, 0, 16))
+            opened = decode_answer(board.run())
+            assert opened is not None
+            for k in range(count):
+                kind = Space.MEMORY << 1 | 1 | ASK * (k + 1 == count)
+                board.send(encode(7, opened.first + k, kind, 0, size, bytes(size)))
+            last = decode_answer(board.run())
+            assert last is not None and last.status == 0 and last.bitmap == 0
+            return board.cycle
+
+    for size in (LONGEST, 512, 100):
+        assert took(3, size) - took(2, size) == write_cycles(size, bus_bytes, peer=0)
 
 
 def test_bad_networks() -> None:
