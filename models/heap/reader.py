@@ -16,11 +16,11 @@ from . import page as p
 from .schema import TYPES, Column, Schema
 from .values import DTYPES, Raw, dtype_of
 
-__all__ = ["read_heap"]
+__all__ = ["TEXTS", "read_heap"]
 
-#: types that are given as `str`
 _MOST_DIMENSIONS = 6  #: MAXDIM of PostgreSQL
-_TEXTS = ("text", "varchar", "bpchar", "json", "xml")
+#: types that are given as `str`
+TEXTS = ("text", "varchar", "bpchar", "json", "xml")
 
 
 def read_heap(schema: Schema, pages: npt.NDArray[np.uint8]) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _values(schema: Schema, stored: bytes) -> list[Any]:
                 _array(column, body)
                 if plain and column.is_array
                 else body.decode()
-                if plain and column.type in _TEXTS
+                if plain and column.type in TEXTS
                 else body
             )
     return out

@@ -768,3 +768,20 @@ def test_a_named_column_that_may_not_be_read(postgres: str, connection: psycopg.
     with pytest.raises(SourceError) as caught:
         open_table(f"{postgres.replace('penstock@', 'guest@')}&table=hidden&features=t")
     assert caught.value.message == "column 't' of hidden is not readable by this user"
+
+
+def test_texts_of_another_encoding(postgres: str, connection: psycopg.Connection) -> None:
+    """Pages hold the server's: what is no number is stepped over, and comes by rows where it is named."""
+    connection.execute("DROP DATABASE IF EXISTS western")
+    connection.execute("CREATE DATABASE western ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    western = postgres.replace("/postgres?", "/western?")
+    try:
+        with psycopg.connect(western, client_encoding="utf8") as other:
+            other.execute(
+                "CREATE TABLE t AS SELECT 1 AS a, 'Ã©'::text AS w UNION ALL SELECT 2, 'é'"
+            )
+        table = open_table(f"{western}&table=t")
+        assert table.columns()["w"] == ["Ã©".encode("latin1"), "é".encode("latin1")]
+        assert open_table(f"{western}&table=t&features=w").group_values("w") == ["Ã©", "é"]
+    finally:
+        connection.execute("DROP DATABASE western WITH (FORCE)")

@@ -346,48 +346,114 @@ def test_operators_of_others(connection: Any) -> None:
     assert connection.execute("SELECT prediction FROM p").rowcount == 40
 
 
-def test_a_model_of_others_is_not_run(connection: Any) -> None:
-    """What its summary holds is SQL."""
+#: what lets a stranger write what a reader's model says, or say it for the model, and what undoes that
+_STRANGER = "GRANT USAGE ON SCHEMA penstock, sql_test TO PUBLIC"
+_WAYS = {
+    "its owner": ("ALTER TABLE s OWNER TO stranger; GRANT ALL ON s TO reader", "ALTER TABLE s OWNER TO reader"),
+    "the schema's owner": ("ALTER SCHEMA sql_test OWNER TO stranger", "ALTER SCHEMA sql_test OWNER TO CURRENT_USER"),
+    "a column": ("GRANT UPDATE (independent_varname) ON s_summary TO stranger", "REVOKE ALL ON s_summary FROM stranger"),
+    "everybody": ("GRANT INSERT ON s TO PUBLIC", "REVOKE ALL ON s FROM PUBLIC"),
+    "all tables": ("ALTER ROLE stranger NOINHERIT; GRANT pg_write_all_data TO stranger", "REVOKE pg_write_all_data FROM stranger"),
+    "another member of a role": ("GRANT band TO reader, stranger; GRANT UPDATE ON s TO band", "REVOKE ALL ON s FROM band; REVOKE band FROM reader, stranger"),
+    "the owner of a role's table": (
+        "GRANT stranger TO reader; ALTER TABLE s_summary OWNER TO stranger",
+        "REASSIGN OWNED BY stranger TO reader; REVOKE stranger FROM reader",
+    ),
+}  # fmt: skip
+
+
+def test_a_model_of_others_is_not_run(server: str, connection: Any) -> None:
+    """What its tables hold is SQL: it runs with the rights of the caller, and of whom the caller's session can be again."""
     _table(connection, np.eye(2), [0, 1])
-    connection.execute("DROP ROLE IF EXISTS stranger; CREATE ROLE stranger")
+    connection.execute(
+        "DROP ROLE IF EXISTS stranger, reader, band; CREATE ROLE stranger LOGIN; CREATE ROLE reader LOGIN; CREATE ROLE band"
+    )
+    connection.execute(
+        f"{_STRANGER}; GRANT CREATE ON SCHEMA sql_test TO reader; GRANT ALL ON t TO reader"
+    )
+    predict = "DROP TABLE IF EXISTS p; SELECT penstock.svm_predict('s', 't', 'y', 'p')"
+    refused = pytest.raises(psycopg.errors.InvalidParameterValue, match="no table of yours")
     try:
-        connection.execute("SELECT penstock.svm_classification('t', 's', 'y::int', 'x')")
-        connection.execute("ALTER TABLE s_summary OWNER TO stranger")
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="no table of yours"):
-            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
-        connection.execute(
-            "ALTER TABLE s_summary OWNER TO CURRENT_USER; GRANT UPDATE (independent_varname) ON s_summary TO stranger"
-        )
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="stranger may write it"):
-            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
-        connection.execute(
-            "REVOKE ALL ON s_summary FROM stranger; ALTER TABLE s RENAME TO kept; CREATE VIEW s AS TABLE kept"
-        )
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="of yours, or a view"):
-            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
-        connection.execute(
-            "DROP VIEW s; ALTER TABLE kept RENAME TO s; ALTER SCHEMA sql_test OWNER TO stranger"
-        )
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="stranger may write it"):
-            connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'p')")
-        connection.execute(
-            "ALTER SCHEMA sql_test OWNER TO CURRENT_USER; ALTER TABLE s_summary OWNER TO stranger"
-        )
-        connection.execute(
-            "CREATE ROLE friend IN ROLE stranger; GRANT ALL ON SCHEMA sql_test, penstock TO stranger; GRANT ALL ON t, s TO stranger"
-        )
-        connection.execute("SET ROLE friend; SELECT penstock.svm_predict('s', 't', 'y', 'p')")
-        assert connection.execute("SELECT prediction FROM p").rowcount == 2
+        with psycopg.connect(server.replace("penstock@", "reader@"), autocommit=True) as reader:
+            reader.execute("SET client_min_messages = error; SET search_path = sql_test")
+            reader.execute("SELECT penstock.svm_classification('t', 's', 'y::int', 'x')")
+            for way, (begin, end) in _WAYS.items():
+                reader.execute(predict)
+                connection.execute(begin)
+                with pytest.raises(
+                    psycopg.errors.InvalidParameterValue,
+                    match=r"no table of yours: \w+ may write it",
+                ):
+                    reader.execute(predict)
+                    raise AssertionError(way)
+                connection.execute(end)
+            # rows of children are no part of a model, and a path is not asked twice
+            connection.execute(
+                "CREATE TABLE more () INHERITS (s); INSERT INTO more TABLE s; GRANT SELECT ON more TO reader"
+            )
+            reader.execute(predict)
+            assert reader.execute("SELECT count(*) FROM p").fetchone() == (2,)
+            assert reader.execute("SELECT penstock.own_table('s')").fetchone() == ("sql_test.s",)
+            for who in ("SET ROLE reader", "SET SESSION AUTHORIZATION reader"):
+                with psycopg.connect(server, autocommit=True) as admin:
+                    admin.execute(f"{who}; SET search_path = sql_test")
+                    with refused:
+                        admin.execute(predict)
+            reader.execute("ALTER TABLE s_summary RENAME TO kept")
+            for other in (
+                "VIEW s_summary AS TABLE kept",
+                "TABLE s_summary AS SELECT *, 'x'::mine AS grouping_col FROM other",
+            ):
+                reader.execute(
+                    "CREATE TYPE mine AS ENUM ('x'); CREATE VIEW other AS SELECT independent_varname, dependent_vartype FROM kept"
+                )
+                reader.execute(f"CREATE {other}")
+                with pytest.raises(psycopg.errors.InvalidParameterValue, match="or no plain one"):
+                    reader.execute(predict)
+                reader.execute("DROP TYPE mine CASCADE; DROP VIEW other")
+                connection.execute("DROP VIEW IF EXISTS s_summary") if "VIEW s_" in other else None
     finally:
         connection.execute(
-            "RESET ROLE; DROP SCHEMA sql_test CASCADE; CREATE SCHEMA sql_test; DROP OWNED BY stranger; DROP ROLE IF EXISTS friend; DROP ROLE stranger"
+            "DROP SCHEMA sql_test CASCADE; CREATE SCHEMA sql_test; DROP OWNED BY stranger, reader; DROP ROLE stranger, reader, band"
         )
 
 
-def test_commands(server: str) -> None:
+def test_types_of_others_are_not_called(connection: Any) -> None:
+    """Their checks and casts would run with the rights of who trains, as no SELECT of the column does."""
+    _table(connection, np.tile(np.eye(2), (2, 1)), range(4))
+    connection.execute("""
+        CREATE FUNCTION held(text) RETURNS bool LANGUAGE sql AS 'SELECT true'; CREATE DOMAIN word AS text CHECK (held(value));
+        CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TYPE pair AS (w word);
+        ALTER TABLE t ADD w word DEFAULT 'w', ADD m mood DEFAULT 'a', ADD p pair DEFAULT ROW('w'); UPDATE t SET m = 'b' WHERE y > 1;
+        CREATE OR REPLACE FUNCTION held(text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+        CREATE FUNCTION said(mood) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$;
+        CREATE CAST (mood AS text) WITH FUNCTION said(mood)""")
+    connection.execute(
+        "SELECT penstock.svm_classification('t', 's', 'm', 'x', grouping_col => 'w')"
+    )
+    assert connection.execute("SELECT w, __dep_var_mapping FROM s").fetchall() == [
+        ("w", ["a", "b"])
+    ]
+    connection.execute("SELECT penstock.linregr_train('t', 'o', 'y', 'x[1]', 'm')")
+    assert connection.execute("SELECT m FROM o ORDER BY m").fetchall() == [("a",), ("b",)]
+    connection.execute("SELECT penstock.svm_predict('s', 't', 'y', 'predicted')")
+    found = connection.execute("SELECT prediction FROM predicted").fetchall()
+    assert len(found) == 4 and set(found) <= {("a",), ("b",)}
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="cannot be grouped by pair"):
+        connection.execute("SELECT penstock.linregr_train('t', 'q', 'y', 'x', 'p')")
+
+
+def test_commands(server: str, connection: Any) -> None:
     text = told(["sql", "install", "--dsn", server], 1)
     assert "has a schema penstock already" in text and "penstock sql upgrade" in text
     assert told(["sql", "upgrade", "--dsn", server]).startswith("schema penstock is there")
+    # whoever owns it could change what others call
+    connection.execute("CREATE ROLE squatter; ALTER SCHEMA penstock OWNER TO squatter")
+    try:
+        for command in ("install", "upgrade"):
+            assert "is no superuser" in told(["sql", command, "--dsn", server], 1)
+    finally:
+        connection.execute("ALTER SCHEMA penstock OWNER TO CURRENT_USER; DROP ROLE squatter")
     assert "error[E705]" in told(
         ["sql", "install", "--dsn", "postgresql://nobody@/nix?host=/nowhere"], 1
     )

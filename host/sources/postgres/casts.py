@@ -47,6 +47,8 @@ _ASKED = {
     ),
 }
 _TEXTS = ("text", "varchar", "bpchar", "name", "char")
+#: a text's bytes: a function that is called may change the encoding in which texts are sent
+_TEXT = "pg_catalog.convert_to({}, 'UTF8')"
 CATEGORIES = "category"  #: `becomes` of columns whose texts are numbered after they arrived
 
 
@@ -84,9 +86,9 @@ def feature(a: Attribute) -> Feature:
     if a.type in _ASKED:
         return Feature(*_ASKED[a.type])
     if a.kind == "e":  # its label: a cast to text may be a function that somebody made
-        return Feature(CATEGORIES, "pg_catalog.textin(pg_catalog.enum_out({}))")
+        return Feature(CATEGORIES, _TEXT.format("pg_catalog.textin(pg_catalog.enum_out({}))"))
     if a.type in _TEXTS:
-        return Feature(CATEGORIES, "{}::pg_catalog.text")
+        return Feature(CATEGORIES, _TEXT.format("{}::pg_catalog.text"))
     raise table_error(
         f"column {a.name!r} has the type {a.written}, which cannot become a number",
         "numbers, booleans, dates, times, enums and texts can; a query can compute one: ?query=SELECT …",

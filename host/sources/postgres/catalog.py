@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....models.heap.reader import TEXTS
 from ....models.heap.schema import NUMERIC, TYPES, Column
 from ....models.heap.values import DTYPES
 from .locks import Altered
@@ -184,8 +186,8 @@ def _type(oid: int, name: str, length: int, align: int) -> str:
     return f"{name}:fixed({length},{align})" if length > 0 else f"{name}:varlena({align})"
 
 
-def schema_columns(found: list[Attribute]) -> tuple[Column, ...]:
-    """Return the columns as the table's own pages hold them.
+def schema_columns(found: Sequence[Attribute], utf8: bool) -> tuple[Column, ...]:
+    """Return the columns as the table's own pages hold them. `utf8`: so are its texts; others are only stepped over.
 
     A column that a kernel could use but whose default no array header can say (NULL elements, two dimensions) is one that is only
     stepped over.
@@ -200,11 +202,13 @@ def schema_columns(found: list[Attribute]) -> tuple[Column, ...]:
             continue
         assert a.type is not None
         kind, missing = a.type, None
-        if a.missing is not None:
-            try:
+        try:
+            if not utf8 and kind in TEXTS:
+                raise ValueError
+            if a.missing is not None:
                 missing = _default(kind, a.missing)
-            except ValueError:
-                kind = f"{kind}:varlena({a.align})"
+        except ValueError:
+            kind = f"{kind}:varlena({a.align})"
         columns.append(Column(a.name, kind, not_null=a.not_null, missing=missing))
     return tuple(columns)
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from ....models.heap.schema import TYPES
 from ....models.heap.values import DTYPES, array_body, varlena
-from ..errors import server_error
 
 __all__ = ["Values", "array_lengths", "columns_of", "messages", "one_length", "sent"]
 
@@ -102,7 +101,7 @@ def columns_of(
 
 
 def fields(batch: Batch, kinds: Sequence[str]) -> list[Values]:
-    """Take rows apart into columns of these types ("category": text)."""
+    """Take rows apart into columns of these types ("category": texts in UTF-8)."""
     data, lengths = batch
     if (lengths == lengths[0]).all():
         even = _even(data.reshape(len(lengths), -1), kinds)
@@ -139,14 +138,7 @@ def _even(rows: Bytes, kinds: Sequence[str]) -> list[Values] | None:
 
 
 def _texts(cells: Iterable[Bytes | None]) -> list[str | None]:
-    """Return texts. Raises SourceError for one that the server did not convert to UTF-8: databases in SQL_ASCII keep bytes as they came."""
-    try:
-        return [None if cell is None else cell.tobytes().decode() for cell in cells]
-    except UnicodeDecodeError as problem:
-        raise server_error(
-            f"the server sent a text that is not UTF-8: {problem.object!r:.40}",
-            "convert the column in a query, as in convert_from(name::bytea, 'LATIN1')",
-        ) from None
+    return [None if cell is None else cell.tobytes().decode() for cell in cells]
 
 
 def _numbers(field: Bytes, kind: str) -> npt.NDArray[Any]:

@@ -88,13 +88,14 @@ _MEANINGS = _TEMPORARY + " UNION ALL ".join(
         *(_ROWS.format(row, view, "") for view, row in _VIEWS.items()),
     ]
 )
-#: catalogs that the reader may read, and those of their columns that tell what is temporary; of one that may be read in part, the columns.
-#: Not what is data, which a snapshot has: notes of ANALYZE, comments, large objects, settings of sessions to come; nor who owns what.
+#: catalogs, those of their columns that tell what is temporary, and whether the reader may read them; of the one that the server shows in
+#: part, without its passwords, the columns. Not what is data, which a snapshot has: notes of ANALYZE, comments, large objects, settings of
+#: sessions to come; nor who owns what.
 _CATALOGS = """
 SELECT c.relname,
     pg_catalog.array_agg(a.attname) FILTER (WHERE a.attname ~ '^oid$|(relid|namespace|objid|typid)$|^ev_class$'),
-    CASE WHEN NOT pg_catalog.has_table_privilege(c.oid, 'SELECT') THEN pg_catalog.array_agg('r.' || pg_catalog.quote_ident(a.attname)) END,
-    pg_catalog.count(a.attname)
+    CASE WHEN c.relname = 'pg_subscription' THEN pg_catalog.array_agg('r.' || pg_catalog.quote_ident(a.attname)) END,
+    pg_catalog.has_table_privilege(c.oid, 'SELECT') OR c.relname = 'pg_subscription' AND pg_catalog.count(a.attname) > 0
 FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_attribute a
     ON a.attrelid = c.oid AND a.attnum > 0 AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
 WHERE c.relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND c.relkind = 'r'
@@ -164,12 +165,13 @@ class Locks:
     A context: its sessions and the transaction end with it. What was read is whole by then, and nothing was written: a session that the
     server has ended meanwhile (an idle one, say) takes nothing away.
 
-    Parameters: `connect`: what opens a session. `names`: relations to lock before the snapshot, qualified and quoted. `calls`: what is
-    read may call functions.
+    `connect` is what opens a session.
     """
 
-    def __init__(self, connect: Callable[[], Any], names: list[str], calls: bool = False) -> None:
-        self.connect, self.names, self.calls = connect, names, calls
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self.connect = connect
+        self.names: list[str] = []  #: relations to lock before the snapshot, qualified and quoted
+        self.calls = False  #: whether what is read may call functions
         #: what the snapshot's state of the catalogs is, once it was asked
         self._meaning: list[Any] | None = None
         self._snapshot, self._exported = "", ""
@@ -280,7 +282,7 @@ class Locks:
                     return action()
                 except (errors.DeadlockDetected, errors.LockNotAvailable):
                     raise
-                except (SourceError, Error):  # which a change may have caused
+                except (SourceError, Error, UnicodeError):  # which a change may have caused
                     if self.connection.info.transaction_status.name in ("INTRANS", "INERROR"):
                         self.check()
                     raise

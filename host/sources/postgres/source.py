@@ -80,7 +80,7 @@ def open_postgres(
                 else "is the server running, and are host, port, user and database right?",
             ) from error
 
-    with _sql_errors(psycopg.Error, address.name), Locks(connect, []) as held:
+    with _sql_errors(psycopg.Error, address.name), Locks(connect) as held:
         return _Reading(held, address, pages, features).table()
 
 
@@ -235,14 +235,16 @@ class _Reading:
             a for a, todo in self._features(columns) if todo.how or todo.becomes == CATEGORIES
         ]:
             return f"the server casts its column {cast[0].name!r}, {cast[0].written}"
-        if self.like is not None and not _stored_alike(
-            Schema(found.name, schema_columns(list(columns)), found.page_size), self.like
-        ):
+        if self.like is not None and not _stored_alike(self._schema(found, columns), self.like):
             return "the design has these columns in another layout"
         return None
 
+    def _schema(self, found: Relation, columns: Sequence[Attribute]) -> Schema:
+        utf8 = self.connection.info.parameter_status("server_encoding") == "UTF8"
+        return Schema(found.name, schema_columns(columns, utf8), found.page_size)
+
     def _pages(self, found: Relation, columns: Sequence[Attribute]) -> Table:
-        schema = Schema(found.name, schema_columns(list(columns)), found.page_size)
+        schema = self._schema(found, columns)
         read = read_pages(self.connection, found, schema, bool(self.pages))
         reason = (
             "pages were insisted on"

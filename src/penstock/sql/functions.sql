@@ -109,33 +109,34 @@ $body$;
 CREATE OR REPLACE FUNCTION penstock.logregr_predict(coef float8[], col_ind_var float8[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$ SELECT penstock.linregr_predict(coef, col_ind_var) >= 0::float8; $body$;
 
--- A table's OID, behind a lock that keeps its name until the transaction ends. Raises where it is no ordinary table, or where a role whose rights
--- the caller does not have may write it or take its name: its owner, the schema's, who has INSERT or UPDATE. Superusers may do all anyway.
-CREATE OR REPLACE FUNCTION penstock.own_table(name text) RETURNS oid LANGUAGE plpgsql AS $body$
+-- A table's whole name, behind a lock that keeps it until the transaction ends. What the table says is run, so this raises where it is no ordinary
+-- table, where what it says has types of somebody's, whose casts are run too, or where somebody may write it or rename its schema who is no member
+-- of each role that it would run as: the caller's, and those that SET left. Superusers are, and so is the database's owner in schemas of his.
+CREATE OR REPLACE FUNCTION penstock.own_table(name text) RETURNS text LANGUAGE plpgsql AS $body$
 DECLARE
     found oid := pg_catalog.to_regclass(name);
-    others text;
+    whole text;
+    other text;
 BEGIN
     IF found IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', name), HINT = 'svm_classification writes a model and its summary';
     END IF;
-    EXECUTE pg_catalog.format('LOCK TABLE %s IN ACCESS SHARE MODE', name);
-    SELECT pg_catalog.string_agg(DISTINCT CASE w.role WHEN 0 THEN 'everybody' ELSE pg_catalog.pg_get_userbyid(w.role) END, ', ') INTO others
-        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,
-        LATERAL (SELECT c.relowner UNION SELECT nullif(n.nspowner, 'pg_database_owner'::pg_catalog.regrole::oid)
-            UNION SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolcanlogin AND pg_catalog.pg_has_role(r.oid, pg_catalog.to_regrole('pg_write_all_data')::oid, 'USAGE')
-            UNION SELECT x.grantee FROM pg_catalog.aclexplode(c.relacl) x WHERE x.privilege_type IN ('INSERT', 'UPDATE')
-            UNION SELECT x.grantee FROM pg_catalog.pg_attribute a, pg_catalog.aclexplode(a.attacl) x
-                WHERE a.attrelid = c.oid AND x.privilege_type IN ('INSERT', 'UPDATE')) w(role)
-        WHERE c.oid = found AND w.role IS NOT NULL AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r, pg_catalog.pg_roles me
-            WHERE r.oid = w.role AND me.rolname = current_user
-            AND (r.rolsuper OR r.oid = me.oid OR (NOT me.rolsuper AND pg_catalog.pg_has_role(me.oid, r.oid, 'USAGE'))));
-    IF others IS NOT NULL OR NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = found AND relkind = 'r' AND oid = pg_catalog.to_regclass(name)::oid) THEN
+    EXECUTE pg_catalog.format('LOCK TABLE ONLY %s IN ACCESS SHARE MODE', name);
+    SELECT pg_catalog.format('%I.%I', n.nspname, c.relname), (SELECT pg_catalog.min(r.rolname::text)
+        FROM pg_catalog.pg_roles w JOIN pg_catalog.pg_roles r ON NOT w.rolsuper AND NOT r.rolsuper AND r.rolcanlogin AND pg_catalog.pg_has_role(r.oid, w.oid, 'MEMBER'),
+        pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) login,
+        pg_catalog.unnest(ARRAY[current_user, CASE WHEN pg_catalog.current_setting('role') <> 'none' THEN session_user END, nullif(pg_catalog.pg_get_userbyid(login.usesysid), session_user)]) me
+        WHERE (w.oid IN (c.relowner, nullif(n.nspowner, 'pg_database_owner'::pg_catalog.regrole::oid)) OR pg_catalog.has_any_column_privilege(w.oid, c.oid, 'INSERT, UPDATE'))
+            AND NOT pg_catalog.pg_has_role(r.oid, me, 'MEMBER'))
+        INTO whole, other FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.oid = found AND c.relkind = 'r' AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute t WHERE t.attrelid = found AND t.atttypid::bigint >= 16384
+            AND t.attname = ANY ('{coef,__dep_var_mapping,independent_varname,grouping_col,dependent_vartype}'));
+    IF other IS NOT NULL OR whole IS NULL OR pg_catalog.to_regclass(whole)::oid IS DISTINCT FROM found THEN
         RAISE invalid_parameter_value USING
-            MESSAGE = pg_catalog.format('%s is no table of yours', name) || coalesce(': ' || others || ' may write it', ', or a view'),
+            MESSAGE = pg_catalog.format('%s is no table of yours', name) || coalesce(': ' || other || ' may write it', ', or no plain one'),
             HINT = 'expressions that it holds would run with your rights: look at both tables, and copy them';
     END IF;
-    RETURN found;
+    RETURN whole;
 END $body$;
 
 CREATE OR REPLACE FUNCTION penstock.svm_predict(model_table text, new_data_table text, id_col_name text, output_table text)
@@ -153,10 +154,11 @@ BEGIN
     IF pg_catalog.to_regclass(new_data_table) IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', new_data_table);
     END IF;
-    PERFORM penstock.own_table(summary), penstock.own_table(model);
-    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM %s', summary) INTO fields;
+    summary := penstock.own_table(summary);
+    model := penstock.own_table(model);
+    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM ONLY %s', summary) INTO fields;
     IF fields.x IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the summary of the model %s is empty', model), HINT = 'svm_classification writes both';
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the summary of the model %s is empty', model_table), HINT = 'svm_classification writes both';
     END IF;
     fields.g := nullif(trim(fields.g), '');
     IF fields.g IS NOT NULL THEN
@@ -164,7 +166,7 @@ BEGIN
     END IF;
     EXECUTE pg_catalog.format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d > 0::float8 THEN 2 WHEN d <= 0::float8 THEN 1 END])::%3$$s AS prediction, '
         'd AS decision_function FROM (SELECT %2$$s, of_classes, penstock.linregr_predict(of_model, (%4$$s)::float8[]) AS d FROM %5$$s '
-        '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM %8$$s) m %9$$s) s',
+        '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM ONLY %8$$s) m %9$$s) s',
         (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p), '.') FROM pg_catalog.unnest(pg_catalog.parse_ident(output_table)) p), id_col_name, fields.t, fields.x,
         pg_catalog.to_regclass(new_data_table), CASE WHEN groups = '' THEN 'CROSS' END, fields.g || ',', model, groups);
 END $body$;

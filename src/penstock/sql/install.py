@@ -18,7 +18,10 @@ from penstock.host.sources.postgres.names import settle
 __all__ = ["install", "uninstall"]
 
 _HERE = Path(__file__).parent
-_THERE = "SELECT pg_catalog.to_regnamespace('penstock') IS NOT NULL"
+#: whether the schema is a superuser's: NULL where there is none
+_THERE = """
+SELECT (SELECT r.rolsuper FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.oid = n.nspowner WHERE n.nspname = 'penstock')
+"""
 _OURS = """
 SELECT pg_catalog.format('DROP FUNCTION %s RESTRICT', p.oid::pg_catalog.regprocedure)
 FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'penstock'::pg_catalog.regnamespace
@@ -77,7 +80,10 @@ def install(dsn: str, *, upgrade: bool = False) -> str:
     Raises SourceError where the schema is there already, or is not (`upgrade`), and where the server refuses: nothing is changed then.
     """
     with _transaction(dsn) as connection:
-        there = connection.execute(_THERE).fetchone() == (True,)
+        (there,) = connection.execute(_THERE).fetchone()
+        if there is False:  # functions in it would be changed by whoever owns them
+            what = "the schema penstock belongs to a role that is no superuser"
+            raise server_error(what, "DROP SCHEMA penstock, then penstock sql install")
         if there and not upgrade:
             raise server_error("the server has a schema penstock already", "penstock sql upgrade")
         if upgrade and not there:
@@ -106,7 +112,7 @@ def _made(connection: Any) -> str:
 def uninstall(dsn: str) -> None:
     """Take the functions and the schema out of the server. Raises SourceError where something of its user's depends on them."""
     with _transaction(dsn) as connection:
-        if connection.execute(_THERE).fetchone() != (True,):
+        if connection.execute(_THERE).fetchone() == (None,):
             raise server_error("the server has no schema penstock", "penstock sql install")
         for (statement,) in connection.execute(_OURS).fetchall():
             connection.execute(statement)

@@ -35,6 +35,7 @@ TOTALS = {
 #: numbers that are sent as they are, arrays of them by the element's type
 NUMBERS = {21: "int2", 23: "int4", 20: "int8", 700: "float4", 701: "float8"}
 ARRAYS = {1005: 21, 1007: 23, 1016: 20, 1021: 700, 1022: 701}
+TEXT, FIRST_OWN = 25, 16384  #: the catalog's own types have smaller OIDs
 #: rows of a message, and the longest time without a look at whether the statement is cancelled
 ROWS, SECONDS = 5000, 0.2
 
@@ -133,21 +134,39 @@ def names_of(plpy, source, out):
     return found, tables[0], tables[1]
 
 
+def _written(name, kind):
+    """Return a value as the catalog's own types have it. Casts of other types may be functions of whoever made them, and run with the caller's rights."""
+    if kind < FIRST_OWN:
+        return name
+    return f"CASE WHEN {name} IS NOT NULL THEN pg_catalog.format('%s', {name}) END"
+
+
+def _check_groups(plpy, kinds):
+    """Refuse types whose texts are read by checks of somebody's: those that are made of other types."""
+    asked = "SELECT pg_catalog.format_type(oid, NULL) AS name FROM pg_catalog.pg_type WHERE oid = ANY ($1) AND (typtype NOT IN ('b', 'e') OR typcategory = 'A')"
+    own = [kind for kind in kinds if kind >= FIRST_OWN]
+    for found in plpy.execute(plpy.prepare(asked, ["oid[]"]), [own]):
+        hint = "group by a column of another type"
+        raise Refused(f"rows cannot be grouped by {found['name']}", None, hint)
+
+
 def rows_query(plpy, source, dependent, independent, groups, text):
     """Return `query`, the SELECT of features, label and groups; the types of the elements and of the label, and the name of that as
     `vartype`. `text`: the label is one of classes."""
-    listed = ", ".join(
-        ["(" + independent + "\n) AS x", "(" + (dependent or "0::float8") + "\n) AS y", *groups]
-    )
-    asked = f"SELECT {listed} FROM {source} LIMIT 0"
-    types = plpy.execute(asked).coltypes()
+    # coalesce takes domains off
+    values = [("(" + independent + "\n)", "x"), ("(" + (dependent or "0::float8") + "\n)", "y")]
+    values += zip(groups, groups, strict=True)
+    listed = ", ".join(f"coalesce({value}, NULL) AS {name}" for value, name in values)
+    types = plpy.execute(f"SELECT {listed} FROM {source} LIMIT 0").coltypes()
     x, y = types[:2]
+    _check_groups(plpy, types[2:])
     element = ARRAYS.get(x, x if x in NUMBERS else 701)
     array = plpy.execute(
         f"SELECT typcategory = 'A' AS it FROM pg_catalog.pg_type WHERE oid = {x}::pg_catalog.oid"
     )[0]["it"]
+    given = _written("x", x)
     features = (
-        (f"x::{NUMBERS[element]}[]" if array else f"ARRAY[x::{NUMBERS[element]}]")
+        (f"{given}::{NUMBERS[element]}[]" if array else f"ARRAY[{given}::{NUMBERS[element]}]")
         if x != 16
         else "ARRAY[x::int::float8]"
     )
@@ -159,13 +178,15 @@ def rows_query(plpy, source, dependent, independent, groups, text):
         if text
         else f"pg_catalog.array_send(ARRAY[y{'::int' if y == 16 else ''}::{NUMBERS[kind]}])"
     )
-    keys = f"ARRAY[{', '.join(f'({g})::text' for g in groups)}]::text[]"
+    written = (f"({_written(g, t)})::text" for g, t in zip(groups, types[2:], strict=True))
+    keys = f"ARRAY[{', '.join(written)}]::text[]"
     null = "x IS NULL OR pg_catalog.array_position(x, NULL) IS NOT NULL" + " OR y IS NULL"
-    inner = f"SELECT {features} AS x, y, {keys} AS g FROM (SELECT {listed} FROM {source}) q"
+    inner = f"SELECT {features} AS x, {_written('y', y)} AS y, {keys} AS g FROM (SELECT {listed} FROM {source}) q"
     query = (
         f"SELECT {null} AS skipped, pg_catalog.array_send(x) AS x, {label} AS y, g FROM ({inner}) r"
     )
-    name = plpy.execute(f"SELECT pg_catalog.format_type({y}, NULL) AS name")[0]["name"]
+    named = y if y < FIRST_OWN else TEXT
+    name = plpy.execute(f"SELECT pg_catalog.format_type({named}, NULL) AS name")[0]["name"]
     return {"query": query, "element": element, "kind": kind, "vartype": name}
 
 
@@ -227,7 +248,7 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
             None,
             "write a condition, such as y = 1",
         )
-    listed = "".join(f"{g}, " for g in groups)
+    listed = "".join(f"coalesce({g}, NULL) AS {g}, " for g in groups)
     made = ", ".join(
         f"NULL::{t} AS {n}"
         for n, t in (c.strip().rsplit(" ", 1) for c in RESULTS[method].split(","))
