@@ -8,7 +8,7 @@ took, in the table's order. Dimension names get their sizes from the elements fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...models.heap.schema import Column, Schema
@@ -396,31 +396,24 @@ def _elements(count: int) -> str:
     return f"{count} element" if count == 1 else f"{count} elements"
 
 
-def schema_for(
-    graph: Graph,
-    names: Iterable[str] | None = None,
-    bindings: Mapping[str, Sequence[str]] | None = None,
-) -> Schema:
+def schema_for(graph: Graph, bindings: Mapping[str, Sequence[str]] | None = None) -> Schema:
     """Return the schema of a table made for the kernel: one `float4` or `float4[]` column for each input and output (for
     random data), `int4` or `int4[]` for each index. A variable of which `bindings` name as many columns as it has elements has these, `float4 NOT NULL`.
     """
-    wanted = set(names) if names is not None else None
     columns = []
     for variable in (*graph.of_kind("output"), *graph.of_kind("input")):
-        if wanted is None or variable.name in wanted:
-            size = math.prod(variable.shape)
-            given = tuple(bindings.get(variable.name, ())) if bindings else ()
-            if given and len(given) == size:
-                columns += [Column(name, "float4", not_null=True) for name in given]
-                continue
-            columns.append(
-                Column(variable.name, "float4[]", length=size)
-                if variable.shape
-                else Column(variable.name, "float4")
-            )
+        size = math.prod(variable.shape)
+        given = tuple(bindings.get(variable.name, ())) if bindings else ()
+        if given and len(given) == size:
+            columns += [Column(name, "float4", not_null=True) for name in given]
+            continue
+        columns.append(
+            Column(variable.name, "float4[]", length=size)
+            if variable.shape
+            else Column(variable.name, "float4")
+        )
     for variable in graph.of_kind("index"):
-        if wanted is None or variable.name in wanted:
-            places = variable.shape[0] if variable.shape else None
-            kind = "int4[]" if variable.shape else "int4"
-            columns.append(Column(variable.name, kind, length=places))
+        places = variable.shape[0] if variable.shape else None
+        kind = "int4[]" if variable.shape else "int4"
+        columns.append(Column(variable.name, kind, length=places))
     return Schema("random", tuple(columns))

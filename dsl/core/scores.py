@@ -78,7 +78,7 @@ def evaluate(graph: Graph, inputs: Mapping[str, Any]) -> np.ndarray:
     return np.asarray(values[graph.returns[0]], np.float64)
 
 
-def linear(name: str, weights: Any, bias: float, score: str = "prediction") -> ScoreKernel:
+def linear(name: str, weights: Any, bias: float) -> ScoreKernel:
     """Return the kernel whose score is bias + Σ w x, over an input `x` of as many elements as there are weights."""
     place, shape = Span.whole(name), np.shape(weights)
 
@@ -99,7 +99,7 @@ def linear(name: str, weights: Any, bias: float, score: str = "prediction") -> S
         )
         for index, node in enumerate(nodes[:3])
     }
-    graph = Graph(name, nodes, variables, (5,), None, 1, 0, score=score)
+    graph = Graph(name, nodes, variables, (5,), None, 1, 0, score="prediction")
     return ScoreKernel.of(graph, {"weights": weights, "bias": bias}, {})
 
 

@@ -89,16 +89,15 @@ class ModelBackend(GoldenBackend):
             self.operations += len(steps)
 
 
-def open_backend(backend: str | Powers, config: OmapConfig, keys: Keys | None = None) -> MapBackend:
-    """Return a backend with a new map: one of `BACKENDS`, or a device that is powered up. `keys`: of the
-    models, fresh unless given; a device derives its own.
+def open_backend(backend: str | Powers, config: OmapConfig) -> MapBackend:
+    """Return a backend with a new map: one of `BACKENDS`, or a device that is powered up.
 
     Raises ValueError for another name, Error for a device without the package `cryptography`.
     """
     if backend == "golden":
-        return GoldenBackend(config, keys)
+        return GoldenBackend(config)
     if backend == "model":
-        return ModelBackend(config, FixedLatency(315, config.host_bus_bytes), keys)
+        return ModelBackend(config, FixedLatency(315, config.host_bus_bytes))
     # not before: it needs a package that the models do not
     from .local import LocalBackend
 

@@ -60,7 +60,7 @@ class Features:
     unseen: str = "error"
 
     @classmethod
-    def parse(cls, query: str, like: Schema | None = None) -> Features:
+    def parse(cls, query: str) -> Features:
         """Take `features=` and `onehot=` out of the query of an address. Other keys are passed over."""
         said = pairs(query)
         named, one_hot = (
@@ -73,7 +73,7 @@ class Features:
             )
             for wanted in ("features", "onehot")
         )
-        return cls(named, one_hot, like)
+        return cls(named, one_hot)
 
     @property
     def said(self) -> tuple[str, ...]:
