@@ -5,20 +5,7 @@ CREATE OR REPLACE FUNCTION penstock.train_rows(method text, source text, out_tab
 RETURNS jsonb LANGUAGE plpython3u AS $body$
 $server
 try:
-    train(plpy, $command, method, source, out_table, dependent, independent, grouping_cols, options)
-except Refused as problem:
-    return json.dumps(problem.said)
-$body$;
-
-CREATE OR REPLACE FUNCTION penstock.worker() RETURNS jsonb LANGUAGE plpython3u AS $body$
-$server
-try:
-    worker = Worker(plpy, $command)
-    try:
-        worker.send({"method": "version"})
-        return json.dumps(worker.answer())
-    finally:
-        worker.end()
+    return train(plpy, $command, method, source, out_table, dependent, independent, grouping_cols, options)
 except Refused as problem:
     return json.dumps(problem.said)
 $body$;
@@ -38,7 +25,7 @@ RETURNS void LANGUAGE sql AS $body$
 $body$;
 
 CREATE OR REPLACE FUNCTION penstock.version() RETURNS text LANGUAGE sql AS $body$
-    SELECT coalesce(said OPERATOR(pg_catalog.->>) 'version', penstock.refuse(said)::text) FROM penstock.worker() said;
+    SELECT coalesce(said OPERATOR(pg_catalog.->>) 'version', penstock.refuse(said)::text) FROM penstock.train_rows('version', NULL, NULL, NULL, NULL, NULL, NULL) said;
 $body$;
 
 CREATE OR REPLACE FUNCTION penstock.linregr_train(source_table text, out_table text, dependent_varname text, independent_varname text,

@@ -67,7 +67,10 @@ class Worker:
         for pipe in (process.stdin, process.stdout):
             os.set_blocking(pipe.fileno(), False)
 
-    def end(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
         self.process.stdin.close()
@@ -217,7 +220,11 @@ def send_rows(plpy, worker, query, text):
 
 
 def train(plpy, command, method, source, out, dependent, independent, grouping, options):
-    """Train, and write both out tables. `options`: JSON."""
+    """Train, and write both out tables; `options`: JSON. Method "version": return what a worker says of itself."""
+    if method == "version":
+        with Worker(plpy, command) as worker:
+            worker.send({"method": "version"})
+            return json.dumps(worker.answer())
     for name, value in (
         ("source", source),
         ("out table", out),
@@ -256,15 +263,11 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
     plpy.execute(f"CREATE TABLE {table} AS SELECT {listed}{made} FROM {source} WITH NO DATA")
     names = "method text, source_table text, out_table text, dependent_varname text, independent_varname text, "
     plpy.execute(f"CREATE TABLE {summary} ({names}{TOTALS[method]})")
-    worker = Worker(plpy, command)
-    try:
-        given = json.loads(options)
+    with Worker(plpy, command) as worker:
         kinds = {"element": asked["element"], "kind": asked["kind"]}
-        worker.send({"method": method, **kinds, "options": given})
+        worker.send({"method": method, **kinds, "options": json.loads(options)})
         send_rows(plpy, worker, asked["query"], text)
         found = worker.answer()
-    finally:
-        worker.end()
     keys = plpy.execute(f"SELECT * FROM {table}").colnames()
     rows = [dict(zip(keys, r.pop("g"), strict=False), **r) for r in found["rows"]]
     said = {"method": method, "source_table": source, "out_table": table, "dependent_varname": dependent, "independent_varname": independent,
