@@ -76,7 +76,6 @@ def measure(
     threads: Sequence[int] | None = None,
     *,
     ours: float | None = None,
-    limit: float = LIMIT,
     best_of: int = 5,
     clock: Callable[[], float] = perf_counter,
 ) -> list[Measured]:
@@ -93,11 +92,11 @@ def measure(
         begun, rows, few = clock(), peer.rows, -(-peer.rows // _PROBE)
         with _limited(count):
             took, result = timed(few)
-            if few < rows and took * (rows / few) > limit / 2:
-                rows = max(few, math.floor(few * limit / 2 / took))
+            if few < rows and took * (rows / few) > LIMIT / 2:
+                rows = max(few, math.floor(few * LIMIT / 2 / took))
             timed(rows)  # the warm-up
             before, runs, best = _rapl(), 0, math.inf
-            while runs < best_of and (not runs or clock() - begun + best <= limit):
+            while runs < best_of and (not runs or clock() - begun + best <= LIMIT):
                 took, result = timed(rows)
                 best, runs = min(best, took), runs + 1
             used = _spent(before, _rapl())

@@ -7,7 +7,7 @@ where it can. It cannot for column grants, materialised and foreign tables, and 
 What names stand for, and who may see which rows, the server takes from the catalog as it is when it reads a query: functions, operators,
 types, schemas, roles and their members, policies, relations that are called alike. A second session compares these catalogs, and the rows
 that describe what is locked, as they are at the end with what the snapshot shows; where they differ, all is read again. LOCK TABLE alone
-does not tell: what sets a sequence, validates a constraint, adds a child or grants a right waits for no reader. Where functions are
+does not tell: what sets a sequence, validates a constraint, adds a child or grants a right waits for no reader. Where functions may be
 called, that is every catalog that the reader may read: a function may ask it, or read a table whose lock it gives back. What one
 transaction makes and another one undoes meanwhile leaves no trace there. So a quick reading is repeated until no transaction committed
 beside it, a few times; where some always do, the catalogs are looked at several times more, and must stay as they are.
@@ -62,17 +62,12 @@ temporary AS MATERIALIZED (
   UNION ALL SELECT oid FROM pg_catalog.pg_rewrite WHERE ev_class IN (TABLE relations)
   UNION ALL SELECT oid FROM pg_catalog.pg_trigger WHERE tgrelid IN (TABLE relations))
 """
-#: catalogs, and those of their rows, that say what names, values and rights mean
+#: catalogs, and those of their rows, that tell more of a table than what describes it: labels, rights, servers of foreign partitions. Its
+#: columns need functions, operators and casts of the catalog's own alone, which stay.
 _MEANING = {
-    "pg_aggregate": "", "pg_amop": "", "pg_amproc": "", "pg_auth_members": "", "pg_cast": "", "pg_collation": "",
-    "pg_foreign_data_wrapper": "", "pg_foreign_server": "", "pg_language": "", "pg_opclass": "", "pg_operator": "", "pg_policy": "",
-    "pg_range": "", "pg_ts_config": "", "pg_ts_config_map": "", "pg_ts_dict": "", "pg_ts_parser": "", "pg_ts_template": "",
-    "pg_attribute": "JOIN pg_catalog.pg_class c ON c.oid = r.attrelid AND c.relkind = 'c' WHERE c.oid NOT IN (TABLE temporary)",  # of types
-    "pg_constraint": "WHERE contypid <> 0 AND contypid NOT IN (TABLE temporary)",  # of domains
+    "pg_auth_members": "", "pg_foreign_data_wrapper": "", "pg_foreign_server": "",
     "pg_enum": "WHERE enumtypid NOT IN (TABLE temporary)",
     "pg_namespace": "WHERE oid NOT IN (TABLE temporary)",
-    "pg_proc": "WHERE oid NOT IN (TABLE temporary)",
-    "pg_type": "WHERE typtype <> 'c' AND typcategory <> 'A' AND oid NOT IN (TABLE temporary)",  # each table has two of these
 }  # fmt: skip
 _ROWS = "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtext({}::text)) FROM pg_catalog.{} r {}"
 _VERSION = "(r.ctid::text || ' ' || r.xmin::text)"

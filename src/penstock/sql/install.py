@@ -25,10 +25,7 @@ SELECT (SELECT r.rolsuper FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_role
 _OURS = """
 SELECT pg_catalog.format('DROP FUNCTION %s RESTRICT', p.oid::pg_catalog.regprocedure)
 FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'penstock'::pg_catalog.regnamespace
-ORDER BY p.proname IN ('linregr_predict'), p.proname
 """
-
-
 _STARTED = "penstock.sql.worker"
 
 
