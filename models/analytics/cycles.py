@@ -6,13 +6,12 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..memory.bursts import Reader, Writer
 from ..memory.timing import Memory, Ports
-from ..rows.store import Counts
 from ..rows.unit_cycles import RowUnitModel
 from .config import AnalyticsPlan
 from .loader import Loader, TupleSource
@@ -25,7 +24,8 @@ __all__ = ["Cycles", "RowsAsked", "run"]
 
 @dataclass(frozen=True)
 class Cycles:
-    """When a run ends, and where its time went: `boot` (first group's sequencers start), `trained` (last update in place), `total`; what the row unit moved."""
+    """When a run ends, and where its time went: `boot` (first group's sequencers start), `trained` (last update in place), `total`; the row unit as
+    it is then, None where there is none."""
 
     total: int
     boot: int
@@ -33,7 +33,7 @@ class Cycles:
     groups: int
     batches: int
     tuples: int
-    rows: Counts = field(default_factory=Counts)
+    rows: RowUnitModel | None = None
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def run(
         total = _results(plan, channel, finish, result_address, conductor)
     else:
         total = finish
-    moved = Counts()
     if rows is not None:
-        total, moved = max(total, unit.flush(finish)), unit.counts
+        total = max(total, unit.flush(finish))
+    moved = None if rows is None else unit
     return Cycles(
         total, origin, finish, counts["groups"], counts["batches"], counts["tuples"], moved
     )

@@ -13,6 +13,7 @@ from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Memory
 from ..numerics.formats import Codes
+from ..rows.bound import row_terms
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
 from ..strider.errors import PageError
@@ -194,6 +195,10 @@ class Bound(Terms):
     memory: int
     operations: int
     recurrence: int
+    lookups: int = 0
+    channel: int = 0
+    lanes: int = 0
+    banks: int = 0
 
 
 def bound(
@@ -204,14 +209,21 @@ def bound(
     memory: Memory,
     epochs: int,
     scores: int = 0,
+    rows: RowsAsked | None = None,
 ) -> Bound:
     """Return the bound of a run.
 
     memory: the least cycles in which a port reads the busiest one's pages, and writes so many `scores`.
     operations: groups times the beats of the busiest unit. recurrence: batches
     times the kernel's way from a model to the next one, with as many units as could be used, and what groups of a batch must then lie apart
-    (`notes["recurrence"]`, `notes["interval"]`).
+    (`notes["recurrence"]`, `notes["interval"]`). Of rows in memory, which tuples of an epoch ask for as `rows` says, the terms of `models.rows.bound`.
     """
+    unit = plan.row_unit
+    by_rows = (
+        ()
+        if unit is None or rows is None
+        else row_terms(unit, rows.asked, rows.bases, memory, epochs)
+    )
     busiest = -(-pages // plan.ports) * plan.page_size * epochs
     work: dict[int, int] = {}
     for op in plan.ops:
@@ -224,6 +236,7 @@ def bound(
         groups * max(work.values(), default=0),
         batches * int(plan.notes["recurrence"])
         + max(groups - batches, 0) * int(plan.notes["interval"]),
+        *by_rows,
     )
 
 

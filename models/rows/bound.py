@@ -1,12 +1,82 @@
-"""What no store does better: the fewest rows that are fetched for a trace, and the most that one row is asked for."""
+"""What no store does better: the fewest rows that are fetched for a trace, the most that one row is asked for, the least cycles of a row unit."""
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["best_fixed", "busiest", "fewest_fetched"]
+from ..memory.dram import Dram, Mapping
+from ..memory.timing import Memory
+from .unit import RowUnitConfig
+
+__all__ = ["RowTerms", "best_fixed", "busiest", "busiest_bank", "fewest_fetched", "row_terms"]
+
+
+class RowTerms(NamedTuple):
+    """Least cycles of a row unit for a trace, term by term; rows that are fetched are the fewest that any store of so many lines fetches.
+
+    lookups: one place after the other. channel: words of rows over the memory port; of those that may change, each is written once. lanes: rows that
+    come, a word a cycle, then a beat a cycle into their lines. banks: DRAM rows that are opened, each once, nRC apart in one bank, four in nFAW.
+    """
+
+    lookups: int
+    channel: int
+    lanes: int
+    banks: int
+
+
+def row_terms(
+    config: RowUnitConfig, asked: np.ndarray, bases: Sequence[int], memory: Memory, epochs: int
+) -> RowTerms:
+    """Return the terms for so many epochs, in each of which tuples ask for rows (tuples, places) of tables at the addresses `bases`."""
+    read = written = lanes = 0
+    addresses = []
+    for t, table in enumerate(config.tables):
+        mine = [n for n, place in enumerate(config.places) if place.table == t]
+        rows, words = asked[:, mine].ravel(), config.words(t)
+        changed = [n for n in mine if config.places[n].changes]
+        distinct = np.unique(rows)
+        fewest = fewest_fetched(rows, table.lines)
+        fetched = max(len(distinct), epochs * fewest - (epochs - 1) * table.lines)
+        read += fetched * words
+        written += len(np.unique(asked[:, changed])) * words
+        lanes += fetched * (words + len(config.slices[t]))
+        addresses.append(bases[t] + distinct * config.row_bytes(t))
+    return RowTerms(
+        len(asked) * epochs * config.least_lookup,
+        memory.least(read, written, config.bus_bytes),
+        lanes,
+        _opened(memory, np.concatenate(addresses)),
+    )
+
+
+def _banks(memory: Dram, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return of each address the bank, counted over all groups, and the DRAM row in it."""
+    timing = memory.timing
+    at = Mapping(timing).address(addresses // timing.burst_bytes)  # type: ignore[arg-type]
+    return at.group * timing.organisation.banks + at.bank, np.asarray(at.row)
+
+
+def _opened(memory: Memory, addresses: np.ndarray) -> int:
+    """Return the least cycles in which the DRAM rows of these addresses are opened once; 0 where memory is no DRAM."""
+    if not isinstance(memory, Dram) or not len(addresses):
+        return 0
+    timing = memory.timing
+    places = np.unique(np.stack(_banks(memory, addresses), axis=1), axis=0)
+    busiest_one = int(np.unique(places[:, 0], return_counts=True)[1].max())
+    clocks = max((busiest_one - 1) * timing.nRC, ((len(places) - 1) // 4) * timing.nFAW)
+    return clocks * memory.ratio.numerator // memory.ratio.denominator
+
+
+def busiest_bank(memory: Memory, addresses: Sequence[int]) -> tuple[int, int] | None:
+    """Return the DRAM bank, counted over all groups, that has most of some rows' first bytes, the lowest of equals, and how many; None where
+    memory is no DRAM."""
+    if not isinstance(memory, Dram) or not len(addresses):
+        return None
+    return busiest(_banks(memory, np.asarray(addresses, np.int64))[0])
 
 
 def _next_uses(trace: np.ndarray) -> np.ndarray:

@@ -102,6 +102,11 @@ class RowUnitConfig:
             max(8, self.batch), MOST_AHEAD, (1 << TICKET_BITS - 2) // (len(self.places) or 1)
         )
 
+    @property
+    def least_lookup(self) -> int:
+        """Cycles from one tuple's taking to the next one's where lines hold all rows: one that takes it, and as `unit_cycles` says."""
+        return 2 + 2 * len(self.places)
+
     def row_bytes(self, table: int) -> int:
         """Return the bytes of a row in memory: the next power of two, at least a bus word."""
         return max(self.bus_bytes, row_bytes(self.tables[table].columns, self.container))

@@ -28,7 +28,11 @@ from ..memory.timing import Ports
 from .store import Counts
 from .unit import WRITES, Directory, Found, RowUnitConfig
 
-__all__ = ["Changes", "RowUnitModel"]
+__all__ = ["CAUSES", "Changes", "RowUnitModel"]
+
+#: what the unit waits for, in cycles that exclude each other: a tuple that is not there; room, as many as may be are held; a line that gives
+#: way; the batches before the last one; rows that are written back, and their answers; the memory port, which takes no request
+CAUSES = ("tuples", "room", "lines", "batches", "written", "port")
 
 
 class Changes(Protocol):
@@ -55,6 +59,9 @@ class RowUnitModel:
         self.there = 0  # from when on the latest row that was asked for is in its line
         self.left = -1  # the last word that was written
         self.names: list[tuple[int, int]] = []  # rows that were written and not answered
+        self.waits = dict.fromkeys(CAUSES, 0)
+        self.late = 0  # cycles in which the next tuple may go on, but for its rows
+        self.moved: list[int] = []  # addresses of rows that were fetched or written back
 
     @property
     def free(self) -> int:
@@ -76,6 +83,8 @@ class RowUnitModel:
         `rows`: of each place; `ready`: from when on the next part takes it.
         """
         now = taken + 1
+        self.waits["room"] += max(self.lasts[0] + 1 - self.looked_up, 0)
+        self.waits["tuples"] += taken - self.free
         late = [*range(len(self.tables))]  # tables whose directory is not asked meanwhile
         for place, row in zip(self.config.places, rows, strict=True):
             found = self.tables[place.table].find(row, self.batch, place.changes)
@@ -87,7 +96,9 @@ class RowUnitModel:
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
         self.looked_up = now
-        last = max(now, self.there, self.lasts[-1] + 1, ready) + self.config.beats - 1
+        else_ready = max(now, self.lasts[-1] + 1, ready)
+        self.late += max(self.there - else_ready, 0)
+        last = max(else_ready, self.there) + self.config.beats - 1
         self.lasts.append(last)
         return last
 
@@ -107,6 +118,7 @@ class RowUnitModel:
     def _write(self, cycle: int, table: int, row: int) -> None:
         """Give a row's write command, valid from this cycle on."""
         words, at = self.config.words(table), self._address(table, row)
+        self.moved.append(at)
         self.left = self.writer.send(cycle, at, words, lambda previous: cycle)[1][-1]
 
     def _address(self, table: int, row: int) -> int:
@@ -114,7 +126,12 @@ class RowUnitModel:
 
     def _asked(self, now: int, table: int, row: int, found: Found, changes: Changes) -> int:
         """Return the cycle after that in which a row is asked for, for which a line is looked for from this cycle on."""
+        waits = self.waits
+        waits["lines"] += found.looked
         now += found.looked
+        through = changes.through(now)
+        waits["batches"] += through - now
+        begin = through
         if found.written >= 0:
             now = max(now, self.left + 1)
             if len(self.names) == WRITES and not self._answered(now):
@@ -131,7 +148,12 @@ class RowUnitModel:
         if (table, row) in self.names:
             now = self.writer.idle() + 1
             self.names.clear()
-        now = self.reader.command(now, self._address(table, row), self.config.words(table))
+        waits["written"] += now - 1 - begin
+        at = self._address(table, row)
+        self.moved.append(at)
+        asked = self.reader.command(now, at, self.config.words(table))
+        waits["port"] += asked - now
+        now = asked
         self.there = self.reader.drain(self.there)[1] + 1
         for part in self.config.slices[table]:
             while changes.writes(part.model, self.there):

@@ -25,11 +25,19 @@ def busy(outcome: Outcome) -> dict[str, int]:
     model = outcome.model
     if model is None or not isinstance(model.bound, Bound):
         return {}
+    bound = model.bound
+    by_rows = {
+        "lookups of rows": bound.lookups,
+        "rows' port": bound.channel,
+        "rows into lines": bound.lanes,
+        "DRAM banks": bound.banks,
+    }
     return {
         "memory": model.bound.memory,
         "Striders": model.counters.get("striders", 0),
         "engine": model.bound.operations,
         **({"new model": model.bound.recurrence} if model.bound.recurrence else {}),
+        **{name: cycles for name, cycles in by_rows.items() if cycles},
     }
 
 

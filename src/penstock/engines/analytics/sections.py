@@ -8,7 +8,6 @@ from penstock.dsl.core.bind import Binding
 from penstock.dsl.core.bind_index import BoundIndex
 from penstock.dsl.core.graph import Graph, Uniform, Variable
 from penstock.models.analytics.config import AnalyticsPlan
-from penstock.models.analytics.shell import ROW_COUNTERS
 from penstock.models.heap.schema import Schema
 from penstock.outcome import Outcome
 from penstock.report.common import (
@@ -33,6 +32,7 @@ from penstock.report.words import (
 
 from .charts import busy, charts
 from .design import AnalyticsDesign
+from .in_memory import rows_moved
 
 __all__ = ["binding_grid", "profile", "summary"]
 
@@ -119,26 +119,8 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
         speed = byte_rate(pages * page_size * epochs / seconds if seconds else 0.0)
         text = f"{seconds_text(seconds)} at {amount(clock)} MHz: {speed} of pages"
         yield Row("at the clock", text)
-        yield from _rows_moved(outcome)
+        yield from rows_moved(outcome, design.plan)
     yield from speed_rows(outcome)
-
-
-def _rows_moved(outcome: Outcome) -> Iterable[Row]:
-    """Yield what was asked of models in memory, and what went to memory and back."""
-    plan, run = _design(outcome).plan, outcome.rtl or outcome.model
-    if not plan.tables or run is None or plan.row_unit is None:
-        return
-    for t, table in enumerate(plan.tables):
-        lines, size = f"{table.lines:,} of {table.rows:,} rows", plan.row_unit.row_bytes(t)
-        yield Row(
-            " and ".join(table.models), f"in memory, {size} bytes a row; {lines} held on chip"
-        )
-    counts = {name: run.counters.get(name, 0) for name in ROW_COUNTERS}
-    asked, moved = counts["row_lookups"], (counts["rows_fetched"], counts["rows_written"])
-    drawn = "; indices drawn: uniform, seed 1" if outcome.assumed else ""
-    share = f"{counts['row_hits'] / max(asked, 1):.1%}"
-    yield Row("rows", f"{asked:,} asked for, {share} of them held{drawn}")
-    yield Row("  moved", "{:,} fetched, {:,} written back".format(*moved))
 
 
 def _shares(outcome: Outcome, cycles: int) -> Iterable[Row]:

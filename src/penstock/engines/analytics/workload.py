@@ -29,7 +29,7 @@ from penstock.models.analytics.job import (
     strider_cycles,
 )
 from penstock.models.analytics.scores import scores
-from penstock.models.analytics.shell import ROW_COUNTERS, image_bytes, images, unpack_result
+from penstock.models.analytics.shell import image_bytes, images, unpack_result
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
@@ -38,6 +38,8 @@ from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
+
+from .in_memory import row_counters
 
 if TYPE_CHECKING:
     from .design import AnalyticsDesign
@@ -118,6 +120,7 @@ def _cycles(
 ) -> Cycles:
     plan = design.plan
     places = _Places.of_run(design, pages, rows)
+    by_rows = None if asked is None else RowsAsked(asked, places.tables)
     taken = model_cycles(
         plan,
         costs,
@@ -125,7 +128,7 @@ def _cycles(
         epochs,
         result_address=places.result,
         page_addresses=places.pages,
-        rows=None if asked is None else RowsAsked(asked, places.tables),
+        rows=by_rows,
     )
     counters = {
         "tuples": taken.tuples,
@@ -136,12 +139,10 @@ def _cycles(
         "trained": taken.trained,
         "striders": strider_cycles(plan, costs) * epochs,
     }
-    if plan.tables:
-        moved = taken.rows
-        counts = moved.lookups, moved.hits, moved.fetched, moved.written
-        counters |= dict(zip(ROW_COUNTERS, counts, strict=True))
+    if by_rows is not None and taken.rows is not None:
+        counters |= row_counters(taken.rows, by_rows.asked, memory)
     scores = 0 if plan.score is None else taken.tuples
-    limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores)
+    limits = bound(plan, pages, taken.groups, taken.batches, memory, epochs, scores, by_rows)
     tuples = taken.tuples // max(epochs, 1)
     least = machine_bound(plan, design.target, pages, tuples, memory, epochs)
     facts = {"epochs": epochs, "converged": False}

@@ -1,0 +1,85 @@
+"""What is counted and told of rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from penstock.models.analytics.config import AnalyticsPlan
+from penstock.models.analytics.shell import ROW_COUNTERS
+from penstock.models.memory import Memory
+from penstock.models.rows.bound import busiest, busiest_bank
+from penstock.models.rows.unit_cycles import RowUnitModel
+from penstock.outcome import Outcome
+from penstock.report.rows import Row, Share
+
+__all__ = ["row_counters", "rows_moved"]
+
+#: causes of waits as reports name them; the last one is that of tuples that were looked up
+_CAUSES = {
+    "row_waits.tuples": "for tuples",
+    "row_waits.room": "for room",
+    "row_waits.lines": "for a line that gives way",
+    "row_waits.batches": "for batches before",
+    "row_waits.written": "for rows written back",
+    "row_waits.port": "for the port",
+    "rows_late": "a tuple for its rows",
+}
+
+
+def row_counters(unit: RowUnitModel, asked: np.ndarray, memory: Memory) -> dict[str, int]:
+    """Return what a row unit moved, what it waited for, which rows and which DRAM bank were asked for most."""
+    counts = unit.counts
+    moved = counts.lookups, counts.hits, counts.fetched, counts.written
+    found = dict(zip(ROW_COUNTERS, moved, strict=True))
+    found |= {f"row_waits.{cause}": cycles for cause, cycles in unit.waits.items()}
+    found["rows_late"] = unit.late
+    for t, table in enumerate(unit.config.tables):
+        mine = [n for n, place in enumerate(unit.config.places) if place.table == t]
+        if len(asked):
+            row, times = busiest(asked[:, mine])
+            found |= {
+                f"hottest_row.{table.models[0]}": row,
+                f"hottest_lookups.{table.models[0]}": times,
+            }
+    if bank := busiest_bank(memory, unit.moved):
+        found |= dict(zip(("busiest_bank", "busiest_bank_rows"), bank, strict=True))
+    return found
+
+
+def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
+    """Yield what was asked of models in memory, and what went to memory and back."""
+    run = outcome.rtl or outcome.model
+    if not plan.tables or run is None or plan.row_unit is None:
+        return
+    told = outcome.model.counters if outcome.model is not None else {}
+    for t, table in enumerate(plan.tables):
+        lines, size = f"{table.lines:,} of {table.rows:,} rows", plan.row_unit.row_bytes(t)
+        name = table.models[0]
+        hottest = ""
+        if (row := told.get(f"hottest_row.{name}")) is not None:
+            hottest = f"; hottest row {row:,}, {told[f'hottest_lookups.{name}']:,} times an epoch"
+        yield Row(
+            " and ".join(table.models),
+            f"in memory, {size} bytes a row; {lines} held on chip{hottest}",
+        )
+    counts = {name: run.counters.get(name, 0) for name in ROW_COUNTERS}
+    asked, moved = counts["row_lookups"], (counts["rows_fetched"], counts["rows_written"])
+    drawn = "; indices drawn: uniform, seed 1" if outcome.assumed else ""
+    share = f"{counts['row_hits'] / max(asked, 1):.1%}"
+    yield Row("rows", f"{asked:,} asked for, {share} of them held{drawn}")
+    bank = ""
+    if (number := told.get("busiest_bank")) is not None:
+        bank = f"; busiest bank {number} with {told['busiest_bank_rows'] / max(sum(moved), 1):.1%}"
+    yield Row("  moved", "{:,} fetched, {:,} written back".format(*moved) + bank)
+    yield from _row_waits(told, outcome.cycles or 0)
+
+
+def _row_waits(told: Mapping[str, int], cycles: int) -> Iterable[Row]:
+    """Yield what the row unit waited for, and how long tuples waited for their rows."""
+    waits = {text: told[key] for key, text in _CAUSES.items() if told.get(key)}
+    if waits and cycles:
+        yield Row("  waits", "cycles, of all (a tuple's overlap with the others)")
+        for text, count in waits.items():
+            yield Row(f"    {text}", Share(count, cycles))
