@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 __all__ = ["PREFER", "Choices"]
@@ -15,7 +15,7 @@ PREFER = ("time", "area", "energy")
 class Choices:
     """What the user fixes; None leaves it to the planner. `fill`: how much of each of the part's resources is aimed at, more is taken only
     where nothing else fits; `prefer`: one of `PREFER`; `place`: by model with rows "chip", "memory", or "memory:64" with
-    64 rows held on the chip."""
+    64 rows held on the chip; `hot`: by model the rows that are held throughout, the hottest first, as far as there are lines."""
 
     lanes: int | None = None
     threads: int | None = None
@@ -30,3 +30,4 @@ class Choices:
     prefer: str = "time"
     fill: float = 0.80
     place: Mapping[str, str] = field(default_factory=dict)
+    hot: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...models.mapping import ULTRA_BITS
 from ...models.rows.unit import BATCH_BITS, RowTable
 from ..core.bind_index import BoundIndex
-from ..core.diagnostics import Span, error
+from ..core.diagnostics import KernelError, Span, error
 from ..core.graph import Graph, Node
 from ..core.hints import closest
 from .lower_rows import only_by_rows
@@ -16,7 +17,7 @@ from .lower_rows import only_by_rows
 if TYPE_CHECKING:
     from .candidates import Maker
 
-__all__ = ["SHARES", "placed", "placed_tables"]
+__all__ = ["SHARES", "check_hot", "no_profile", "placed", "placed_tables"]
 
 #: of the RAM blocks, how much the lines and what tells them apart may take, one tried after the other
 SHARES = (0.5, 0.25, 0.125, 0.06)
@@ -77,11 +78,41 @@ def placed_tables(
         if 0 < lines < least:
             return f"two batches of {graph.merge_count} may ask for {least} rows of {names[0]}, and {lines} are held"
         tables.append(RowTable(tuple(names), columns, rows, min(lines, rows) or -least))
-    return (
-        _with_lines(maker, tables, share)
-        if tables
-        else "no model is read and changed by an index alone"
+    found = _with_lines(maker, tables, share)
+    if not tables or isinstance(found, str):
+        return found or "no model is read and changed by an index alone"
+    hot, places = maker.choices.hot, {names[0]: by for names, by in _groups(graph)}
+    asked_at = [sum(indices[i].places for i in places[table.models[0]]) for table in found]
+    return tuple(
+        _pinned(table, hot, 2 * graph.merge_count * count)
+        for table, count in zip(found, asked_at, strict=True)
     )
+
+
+def check_hot(graph: Graph, hot: Mapping[str, Sequence[int]]) -> None:
+    """Raise KernelError (E498) for hot rows of a model that there is not, or that it does not have."""
+    models = {v.name: v for v in graph.of_kind("model")}
+    for name, rows in hot.items():
+        if name not in models:
+            hint = closest(name, [*models]) or f"its models are {', '.join(models)}"
+            raise no_profile(f"{graph.name} has no model {name}", hint)
+        count = (*models[name].shape, 1)[0]
+        wrong = next((row for row in rows if not 0 <= row < count), None)
+        if wrong is not None:
+            what = f"{name} has rows 0 to {count - 1:,}, not {wrong:,}"
+            raise no_profile(what, "make it from this table: penstock profile … --out FILE.json")
+
+
+def no_profile(what: str, hint: str) -> KernelError:
+    """Return E498."""
+    return error("E498", f"hot rows: {what}", Span.whole("--hot"), hint=hint)
+
+
+def _pinned(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> RowTable:
+    """Return the table with its hottest rows pinned, in lines that two batches, which ask for so many rows, leave over."""
+    named = dict.fromkeys(row for model in table.models for row in hot.get(model, ()))
+    room = table.lines - min(asked, table.rows)
+    return replace(table, pinned=tuple(sorted([*named][: max(room, 0)])))
 
 
 def _with_lines(

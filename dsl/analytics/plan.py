@@ -36,7 +36,7 @@ from ..core.diagnostics import KernelError, Span, error
 from ..core.graph import Graph
 from .candidates import Candidate, Maker, Point
 from .choices import Choices
-from .in_memory import SHARES, placed, placed_tables
+from .in_memory import SHARES, check_hot, placed, placed_tables
 from .lower import lower
 from .lower_rows import by_rows
 from .on_chip import too_large, why_golden_alone
@@ -93,10 +93,11 @@ def plan(
     bound = indices or {}
     one = replace(maker, indices=bound, choices=replace(maker.choices, threads=1, ports=1))
     asked = placed(graph, maker.choices.place)
+    check_hot(graph, maker.choices.hot)
     reason = why_golden_alone(graph, maker, bound)
     if not reason:
-        if asked:
-            return _in_memory(one, asked, measure)
+        if asked or maker.choices.hot:  # on the chip every row is at hand
+            return _in_memory(one, asked or None, measure)
         reason = too_large(maker)
         try:
             if not reason:

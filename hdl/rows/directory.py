@@ -1,6 +1,6 @@
 """Which line holds which row."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -20,8 +20,8 @@ class Directory(wiring.Component):
     -------
     first_line : In
         How many lines the tables have before the one that is meant.
-    asked : In, held : Out
-        A row, counted over all tables, and a cycle later the line that may hold it.
+    asked : In, held : Out, hot : Out(1)
+        A row, counted over all tables, and a cycle later the line that may hold it, and whether it is pinned.
     looked : In, owner : Out
         A line, and a cycle later its owner.
     line, entry, named : In, owns, names : In(1)
@@ -38,6 +38,7 @@ class Directory(wiring.Component):
                 "named": In(index_range(config.rows)),
                 "first_line": In(index_range(config.lines)),
                 "held": Out(config.line_bits),
+                "hot": Out(1),
                 "looked": lines,
                 "owner": Out(owner),
                 "line": lines,
@@ -67,4 +68,12 @@ class Directory(wiring.Component):
             owned.data.eq(self.entry.as_value()),
             owned.en.eq(self.owns),
         ]
+        if len(words := self.config.pins):
+            m.submodules.pins = pins = Memory(shape=32, depth=len(words), init=words.tolist())
+            pinned, bit = pins.read_port(), Signal(5)
+            m.d.comb += [
+                pinned.addr.eq(self.asked >> 5),
+                self.hot.eq(pinned.data.bit_select(bit, 1)),
+            ]
+            m.d.sync += bit.eq(self.asked)
         return m

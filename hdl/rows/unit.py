@@ -89,7 +89,9 @@ class RowUnit(wiring.Component):
         config = self.config
         tables = len(config.tables)
         self.table, self.place = index(tables), index(len(config.places))  # at hand
-        self.filled = Array(Signal(config.line_bits, name=f"filled{t}") for t in range(tables))
+        regions = range(len(config.regions))
+        self.filled = Array(Signal(config.line_bits, name=f"filled{n}") for n in regions)
+        self.hot, self.region = Signal(), index(len(regions))  # of the row at hand
         self.hands = Array(Signal(config.line_bits, name=f"hand{t}") for t in range(tables))
         self.batch, self.last_batch = Signal(BATCH_BITS, init=1), Signal(BATCH_BITS)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a row that is read
@@ -98,10 +100,13 @@ class RowUnit(wiring.Component):
         self._parts()
         self._gate()
         self.quiet = self._batches()
-        self.sweeping, self.sweep = Signal(), index(tables)
+        self.sweeping, self.sweep = Signal(), index(len(regions))
         flushing, (late, room) = Signal(), self._written()
-        with m.If(self.sweeping):
-            m.d.comb += self.table.eq(self.sweep)
+        for n, region in enumerate(config.regions):
+            with m.If(self.sweeping & (self.sweep == n)):
+                m.d.comb += [self.table.eq(region.table), self.region.eq(n)]
+            with m.If(~self.sweeping & (self.table == region.table) & (self.hot == region.hot)):
+                m.d.comb += self.region.eq(n)
         with m.If(self.flush):
             m.d.sync += flushing.eq(1)
         with m.FSM() as fsm:
@@ -112,10 +117,10 @@ class RowUnit(wiring.Component):
         self._slices(fsm.ongoing("READ"))
         return m
 
-    def _of_table(self, values: Sequence[int], shape, name: str) -> Signal:
-        """Return the number that belongs to the table at hand."""
+    def _of(self, at: Signal, values: Sequence[int], shape, name: str) -> Signal:
+        """Return the number that belongs to the table, or the region, at hand."""
         found = Signal(shape, name=name)
-        with self.m.Switch(self.table):
+        with self.m.Switch(at):
             for t, value in enumerate(values):
                 with self.m.Case(t):
                     self.m.d.comb += found.eq(value)
@@ -161,9 +166,15 @@ class RowUnit(wiring.Component):
             self.bad_write.eq(port.bad_write),
             self.write_back.eq(port.send),
         ]
-        self.beats = self._of_table([len(s) for s in config.slices], self.step.shape(), "beats")
-        lines = [table.lines for table in config.tables]
-        self.most_lines = self._of_table(lines, config.line_bits, "most_lines")
+        beats = [len(s) for s in config.slices]
+        self.beats = self._of(self.table, beats, self.step.shape(), "beats")
+        lines, begins = zip(
+            *((region.lines, region.begin) for region in config.regions), strict=True
+        )
+        self.most_lines = self._of(self.region, lines, config.line_bits, "most_lines")
+        self.first = self._of(self.region, begins, config.line_bits, "first")
+        self.empty = Signal(config.line_bits)  # the region's next line
+        m.d.comb += self.empty.eq(self.first + self.filled[self.region])
 
     def _gate(self) -> None:
         """Build what holds tuples, and say which row of which table the place at hand asks for."""
@@ -240,10 +251,10 @@ class RowUnit(wiring.Component):
             m.next = "OWNER"
         with m.State("OWNER"):
             m.d.comb += directory.looked.eq(directory.held)
-            m.d.sync += self.read_line.eq(directory.held)
+            m.d.sync += [self.read_line.eq(directory.held), self.hot.eq(directory.hot)]
             m.next = "COMPARE"
         with m.State("COMPARE"):
-            known = self.read_line < self.filled[self.table]
+            known = (self.read_line >= self.first) & (self.read_line < self.empty)
             m.d.comb += [
                 self.lookup.eq(1),
                 here.eq(known & (directory.owner.row == self.row)),
@@ -252,7 +263,7 @@ class RowUnit(wiring.Component):
             with m.If(here):
                 m.d.comb += [self.hit.eq(1), directory.owns.eq(1)]
                 self._next_place("OWNER")
-            with m.Elif(self.filled[self.table] < self.most_lines):
+            with m.Elif(self.filled[self.region] < self.most_lines):
                 m.next = "WAIT"
             with m.Else():
                 self._probe()
@@ -267,7 +278,7 @@ class RowUnit(wiring.Component):
 
     def _make_room(self, room: Value) -> None:
         """Find a line for a row that has none."""
-        m, filled, owner = self.m, self.filled[self.table], self.directory.owner
+        m, filled, owner = self.m, self.filled[self.region], self.directory.owner
         dirty = Signal()  # the line that gives way is written back
         with m.State("JUDGE"):
             m.d.sync += [self.old_row.eq(owner.row), dirty.eq(owner.changed)]
@@ -280,7 +291,7 @@ class RowUnit(wiring.Component):
                 self._next_place("ASK")
             with m.Elif(self.quiet):
                 with m.If(filled < self.most_lines):
-                    m.d.sync += [self.read_line.eq(filled), filled.eq(filled + 1)]
+                    m.d.sync += [self.read_line.eq(self.empty), filled.eq(filled + 1)]
                     m.next = "FETCH"
                 with m.Elif(~dirty):
                     m.next = "FETCH"
@@ -313,7 +324,9 @@ class RowUnit(wiring.Component):
                 ]
                 self._next_place("ASK")
                 for n, place in enumerate(self.config.places[:-1]):
-                    if self.config.places[n + 1].table != place.table:  # not the row that is noted now
+                    if (
+                        self.config.places[n + 1].table != place.table
+                    ):  # not the row that is noted now
                         with m.If(self.place == n):
                             m.next = "OWNER"
 
@@ -334,10 +347,11 @@ class RowUnit(wiring.Component):
         with m.State("SWEEP"):
             m.d.comb += directory.looked.eq(self.read_line)
             m.next = "LOOK"
-            with m.If(self.read_line == self.filled[self.table]):
-                m.d.sync += [self.sweep.eq(self.sweep + 1), self.read_line.eq(0)]
+            with m.If(self.read_line == self.empty):
+                nexts = Array([*(region.begin for region in self.config.regions[1:]), 0])
+                m.d.sync += [self.sweep.eq(self.sweep + 1), self.read_line.eq(nexts[self.sweep])]
                 m.next = "SWEEP"
-                with m.If(self.sweep == len(self.config.tables) - 1):
+                with m.If(self.sweep == len(nexts) - 1):
                     m.next = "FINAL"
         with m.State("LOOK"):
             m.d.sync += self.old_row.eq(directory.owner.row)

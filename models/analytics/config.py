@@ -382,6 +382,9 @@ class AnalyticsPlan:
         data = self.to_json()
         if self.score is None:
             del data["score"]
+        for table in data["tables"]:
+            if not table["pinned"]:
+                del table["pinned"]
         if not self.tables:
             del data["tables"]
         if not self.indices:
@@ -423,7 +426,7 @@ class AnalyticsPlan:
             for index in data["indices"]
         )
         data["tables"] = tuple(
-            RowTable(**{**table, **{n: tuple(table[n]) for n in ("models", "columns")}})
+            RowTable(**{n: tuple(v) if isinstance(v, list) else v for n, v in table.items()})
             for table in data.get("tables", ())
         )
         data["schema"] = Schema.from_json(data["schema"])

@@ -6,6 +6,7 @@ row is fetched into one, while further ones are looked up. So the engine reads a
 * **Lines.** Any line takes any row: a directory has a line for each row, an owner a row for each line, and a row is held where the two agree.
   So nothing is cleared at the start, and no two rows of a batch can be in each other's way.
 * **Who gives way.** The next line in turn that no tuple of this batch or the one before asked for.
+* **Hot rows.** Those that a profile names have lines of their own, behind the others: once there, they stay to the end.
 * **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before the last one are through:
   neither a line is lost nor an old row read, for rows that the last one changes are held. A beat of a line waits while a change is written to the
   same model. A row whose writing is not answered yet is fetched when all are.
@@ -14,7 +15,7 @@ row is fetched into one, while further ones are looked up. So the engine reads a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,7 +27,7 @@ from ..numerics.latency import Cost
 from .config import row_bytes
 from .store import Counts
 
-__all__ = ["Directory", "Found", "Place", "RowTable", "RowUnitConfig", "Slice"]
+__all__ = ["Directory", "Found", "Place", "Region", "RowTable", "RowUnitConfig", "Slice"]
 
 #: bits of the number of a batch, and of a count of fetches of which few are under way
 BATCH_BITS, TICKET_BITS = 32, 16
@@ -40,13 +41,30 @@ MOST_AHEAD = 256
 class RowTable:
     """Models whose rows the same indices name: their rows lie one behind the other in one row of memory.
 
-    `models`: names; `columns`: codes of a row of each; `lines`: rows that are held on the chip, no more than there are.
+    `models`: names; `columns`: codes of a row of each; `lines`: rows that are held on the chip, no more than there are; `pinned`: rows, in order,
+    that keep their lines once they have them, the last ones.
     """
 
     models: tuple[str, ...]
     columns: tuple[int, ...]
     rows: int
     lines: int
+    pinned: tuple[int, ...] = ()
+
+    @property
+    def turning(self) -> int:
+        """Lines of rows that are not pinned."""
+        return self.lines - len(self.pinned)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines of a table that are filled one after the other: the first one, how many there are, whether they are those of pinned rows."""
+
+    table: int
+    begin: int
+    lines: int
+    hot: bool
 
 
 @dataclass(frozen=True)
@@ -90,9 +108,9 @@ class RowUnitConfig:
     def __post_init__(self) -> None:
         for number, table in enumerate(self.tables):
             asked = 2 * self.batch * sum(place.table == number for place in self.places)
-            if table.lines < min(asked, table.rows):
+            if table.turning < min(asked, table.rows - len(table.pinned)):
                 raise ValueError(
-                    f"{table.lines} lines for two batches that may ask for {asked} of {table.rows} rows"
+                    f"{table.turning} lines for two batches that may ask for {asked} of {table.rows} rows"
                 )
 
     @property
@@ -128,6 +146,24 @@ class RowUnitConfig:
             found.append(tuple(beats))
         return tuple(found)
 
+    @cached_property
+    def regions(self) -> tuple[Region, ...]:
+        """All tables' regions, in the order in which they are written back."""
+        found = []
+        for t, table in enumerate(self.tables):
+            found.append(Region(t, 0, table.turning, False))
+            if table.pinned:
+                found.append(Region(t, table.turning, len(table.pinned), True))
+        return tuple(found)
+
+    @cached_property
+    def pins(self) -> np.ndarray:
+        """A bit for each row of all tables, one table's behind the other's, in words of 32: whether it is pinned. Empty where none is."""
+        bits = np.zeros(-(-self.rows // 32) * 32 * any(t.pinned for t in self.tables), np.uint8)
+        for t, table in enumerate(self.tables):
+            bits[self.begins(t)[0] + np.array(table.pinned, np.int64)] = 1
+        return np.packbits(bits, bitorder="little").view("<u4")
+
     @property
     def models(self) -> int:
         return sum(len(table.models) for table in self.tables)
@@ -162,6 +198,8 @@ class RowUnitConfig:
         """Yield (copies, memory) of what the unit has beside the lines."""
         yield 1, Storage(self.line_bits, self.rows, 1, 1)
         yield 1, Storage(self.row_bits + BATCH_BITS + 1, self.lines, 1, 1)
+        if len(self.pins):
+            yield 1, Storage(32, len(self.pins), 1)
         name = len(self.places) * self.line_bits + TICKET_BITS + 1
         for width, depth in (self.lanes * self.width, self.beats * self.ahead), (name, self.ahead):
             if width * depth > DISTRIBUTED_BITS:
@@ -212,10 +250,12 @@ class Directory:
 
     def __init__(self, table: RowTable) -> None:
         self.table = table
+        self.pinned = {*table.pinned}
         self.where: dict[int, int] = {}
-        self.owner: list[int] = []  # of each line that was ever filled, its row
-        self.asked: list[int] = []  # the batch that asked for it last
-        self.changed: list[bool] = []
+        self.owner: dict[int, int] = {}  # of each line that was ever filled, its row
+        self.asked: dict[int, int] = {}  # the batch that asked for it last
+        self.changed: dict[int, bool] = {}
+        self.filled = [0, table.turning]  # up to which line, of all rows' and of the pinned ones'
         self.hand = 0
         self.counts = Counts()
 
@@ -229,17 +269,15 @@ class Directory:
             self.changed[line] |= changes
             return Found(line, True)
         self.counts.fetched += 1
-        if len(self.owner) < self.table.lines:
-            found = Found(len(self.owner), False)
-            self.owner.append(row)
-            self.asked.append(batch)
-            self.changed.append(changes)
+        hot = row in self.pinned
+        if hot or self.filled[0] < self.table.turning:
+            found = Found(self.filled[hot], False)
+            self.filled[hot] += 1
         else:
             found = self._instead(batch)
             del self.where[self.owner[found.line]]
-            self.owner[found.line], self.asked[found.line] = row, batch
-            self.changed[found.line] = changes
-        self.where[row] = found.line
+        self.where[row], self.owner[found.line] = found.line, row
+        self.asked[found.line], self.changed[found.line] = batch, changes
         return found
 
     def _instead(self, batch: int) -> Found:
@@ -255,12 +293,14 @@ class Directory:
         return Found(line, False, looked, written)
 
     def _turn(self) -> None:
-        self.hand = (self.hand + 1) % self.table.lines
+        self.hand = (self.hand + 1) % self.table.turning
 
-    def flush(self) -> Sequence[int]:
-        """Return for each line that was ever filled the row that is written back at the end, −1 for none."""
-        rows = [
-            row if changed else -1 for row, changed in zip(self.owner, self.changed, strict=True)
+    def flush(self) -> list[dict[int, int]]:
+        """Return for each region, by line that was ever filled, the row that is written back at the end, −1 for none."""
+        begins = (0, self.table.turning) if self.table.pinned else (0,)
+        found = [
+            {n: self.owner[n] if self.changed[n] else -1 for n in range(begin, end)}
+            for begin, end in zip(begins, self.filled, strict=False)
         ]
-        self.counts.written += sum(row >= 0 for row in rows)
-        return rows
+        self.counts.written += sum(row >= 0 for region in found for row in region.values())
+        return found

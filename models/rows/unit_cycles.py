@@ -14,7 +14,7 @@ Rows come in that order; one is written into its line a beat a cycle, but for cy
 next one are taken.
 
 At the end each line that was ever filled takes 2 cycles; one that is written back a cycle a beat and one more, and what it takes for its words to go;
-a table's end takes a cycle.
+a table's end takes a cycle, and so does the end of its other lines where rows are pinned.
 """
 
 from __future__ import annotations
@@ -164,8 +164,9 @@ class RowUnitModel:
     def flush(self, start: int) -> int:
         """Write back what changed, the last batch being through in cycle `start`; return the cycle of `done`."""
         now = max(start + 1, self.writer.idle()) + 1
-        for number, table in enumerate(self.tables):
-            for row in table.flush():
+        regions = [(n, rows) for n, table in enumerate(self.tables) for rows in table.flush()]
+        for number, rows in regions:
+            for row in rows.values():
                 now += 2
                 if row >= 0:
                     now += len(self.config.slices[number]) + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ import pytest
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.hdl.rows import unit
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.rows.unit import Directory, RowTable
 from penstock.targets import target_named
 from testbench.kernels.by_index import (
@@ -43,8 +45,8 @@ def _compiled(
     **options: object,
 ) -> ps.Design:
     (folder / "k.psk").write_text(text)
-    lanes = options.pop("lanes", None)
-    choices = ps.Choices(place=place, lanes=lanes)
+    fixed = {name: options.pop(name) for name in ("lanes", "hot") if name in options}
+    choices = ps.Choices(place=place, **fixed)
     design = ps.compile(folder / "k.psk", TWO, table, format, dims=dims, choices=choices, **options)
     assert design.compiled.refused is None and design.compiled.plan.tables
     return design
@@ -80,6 +82,37 @@ def test_factors_of_ratings(memory: str, batch: int, users: int, tmp_path: Path)
     assert design.compiled.plan.row_unit.ahead == max(8, batch)
     moved = _equal(design, table, "pysim", memory)
     assert moved["rows_written"] > users and moved["rows_fetched"] > users + 5
+
+
+def _hottest(table: dict[str, np.ndarray], names: str, most: int) -> list[int]:
+    rows, counts = np.unique(np.concatenate([table[n] for n in names]), return_counts=True)
+    return rows[np.argsort(-counts, kind="stable")][:most].tolist()
+
+
+@pytest.mark.parametrize("memory", ["latency=9,bytes=4", "sdr-166"])
+def test_hot_rows(memory: str, tmp_path: Path) -> None:
+    """Rows that are pinned are fetched once and written back once; results are those without, and less is moved."""
+    rng, names = np.random.default_rng(4), dict.fromkeys("EFs", "memory:12")
+    table = {name: (rng.zipf(1.6, 90) % 40).astype(np.int32) for name in "ab"}
+    table["x"] = rng.uniform(-1, 1, 90).astype(np.float32)
+    dims = {"n": 40, "k": 3}
+    text = (
+        "kernel k(a: index[n], b: index[n], x: input, E: model[n, k], F: model[n], s: model[n])\n"
+    )
+    text += "  E[a] += x * E[b]\n  E[b] += x\n  F[b] += x + s[a]\n  s[a] += x\n  init E = 0.5\n  batch 2\n"
+    found = {}
+    for hot in ({}, {"E": _hottest(table, "ab", 9)}):
+        design = _compiled(text, table, dims, tmp_path, names, hot=hot)
+        [of] = design.compiled.plan.tables
+        assert set(of.pinned) == {*hot.get("E", [])[:4]} and of.lines == 12
+        moved = _equal(design, table, "pysim", memory)
+        found[bool(hot)] = design.run(table, backend="golden").codes, moved
+        saved = AnalyticsPlan.from_json(json.loads(json.dumps(design.compiled.plan.to_json())))
+        assert saved == design.compiled.plan
+    for name, codes in found[False][0].items():
+        assert np.array_equal(found[True][0][name], codes)
+    for count in ("rows_fetched", "rows_written"):
+        assert found[True][1][count] < found[False][1][count]
 
 
 def test_one_table_on_the_chip(tmp_path: Path) -> None:
@@ -131,11 +164,14 @@ def test_planted_defects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert not np.array_equal(wrong.codes["s"], golden.codes["s"]), new
 
 
-def test_directory() -> None:
+@pytest.mark.parametrize("pinned", [(), (0, 3, 7, 40)])
+def test_directory(pinned: tuple[int, ...]) -> None:
     """Each row has a line of its own; a batch's lines stay; what was changed is written back once."""
     rng = np.random.default_rng(2)
-    memory, held = np.zeros(50, int), np.zeros(24, int)
-    directory, sums = Directory(RowTable(("E",), (1,), 50, 24)), np.zeros(50, int)
+    memory, held = np.zeros(50, int), np.zeros(24 + len(pinned), int)
+    table = RowTable(("E",), (1,), 50, len(held), pinned)
+    directory, sums = Directory(table), np.zeros(50, int)
+    fetched: list[int] = []
     for batch in range(400):
         lines: dict[int, int] = {}
         for row in rng.integers(0, 50, 12).tolist():
@@ -144,15 +180,19 @@ def test_directory() -> None:
                 memory[found.written] = held[found.line]
             if not found.hit:
                 held[found.line] = memory[row]
+                fetched.append(row)
             assert lines.setdefault(row, found.line) == found.line == directory.where[row]
             if row % 3:
                 held[found.line] += 1
                 sums[row] += 1
             assert held[found.line] == sums[row]
         assert len({*lines.values()}) == len(lines)
-    for line, row in enumerate(directory.flush()):
-        if row >= 0:
-            memory[row] = held[line]
+    assert all(fetched.count(row) == 1 for row in pinned) and len(fetched) > 400
+    assert [directory.where[row] >= 24 for row in pinned] == [True] * len(pinned)
+    for region in directory.flush():
+        for line, row in region.items():
+            if row >= 0:
+                memory[row] = held[line]
     assert np.array_equal(memory, sums)
 
 
@@ -204,6 +244,9 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     names = [name for name in "EFs" if f"{name}[" in kernel]
     format = ["fixed:8,16", "float32", "fixed:4,8", "bfloat16"][number % 4]
     lanes = [None, 1, 2][number % 3]
+    hot = {} if number % 5 % 2 else {names[0]: [*range(rng.integers(0, 2), 9)]}
+    hot = {} if bind else {n: [row for row in v if row < dims["n"]] for n, v in hot.items()}
     place = dict.fromkeys(names, f"memory:{lines}")
-    design = _compiled(kernel, table, dims, tmp_path, place, format, lanes=lanes, bind=bind)
+    more = {"lanes": lanes, "bind": bind, "hot": hot}
+    design = _compiled(kernel, table, dims, tmp_path, place, format, **more)
     _equal(design, table, backend, MEMORIES[number % 5])

@@ -15,7 +15,7 @@ from penstock.dsl.core.load import from_text
 from penstock.engines.analytics.profile import profiled
 from penstock.host.sources import Table, open_table
 from penstock.models.rows.integers import ABSENT
-from testbench.command_line import done, told
+from testbench.command_line import done, reported, told
 
 FACTORS = """kernel lrmf(u: index[m], i: index[n], r: output, P: model[m, k], Q: model[n, k])
   error = sum(P[u] * Q[i]) - r
@@ -77,6 +77,7 @@ def test_command(folder: Path) -> None:
     assert "800, of which 400 change the row" in shown and "model" in shown
     hot = json.loads((folder / "hot.json").read_text())["models"]["P"]
     counts = sorted(Counter(u.tolist()).items(), key=lambda item: (-item[1], item[0]))[:5]
+    assert hot.pop("of") == u.max() + 1
     assert hot == {"rows": [n for n, _ in counts], "lookups": [2 * c for _, c in counts]}
 
 
@@ -123,3 +124,48 @@ def test_fields_have_rows_of_their_own() -> None:
 def test_json(folder: Path) -> None:
     done("profile lrmf.psk --data table.npz --json r.json")
     assert json.loads((folder / "r.json").read_text())
+
+
+HOT = "model lrmf.psk --data table.npz --dim n=30 --dim m=200 --dim k=2 --place P=memory:48 --target u55c"
+
+
+def test_hot_rows(folder: Path) -> None:
+    """What a profile names stays on the chip: fewer rows are moved, and the report says how many are held so."""
+    sizes = "--dim n=30 --dim m=200 --dim k=2"
+    told(f"profile lrmf.psk --data table.npz {sizes} --out hot.json")
+    plain, pinned = reported(HOT)["counters"], reported(f"{HOT} --hot hot.json")["counters"]
+    assert pinned["row_lookups"] == plain["row_lookups"] == 400
+    for name in ("rows_fetched", "rows_written"):
+        assert pinned[name] < plain[name]
+    assert "48 of 200 rows held on chip, 32 of them hot ones" in told(f"{HOT} --hot hot.json")
+    # on the chip nothing is hot: rows lie in memory then
+    assert "of them hot ones" in told(f"{HOT.replace('--place P=memory:48', '')} --hot hot.json")
+
+
+def _changed(**models: Any) -> str:
+    return json.dumps({"kernel": "lrmf", "models": models})
+
+
+PROFILE = {"of": 200, "rows": [3, 5], "lookups": [7, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "bad.json: No such file or directory"),
+        (_changed(P=PROFILE)[:40], "bad.json is cut, or no profile: line 1, column "),
+        ("[]", "bad.json is no profile"),
+        (_changed(P={"rows": ["a"]}), "bad.json is no profile"),
+        (_changed(P={**PROFILE, "of": None}), "bad.json is no profile"),
+        (json.dumps({"kernel": "other", "models": {}}), "of the kernel other, not of lrmf"),
+        (_changed(P={**PROFILE, "of": 90}), "of a table with 90 rows of P, and there are 200"),
+        (_changed(P={**PROFILE, "rows": [3, 200]}), "P has rows 0 to 199, not 200"),
+        (_changed(P={**PROFILE, "rows": [3, -1]}), "P has rows 0 to 199, not -1"),
+        (_changed(R=PROFILE), "lrmf has no model R"),
+    ],
+)
+def test_bad_profiles(folder: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (folder / "bad.json").write_text(text)
+    said = told(f"{HOT} --hot bad.json", 1)
+    assert message in said and said.count("error[") == 1 and "error[E498]" in said

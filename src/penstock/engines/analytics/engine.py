@@ -93,7 +93,7 @@ class AnalyticsEngine(Engine):
         graph, schema, binding = _bound(kernel, part, given)
         fmt = _format(given.format)
         timing = timing_of(given.memory, part)
-        choices = _choices(given, fmt)
+        choices = _choices(given, fmt, graph)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
         check_counts(graph, fmt)
         if not graph.score:  # what was learned is in the format's range
@@ -190,7 +190,7 @@ class AnalyticsEngine(Engine):
             plan = self.compile(kernel, target_named(self.default_target), given)
             return super().unreadable(kernel, given, plan)
         fmt = _format(given.format)
-        choices = _choices(given, fmt)
+        choices = _choices(given, fmt, graph)
         columns = [part for parts in binding.fields.values() for part in parts]
         starts = accumulate((part.count for part in columns), initial=0)
         places = tuple(
@@ -361,9 +361,11 @@ def _bound(
     return graph, schema, binding
 
 
-def _choices(given: Given, fmt: Format) -> Any:
-    """Return what the user fixes of the plan. Raises KernelError (E608)."""
+def _choices(given: Given, fmt: Format, graph: Graph) -> Any:
+    """Return what the user fixes of the plan. Raises KernelError (E608, E498)."""
     from penstock.dsl.analytics.plan import Choices
+
+    from .hot import hot_rows
 
     choices = given.option("choices")
     if choices is None:
@@ -372,6 +374,8 @@ def _choices(given: Given, fmt: Format) -> Any:
     policies = ("on_null", "on_overflow", "on_nan", "on_index", "on_unseen", "visibility")
     wanted = (*policies, "prefer", "fill", "place")
     said = {n: given.option(n) for n in wanted if given.option(n) is not None}
+    if hot := given.option("hot"):
+        said["hot"] = hot_rows(hot, graph)
     choices = replace(choices, **said)
     input_policy(choices.on_overflow, choices.on_nan, has_nan=fmt.is_float, format=fmt.name)
     return choices

@@ -56,13 +56,14 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
     told = outcome.model.counters if outcome.model is not None else {}
     for t, table in enumerate(plan.tables):
         lines, size = f"{table.lines:,} of {table.rows:,} rows", plan.row_unit.row_bytes(t)
+        pinned = f", {len(table.pinned):,} of them hot ones" if table.pinned else ""
         name = table.models[0]
         hottest = ""
         if (row := told.get(f"hottest_row.{name}")) is not None:
             hottest = f"; hottest row {row:,}, {told[f'hottest_lookups.{name}']:,} times an epoch"
         yield Row(
             " and ".join(table.models),
-            f"in memory, {size} bytes a row; {lines} held on chip{hottest}",
+            f"in memory, {size} bytes a row; {lines} held on chip{pinned}{hottest}",
         )
     counts = {name: run.counters.get(name, 0) for name in ROW_COUNTERS}
     asked, moved = counts["row_lookups"], (counts["rows_fetched"], counts["rows_written"])

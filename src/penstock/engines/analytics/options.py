@@ -82,6 +82,14 @@ _PLAN = (
         forces=True,
     ),
     Option(
+        "--hot",
+        "hot",
+        str,
+        "PROFILE.json",
+        "Hold the rows that this file of penstock profile names on the chip throughout, the hottest first, as far as there is room.",
+        plans=True,
+    ),
+    Option(
         "--visibility",
         "visibility",
         click.Choice(["hints", "all"]),

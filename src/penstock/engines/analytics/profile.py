@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,8 @@ def _profile(state: State, **values: Any) -> int:
     from penstock.models.errors import RunError
     from penstock.tables import table_failure
 
+    from .hot import hottest
+
     job = Job.begin(state, "profile").opened()
     kernel, table = job.kernel, job.given.data
     if not isinstance(kernel, Kernel) or not isinstance(table, Table):
@@ -67,7 +68,7 @@ def _profile(state: State, **values: Any) -> int:
     if rest["out"] is not None:
         try:
             Path(rest["out"]).write_text(
-                _hottest(kernel.name, found, rest["top"]), encoding="utf-8"
+                hottest(kernel.name, found, sizes, rest["top"]), encoding="utf-8"
             )
         except OSError as problem:
             reason = problem.strerror or str(problem)
@@ -174,18 +175,6 @@ def _parts(name: str, rows: int, asked: Lookups) -> list[Part]:
         f"; of the first {_TRIED:,} lookups" * (len(trace) > _TRIED)
     )
     return [facts, Grid(columns, tuple(dict.fromkeys(table)), caption=caption)]
-
-
-def _hottest(kernel: str, found: Mapping[str, Lookups], most: int) -> str:
-    """Return the profile as JSON: of each model the rows that are asked for most, the hottest first."""
-    import numpy as np
-
-    models = {}
-    for name, asked in found.items():
-        rows, counts = np.unique(asked.rows, return_counts=True)
-        order = np.lexsort((rows, -counts))[:most]
-        models[name] = {"rows": rows[order].tolist(), "lookups": counts[order].tolist()}
-    return json.dumps({"kernel": kernel, "models": models}) + "\n"
 
 
 COMMANDS = (

@@ -1,0 +1,74 @@
+"""Profiles of the rows that a kernel asks for most, as files: `penstock profile --out` writes them, `--hot` reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.dsl.analytics.in_memory import no_profile
+
+if TYPE_CHECKING:
+    from penstock.dsl.analytics.lookups import Lookups
+    from penstock.dsl.core.graph import Graph
+
+__all__ = ["hot_rows", "hottest"]
+
+_AGAIN = "make it anew: penstock profile KERNEL --data SRC --out FILE.json"
+
+
+def hottest(kernel: str, found: Mapping[str, Lookups], sizes: Mapping[str, int], most: int) -> str:
+    """Return a profile as JSON: of each model how many rows it has, and those that are asked for most, the hottest first."""
+    models = {}
+    for name, asked in found.items():
+        rows, counts = np.unique(asked.rows, return_counts=True)
+        order = np.lexsort((rows, -counts))[:most]
+        told = {"rows": rows[order].tolist(), "lookups": counts[order].tolist()}
+        models[name] = {"of": sizes[name], **told}
+    return json.dumps({"kernel": kernel, "models": models}) + "\n"
+
+
+def hot_rows(file: str, graph: Graph) -> dict[str, list[int]]:
+    """Return by model of a kernel the rows that a profile names, the hottest first.
+
+    Raises KernelError (E498) for a file that cannot be read, is cut or no profile, or is that of another kernel or of a table of another size.
+    """
+    try:
+        told = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is no text"
+        raise no_profile(f"{file}: {reason}", _AGAIN) from None
+    except json.JSONDecodeError as problem:
+        what = f"{file} is cut, or no profile: line {problem.lineno}, column {problem.colno}"
+        raise no_profile(what, _AGAIN) from None
+    models = _models(told)
+    if models is None:
+        raise no_profile(f"{file} is no profile", _AGAIN)
+    if told["kernel"] != graph.name:
+        what = f"{file} is the profile of the kernel {told['kernel']}, not of {graph.name}"
+        raise no_profile(what, _AGAIN)
+    sizes = {v.name: (*v.shape, 1)[0] for v in graph.of_kind("model")}
+    for name, model in models.items():
+        if name in sizes and model["of"] != sizes[name]:
+            what = f"{file} is of a table with {model['of']:,} rows of {name}, and there are {sizes[name]:,}"
+            raise no_profile(what, "profile this table, or give both the same --dim")
+    return {name: model["rows"] for name, model in models.items()}
+
+
+def _models(told: Any) -> dict[str, Any] | None:
+    """Return what a profile says of its models, None where it is none."""
+    if not isinstance(told, dict) or not isinstance(told.get("kernel"), str):
+        return None
+    models = told.get("models")
+    if not isinstance(models, dict):
+        return None
+    for model in models.values():
+        rows = model.get("rows") if isinstance(model, dict) else None
+        if not isinstance(rows, list) or not all(type(row) is int for row in rows):
+            return None
+        if type(model.get("of")) is not int:
+            return None
+    return models
