@@ -309,8 +309,12 @@ class AnalyticsEngine(wiring.Component):
             m.d.comb += [getattr(self.report, name).eq(worst[name]) for name in names]
         reads = [port["bus_error"] for port in self.ports]
         writes = [] if self.writer is None else [self.writer.error]
-        if self.unit is not None:
-            reads, writes = [*reads, self.unit.bad_read], [*writes, self.unit.bad_write]
+        block: Value = Const(0)
+        item: Value = Const(0)
+        if (unit := self.unit) is not None:
+            reads, writes = [*reads, unit.bad_read], [*writes, unit.bad_write]
+            of_row = unit.bad_read | unit.bad_write
+            block, item = Mux(of_row, unit.bad_table, 0), Mux(of_row, unit.bad_row + 1, 0)
         for bad, reason in (
             (Cat(reads).any(), ErrorCode.BUS_READ),
             (Cat(writes).any(), ErrorCode.BUS_WRITE),
@@ -319,7 +323,7 @@ class AnalyticsEngine(wiring.Component):
                 m.d.comb += [
                     self.error.eq(1),
                     self.report.code.eq(reason.value),
-                    self.report.block.eq(0),
+                    self.report.block.eq(block),
                     self.report.line.eq(0),
-                    self.report.item.eq(0),
+                    self.report.item.eq(item),
                 ]

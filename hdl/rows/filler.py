@@ -16,8 +16,10 @@ class Filler(wiring.Component):
 
     Members
     -------
-    i : In(stream of {table, line})
+    i : In(stream of {table, line, row})
         Where the rows belong that are asked for, in order; there is room for all.
+    coming : Out({table, line, row})
+        That of the row whose words come.
     come : In(1), row : In, ready : Out(1)
         A row's last word comes in this cycle, the row is there in the next one; words may come.
     busy : In(models)
@@ -30,13 +32,15 @@ class Filler(wiring.Component):
 
     def __init__(self, config: RowUnitConfig, row_bytes: int):
         self.config = config
+        table = range(max(2, len(config.tables)))
         where = data.StructLayout(
-            {"table": range(max(2, len(config.tables))), "line": config.line_bits}
+            {"table": table, "line": config.line_bits, "row": config.row_bits}
         )
         self.where = where
         super().__init__(
             {
                 "i": In(stream.Signature(where)),
+                "coming": Out(where),
                 "come": In(1),
                 "row": In(8 * row_bytes),
                 "ready": Out(1),
@@ -58,6 +62,7 @@ class Filler(wiring.Component):
             waiting.i.payload.eq(self.i.payload),
             waiting.i.valid.eq(self.i.valid),
             self.i.ready.eq(waiting.i.ready),
+            self.coming.eq(waiting.o.p),
             self.line.eq(waiting.o.p.line),
             waiting.o.ready.eq(self.done),
         ]

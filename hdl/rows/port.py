@@ -36,6 +36,8 @@ class RowPort(wiring.Component):
         Write a row, which is there from the next cycle on and stays until `sent`; its address and `words` stay for that cycle and the next.
     sent, idle : Out(1)
         What was to be written has left; it is answered as well.
+    answered : Out(1)
+        A burst that was written is answered.
     bad_read, bad_write : Out(1), bus : Out(AXI4)
     """
 
@@ -68,6 +70,7 @@ class RowPort(wiring.Component):
                 "leaving": In(8 * row_bytes),
                 "sent": Out(1),
                 "idle": Out(1),
+                "answered": Out(1),
                 "bad_read": Out(1),
                 "bad_write": Out(1),
                 "bus": Out(AXI4(address_width=address_width, data_bytes=bus_bytes)),
@@ -96,6 +99,7 @@ class RowPort(wiring.Component):
             writer.i_data.valid.eq(sending),
             self.sent.eq(~telling & ~sending),
             self.idle.eq(self.sent & writer.idle),
+            self.answered.eq(self.bus.bvalid & self.bus.bready),
             self.bad_read.eq(reader.error),
             self.bad_write.eq(writer.error),
         ]

@@ -6,6 +6,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...models.memory.window import window_beats
 from ...models.rows.unit import BATCH_BITS, TICKET_BITS, WRITES, RowUnitConfig
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
@@ -50,8 +51,8 @@ class RowUnit(wiring.Component):
         A beat for that line of each model whose bit is set.
     read_line, read_beat : Out, read0, … : In
         Which beat is read, and of each model that beat a cycle later.
-    bad_read, bad_write : Out(1)
-        An error response, in its cycle.
+    bad_read, bad_write : Out(1), bad_table, bad_row : Out
+        An error response, in its cycle, and which row of which table it is about.
     lookup, hit, fetch, write_back : Out(1)
         Each for one cycle a row.
     bus : Out(AXI4)
@@ -77,6 +78,8 @@ class RowUnit(wiring.Component):
             "data": Out(config.lanes * config.width),
             "write": Out(config.models),
             **{name: Out(1) for name in ("done", "bad_read", "bad_write")},
+            "bad_table": Out(range(max(2, len(config.tables)))),
+            "bad_row": Out(config.row_bits),
             **{name: Out(1) for name in ("lookup", "hit", "fetch", "write_back")},
             "bus": Out(AXI4(address_width=address_width, data_bytes=config.bus_bytes)),
         }
@@ -113,7 +116,7 @@ class RowUnit(wiring.Component):
             self._look_up()
             self._make_room(room)
             self._fetch(late)
-            self._write_back(flushing)
+            self._write_back(flushing, room)
         self._slices(fsm.ongoing("READ"))
         return m
 
@@ -157,6 +160,7 @@ class RowUnit(wiring.Component):
             directory.entry.batch.eq(self.batch),
             filler.i.p.table.eq(self.table),
             filler.i.p.line.eq(self.read_line),
+            filler.i.p.row.eq(self.row),
             filler.come.eq(port.come),
             filler.busy.eq(self.busy),
             filler.row.eq(port.row),
@@ -305,6 +309,26 @@ class RowUnit(wiring.Component):
         count, at = index(WRITES + 1), index(WRITES + 1)
         m.d.comb += at.eq(Mux(port.idle, 0, count))
         m.d.sync += count.eq(at + port.send)
+        # answers come in order
+        bursts = [
+            -(-self.config.words(t) // window_beats(self.config.bus_bytes))
+            for t in range(len(self.config.tables))
+        ]
+        gone, part, wrong = index(WRITES + 1), index(max(bursts)), Signal.like(row)
+        row_bits = len(self.row)
+        last = part == self._of(
+            wrong[row_bits:], [n - 1 for n in bursts], part.shape(), "last_part"
+        )
+        m.d.comb += wrong.eq(Array(names)[gone])
+        with m.If(port.answered):
+            m.d.sync += [part.eq(Mux(last, 0, part + 1)), gone.eq(gone + last)]
+        with m.Elif(port.idle):
+            m.d.sync += gone.eq(0)
+        coming = self.filler.coming
+        m.d.comb += [
+            self.bad_row.eq(Mux(self.bad_read, coming.row, wrong)),
+            self.bad_table.eq(Mux(self.bad_read, coming.table, wrong[row_bits:])),
+        ]
         with m.If(port.send):
             m.d.sync += Array(names)[at].eq(Cat(self.old_row, self.table))
         late = Cat((k < count) & (name == row) for k, name in enumerate(names)).any()
@@ -330,7 +354,7 @@ class RowUnit(wiring.Component):
                         with m.If(self.place == n):
                             m.next = "OWNER"
 
-    def _write_back(self, flushing: Signal) -> None:
+    def _write_back(self, flushing: Signal, room: Value) -> None:
         """Read a line that is written back; at the end look at all lines for such."""
         m, directory, port = self.m, self.directory, self.port
         with m.State("READ"):
@@ -359,7 +383,7 @@ class RowUnit(wiring.Component):
             with m.If(~directory.owner.changed):
                 m.d.sync += self.read_line.eq(self.read_line + 1)
                 m.next = "SWEEP"
-        with m.State("SENT"), m.If(port.sent):
+        with m.State("SENT"), m.If(port.sent & room):
             m.d.sync += self.read_line.eq(self.read_line + 1)
             m.next = "SWEEP"
         with m.State("FINAL"), m.If(port.idle):

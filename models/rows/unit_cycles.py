@@ -13,7 +13,8 @@ a line or is of another table, for the directory is asked meanwhile. One that fi
 Rows come in that order; one is written into its line a beat a cycle, but for cycles in which the engine writes that model, before the words of the
 next one are taken.
 
-At the end each line that was ever filled takes 2 cycles; one that is written back a cycle a beat and one more, and what it takes for its words to go;
+At the end each line that was ever filled takes 2 cycles; one that is written back a cycle a beat and one more, and what it takes for its words to go
+and for room for the next name;
 a table's end takes a cycle, and so does the end of its other lines where rows are pinned.
 """
 
@@ -115,8 +116,16 @@ class RowUnitModel:
         """Return whether all that was written is answered before this cycle; no address before it is unknown."""
         return self.left < cycle - 1 and self.writer.idle() < cycle
 
+    def _room(self, cycle: int) -> int:
+        """Return from when on, this cycle at the earliest, there is room for the name of a row that is written."""
+        full = len(self.names) == WRITES and not self._answered(cycle)
+        return self.writer.idle() + 1 if full else cycle
+
     def _write(self, cycle: int, table: int, row: int) -> None:
         """Give a row's write command, valid from this cycle on."""
+        if self._answered(cycle):
+            self.names.clear()
+        self.names.append((table, row))
         words, at = self.config.words(table), self._address(table, row)
         self.moved.append(at)
         self.left = self.writer.send(cycle, at, words, lambda previous: cycle)[1][-1]
@@ -133,15 +142,10 @@ class RowUnitModel:
         waits["batches"] += through - now
         begin = through
         if found.written >= 0:
-            now = max(now, self.left + 1)
-            if len(self.names) == WRITES and not self._answered(now):
-                now = self.writer.idle() + 1
+            now = self._room(max(now, self.left + 1))
         now = changes.through(now) + 1
         if found.written >= 0:
             now += len(self.config.slices[table]) + 1
-            if self._answered(now):
-                self.names.clear()
-            self.names.append((table, found.written))
             self._write(now, table, found.written)
         elif self._answered(now):
             self.names.clear()
@@ -171,6 +175,6 @@ class RowUnitModel:
                 if row >= 0:
                     now += len(self.config.slices[number]) + 1
                     self._write(now, number, row)
-                    now = self.left + 2
+                    now = self._room(self.left + 1) + 1
             now += 1
         return max(now, self.writer.idle())

@@ -18,6 +18,8 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.hdl.rows import unit
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.rows.unit import Directory, RowTable
+from penstock.sim.machine import PAGE
+from penstock.sim.windows import Windows
 from penstock.targets import target_named
 from testbench.kernels.by_index import (
     FIELDS,
@@ -124,6 +126,45 @@ def test_one_table_on_the_chip(tmp_path: Path) -> None:
     table["c1"][7] = 3
     golden, run = (design.run(table, backend=b) for b in ("golden", "pysim"))
     assert run.errors == golden.errors and golden.errors[0].code.name == "VALUE_INDEX"
+
+
+@pytest.mark.parametrize("backend", ["pysim", pytest.param("rtl", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_bus_error_names_the_row(
+    kind: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows from 1,024 on are not there, or cannot be written: the first of them in the order of the directory is named."""
+    rows, reserve, put = 1100, Windows.reserve, Windows.place
+    asked = np.array([3, 700, 1030, 9, 700, 5, 1050, 8, 1, 4, 1031, 2, 1060, 6], np.int32)
+    table = {"a": asked, "x": np.ones(len(asked), np.float32)}
+    text = "kernel k(a: index[n], x: input, s: model[n])\n  s[a] += x\n"
+    design = _compiled(text, table, {"n": rows}, tmp_path, {"s": "memory:5"})
+    unit = design.compiled.plan.row_unit
+    size, first = unit.row_bytes(0) * rows, unit.row_bytes(0) * 1024
+    assert first == PAGE
+
+    def place(self: Windows, at: int, data: np.ndarray, space: int = 0) -> None:
+        if len(data) != size:
+            return put(self, at, data, space)
+        reserve(self, at, PAGE, space)
+        put(self, at, data[:PAGE], space)
+        return put(self, at + PAGE, data[PAGE:], space) if kind == "write" else None
+
+    monkeypatch.setattr(Windows, "place", place)
+    monkeypatch.setattr(
+        Windows,
+        "reserve",
+        lambda s, at, n, space=0: None if n == size else reserve(s, at, n, space),
+    )
+    directory = Directory(design.compiled.plan.tables[0])
+    found = [directory.find(row, n, True).written for n, row in enumerate(asked.tolist(), 1)]
+    written = [*found, *(row for lines in directory.flush() for row in lines.values())]
+    order = asked.tolist() if kind == "read" else written
+    row = next(row for row in order if row >= 1024)
+    run = design.run(table, backend=backend)
+    [error] = run.errors
+    assert error.code.name == f"BUS_{kind.upper()}" and error.block == error.item == 0
+    assert error.meaning.endswith(f"answered with an error: row {row:,} of s")
 
 
 def _defect(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:

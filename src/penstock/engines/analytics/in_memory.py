@@ -8,13 +8,14 @@ import numpy as np
 
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.shell import ROW_COUNTERS
+from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import Memory
 from penstock.models.rows.bound import busiest, busiest_bank
 from penstock.models.rows.unit_cycles import RowUnitModel
 from penstock.outcome import Outcome
 from penstock.report.rows import Row, Share
 
-__all__ = ["row_counters", "rows_moved"]
+__all__ = ["named", "row_counters", "rows_moved"]
 
 #: causes of waits as reports name them; the last one is that of tuples that were looked up
 _CAUSES = {
@@ -26,6 +27,14 @@ _CAUSES = {
     "row_waits.port": "for the port",
     "rows_late": "a tuple for its rows",
 }
+
+
+def named(error: HardwareError, plan: AnalyticsPlan) -> HardwareError:
+    """Return an error with what it is about, where that is a row in memory: the row unit reports the table, and 1 + the row."""
+    if int(error.code) not in (ErrorCode.BUS_READ, ErrorCode.BUS_WRITE) or not error.item:
+        return error
+    models = " and ".join(plan.tables[error.block].models)
+    return HardwareError(error.code, detail=f"row {error.item - 1:,} of {models}")
 
 
 def row_counters(unit: RowUnitModel, asked: np.ndarray, memory: Memory) -> dict[str, int]:

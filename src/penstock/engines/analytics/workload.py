@@ -39,7 +39,7 @@ from penstock.models.strider.judge import RowCounts
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
 
-from .in_memory import row_counters
+from .in_memory import named, row_counters
 
 if TYPE_CHECKING:
     from .design import AnalyticsDesign
@@ -284,7 +284,7 @@ class Training(Workload):
             "converged": bool(ended.counters.get("converged", 0)),
         }
         if ended.error is not None:
-            return Result(None, ended.error, facts)
+            return Result(None, named(ended.error, plan), facts)
         found = unpack_result(plan, machine.read(places.result, result)) if plan.core.models else {}
         for t, (at, table) in enumerate(zip(places.tables, tables, strict=True)):
             assert unit is not None
