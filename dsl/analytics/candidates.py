@@ -245,6 +245,7 @@ class Maker:
             on_unseen=self.choices.on_unseen,
             lean=self.target.lean,
             tables=self.tables,
+            dedupe=self.choices.dedupe,
             window_latency=5 if self.target.lean and self.target.family in _SLOW_READS else 4,
             notes={
                 "means": any(node.attrs.get("counts", False) for node in self.graph.nodes),

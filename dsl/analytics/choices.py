@@ -15,7 +15,8 @@ PREFER = ("time", "area", "energy")
 class Choices:
     """What the user fixes; None leaves it to the planner. `fill`: how much of each of the part's resources is aimed at, more is taken only
     where nothing else fits; `prefer`: one of `PREFER`; `place`: by model with rows "chip", "memory", or "memory:64" with
-    64 rows held on the chip; `hot`: by model the rows that are held throughout, the hottest first, as far as there are lines."""
+    64 rows held on the chip; `hot`: by model the rows that are held throughout, the hottest first, as far as there are lines;
+    `dedupe`: an index whose rows are those that the tuple before it in its batch had is not looked up again."""
 
     lanes: int | None = None
     threads: int | None = None
@@ -31,3 +32,4 @@ class Choices:
     fill: float = 0.80
     place: Mapping[str, str] = field(default_factory=dict)
     hot: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    dedupe: bool = False

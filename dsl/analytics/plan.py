@@ -96,7 +96,7 @@ def plan(
     check_hot(graph, maker.choices.hot)
     reason = why_golden_alone(graph, maker, bound)
     if not reason:
-        if asked or maker.choices.hot:  # on the chip every row is at hand
+        if asked or maker.choices.hot or maker.choices.dedupe:  # on the chip every row is at hand
             return _in_memory(one, asked or None, measure)
         reason = too_large(maker)
         try:

@@ -314,7 +314,7 @@ class AnalyticsEngine(wiring.Component):
         if (unit := self.unit) is not None:
             reads, writes = [*reads, unit.bad_read], [*writes, unit.bad_write]
             of_row = unit.bad_read | unit.bad_write
-            block, item = Mux(of_row, unit.bad_table, 0), Mux(of_row, unit.bad_row + 1, 0)
+            block, item = Mux(of_row, unit.bad.table, 0), Mux(of_row, unit.bad.row + 1, 0)
         for bad, reason in (
             (Cat(reads).any(), ErrorCode.BUS_READ),
             (Cat(writes).any(), ErrorCode.BUS_WRITE),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...models.rows.unit import RowUnitConfig
 from ..index import index, index_range
 from ..stream.queue import Queue
+from .written import row_name
 
 __all__ = ["Filler"]
 
@@ -16,10 +17,10 @@ class Filler(wiring.Component):
 
     Members
     -------
-    i : In(stream of {table, line, row})
+    i : In(stream of {name, line})
         Where the rows belong that are asked for, in order; there is room for all.
-    coming : Out({table, line, row})
-        That of the row whose words come.
+    coming : Out
+        The row whose words come.
     come : In(1), row : In, ready : Out(1)
         A row's last word comes in this cycle, the row is there in the next one; words may come.
     busy : In(models)
@@ -32,15 +33,12 @@ class Filler(wiring.Component):
 
     def __init__(self, config: RowUnitConfig, row_bytes: int):
         self.config = config
-        table = range(max(2, len(config.tables)))
-        where = data.StructLayout(
-            {"table": table, "line": config.line_bits, "row": config.row_bits}
-        )
+        where = data.StructLayout({"name": row_name(config), "line": config.line_bits})
         self.where = where
         super().__init__(
             {
                 "i": In(stream.Signature(where)),
-                "coming": Out(where),
+                "coming": Out(row_name(config)),
                 "come": In(1),
                 "row": In(8 * row_bytes),
                 "ready": Out(1),
@@ -62,7 +60,7 @@ class Filler(wiring.Component):
             waiting.i.payload.eq(self.i.payload),
             waiting.i.valid.eq(self.i.valid),
             self.i.ready.eq(waiting.i.ready),
-            self.coming.eq(waiting.o.p),
+            self.coming.eq(waiting.o.p.name),
             self.line.eq(waiting.o.p.line),
             waiting.o.ready.eq(self.done),
         ]
@@ -72,7 +70,7 @@ class Filler(wiring.Component):
                 with m.If(self.come):
                     m.next = "FILL"
             with m.State("FILL"):
-                with m.Switch(waiting.o.p.table):
+                with m.Switch(waiting.o.p.name.table):
                     for t, slices in enumerate(config.slices):
                         with m.Case(t):
                             m.d.comb += self.done.eq((step == len(slices) - 1) & self.write.any())
@@ -83,7 +81,7 @@ class Filler(wiring.Component):
                     m.d.sync += step.eq(Mux(self.done, 0, step + 1))
                 with m.If(self.done):
                     m.next = "COME"
-        with m.Switch(waiting.o.p.table):
+        with m.Switch(waiting.o.p.name.table):
             for t, slices in enumerate(config.slices):
                 with m.Case(t), m.Switch(step):
                     for n, part in enumerate(slices):

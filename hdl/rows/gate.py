@@ -1,6 +1,6 @@
 """Tuples on their way past the row unit: taken whole, held until they have their lines, given on in order."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -26,6 +26,8 @@ class Gate(wiring.Component):
         A tuple's last beat is taken in this cycle; an epoch's end is.
     index0, … : Out
         Rows of the tuple that was taken last, from the next cycle on.
+    same0, … : Out(1)
+        Of each group of places: the tuple before had the same rows there.
     named : In(1), line0, … : In, ticket : In
         The tuple has these lines; it goes on when so many rows were fetched, counted from the start.
     fetched : In(1)
@@ -40,6 +42,7 @@ class Gate(wiring.Component):
         members |= {name: Out(1) for name in ("whole", "end")}
         for n in range(len(config.places)):
             members |= {f"index{n}": Out(config.row_bits), f"line{n}": In(config.line_bits)}
+        members |= {f"same{g}": Out(1) for g in range(len(config.groups) * bool(config.bags))}
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -81,11 +84,16 @@ class Gate(wiring.Component):
             m.d.sync += came.eq(Mux(self.i.p.last, 0, came + 1))
         with m.If(self.o.valid & self.o.ready & ~self.o.p.end):
             m.d.sync += gone.eq(Mux(self.o.p.last, 0, gone + 1))
+        same = [Signal(name=f"equal{n}") for n in range(len(places))]
+        for g, group in enumerate(config.groups * bool(config.bags)):
+            m.d.comb += getattr(self, f"same{g}").eq(Cat(same[n] for n in group).all())
         for n, place in enumerate(places):
             beat, lane = divmod(place.position, config.lanes)
             m.d.comb += names.i.p.lines[n].eq(getattr(self, f"line{n}"))
+            index_of = getattr(self, f"index{n}")
+            row = (self.i.p.lanes[lane] + place.begin)[: len(index_of)]
             with m.If(taken & (came == beat)):
-                m.d.sync += getattr(self, f"index{n}").eq(self.i.p.lanes[lane] + place.begin)
+                m.d.sync += [same[n].eq(row == index_of), index_of.eq(row)]
             with m.If(gone == beat):
                 m.d.comb += self.o.p.lanes[lane].eq(names.o.p.lines[n])
         return m

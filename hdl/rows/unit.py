@@ -6,8 +6,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.memory.window import window_beats
-from ...models.rows.unit import BATCH_BITS, TICKET_BITS, WRITES, RowUnitConfig
+from ...models.rows.unit import BATCH_BITS, TICKET_BITS, RowUnitConfig
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
 from ..stream.passing import passed_on
@@ -15,6 +14,7 @@ from .directory import Directory
 from .filler import Filler
 from .gate import Gate, tuple_layout
 from .port import RowPort
+from .written import Written, row_name
 
 __all__ = ["RowUnit"]
 
@@ -51,7 +51,7 @@ class RowUnit(wiring.Component):
         A beat for that line of each model whose bit is set.
     read_line, read_beat : Out, read0, … : In
         Which beat is read, and of each model that beat a cycle later.
-    bad_read, bad_write : Out(1), bad_table, bad_row : Out
+    bad_read, bad_write : Out(1), bad : Out
         An error response, in its cycle, and which row of which table it is about.
     lookup, hit, fetch, write_back : Out(1)
         Each for one cycle a row.
@@ -78,8 +78,7 @@ class RowUnit(wiring.Component):
             "data": Out(config.lanes * config.width),
             "write": Out(config.models),
             **{name: Out(1) for name in ("done", "bad_read", "bad_write")},
-            "bad_table": Out(range(max(2, len(config.tables)))),
-            "bad_row": Out(config.row_bits),
+            "bad": Out(row_name(config)),
             **{name: Out(1) for name in ("lookup", "hit", "fetch", "write_back")},
             "bus": Out(AXI4(address_width=address_width, data_bytes=config.bus_bytes)),
         }
@@ -98,13 +97,15 @@ class RowUnit(wiring.Component):
         self.hands = Array(Signal(config.line_bits, name=f"hand{t}") for t in range(tables))
         self.batch, self.last_batch = Signal(BATCH_BITS, init=1), Signal(BATCH_BITS)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a row that is read
+        self.position = index(config.batch)  # of the tuple at hand in its batch
+        self.kept: list[Signal] = []  # lines of the tuple's places
         self.row = Signal(config.row_bits)  # that the place asks for
         self.old_row = Signal(config.row_bits)  # that gives way
         self._parts()
         self._gate()
         self.quiet = self._batches()
         self.sweeping, self.sweep = Signal(), index(len(regions))
-        flushing, (late, room) = Signal(), self._written()
+        flushing = Signal()
         for n, region in enumerate(config.regions):
             with m.If(self.sweeping & (self.sweep == n)):
                 m.d.comb += [self.table.eq(region.table), self.region.eq(n)]
@@ -114,9 +115,9 @@ class RowUnit(wiring.Component):
             m.d.sync += flushing.eq(1)
         with m.FSM() as fsm:
             self._look_up()
-            self._make_room(room)
-            self._fetch(late)
-            self._write_back(flushing, room)
+            self._make_room()
+            self._fetch()
+            self._write_back(flushing)
         self._slices(fsm.ongoing("READ"))
         return m
 
@@ -143,6 +144,14 @@ class RowUnit(wiring.Component):
             address_width=self.address_width,
             beats_width=self.beats_width,
         )
+        m.submodules.written = self.written = written = Written(config)
+        bad = Mux(port.bad_read, filler.coming.as_value(), written.next.as_value())
+        m.d.comb += [
+            *(getattr(written, n).eq(getattr(port, n)) for n in ("send", "answered", "idle")),
+            written.sent.eq(Cat(self.old_row, self.table)),
+            written.row.eq(Cat(self.row, self.table)),
+            self.bad.as_value().eq(bad),
+        ]
         with m.Switch(self.table):
             for t in tables:
                 base, shift = getattr(self, f"base{t}"), config.row_bytes(t).bit_length() - 1
@@ -158,9 +167,8 @@ class RowUnit(wiring.Component):
             directory.line.eq(self.read_line),
             directory.entry.row.eq(self.row),
             directory.entry.batch.eq(self.batch),
-            filler.i.p.table.eq(self.table),
+            filler.i.p.name.eq(Cat(self.row, self.table)),
             filler.i.p.line.eq(self.read_line),
-            filler.i.p.row.eq(self.row),
             filler.come.eq(port.come),
             filler.busy.eq(self.busy),
             filler.row.eq(port.row),
@@ -184,13 +192,13 @@ class RowUnit(wiring.Component):
         """Build what holds tuples, and say which row of which table the place at hand asks for."""
         m, config = self.m, self.config
         m.submodules.gate = self.gate = gate = Gate(config)
-        self.changes, self.through = Signal(), Signal()  # `through`: the place has its line
-        self.at_last = self.place == len(config.places) - 1
+        self.changes, self.at_last = Signal(), Signal()
+        self.through, self.asking, self.skip = Signal(), Signal(), Signal()
         ticket = Signal(TICKET_BITS)
         m.d.comb += [
             *passed_on(self.i, gate.i),
             *passed_on(gate.o, self.o),
-            gate.named.eq(self.through & self.at_last),
+            gate.named.eq((self.through | self.skip) & self.at_last),
             gate.ticket.eq(ticket + self.fetch),
             gate.fetched.eq(self.filler.done),
         ]
@@ -199,31 +207,41 @@ class RowUnit(wiring.Component):
             config.begins(place.table)[0] + getattr(gate, f"index{n}")
             for n, place in enumerate(config.places)
         ]
+        groups = [(group, g) for g, group in enumerate(config.groups) for _ in group]
         with m.Switch(self.place):
-            for n, place in enumerate(config.places):
-                kept = Signal(config.line_bits, name=f"line{n}")
+            for n, (group, g) in enumerate(groups):
                 with m.Case(n):
-                    m.d.comb += [
-                        self.row.eq(getattr(gate, f"index{n}")),
-                        self.changes.eq(place.changes),
-                        self.table.eq(place.table),
-                        self.directory.named.eq(rows[n]),
-                        # the next one is asked for while this one is compared
-                        self.directory.asked.eq(
-                            Mux(self.through, rows[(n + 1) % len(rows)], rows[n])
-                        ),
-                    ]
-                    with m.If(self.through):
-                        m.d.sync += kept.eq(self.read_line)
-                here = self.read_line if n == len(config.places) - 1 else kept
-                m.d.comb += getattr(gate, f"line{n}").eq(here)
+                    if config.bags and n == group.start:
+                        again = getattr(gate, f"same{g}") & (self.position != 0)
+                        m.d.comb += self.skip.eq(self.asking & again)
+                    self._at(n, group.stop, rows)
+        for n, kept in enumerate(self.kept):
+            here = Mux(self.through, self.read_line, kept) if n == len(rows) - 1 else kept
+            m.d.comb += getattr(gate, f"line{n}").eq(here)
+
+    def _at(self, n: int, past: int, rows: Sequence[Value]) -> None:
+        """Say what the place asks for, and which is the next one: `past`, where the whole index is left out; the next one is asked for meanwhile."""
+        m, place, gate = self.m, self.config.places[n], self.gate
+        end, kept = len(rows), Signal(self.config.line_bits, name=f"line{n}")
+        following = Mux(self.skip, rows[past % end], rows[(n + 1) % end])
+        m.d.comb += [
+            self.row.eq(getattr(gate, f"index{n}")),
+            self.changes.eq(place.changes),
+            self.table.eq(place.table),
+            self.at_last.eq(Mux(self.skip, past == end, n + 1 == end)),
+            self.directory.named.eq(rows[n]),
+            self.directory.asked.eq(Mux(self.through | self.skip, following, rows[n])),
+        ]
+        with m.If(self.through | self.skip):
+            m.d.sync += self.place.eq(Mux(self.skip, past % end, (n + 1) % end))
         with m.If(self.through):
-            m.d.sync += self.place.eq(Mux(self.at_last, 0, self.place + 1))
+            m.d.sync += kept.eq(self.read_line)
+        self.kept.append(kept)
 
     def _batches(self) -> Value:
         """Count the batches that were looked up and are not closed; return whether all before the last one are through."""
-        m, batch, gate = self.m, self.config.batch, self.gate
-        position, waiting = index(batch), Signal(8)  # more than slots before the engine
+        m, batch, gate, position = self.m, self.config.batch, self.gate, self.position
+        waiting = Signal(8)  # more than slots before the engine
         whole = Signal()
         with m.If(gate.end):
             m.d.comb += whole.eq(position != 0)
@@ -252,11 +270,18 @@ class RowUnit(wiring.Component):
             with m.Elif(self.stop):
                 m.next = "REST"
         with m.State("ASK"):
+            m.d.comb += self.asking.eq(1)
             m.next = "OWNER"
+            with m.If(self.skip & self.at_last):
+                m.next = "TAKE"
         with m.State("OWNER"):
-            m.d.comb += directory.looked.eq(directory.held)
+            m.d.comb += [self.asking.eq(1), directory.looked.eq(directory.held)]
             m.d.sync += [self.read_line.eq(directory.held), self.hot.eq(directory.hot)]
             m.next = "COMPARE"
+            with m.If(self.skip):
+                m.next = "OWNER"
+                with m.If(self.at_last):
+                    m.next = "TAKE"
         with m.State("COMPARE"):
             known = (self.read_line >= self.first) & (self.read_line < self.empty)
             m.d.comb += [
@@ -280,7 +305,7 @@ class RowUnit(wiring.Component):
         m.d.sync += hand.eq(Mux(hand == self.most_lines - 1, 0, hand + 1))
         m.next = "JUDGE"
 
-    def _make_room(self, room: Value) -> None:
+    def _make_room(self) -> None:
         """Find a line for a row that has none."""
         m, filled, owner = self.m, self.filled[self.region], self.directory.owner
         dirty = Signal()  # the line that gives way is written back
@@ -299,45 +324,13 @@ class RowUnit(wiring.Component):
                     m.next = "FETCH"
                 with m.Elif(~dirty):
                     m.next = "FETCH"
-                with m.Elif(self.port.sent & room):
+                with m.Elif(self.port.sent & self.written.room):
                     m.next = "READ"  # not yet: a last change may be written in this cycle
 
-    def _written(self) -> tuple[Value, Value]:
-        """Keep the rows that were written and are not answered; return whether the one at hand is among them, and whether there is room for one more."""
-        m, row, port = self.m, Cat(self.row, self.table), self.port
-        names = [Signal(len(row), name=f"written{k}") for k in range(WRITES)]
-        count, at = index(WRITES + 1), index(WRITES + 1)
-        m.d.comb += at.eq(Mux(port.idle, 0, count))
-        m.d.sync += count.eq(at + port.send)
-        # answers come in order
-        bursts = [
-            -(-self.config.words(t) // window_beats(self.config.bus_bytes))
-            for t in range(len(self.config.tables))
-        ]
-        gone, part, wrong = index(WRITES + 1), index(max(bursts)), Signal.like(row)
-        row_bits = len(self.row)
-        last = part == self._of(
-            wrong[row_bits:], [n - 1 for n in bursts], part.shape(), "last_part"
-        )
-        m.d.comb += wrong.eq(Array(names)[gone])
-        with m.If(port.answered):
-            m.d.sync += [part.eq(Mux(last, 0, part + 1)), gone.eq(gone + last)]
-        with m.Elif(port.idle):
-            m.d.sync += gone.eq(0)
-        coming = self.filler.coming
-        m.d.comb += [
-            self.bad_row.eq(Mux(self.bad_read, coming.row, wrong)),
-            self.bad_table.eq(Mux(self.bad_read, coming.table, wrong[row_bits:])),
-        ]
-        with m.If(port.send):
-            m.d.sync += Array(names)[at].eq(Cat(self.old_row, self.table))
-        late = Cat((k < count) & (name == row) for k, name in enumerate(names)).any()
-        return late, count != WRITES
-
-    def _fetch(self, late: Value) -> None:
+    def _fetch(self) -> None:
         """Fetch a row into its line, not before what was written of it is there."""
         m, directory, port = self.m, self.directory, self.port
-        with m.State("FETCH"), m.If(~late):
+        with m.State("FETCH"), m.If(~self.written.late):
             m.d.comb += [port.fetch.eq(1), directory.entry.changed.eq(self.changes)]
             with m.If(port.asked):
                 m.d.comb += [
@@ -354,7 +347,7 @@ class RowUnit(wiring.Component):
                         with m.If(self.place == n):
                             m.next = "OWNER"
 
-    def _write_back(self, flushing: Signal, room: Value) -> None:
+    def _write_back(self, flushing: Signal) -> None:
         """Read a line that is written back; at the end look at all lines for such."""
         m, directory, port = self.m, self.directory, self.port
         with m.State("READ"):
@@ -383,7 +376,7 @@ class RowUnit(wiring.Component):
             with m.If(~directory.owner.changed):
                 m.d.sync += self.read_line.eq(self.read_line + 1)
                 m.next = "SWEEP"
-        with m.State("SENT"), m.If(port.sent & room):
+        with m.State("SENT"), m.If(port.sent & self.written.room):
             m.d.sync += self.read_line.eq(self.read_line + 1)
             m.next = "SWEEP"
         with m.State("FINAL"), m.If(port.idle):

@@ -225,7 +225,7 @@ class AnalyticsPlan:
     metas and constants in load order with their values in `run_values`. `until` is the buffer of the convergence flag or None; `score`: that of the score,
     for an engine that learns nothing and writes the score of each tuple. `indices`: of rows of models, in the order of their places behind
     a tuple's codes; `on_index`, `on_unseen`: what becomes of tuples whose index names no row, and of categories that the design does not
-    know. `tables`: models that lie in memory, of which the core has lines. `lean`: the
+    know. `tables`: models that lie in memory, of which the core has lines; `dedupe`: an index with the rows of the tuple before is not looked up. `lean`: the
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan.
@@ -264,6 +264,7 @@ class AnalyticsPlan:
     memory_bytes: int = 0
     indices: tuple[Index, ...] = ()
     tables: tuple[RowTable, ...] = ()
+    dedupe: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -322,15 +323,19 @@ class AnalyticsPlan:
         """What brings rows of models in memory into lines of the core; None where there are none."""
         if not self.tables:
             return None
+        places = tuple(self._row_places())
+        positions = {place.position for place in places}
+        named = [i for i in self.indices if self.layout.field(i.name).position in positions]
         return RowUnitConfig(
             self.tables,
-            tuple(self._row_places()),
+            places,
             self.lanes,
             self.format.width,
             self.layout.beats,
             self.merge_count,
             self.format.container,
             self.bus_bytes,
+            bags=tuple(index.places for index in named) if self.dedupe else (),
         )
 
     def _row_places(self) -> Iterator[Place]:
@@ -385,6 +390,8 @@ class AnalyticsPlan:
         for table in data["tables"]:
             if not table["pinned"]:
                 del table["pinned"]
+        if not self.dedupe:
+            del data["dedupe"]
         if not self.tables:
             del data["tables"]
         if not self.indices:

@@ -46,11 +46,20 @@ def row_terms(
         lanes += fetched * (words + len(config.slices[t]))
         addresses.append(bases[t] + distinct * config.row_bytes(t))
     return RowTerms(
-        len(asked) * epochs * config.least_lookup,
+        epochs * _lookups(config, asked),
         memory.least(read, written, config.bus_bytes),
         lanes,
         _opened(memory, np.concatenate(addresses)),
     )
+
+
+def _lookups(config: RowUnitConfig, asked: np.ndarray) -> int:
+    """Return the cycles of an epoch's lookups where lines hold all rows: a tuple takes one, a group that is not looked up one, a lookup 2, the first of
+    a tuple 3."""
+    repeated = config.repeated(asked)
+    sizes = np.array([len(group) for group in config.groups])
+    first = ~repeated[:, :1]
+    return int(len(asked) + repeated.sum() + (~repeated * 2 * sizes).sum() + first.sum())
 
 
 def _banks(memory: Dram, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,8 @@ row is fetched into one, while further ones are looked up. So the engine reads a
 * **Lines.** Any line takes any row: a directory has a line for each row, an owner a row for each line, and a row is held where the two agree.
   So nothing is cleared at the start, and no two rows of a batch can be in each other's way.
 * **Who gives way.** The next line in turn that no tuple of this batch or the one before asked for.
+* **Equal bags.** With `bags`, an index whose rows are those that the tuple before it in its batch had at the same places is not looked up: its
+  lines are known, and stay.
 * **Hot rows.** Those that a profile names have lines of their own, behind the others: once there, they stay to the end.
 * **When.** A batch's changes come at its end, before which its lines stay. So a row is fetched when all batches before the last one are through:
   neither a line is lost nor an old row read, for rows that the last one changes are held. A beat of a line waits while a change is written to the
@@ -92,7 +94,8 @@ class RowUnitConfig:
     """A row unit.
 
     `lanes`, `width`: codes of a beat of a tuple, and bits of a code; `beats`: of a tuple; `batch`: tuples of a batch; `container`: bytes of a code in
-    memory; `bus_bytes`: of a word of the memory port. `commands`: rows that are fetched at once.
+    memory; `bus_bytes`: of a word of the memory port. `commands`: rows that are fetched at once. `bags`: places of each index, one index's behind the
+    other's; () where equal ones are looked up all the same.
     """
 
     tables: tuple[RowTable, ...]
@@ -104,6 +107,7 @@ class RowUnitConfig:
     container: int
     bus_bytes: int
     commands: int = 8
+    bags: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for number, table in enumerate(self.tables):
@@ -120,10 +124,21 @@ class RowUnitConfig:
             max(8, self.batch), MOST_AHEAD, (1 << TICKET_BITS - 2) // (len(self.places) or 1)
         )
 
-    @property
-    def least_lookup(self) -> int:
-        """Cycles from one tuple's taking to the next one's where lines hold all rows: one that takes it, and as `unit_cycles` says."""
-        return 2 + 2 * len(self.places)
+    @cached_property
+    def groups(self) -> tuple[range, ...]:
+        """Places that are looked up or left out together, without `bags` each by itself."""
+        sizes = self.bags or (1,) * len(self.places)
+        ends = np.cumsum((0, *sizes)).tolist()
+        return tuple(range(begin, begin + size) for begin, size in zip(ends, sizes, strict=False))
+
+    def repeated(self, asked: np.ndarray) -> np.ndarray:
+        """Return for tuples of an epoch (tuples, places) which groups are not looked up (tuples, groups)."""
+        found = np.zeros((len(asked), len(self.groups)), bool)
+        if self.bags:
+            same = asked[1:] == asked[:-1]
+            same &= (np.arange(1, len(asked)) % self.batch != 0)[:, None]
+            found[1:] = np.stack([same[:, group].all(axis=1) for group in self.groups], axis=1)
+        return found
 
     def row_bytes(self, table: int) -> int:
         """Return the bytes of a row in memory: the next power of two, at least a bus word."""

@@ -2,7 +2,8 @@
 
 A tuple is taken whole while fewer than `ahead` are held, and its indices are looked up one after the other; then the next one is taken. It goes on
 when its rows are there, behind those before it. A lookup takes 3 cycles: directory, owner, comparison; 2 where the one before it in the tuple found
-a line or is of another table, for the directory is asked meanwhile. One that finds no line goes on thus:
+a line or is of another table, for the directory is asked meanwhile; so it is while an index is left out whose rows are those of the tuple before,
+which takes a cycle. One that finds no line goes on thus:
 
 * a cycle for each line that is looked at for one to give way;
 * a cycle at least, until the batches before the last one are through and, where a row is written back, the one before has left and there is room
@@ -60,6 +61,7 @@ class RowUnitModel:
         self.there = 0  # from when on the latest row that was asked for is in its line
         self.left = -1  # the last word that was written
         self.names: list[tuple[int, int]] = []  # rows that were written and not answered
+        self.before: Sequence[int] = ()  # rows of the tuple before
         self.waits = dict.fromkeys(CAUSES, 0)
         self.late = 0  # cycles in which the next tuple may go on, but for its rows
         self.moved: list[int] = []  # addresses of rows that were fetched or written back
@@ -87,12 +89,17 @@ class RowUnitModel:
         self.waits["room"] += max(self.lasts[0] + 1 - self.looked_up, 0)
         self.waits["tuples"] += taken - self.free
         late = [*range(len(self.tables))]  # tables whose directory is not asked meanwhile
-        for place, row in zip(self.config.places, rows, strict=True):
-            found = self.tables[place.table].find(row, self.batch, place.changes)
-            now += 3 if place.table in late else 2
-            late = [] if found.hit else [place.table]
-            if not found.hit:
-                now = self._asked(now, place.table, row, found, changes)
+        for group in self.config.groups:
+            if self.config.bags and self.position and self._again(group, rows):
+                now, late = now + 1, []
+                continue
+            for place, row in ((self.config.places[n], rows[n]) for n in group):
+                found = self.tables[place.table].find(row, self.batch, place.changes)
+                now += 3 if place.table in late else 2
+                late = [] if found.hit else [place.table]
+                if not found.hit:
+                    now = self._asked(now, place.table, row, found, changes)
+        self.before = rows
         self.position += 1
         if self.position == self.config.batch:
             self.position, self.batch = 0, self.batch + 1
@@ -102,6 +109,10 @@ class RowUnitModel:
         last = max(else_ready, self.there) + self.config.beats - 1
         self.lasts.append(last)
         return last
+
+    def _again(self, group: range, rows: Sequence[int]) -> bool:
+        """Return whether the tuple before asked for the same rows at these places."""
+        return all(rows[n] == self.before[n] for n in group)
 
     def end(self, taken: int, ready: int) -> int:
         """Pass an epoch's end on; return the cycle of its transfer."""

@@ -47,7 +47,7 @@ def _compiled(
     **options: object,
 ) -> ps.Design:
     (folder / "k.psk").write_text(text)
-    fixed = {name: options.pop(name) for name in ("lanes", "hot") if name in options}
+    fixed = {name: options.pop(name) for name in ("lanes", "hot", "dedupe") if name in options}
     choices = ps.Choices(place=place, **fixed)
     design = ps.compile(folder / "k.psk", TWO, table, format, dims=dims, choices=choices, **options)
     assert design.compiled.refused is None and design.compiled.plan.tables
@@ -84,6 +84,32 @@ def test_factors_of_ratings(memory: str, batch: int, users: int, tmp_path: Path)
     assert design.compiled.plan.row_unit.ahead == max(8, batch)
     moved = _equal(design, table, "pysim", memory)
     assert moved["rows_written"] > users and moved["rows_fetched"] > users + 5
+
+
+@pytest.mark.parametrize(("batch", "memory"), [(5, "latency=9,bytes=4"), (4, "hbm2")])
+def test_equal_bags_are_looked_up_once(batch: int, memory: str, tmp_path: Path) -> None:
+    """Bags in runs: an index is left out where it is that of the tuple before in its batch, at the begin, in the middle and at the end of a tuple."""
+    rng = np.random.default_rng(5)
+    table = arrays(rng, 42, 20)
+    for name, every in (("c", 3), ("d", 2), ("a", 4)):
+        table[name] = table[name][np.arange(42) // every * every]
+    text = re.sub(r"batch \d+", f"batch {batch}", fields(np.random.default_rng(8))) + "  epochs 2\n"
+    place, dims, found = dict.fromkeys("EFs", "memory"), {"k": 3, "n": 20}, []
+    for dedupe in (False, True):
+        design = _compiled(text, table, dims, tmp_path, place, dedupe=dedupe)
+        moved = _equal(design, table, "pysim", memory)
+        found.append((design.run(table, backend="golden").codes, moved))
+        cycles = design.run(table, backend="model", memory=memory).cycles
+        found[-1] += (cycles,)
+    (plain, before, slow), (same, after, fast) = found
+    assert all(np.array_equal(same[name], codes) for name, codes in plain.items())
+    new = lambda values: [
+        n % batch == 0 or not np.array_equal(values[n], values[n - 1]) for n in range(42)
+    ]
+    counts = {name: sum(new(table[name])) for name in "cda"}
+    assert before["row_lookups"] == 2 * 42 * 7
+    assert after["row_lookups"] == 2 * (3 * counts["c"] + 3 * counts["d"] + counts["a"])
+    assert after["rows_fetched"] == before["rows_fetched"] and fast < slow
 
 
 def _hottest(table: dict[str, np.ndarray], names: str, most: int) -> list[int]:
@@ -288,6 +314,9 @@ def test_drawn(number: int, tmp_path: Path) -> None:
     hot = {} if number % 5 % 2 else {names[0]: [*range(rng.integers(0, 2), 9)]}
     hot = {} if bind else {n: [row for row in v if row < dims["n"]] for n, v in hot.items()}
     place = dict.fromkeys(names, f"memory:{lines}")
-    more = {"lanes": lanes, "bind": bind, "hot": hot}
+    more = {"lanes": lanes, "bind": bind, "hot": hot, "dedupe": number % 7 < 3}
+    for name in "abcd" if number % 7 < 3 else ():  # runs of equal ones
+        if name in table:
+            table[name] = table[name][np.arange(rows) // 3 * 3]
     design = _compiled(kernel, table, dims, tmp_path, place, format, **more)
     _equal(design, table, backend, MEMORIES[number % 5])

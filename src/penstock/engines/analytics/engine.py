@@ -372,7 +372,7 @@ def _choices(given: Given, fmt: Format, graph: Graph) -> Any:
         numbers = {n: given.option(n) for n in ("lanes", "threads", "ports", "walkers")}
         choices = Choices(**numbers)
     policies = ("on_null", "on_overflow", "on_nan", "on_index", "on_unseen", "visibility")
-    wanted = (*policies, "prefer", "fill", "place")
+    wanted = (*policies, "prefer", "fill", "place", "dedupe")
     said = {n: given.option(n) for n in wanted if given.option(n) is not None}
     if hot := given.option("hot"):
         said["hot"] = hot_rows(hot, graph)

@@ -90,6 +90,15 @@ _PLAN = (
         plans=True,
     ),
     Option(
+        "--dedupe",
+        "dedupe",
+        bool,
+        None,
+        "Look an index, or a bag, up once where tuples that follow each other in a batch have the same.",
+        plans=True,
+        flagged=True,
+    ),
+    Option(
         "--visibility",
         "visibility",
         click.Choice(["hints", "all"]),
