@@ -3,6 +3,8 @@
     python benchmarks/rows.py clocks [--rows N]      # seconds
     python benchmarks/rows.py hits [--lookups N]     # minutes
     python benchmarks/rows.py lrmf [--ratings N]     # minutes: cycles of trainings whose rows lie in memory
+    python benchmarks/rows.py zipf [--lookups N]     # a minute: hits and bytes of the hardware's lines, without a profile and with one
+    python benchmarks/rows.py options [--bags N]     # minutes: bytes and cycles with --hot and --dedupe
 
 The first two are of the specification in `models/rows`; the hardware has the lines of `models/rows/unit.py`. Indices are drawn with seed 1.
 benchmarks/history/rows.md has the figures.
@@ -23,6 +25,7 @@ from penstock.models.memory.dram import Timing, preset
 from penstock.models.rows.config import StoreConfig
 from penstock.models.rows.requests import Placement, least_clocks, ordered_bursts
 from penstock.models.rows.store import Policy
+from penstock.models.rows.unit import Directory, RowTable
 from penstock.sim.memory.dram import serve
 
 WINDOWS = (8, 16, 32, 64)
@@ -77,10 +80,13 @@ def hits(count: int) -> str:
     )
 
 
-def _zipf(rng: np.random.Generator, rows: int, count: int) -> np.ndarray:
+def _zipf(
+    rng: np.random.Generator, rows: int, count: int, names: np.ndarray | None = None
+) -> np.ndarray:
+    """Return rows drawn by Zipf's law; `names`: which is the hottest, the second, …, drawn as well without."""
     shares = np.cumsum(np.arange(1, rows + 1) ** -0.99)
     drawn = np.searchsorted(shares, rng.random(count) * shares[-1])
-    return rng.permutation(rows)[drawn].astype(np.int32)
+    return (rng.permutation(rows) if names is None else names)[drawn].astype(np.int32)
 
 
 def lrmf(count: int) -> str:
@@ -113,15 +119,83 @@ def lrmf(count: int) -> str:
     )
 
 
+def zipf(count: int) -> str:
+    """Hits and bytes of the row unit's lines, 1/32 of the rows, batches of 256, a row of 64 bytes a lookup, all of them changed.
+
+    The profile is that of another draw, as of the day before.
+    """
+    rng = np.random.default_rng(1)
+    names = rng.permutation(TABLE)
+    today, before = (_zipf(np.random.default_rng(s), TABLE, count, names) for s in (2, 3))
+    lines, shares = TABLE // 32, np.cumsum(np.arange(1, TABLE + 1) ** -0.99)
+    best = shares[lines - 1] / shares[-1]
+    found, counts = np.unique(before, return_counts=True)
+    hot = found[np.argsort(-counts, kind="stable")][: lines - 512]
+    rows = [["no store", "-", "-", f"{count:,}", f"{count:,}", "1.00"]]
+    for name, pinned in (("lines in turn", ()), ("--hot", tuple(sorted(hot.tolist())))):
+        directory = Directory(RowTable(("E",), (16,), TABLE, lines, pinned))
+        for n, row in enumerate(today.tolist()):
+            directory.find(row, 1 + n // 256, True)
+        directory.flush()
+        moved = directory.counts
+        rate = moved.hits / count
+        times = 2 * count / (moved.fetched + moved.written)
+        said = [f"{rate:.3f}", f"{rate / best:.3f}", f"{moved.fetched:,}", f"{moved.written:,}"]
+        rows.append([name, *said, f"{times:.2f}"])
+    rows.append(["best fixed set", f"{best:.3f}", "1.000", "", "", ""])
+    head = ["lines", "held", "÷ best fixed set", "rows fetched", "written back"]
+    return markdown([*head, "times fewer bytes than without"], rows)
+
+
+BAGS = """kernel bags(c: index[n, 8], y: output, E: model[n, 16], rate: meta = 0.05)
+  error = sum(sum(E[c], axis=0)) - y
+  E[c] += -rate * error * E[c]
+  init E = uniform(-0.1, 0.1, seed=1)
+  batch 64
+"""
+
+
+def options(count: int) -> str:
+    """Cycles and bytes of bags of 8 rows of 100,000 under Zipf 0.99, of which 4,096 are held; each bag comes 1 to 7 times, one behind the other."""
+    rng, rows = np.random.default_rng(1), 100_000
+    times = rng.integers(1, 8, count)
+    bags = _zipf(rng, rows, 8 * count).reshape(count, 8)
+    bags = bags.repeat(times, axis=0)[:count]
+    table = {"c": bags, "y": rng.uniform(-1, 1, count).astype(np.float32)}
+    found, counts = np.unique(bags, return_counts=True)
+    hot = {"E": found[np.argsort(-counts, kind="stable")].tolist()}
+    said, first = [], None
+    for name, more in (
+        ("neither", {}),
+        ("--hot", {"hot": hot}),
+        ("--dedupe", {"dedupe": True}),
+        ("both", {"hot": hot, "dedupe": True}),
+    ):
+        choices = Choices(place={"E": "memory:4096"}, **more)
+        design = compile(from_text(BAGS), "u55c", table, dims={"n": rows}, choices=choices)
+        run = design.run(table, backend="model", memory="hbm2")
+        counted = run.counters
+        moved = 64 * (counted["rows_fetched"] + counted["rows_written"])
+        first = first or (moved, run.cycles)
+        cells = [f"{counted['row_lookups']:,}", f"{counted['row_hits'] / counted['row_lookups']:.1%}"]
+        cells += [f"{moved / 1e6:.1f}", f"{first[0] / moved:.2f}"]
+        cells += [f"{run.cycles / count:.1f}", f"{first[1] / run.cycles:.2f}", run.bound.by]
+        said.append([name, *cells, f"{run.cycles / run.bound.cycles:.2f}"])
+    head = ["options", "lookups", "held", "MB moved", "times fewer", "cycles a tuple"]
+    return markdown([*head, "times fewer", "binds", "÷ bound"], said)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["clocks", "hits", "lrmf"])
+    parser.add_argument("what", choices=["clocks", "hits", "lrmf", "zipf", "options"])
     parser.add_argument("--rows", type=int, default=40_000)
     parser.add_argument("--lookups", type=int, default=2_500_000)
     parser.add_argument("--ratings", type=int, default=1_000_000)
+    parser.add_argument("--bags", type=int, default=20_000)
     given = parser.parse_args()
     run = {"clocks": (clocks, given.rows), "hits": (hits, given.lookups)}
-    run["lrmf"] = lrmf, given.ratings
+    run |= {"lrmf": (lrmf, given.ratings), "zipf": (zipf, given.lookups)}
+    run["options"] = options, given.bags
     of, count = run[given.what]
     print(of(count))
 
