@@ -109,7 +109,9 @@ def no_profile(what: str, hint: str) -> KernelError:
 
 
 def _pinned(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> RowTable:
-    """Return the table with its hottest rows pinned, in lines that two batches, which ask for so many rows, leave over."""
+    """Return the table with its hottest rows pinned, in lines that two batches, which ask for so many rows, leave over; where all are held, none is."""
+    if table.lines == table.rows:
+        return table
     named = dict.fromkeys(row for model in table.models for row in hot.get(model, ()))
     room = table.lines - min(asked, table.rows)
     return replace(table, pinned=tuple(sorted([*named][: max(room, 0)])))
