@@ -93,7 +93,9 @@ class Gate(wiring.Component):
             index_of = getattr(self, f"index{n}")
             row = (self.i.p.lanes[lane] + place.begin)[: len(index_of)]
             with m.If(taken & (came == beat)):
-                m.d.sync += [same[n].eq(row == index_of), index_of.eq(row)]
+                m.d.sync += index_of.eq(row)
+                if config.bags:
+                    m.d.sync += same[n].eq(row == index_of)
             with m.If(gone == beat):
                 m.d.comb += self.o.p.lanes[lane].eq(names.o.p.lines[n])
         return m
