@@ -21,7 +21,7 @@ __all__ = ["named", "row_counters", "rows_moved"]
 _CAUSES = {
     "row_waits.tuples": "for tuples",
     "row_waits.room": "for room",
-    "row_waits.lines": "for a line that gives way",
+    "row_waits.lines": "for a free line",
     "row_waits.batches": "for batches before",
     "row_waits.written": "for rows written back",
     "row_waits.port": "for the port",
