@@ -26,7 +26,8 @@ class MapHost:
 
     The host's memory answers both as it answers the first one: until a check fails, both ask for the
     same. Each block that is opened is a random small number, be it a key or an operation, so that keys
-    come again.
+    come again. HBM has zeros at first, or with an odd seed whatever it likes: bins that have items in one
+    run and none in the other.
     """
 
     def __init__(self, bench: Bench, seed: int) -> None:
@@ -38,9 +39,9 @@ class MapHost:
         for k, hbm in enumerate(STATE_PORTS.values()):
             for n, outputs in enumerate((first, second) if hbm else (first,)):
                 run = f" ({n})" if hbm else ""
-                self._memories.append(
-                    _Memory(f"m{k}", outputs, run, size if hbm else self._config.host_bus_bytes)
-                )
+                word = size if hbm else self._config.host_bus_bytes
+                fill = self._draw if hbm and seed % 2 else None
+                self._memories.append(_Memory(f"m{k}", outputs, run, word, fill))
 
     def give(self) -> dict[str, int]:
         draw, given = self._draw, {}
@@ -86,10 +87,18 @@ class MapHost:
 
 
 class _Memory:
-    """A memory that answers in the next cycle. Addresses are those of its words' bytes."""
+    """A memory that answers in the next cycle. Addresses are those of its words' bytes. `fill`: draws what
+    was never written."""
 
-    def __init__(self, port: str, outputs: dict[str, Value], run: str, size: int) -> None:
-        self._port, self._run, self._size = port, run, size
+    def __init__(
+        self,
+        port: str,
+        outputs: dict[str, Value],
+        run: str,
+        size: int,
+        fill: random.Random | None,
+    ) -> None:
+        self._port, self._run, self._size, self._fill = port, run, size, fill
         self._outputs = {
             name.removeprefix(f"{port}__"): value
             for name, value in outputs.items()
@@ -107,6 +116,8 @@ class _Memory:
         if self._reads:
             word, left = self._reads[0]
             named |= {"rvalid": 1, "rlast": left == 1}
+            if self._fill and word not in self._words:
+                self._words[word] = self._fill.getrandbits(8 * self._size)
             read = {"rdata": self._words.get(word, 0)}
         own = {f"{self._port}__{name}{self._run}": int(v) for name, v in (named | read).items()}
         if not self._run:  # what the host's memory holds is each run's own
