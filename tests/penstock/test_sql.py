@@ -418,6 +418,25 @@ def test_a_model_of_others_is_not_run(server: str, connection: Any) -> None:
         )
 
 
+def test_a_model_is_that_of_one_moment(server: str, connection: Any) -> None:
+    """Its table and its summary change together, between the moment when a prediction looks at the summary and when it looks at the rows."""
+    connection.execute("""
+        CREATE TABLE t AS SELECT 1 AS i, 7::float8 AS z; CREATE TABLE s AS SELECT '{1}'::float8[] AS coef, '{f,t}'::text[] AS __dep_var_mapping;
+        CREATE TABLE s_summary AS SELECT 'ARRAY[z]'::text AS independent_varname, NULL::text AS grouping_col, 'text'::text AS dependent_vartype""")
+    with psycopg.connect(server) as other:
+        other.execute("SET search_path = sql_test; LOCK t")
+        predict = "SELECT penstock.svm_predict('s', 't', 'i', 'p')"
+        reader = threading.Thread(target=lambda: connection.execute(predict))
+        reader.start()
+        while other.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is None:
+            pass
+        other.execute(
+            "UPDATE s SET coef = '{-100}'; UPDATE s_summary SET independent_varname = 'ARRAY[-z]'"
+        )
+    reader.join()
+    assert connection.execute("SELECT decision_function FROM p").fetchone() in ((7.0,), (700.0,))
+
+
 def test_types_of_others_are_not_called(connection: Any) -> None:
     """Their checks and casts would run with the rights of who trains, as no SELECT of the column does."""
     _table(connection, np.tile(np.eye(2), (2, 1)), range(4))

@@ -143,7 +143,9 @@ BEGIN
     END IF;
     summary := penstock.own_table(summary);
     model := penstock.own_table(model);
-    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t FROM ONLY %s', summary) INTO fields;
+    -- one statement: others may train the model anew meanwhile
+    EXECUTE pg_catalog.format('SELECT independent_varname AS x, grouping_col AS g, dependent_vartype AS t, (SELECT pg_catalog.array_agg(m) FROM ONLY %s m) AS m FROM ONLY %s',
+        model, summary) INTO fields;
     IF fields.x IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('the summary of the model %s is empty', model_table), HINT = 'svm_classification writes both';
     END IF;
@@ -153,7 +155,7 @@ BEGIN
     END IF;
     EXECUTE pg_catalog.format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d > 0::float8 THEN 2 WHEN d <= 0::float8 THEN 1 END])::%3$$s AS prediction, '
         'd AS decision_function FROM (SELECT %2$$s, of_classes, penstock.linregr_predict(of_model, (%4$$s)::float8[]) AS d FROM %5$$s '
-        '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM ONLY %8$$s) m %9$$s) s',
+        '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM pg_catalog.unnest($$1)) m %8$$s) s',
         (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p), '.') FROM pg_catalog.unnest(pg_catalog.parse_ident(output_table)) p), id_col_name, fields.t, fields.x,
-        pg_catalog.to_regclass(new_data_table), CASE WHEN groups = '' THEN 'CROSS' END, fields.g || ',', model, groups);
+        pg_catalog.to_regclass(new_data_table), CASE WHEN groups = '' THEN 'CROSS' END, fields.g || ',', groups) USING fields.m;
 END $body$;
