@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from amaranth.back import rtlil
 from amaranth.hdl import Fragment
 
+from penstock.hdl.alike import Alike
 from penstock.hdl.modules import directed_ports
 from penstock.hdl.shell.shell import Shell
 from penstock.models.mapping import Storage
@@ -54,8 +54,8 @@ def memories_of(design: Any) -> Counter[Storage]:
     engine, library = design.hardware()
     shell = Shell(engine, engine.register_map)
     fragment = Fragment.get(shell, None)
-    top = rtlil.convert(fragment, name="top", ports=directed_ports(shell), emit_src=False)
-    return memories_of_rtlil("\n".join([*library.texts, top]), "top")
+    own = Alike().converted(fragment, "top", directed_ports(shell))
+    return memories_of_rtlil("\n".join([*library.texts, *own]), "top")
 
 
 def memories_of_rtlil(text: str, top: str) -> Counter[Storage]:

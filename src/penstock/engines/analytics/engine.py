@@ -80,6 +80,12 @@ class AnalyticsEngine(Engine):
         return open_source(source, pages=given.option("pages"), **asked)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
+        return self._compiled(kernel, part, given)
+
+    def _compiled(
+        self, kernel: AnyKernel, part: Target, given: Given, quick: bool = False
+    ) -> AnalyticsDesign:
+        """Return the design; a quick one is of the first plan that fits, and not of the fastest."""
         from penstock.dsl.analytics.on_chip import golden_alone, no_hardware
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
@@ -99,7 +105,8 @@ class AnalyticsEngine(Engine):
         if not graph.score:  # what was learned is in the format's range
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         rows = None if graph.score else few_rows(given, schema, part)
-        exact = measure(schema, timing, rows) if timing.shift_invariant or not graph.score else None
+        decides = not quick and (timing.shift_invariant or not graph.score)
+        exact = measure(schema, timing, rows) if decides else None
         planned = plan(
             graph,
             binding.fields,
@@ -269,8 +276,10 @@ class AnalyticsEngine(Engine):
 
         try:
             fewer = _fewer(kernel.trace(dims), given.option("bindings", {}))
-            options = {"dims": dims, "bindings": fewer}
-            made = self.compile(kernel, part, Given(format=given.format, options=options))
+            options = {"dims": dims, "bindings": fewer, "prefer": "area"}
+            made = self._compiled(
+                kernel, part, Given(format=given.format, options=options), quick=True
+            )
             made.held(Given(rows=1))
         except (KernelError, SourceError):
             return False
