@@ -110,9 +110,11 @@ class FrameRow(wiring.Component):
         return m
 
 
-def _lend(m, row, texts):
-    """A row's ports of texts as one's own."""
+def _lend(m, row, texts, but=()):
+    """A row's ports of texts as one's own, without those of `but`."""
     for name, member in texts.signature.members.items():
+        if name in but:
+            continue
         if name == "bus":
             wiring.connect(m, row.bus, wiring.flipped(texts.bus))
         elif name in row.signature.members:
@@ -134,6 +136,8 @@ class Answers(wiring.Component):
         When a run begins: that of the operation before it.
     ruled : In(stream of what is known of answers)
         For each one before its place is taken; there is room for those of the window.
+    pending : Out(1)
+        Something is known of an answer whose key is not: no session may take a slot.
     seal_slot, send
         Of the table (`sessions.SessionTable`).
     start, … : those of a `FrameRow`
@@ -146,6 +150,7 @@ class Answers(wiring.Component):
                 **_text_members(config),
                 "serial": In(64),
                 "ruled": In(stream.Signature(ruled_layout())),
+                "pending": Out(1),
                 "seal_slot": Out(range(slots)),
                 "send": In(256),
             }
@@ -154,11 +159,17 @@ class Answers(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.row = row = FrameRow(self.config)
-        _lend(m, row, self)
+        _lend(m, row, self, ("room",))
         m.submodules.ruled_queue = queue = Queue(ruled_layout(), self.config.window)
         wiring.connect(m, wiring.flipped(self.ruled), queue.i)
         serial, known = Signal(64), Signal(ruled_layout())
-        m.d.comb += [queue.o.ready.eq(self.taken), self.seal_slot.eq(queue.o.p.slot)]
+        m.d.comb += [
+            self.pending.eq(queue.o.valid),
+            # an operation is known long before its answer: this never waits
+            self.room.eq(row.room & queue.o.valid),
+            queue.o.ready.eq(self.taken),
+            self.seal_slot.eq(queue.o.p.slot),
+        ]
         m.d.sync += known.eq(queue.o.payload)
         with m.If(self.start):
             m.d.sync += serial.eq(self.serial)

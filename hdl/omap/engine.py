@@ -312,7 +312,10 @@ class MapEngine(wiring.Component):
                 & self.logged
                 & ~refused
             ),
-            frames.collect.eq(self.ended & collect),
+            # a slot never changes hands between a request and its answer
+            frames.collect.eq(
+                self.ended & collect & ~self.requests.head.valid & ~self.answers.pending
+            ),
             self.done.eq(self.ended & (~collect | frames.told) & ~self.error),
         ]
         with m.If(front.error):

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from amaranth.hdl import Module, Value
+from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import wiring
 
-__all__ = ["Cut", "replaced"]
+from .bench import Bench
+
+__all__ = ["Anything", "Cut", "anything", "replaced"]
 
 
 @contextmanager
@@ -59,3 +61,36 @@ class Cut(wiring.Component):
             else:
                 m.d.comb += mine.eq(Value.cast(other))
         return m
+
+
+class Anything(wiring.Component):
+    """In place of a component: its outputs are any values, but those that `behave` gives. It gets this
+    component, its module, and what makes free signals of so many bits; it returns outputs by name, and
+    may add to the module.
+    """
+
+    def __init__(
+        self, inner: wiring.Component, bench: Bench, behave: Callable[..., dict[str, Any]] | None
+    ) -> None:
+        self._bench, self._behave = bench, behave
+        super().__init__(inner.signature)
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        given = self._behave(self, m, self._free) if self._behave else {}
+        for path, member, value in self.signature.flatten(self):
+            name = "__".join(map(str, path))
+            if member.flow is wiring.Out:
+                mine = Value.cast(value)
+                m.d.comb += mine.eq(given[name] if name in given else self._free(len(mine)))
+        return m
+
+    def _free(self, bits: int = 1) -> Signal:
+        return self._bench.free(f"any {len(self._bench.inputs)}", bits)
+
+
+def anything(
+    bench: Bench, behave: Callable[..., dict[str, Any]] | None = None
+) -> Callable[[Any], Any]:
+    """What `replaced` takes to put `Anything` in a component's place."""
+    return lambda kind: lambda *args, **shape: Anything(kind(*args, **shape), bench, behave)
