@@ -12,11 +12,11 @@ from penstock.host.workloads.groups import Group, keys
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
-from penstock.models.qr.givens import alone
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit, Label, Method
 from penstock.models.qr.layout import Size, row_stride
 from penstock.models.qr.resources import estimate
+from penstock.models.qr.solver import alone
 from penstock.targets import target_named as target
 
 SHAPES = ((500, 9), (5000, 33))
@@ -231,7 +231,7 @@ def folding(options: Options) -> str:
         ("32 new rows of 500, 32 gone", Size(32, 500, inserted=32, removed=32)),
     ):
         work = Work.plain(size, True)
-        alone_, whole_ = alone(config, work), run(config, [work] * 8, MEMORY).total / 8
+        alone_, whole_ = alone(work), run(config, [work] * 8, MEMORY).total / 8
         busy = work.multiplications(config) / alone_ / config.lanes
         rows.append((name, f"{alone_:,}", f"{busy:.0%}", f"{whole_:,.0f}"))
     return markdown(

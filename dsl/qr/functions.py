@@ -55,12 +55,8 @@ class FitBuilder(GraphBuilder):
     """The steps of one fit kernel while they are written down; nothing can be computed with its values."""
 
     def computes(self, span: Span) -> None:
-        raise self.error(
-            "E452",
-            "a fit kernel computes nothing with its values",
-            span,
-            hint=f"it says what is fitted: {USAGE}",
-        )
+        message = "a fit kernel computes nothing with its values"
+        raise self.error("E452", message, span, hint=f"it says what is fitted: {USAGE}")
 
     def transpose(self, value: Operand, span: Span) -> Ref:
         self.computes(span)
@@ -86,10 +82,9 @@ class FitBuilder(GraphBuilder):
     def needs_key(self, name: str, key: Operand, span: Span) -> None:
         """Raise KernelError (E454) where a step that is taken of a key is taken of something else."""
         if self.op(key) != "key":
+            message = f"{name} is taken of a key, not of {self.spoken(key)}"
             hint = "the key is the kernel's parameter: `key: ps.Key` (as text: `key: key`)"
-            raise self.error(
-                "E454", f"{name} is taken of a key, not of {self.spoken(key)}", span, hint=hint
-            )
+            raise self.error("E454", message, span, hint=hint)
 
 
 @function(usage="window(key, 32)")
@@ -135,39 +130,25 @@ def least_squares(
     Over columns: `intercept`: False fits no bias. `ridge`: what the square of a weight costs, the bias nothing; `ridge_per`: "weight",
     or "sd": of weights times their column's standard deviation.
     """
-    what = builder.op(features)
+    what, spoken = builder.op(features), builder.spoken(features)
     if what not in ("window", "input"):
-        hint = (
-            "write window(key, 32): the bytes that the model looks at"
-            if what == "key"
-            else "features are window(key, 32), or the numeric columns of an input"
-        )
-        raise builder.error(
-            "E454",
-            f"least_squares cannot take {builder.spoken(features)} for its features",
-            span,
-            hint=hint,
-        )
-    wanted = ("rank", "slot") if what == "window" else ("output",)
+        hint = "features are window(key, 32), or the numeric columns of an input"
+        if what == "key":
+            hint = "write window(key, 32): the bytes that the model looks at"
+        message = f"least_squares cannot take {spoken} for its features"
+        raise builder.error("E454", message, span, hint=hint)
+    wanted: tuple[str, ...] = ("output",)
+    hint = (
+        "the target of columns is the output: `y: ps.Output` (as text: `y: output`), then target=y"
+    )
+    if what == "window":
+        wanted = ("rank", "slot")
+        hint = "write target=rank(key), or target=slot(key) where the array has gaps"
     if builder.op(target) not in wanted:
-        hint = (
-            "write target=rank(key), or target=slot(key) where the array has gaps"
-            if what == "window"
-            else "the target of columns is the output: `y: ps.Output` (as text: `y: output`), then target=y"
-        )
-        raise builder.error(
-            "E459",
-            f"{builder.spoken(target)} is no target for {builder.spoken(features)}",
-            span,
-            hint=hint,
-        )
-    given = {
-        "method": method,
-        "incremental": incremental,
-        "intercept": intercept,
-        "ridge": ridge,
-        "ridge_per": ridge_per,
-    }
+        message = f"{builder.spoken(target)} is no target for {spoken}"
+        raise builder.error("E459", message, span, hint=hint)
+    given = {"method": method, "incremental": incremental, "intercept": intercept}
+    given |= {"ridge": ridge, "ridge_per": ridge_per}
     attrs = {
         name: checked_option(builder, name, value, span)
         for name, value in given.items()
@@ -181,22 +162,14 @@ FUNCTIONS: dict[str, Function] = {f.name: f for f in (window, rank, slot, least_
 
 def _bytes(builder: FitBuilder, value: Any, span: Span) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        message = f"the longest window must be a whole number of bytes, not {builder.spoken(value)}"
         hint = "write it out, as in window(key, 32): the number is part of the hardware"
-        raise builder.error(
-            "E455",
-            f"the longest window must be a whole number of bytes, not {builder.spoken(value)}",
-            span,
-            hint=hint,
-        )
+        raise builder.error("E455", message, span, hint=hint)
     if not 1 <= value <= LONGEST:
-        hint = (
-            "one byte is the least"
-            if value < 1
-            else "the bytes that tell a group's keys apart are few: 8 to 32 do for most keys"
-        )
-        raise builder.error(
-            "E455", f"a window of {value} bytes; it has 1 to {LONGEST}", span, hint=hint
-        )
+        message = f"a window of {value} bytes; it has 1 to {LONGEST}"
+        hint = "the bytes that tell a group's keys apart are few: 8 to 32 do for most keys"
+        hint = "one byte is the least" if value < 1 else hint
+        raise builder.error("E455", message, span, hint=hint)
     return int(value)
 
 
@@ -217,10 +190,8 @@ def checked_option(builder: FitBuilder | AnyKernel, name: str, value: Any, span:
     names = RIDGE_PER if name == "ridge_per" else [kind.value for kind in Method]
     if not isinstance(value, str) or value not in names:
         hint = closest(value, names) if isinstance(value, str) else ""
-        known = " and ".join(f'"{known}"' for known in names)
-        raise builder.error(
-            "E458", f"{name} cannot be {kind_of(value)}", span, hint=hint or f"known are {known}"
-        )
+        hint = hint or "known are " + " and ".join(f'"{known}"' for known in names)
+        raise builder.error("E458", f"{name} cannot be {kind_of(value)}", span, hint=hint)
     return value if name == "ridge_per" else Method(value)
 
 

@@ -86,31 +86,21 @@ class FitKernel(AnyKernel):
     def _graph(self, builder: FitBuilder, results: list[tuple[Operand, Span]]) -> FitGraph:
         hint = f"return {USAGE} (as text: `model <- least_squares(...)`)"
         if not results:
-            raise self.error(
-                "E456", f"the fit kernel {self.name} returns nothing", self.name_span, hint=hint
-            )
-        if len(results) > 1:
-            raise self.error(
-                "E456",
-                f"the fit kernel {self.name} returns {len(results)} values; it fits one model",
-                results[1][1],
-                (results[0][1], "the first one is here"),
-                hint="write a kernel for each of them",
-            )
+            message = f"the fit kernel {self.name} returns nothing"
+            raise self.error("E456", message, self.name_span, hint=hint)
         value, span = results[0]
+        if len(results) > 1:
+            message = f"the fit kernel {self.name} returns {len(results)} values; it fits one model"
+            hint, note = "write a kernel for each of them", (span, "the first one is here")
+            raise self.error("E456", message, results[1][1], note, hint=hint)
         if builder.op(value) != "least_squares":
-            raise self.error(
-                "E456", f"a fit kernel returns a fit, not {builder.spoken(value)}", span, hint=hint
-            )
+            message = f"a fit kernel returns a fit, not {builder.spoken(value)}"
+            raise self.error("E456", message, span, hint=hint)
         node = builder.nodes[value.index]
         first, second = (builder.nodes[i] for i in node.inputs)
-        own = (
-            builder.nodes[first.inputs[0]].attrs["name"]
-            if first.op == "window"
-            else first.attrs["name"]
-        )
-        given = self._options(node.attrs, node.span)
         keys, incremental = first.op == "window", second.op != "rank"
+        own = (builder.nodes[first.inputs[0]] if keys else first).attrs["name"]
+        given = self._options(node.attrs, node.span)
         if given.get("incremental", incremental) is not incremental:
             if keys:
                 self._contrary(second.op, node.span)
@@ -119,14 +109,10 @@ class FitKernel(AnyKernel):
             said = self.options[wrong].span if wrong in self.options else node.span
             hint = f"leave {wrong} out: keys are fitted with a bias, and without a penalty"
             raise self.error("E458", f"{wrong} is for fits over columns", said, hint=hint)
-        columns = 1 + first.attrs["bytes"] if first.op == "window" else 1 + self._width(first.shape)
+        columns = 1 + (first.attrs["bytes"] if keys else self._width(first.shape))
         if columns > MOST_COLUMNS:
-            raise self.error(
-                "E454",
-                f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}",
-                first.span,
-                hint="bind fewer columns to it",
-            )
+            message = f"{own} has {columns - 1} columns; a fit takes at most {LONGEST}"
+            raise self.error("E454", message, first.span, hint="bind fewer columns to it")
         return FitGraph(
             self.name,
             own,
@@ -144,12 +130,8 @@ class FitKernel(AnyKernel):
         """Raise KernelError (E458) for `incremental` that is not what the target of keys has."""
         said = self.options["incremental"].span if "incremental" in self.options else span
         other, read = ("slot", "all keys") if target == "rank" else ("rank", "changed keys alone")
-        raise self.error(
-            "E458",
-            f"refits of {target}s read {read}",
-            said,
-            hint=f"leave incremental out, or write target={other}(key)",
-        )
+        hint = f"leave incremental out, or write target={other}(key)"
+        raise self.error("E458", f"refits of {target}s read {read}", said, hint=hint)
 
     def _width(self, shape: Sequence[int]) -> int:
         """The columns of an input of this shape; 0 where they are not known yet."""
@@ -160,13 +142,8 @@ class FitKernel(AnyKernel):
         found = {name: option.value for name, option in self.options.items()}
         for name, value in inner.items():
             if name in found and found[name] != value:
-                raise self.error(
-                    "E204",
-                    f"{name} is given twice",
-                    span,
-                    (self.options[name].span, "first given here"),
-                    hint="leave one of them out",
-                )
+                note, hint = (self.options[name].span, "first given here"), "leave one of them out"
+                raise self.error("E204", f"{name} is given twice", span, note, hint=hint)
             found[name] = value
         return found
 
@@ -181,45 +158,28 @@ class FitKernel(AnyKernel):
         self.check_names()
         keys, inputs, outputs = (self.of_kind(kind) for kind in KINDS)
         if not keys and not inputs:
-            raise self.error(
-                "E457",
-                f"the fit kernel {self.name} has nothing to fit to",
-                self.name_span,
-                hint="give it a key, `key: ps.Key` (as text: `key: key`), or an input and an output",
-            )
+            message = f"the fit kernel {self.name} has nothing to fit to"
+            hint = "give it a key, `key: ps.Key` (as text: `key: key`), or an input and an output"
+            raise self.error("E457", message, self.name_span, hint=hint)
         if keys and len(self.parameters) > 1:
             other = next(p for p in self.parameters if p is not keys[0])
-            raise self.error(
-                "E457",
-                f"a fit kernel with a key takes nothing else, but it has {other.name}",
-                other.span,
-                (keys[0].span, "the key is here"),
-                hint=f"leave {other.name} out",
-            )
+            message = f"a fit kernel with a key takes nothing else, but it has {other.name}"
+            note, hint = (keys[0].span, "the key is here"), f"leave {other.name} out"
+            raise self.error("E457", message, other.span, note, hint=hint)
         if keys and keys[0].dims:
-            raise self.error(
-                "E457",
-                f"the key {keys[0].name} has dimensions; a key is a string of bytes",
-                keys[0].span,
-                hint="declare it without brackets; window(key, 32) says how many of its bytes count",
-            )
+            message = f"the key {keys[0].name} has dimensions; a key is a string of bytes"
+            hint = "declare it without brackets; window(key, 32) says how many of its bytes count"
+            raise self.error("E457", message, keys[0].span, hint=hint)
         if not keys and (len(inputs) > 1 or len(outputs) != 1):
-            raise self.error(
-                "E457",
-                f"a fit over columns takes one input and one output, not {len(inputs)} and {len(outputs)}",
-                (
-                    inputs[1] if len(inputs) > 1 else outputs[1] if len(outputs) > 1 else inputs[0]
-                ).span,
-                hint='as in `x: ps.Input["d"], y: ps.Output` (as text: `x: input[d], y: output`)',
-            )
+            message = f"a fit over columns takes one input and one output, not {len(inputs)} and {len(outputs)}"
+            [there] = (*inputs[1:2], *outputs[1:2], inputs[0])[:1]
+            hint = 'as in `x: ps.Input["d"], y: ps.Output` (as text: `x: input[d], y: output`)'
+            raise self.error("E457", message, there.span, hint=hint)
         for p in (*inputs, *outputs):
-            if len(p.dims) > (1 if p.kind == "input" else 0):
-                raise self.error(
-                    "E457",
-                    f"the {p.kind} {p.name} has too many dimensions for a fit",
-                    p.span,
-                    hint="an input is a vector of columns, an output is one number",
-                )
+            if len(p.dims) > (p.kind == "input"):
+                message = f"the {p.kind} {p.name} has too many dimensions for a fit"
+                hint = "an input is a vector of columns, an output is one number"
+                raise self.error("E457", message, p.span, hint=hint)
             self.check_sizes(p)
 
     def set_default(self, parameter: Parameter, value: Any, span: Span) -> None:

@@ -9,9 +9,10 @@ The memory port has the target's width; where the memory is on the part itself (
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import TypeVar
 
 from ...models.memory.timing import FixedLatency, Memory
@@ -22,7 +23,7 @@ from ...models.qr.layout import ENTRY_BYTES, Size, change_words, row_stride, row
 from ...models.qr.programs import tasks
 from ...models.qr.resources import estimate
 from ...models.qr.schedule import WIDEN_TURNS
-from ...models.qr.solver import alone
+from ...models.qr.solver import solved
 from ...models.resources import AIM, FILL, MOST, Resources
 from ...models.target import Target
 from ..core.diagnostics import KernelError, error
@@ -87,18 +88,18 @@ def lower(
     load, ports = load or Load(), checked_ports(graph, part, memory, "a refit's")
     if row_stride(graph.columns - 1) > max(ports):
         why = f"a window of {graph.columns - 1} bytes is wider than its memory port of {max(ports)} bytes"
-        hint = f"the longest window that fits is {longest_text(graph, part, load)}; or choose a target with wider ports (--target)"
+        hint = f"the longest window that fits is {longest_text(graph, part)}; or choose a target with wider ports (--target)"
         raise unfit(graph, part, why, hint)
     good: list[tuple[float, Resources, FitPlan]] = []
     for bus, timing in ports.items():
         if row_stride(graph.columns - 1) > bus:
             continue
-        for config in _candidates(_base(graph, bus), part, load):
+        for config in _candidates(graph, bus, part):
             need = estimate(config, part)
             if need.fits(part) is None:
                 good.append((cost(config, load, timing), need, config))
     if not good:
-        raise _too_large(graph, part, load)
+        raise _too_large(graph, part)
     return chosen(good, part, fill)
 
 
@@ -128,11 +129,9 @@ def ports_of(part: Target, memory: Memory | None) -> dict[int, Memory]:
     """Return the memory port's possible widths, each with its timing; none where it is too narrow for a sum."""
     found: dict[int, Memory]
     if memory is None and part.shared:
-        found = {
-            bus: FixedLatency(part.latency, bus)
-            for times in WIDER
-            if (bus := times * part.bus_bytes) <= max(WIDEST, part.bus_bytes)
-        }
+        widths = (times * part.bus_bytes for times in WIDER)
+        most = max(WIDEST, part.bus_bytes)
+        found = {bus: FixedLatency(part.latency, bus) for bus in widths if bus <= most}
     else:
         found = {part.bus_bytes: memory or FixedLatency(part.latency, part.bytes_per_cycle)}
     return {bus: timing for bus, timing in found.items() if bus >= LEAST}
@@ -151,7 +150,7 @@ def cost(config: FitPlan, load: Load, memory: Memory) -> float:
         passes = 2 * row_words(work.size, config)
         together = min(config.row_units, config.bus_bytes // row_stride(config.n_max - 1))
         sums += -(-work.size.places // together)
-    solver = _slots(config, work) / config.solvers
+    solver = _slots(config.method, work) / config.solvers
     if config.method is Method.GRAM:
         # a job's changes come while they are added up, its other words between two jobs' changes
         sums += BETWEEN + interval * (read - change_words(work.size, config) - passes)
@@ -159,75 +158,38 @@ def cost(config: FitPlan, load: Load, memory: Memory) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _slots_of(config: FitPlan, work: Work) -> int:
-    return work.slots(config)
+def _slots(method: Method, work: Work) -> int:
+    return work.slots(method)
 
 
-def _slots(config: FitPlan, work: Work) -> int:
-    # the slots do not depend on anything else
-    return _slots_of(FitPlan(n_max=config.n_max, method=config.method, lanes=config.lanes), work)
-
-
-def _base(graph: FitGraph, bus_bytes: int, columns: int | None = None) -> FitPlan:
+def _candidates(
+    graph: FitGraph, bus_bytes: int, part: Target, columns: int | None = None
+) -> Iterator[FitPlan]:
     assert graph.target is not None
-    return FitPlan(
-        n_max=max(4, columns or graph.columns),
-        method=graph.method,
-        target=graph.target,
-        bus_bytes=bus_bytes,
-        gram_lanes=1,
-        lanes=max(4, columns or graph.columns),
-        contexts=1,
-        jobs=4,
-    )
-
-
-def _candidates(base: FitPlan, part: Target, load: Load) -> Iterator[FitPlan]:
-    n, triangle = base.n_max, base.n_max * (base.n_max + 1) // 2
-    entries = base.bus_bytes // ENTRY_BYTES
+    n, entries = max(4, columns or graph.columns), bus_bytes // ENTRY_BYTES
+    base = FitPlan(n_max=n, lanes=n, method=graph.method, target=graph.target, bus_bytes=bus_bytes)
+    givens, triangle = graph.method is Method.GIVENS, n * (n + 1) // 2
+    contexts, ahead = 1 if givens else _contexts(n), -(-3 * part.latency // 32) + 2
     # a lane for every entry, or as many as come in whole bus words
-    sums = sorted(
-        {triangle}
-        | {
-            whole
-            for d in (*_DIVISORS, triangle)
-            if (whole := -(-triangle // d // entries) * entries) < triangle
-        }
-    )
+    words = (-(-triangle // d // entries) * entries for d in (*_DIVISORS, triangle))
+    sums = sorted({triangle, *(whole for whole in words if whole < triangle)})
+    units = [(2 * n, 1)] if givens else list(product(sums, _SOLVERS))
     for row_units in (1, 2) if base.incremental else (1, 2, 4, 8):
-        if base.method is Method.GIVENS:
-            units: Iterable[FitPlan] = (replace(base, gram_lanes=2 * n),)
-        else:
-            units = (replace(base, gram_lanes=g, solvers=s) for g in sums for s in _SOLVERS)
-        for unit in units:
-            contexts = _contexts(replace(unit, solvers=1), load)
-            ahead = -(-3 * part.latency // 32) + 2
-            yield replace(
-                unit, row_units=row_units, contexts=contexts, jobs=contexts * unit.solvers + ahead
-            )
+        for lanes, solvers in units:
+            own = {"gram_lanes": lanes, "solvers": solvers, "jobs": contexts * solvers + ahead}
+            yield replace(base, row_units=row_units, contexts=contexts, **own)
 
 
-@lru_cache(maxsize=4096)
-def _contexts_of(config: FitPlan, columns: int) -> int:
-    slots = len(tasks(columns))
-    return min(MOST_CONTEXTS, -(-alone(config, [columns]) // max(1, slots)) + 1)
+@lru_cache(maxsize=64)
+def _contexts(n: int) -> int:
+    """Groups that keep one solver busy: how much longer one takes alone than its issue slots."""
+    return min(MOST_CONTEXTS, -(-(solved(n, range(n + 1)) - 1) // len(tasks(n))) + 1)
 
 
-def _contexts(config: FitPlan, load: Load) -> int:
-    """Groups that keep one solver busy: how much longer one takes alone than its issue slots; one of method `givens`."""
-    if config.method is Method.GIVENS:
-        return 1
-    return _contexts_of(FitPlan(n_max=config.n_max, lanes=config.lanes, contexts=1), config.n_max)
-
-
-def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resources | None:
+def _smallest(graph: FitGraph, part: Target, columns: int) -> Resources | None:
     """What the leanest candidate takes; None: no port is as wide as a row."""
     widths = [bus for bus in ports_of(part, None) if row_stride(columns - 1) <= bus]
-    needs = [
-        estimate(c, part)
-        for bus in widths
-        for c in _candidates(_base(graph, bus, columns), part, load)
-    ]
+    needs = [estimate(c, part) for bus in widths for c in _candidates(graph, bus, part, columns)]
     return min(
         needs,
         key=lambda need: (need.fits(part) is not None, need.lut + 100 * need.dsp),
@@ -235,31 +197,26 @@ def _smallest(graph: FitGraph, part: Target, columns: int, load: Load) -> Resour
     )
 
 
-def _longest(graph: FitGraph, part: Target, load: Load) -> int:
-    """The longest window that fits; 0: none does."""
+def longest_text(graph: FitGraph, part: Target) -> str:
+    """Return the longest window shorter than the graph's that fits on a part, as it is written in a kernel."""
 
     def too_long(window: int) -> bool:
-        need = _smallest(graph, part, window + 1, load)
+        need = _smallest(graph, part, window + 1)
         return need is None or need.fits(part) is not None
 
-    return bisect_left(range(1, graph.columns - 1), True, key=too_long)
-
-
-def longest_text(graph: FitGraph, part: Target, load: Load) -> str:
-    """Return the longest window shorter than the graph's that fits on a part, as it is written in a kernel."""
-    longest = _longest(graph, part, load)
+    longest = bisect_left(range(1, graph.columns - 1), True, key=too_long)
     return f"window(key, {longest})" if longest else "none: not even one byte fits"
 
 
-def _too_large(graph: FitGraph, part: Target, load: Load) -> KernelError:
-    need = _smallest(graph, part, graph.columns, load)
+def _too_large(graph: FitGraph, part: Target) -> KernelError:
+    need = _smallest(graph, part, graph.columns)
     assert need is not None  # a row is not wider than the port
     resource = need.fits(part) or "lut"
     why = (
         f"the smallest engine for windows of {graph.columns - 1} bytes needs {getattr(need, resource):,} {resource.upper()}, "
         f"the part has {_usable(part, resource)}"
     )
-    hint = f"the longest window that fits is {longest_text(graph, part, load)}; or choose a larger target (--target, --board)"
+    hint = f"the longest window that fits is {longest_text(graph, part)}; or choose a larger target (--target, --board)"
     return unfit(graph, part, why, hint)
 
 

@@ -26,10 +26,8 @@ class AnchorUpdate:
 
     def __init__(self, config: FitPlan):
         n = self.n = config.n_max
-        self.dot_w, self.dot_x = (
-            Signal(data.ArrayLayout(32, n)),
-            Signal(data.ArrayLayout(signed(9), n)),
-        )
+        self.dot_w = Signal(data.ArrayLayout(32, n))
+        self.dot_x = Signal(data.ArrayLayout(signed(9), n))
         self.guess = Signal(31)
 
     def follow(self, m: Module, intake, core, kept, anchor):

@@ -114,15 +114,7 @@ class Core:
         m.submodules.starts = starts = Queue(job, 2)
         m.submodules.factors = factors = Queue(job, 2)
         self.on_their_way = starts, factors
-        cutter = Gearbox(
-            m,
-            "factors",
-            self.intake.factor,
-            word_units=self.config.bus_bytes // 4,
-            unit_bits=32,
-            chunk_units=n,
-            count_bits=len(self.columns),
-        )
+        cutter = Gearbox(m, "factors", self.intake.factor, n, count_bits=len(self.columns))
         columns = factors.o.p.columns
         m.d.comb += [
             cutter.command.valid.eq(factors.o.valid),
@@ -224,10 +216,8 @@ class Core:
             self.back.sums.valid.eq(self.merge.o.valid & self.loader.i.ready),
         ]
         if self.rotated:
-            self.solutions, self.failed = (
-                [(self.rotated.o, self.rotated.o_valid)],
-                self.rotated.failed,
-            )
+            self.solutions.append((self.rotated.o, self.rotated.o_valid))
+            self.failed = self.rotated.failed
         for k in () if self.rotated else range(self.config.solvers):
             here = self.solver == k if self.config.solvers > 1 else Const(1)
             ends = self.parts.instance(

@@ -30,13 +30,8 @@ class Dot(wiring.Component):
     def __init__(self, n: int, parts: Parts | None = None):
         self.n, self.parts = n, parts or Submodules()
         self.latency = MUL + (n - 1).bit_length() * ADD
-        super().__init__(
-            {
-                "w": In(data.ArrayLayout(32, n)),
-                "x": In(data.ArrayLayout(signed(9), n)),
-                "o": Out(32),
-            }
-        )
+        w, x = data.ArrayLayout(32, n), data.ArrayLayout(signed(9), n)
+        super().__init__({"w": In(w), "x": In(x), "o": Out(32)})
 
     def elaborate(self, platform):
         m = Module()
@@ -63,27 +58,15 @@ class Dot(wiring.Component):
 
 def row_shape(n_max):
     """A row in a pass: `use`: it counts; `a`: 1, bytes minus offsets, 0s; `row`: its bytes; `label`."""
-    return data.StructLayout(
-        {
-            "use": 1,
-            "label": 31,
-            "a": data.ArrayLayout(signed(9), n_max),
-            "row": data.ArrayLayout(8, n_max - 1),
-        }
-    )
+    a, row = data.ArrayLayout(signed(9), n_max), data.ArrayLayout(8, n_max - 1)
+    return data.StructLayout({"use": 1, "label": 31, "a": a, "row": row})
 
 
 def segment_shape(n_max):
     """What a pass finds: see `models.qr.job.Anchor`; `low` and `high` are 255 and 0 where no row was."""
-    return data.StructLayout(
-        {
-            "err_min": signed(32),
-            "err_max": signed(32),
-            "least": signed(32),
-            "low": data.ArrayLayout(8, n_max - 1),
-            "high": data.ArrayLayout(8, n_max - 1),
-        }
-    )
+    box = data.ArrayLayout(8, n_max - 1)
+    errors = dict.fromkeys(("err_min", "err_max", "least"), signed(32))
+    return data.StructLayout({**errors, "low": box, "high": box})
 
 
 #: `segment_shape` of no rows, all but the box

@@ -55,11 +55,8 @@ class FitEngine(wiring.Component):
             )
         self.config, self.library, self.settling = config, library, settling(config.n_max)
         self.register_map = register_map(design)
-        super().__init__(
-            engine_members(
-                self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]
-            )
-        )
+        port = AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)
+        super().__init__(engine_members(self.register_map, [port]))
 
     def elaborate(self, platform):
         return restarted(self._body())

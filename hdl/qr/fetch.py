@@ -35,13 +35,8 @@ def request_shape():
 
 def body_shape(config):
     """A job whose body has been asked for."""
-    return data.StructLayout(
-        {
-            "slot": index_range(config.jobs),
-            "solver": index_range(config.solvers),
-            "descriptor": descriptor_shape,
-        }
-    )
+    numbers = {"slot": index_range(config.jobs), "solver": index_range(config.solvers)}
+    return data.StructLayout({**numbers, "descriptor": descriptor_shape})
 
 
 #: what is kept of a descriptor
@@ -103,7 +98,7 @@ class Fetch:
         self.code = checked(m, descriptor_faults(self.d, self.config))
         self.slot, self.solver = index(config.jobs), index(config.solvers)
         self.sizes = [Size(max(n, 1), 0) for n in range(self.config.n_max + 1)]
-        self._places(m)
+        self._places()
         self._body_done(m)
         self._phases(m)
 
@@ -156,7 +151,7 @@ class Fetch:
         with m.If(self.ring_request.valid & self.ring_request.ready):
             m.d.sync += [asked.eq(asked + 1), next_at.eq(next_at + per * self.bus)]
 
-    def _places(self, m):
+    def _places(self):
         """Words of what is read of the memo, and where it lies; then those of the changes."""
         self.of, self.at, columns = {}, {}, self.d.length + 1
         reads = [memo_reads(size, self.config) for size in self.sizes]
@@ -168,19 +163,11 @@ class Fetch:
                 self.d.memo + (behind << self.shift), 1, name=f"at_{name}"
             )
         # units of 4 bytes; asked for three cycles after LOOK at the earliest, behind the head
-        self.records = self.pipe.delay(
-            sum((self.d[name] for name in COUNTS), 0)[:26], 1, name="records"
-        )
-        units = self.pipe.delay(
-            (self.records * self.pipe.delay(2 + ((self.d.length + 3) >> 2), 1, name="of_record"))[
-                :32
-            ],
-            1,
-            name="units",
-        )
-        self.of_changes = self.pipe.delay(
-            (units + (self.bus // 4 - 1)) >> (self.bus // 4).bit_length() - 1, 1, name="of_changes"
-        )
+        delay, each, records = self.pipe.delay, self.bus // 4, sum(self.d[name] for name in COUNTS)
+        self.records = delay(records[:26], 1, name="records")
+        units = self.records * delay(2 + ((self.d.length + 3) >> 2), 1, name="of_record")
+        units = delay(units[:32], 1, name="units")
+        self.of_changes = delay((units + (each - 1)) >> exact_log2(each), 1, name="of_changes")
 
     def _body_done(self, m):
         """What a job's body is, and its end."""

@@ -19,16 +19,12 @@ class Gearbox:
     ----------
     name
         Of its signals.
-    i : stream.Signature(word_units * unit_bits)
+    i : stream
         The words.
-    word_units
-        Units of a bus word.
-    unit_bits
-        Bits of a unit.
     chunk_units
         Units of the largest chunk.
-    count_bits
-        Bits of a run's number of chunks.
+    count_bits, unit_bits
+        Bits of a run's number of chunks, and of a unit.
 
     Attributes
     ----------
@@ -39,15 +35,14 @@ class Gearbox:
         A chunk, its first unit lowest; units above `size` are 0. After each run one item with `end` and nothing else.
     """
 
-    def __init__(self, m, name, i, *, word_units, unit_bits, chunk_units, count_bits=24):
-        word, bits, most = word_units, unit_bits, chunk_units
-        self.i = i
+    def __init__(self, m, name, i, chunk_units, *, count_bits=24, unit_bits=32):
+        self.i, bits, most = i, unit_bits, chunk_units
         sizes = {"size": range(most + 1), "grow": 1, "count": count_bits}
         asked = data.StructLayout({**sizes, "units": range((most << count_bits) + 1)})
         chunks = data.StructLayout({"data": most * bits, "end": 1})
         self.command = stream.Signature(asked).create(path=(name, "run"))
         self.o = stream.Signature(chunks).create(path=(name, "chunk"))
-        self._cut(m, word, bits, most)
+        self._cut(m, len(i.payload) // bits, bits, most)
 
     def _cut(self, m, word, bits, most):
         # a ring of words, which a chunk may begin anywhere in: below two chunks (one ahead of the chunk being taken) the next word's place is free

@@ -48,7 +48,7 @@ def factor_shape(config):
 class Givens:
     """Adds to the engine's module what takes jobs from factor, new rows and right side to weights and new factor, one after the other.
 
-    Golden: `models.qr.factor.fold`, `full_rank` and `solve`, h added to the bias. Its steps are `models.qr.programs`, its cycles `models.qr.givens`.
+    Golden: `models.qr.factor.fold`, `full_rank` and `solve`, h added to the bias. Its steps are `models.qr.programs`, its cycles `models.qr.solver`.
     Lane k has row k of the factor, and the row that column k turns next, each in a memory of its own. An operation's results are written `STEP` - 1 cycles
     after its issue; rows go to the next lane's memory, into the half that the next wave reads.
 
@@ -388,12 +388,8 @@ class Givens:
         # d is the old one until its c has come
         short = []
         for k in range(self.n):
-            exponent = self.of.d[k][float32.fraction_bits : -1]
-            least = Mux(
-                exponent > _SHRINKS,
-                self.of.d[k] - (_SHRINKS << float32.fraction_bits),
-                Const(0, 32),
-            )[:32]
+            d, bits = self.of.d[k], float32.fraction_bits
+            least = Mux(d[bits:-1] > _SHRINKS, d - (_SHRINKS << bits), Const(0, 32))[:32]
             some = self.live[k] & self.of.delta[k][-1] & ~Unpacked(self.of.head[k], float32).zero
             short.append(some & ~above(self.of.pivot[k], least))
         with m.If(self.pipe.delay(self.pivots, 1, name="pivots") & Cat(short).any()):
@@ -412,12 +408,8 @@ class Givens:
                 m.d.sync += [row.eq(0), self.factor_out.column.eq(self.factor_out.column + 1)]
             with m.If(self.factor_out.ends):
                 m.d.sync += self.factor_out.column.eq(0)
-        s = self.pipe.rank(
-            some=self.factor_out.some,
-            last=self.factor_out.ends,
-            diagonal=row == self.factor_out.column,
-            row=row,
-        )
+        out, diagonal = self.factor_out, row == self.factor_out.column
+        s = self.pipe.rank(some=out.some, last=out.ends, diagonal=diagonal, row=row)
         word, full = Signal(32 * each, reset_less=True), Signal()
         value = Mux(s.diagonal, Array(self.of.d)[s.row], Array(self.u)[s.row])
         m.d.comb += full.eq(s.last | (place == each - 1))

@@ -86,10 +86,8 @@ class Intake:
         """Words of a part of `size` bytes, one below the other; return them all, the one that comes in its place, and the count's reset."""
         bus = self.config.bus_bytes
         count = words(size, bus)
-        held, number = (
-            Signal(8 * bus * count, name=f"{name}_words", reset_less=True),
-            index(count, name=f"{name}_number"),
-        )
+        held = Signal(8 * bus * count, name=f"{name}_words", reset_less=True)
+        number = index(count, name=f"{name}_number")
         now = Signal(len(held), name=f"{name}_now")
         m.d.comb += now.eq(held)
         for k in range(count):
@@ -173,11 +171,8 @@ class Intake:
             for k in range(1, n + 1):
                 with m.Case(k - 1):
                     m.d.comb += behind.eq(counts[k])
-        weights, segment = (
-            Signal(32 * n, reset_less=True),
-            Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)), reset_less=True),
-        )
-        done = Signal()
+        weights, done = Signal(32 * n, reset_less=True), Signal()
+        segment = Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)), reset_less=True)
         m.d.sync += done.eq(0)
         with m.If(take):
             m.d.sync += [

@@ -51,15 +51,7 @@ class Loader:
         self.sums = [places.index((0, k)) for k in range(self.n)]
         self.active, self.columns, self.job = Signal(), Signal(range(n + 1)), Signal(number)
         m.submodules.load_queue = self.queue = Queue(32 * self.each, _DEPTH)
-        self.rows = Gearbox(
-            m,
-            "load",
-            self.queue.o,
-            word_units=self.each,
-            unit_bits=32,
-            chunk_units=self.n,
-            count_bits=len(self.columns),
-        )
+        self.rows = Gearbox(m, "load", self.queue.o, n, count_bits=len(self.columns))
         m.d.comb += [
             self.command.ready.eq(~self.active & self.rows.command.ready),
             self.rows.command.valid.eq(self.command.valid & ~self.active),
@@ -76,14 +68,10 @@ class Loader:
     def _words_in(self, m):
         """Words in; entries pass the converters into the queue, which has room for all that are on their way."""
         under_way, word = Signal(range(_DEPTH + 1)), self.i.p.data
-        self.number = index(
-            max(-(-entry_counts(self.config)[-1] // self.each), -(-self.n // self.per_word)) + 1,
-            name="number",
-        )
-        taken = Signal()
-        arrived = Signal()
-        self.entries_come = Signal()
-        self.all_in = Signal()
+        words = -(-entry_counts(self.config)[-1] // self.each), -(-self.n // self.per_word)
+        self.number = index(max(words) + 1, name="number")
+        taken, arrived = Signal(), Signal()
+        self.entries_come, self.all_in = Signal(), Signal()
         m.d.comb += [
             self.i.ready.eq(self.active & ~self.all_in & (under_way != _DEPTH)),
             taken.eq(self.i.valid & self.i.ready),
@@ -152,10 +140,8 @@ class Loader:
         ]
         comes = self.pipe.delay(s.going, CONVERT, name="comes")
         where = self.pipe.delay(s.place, CONVERT, name="where")
-        self.side, self.full = (
-            [Signal(32, name=f"side{k}", reset_less=True) for k in range(self.n)],
-            Signal(),
-        )
+        self.side = [Signal(32, name=f"side{k}", reset_less=True) for k in range(self.n)]
+        self.full = Signal()
         with m.If(comes):
             m.d.sync += self.full.eq(where == self.columns - 1)
             for k in range(self.n):

@@ -160,10 +160,8 @@ class NormalEquationAccumulator:
 
     def _sum(self, m, name, product, width):
         """Products added up, one a cycle, until the job is closed; return the sum of the job whose sums are read."""
-        late, held = (
-            Signal(product.shape(), name=f"product{name}", reset_less=True),
-            Signal(signed(width), name=f"sum{name}", reset_less=True),
-        )
+        late = Signal(product.shape(), name=f"product{name}", reset_less=True)
+        held = Signal(signed(width), name=f"sum{name}", reset_less=True)
         new = Signal(signed(width), name=f"new{name}")
         kept = [Signal(signed(width), name=f"kept{name}_{b}", reset_less=True) for b in range(2)]
         m.d.comb += new.eq(held + late)
@@ -200,10 +198,8 @@ class NormalEquationAccumulator:
                 for s, (i, j) in enumerate(self.places[p :: self.lanes]):
                     with m.Case(s):
                         m.d.comb += [left.eq(self.a[i]), right.eq(self.a[j])]
-            product, factor = (
-                Signal(signed(18), name=f"gram_product{p}", reset_less=True),
-                Signal(signed(9), name=f"factor{p}"),
-            )
+            product = Signal(signed(18), name=f"gram_product{p}", reset_less=True)
+            factor = Signal(signed(9), name=f"factor{p}")
             m.d.comb += factor.eq(self._signed(left))
             m.d.sync += product.eq(factor * right)
             m.submodules[f"lane{p}"] = memory = Memory(
@@ -224,13 +220,13 @@ class NormalEquationAccumulator:
 
 class Merge:
     """Adds to the engine's module what adds a `NormalEquationAccumulator`'s sums to the words of a memo's parts c and AᵀA, in the layout of
-    `models.qr.memo_image.pack_memo`; without a memo to none.
+    `models.qr.image.pack_memo`; without a memo to none.
 
     A word accepted in cycle t is offered in cycle t + 2; one word a cycle. A job of w words (8 bytes a column, entries of AᵀA, each part
     in whole words) occupies it w + 1 cycles, the command included;
     the next command comes when the last word is taken. No combinational path from `o.ready` to anything but `i.ready`, `chunk` and `command.ready`.
 
-    Golden: `models.qr.memo_image.pack_memo` of the job's new memo.
+    Golden: `models.qr.image.pack_memo` of the job's new memo.
 
     Parameters
     ----------

@@ -118,15 +118,8 @@ class Floor(wiring.Component):
     """
 
     def __init__(self):
-        super().__init__(
-            {
-                "a": In(32),
-                "o": Out(signed(32)),
-                "inexact": Out(1),
-                "large": Out(1),
-                "label": Out(unsigned(31)),
-            }
-        )
+        flags = {"inexact": Out(1), "large": Out(1)}
+        super().__init__({"a": In(32), "o": Out(signed(32)), **flags, "label": Out(31)})
 
     def elaborate(self, platform):
         m = Module()
@@ -135,11 +128,8 @@ class Floor(wiring.Component):
         # significand · 2**7 holds all 31 bits of the greatest numbers in range; shifted right for the others
         top = float32.bias + 30
         distance = pipe.wire(top - a.exponent, name="distance")
-        shifted = pipe.wire(
-            (Cat(Const(0, 38), a.normal_significand) >> distance[:5])[:62],
-            unsigned(62),
-            name="shifted",
-        )
+        wide = Cat(Const(0, 38), a.normal_significand)
+        shifted = pipe.wire((wide >> distance[:5])[:62], unsigned(62), name="shifted")
         tiny = (a.exponent < float32.bias) & ~a.zero
         s = pipe.rank(
             whole=Mux(tiny | a.zero, 0, shifted[31:]),

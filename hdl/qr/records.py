@@ -65,15 +65,7 @@ class Records:
         asked = data.StructLayout({"length": range(n), **dict.fromkeys(COUNTS, 24)})
         self.command = stream.Signature(asked).create(path=("changes",))
         command = self.command.p
-        cutter = Gearbox(
-            m,
-            "records",
-            i,
-            word_units=config.bus_bytes // _UNIT,
-            unit_bits=8 * _UNIT,
-            chunk_units=2 + -(-(n - 1) // _UNIT),
-            count_bits=26,
-        )
+        cutter = Gearbox(m, "records", i, 2 + -(-(n - 1) // _UNIT), count_bits=26)
         m.submodules.records = out = Buffer(record_shape(n))
         self.o = out.o
         to = cutter.command

@@ -15,15 +15,7 @@ from .descriptor import first_code
 from .dot import row_shape
 from .records import record_shape
 
-__all__ = [
-    "FullScan",
-    "RowRequests",
-    "Rows",
-    "pass_shape",
-    "rows_shape",
-    "stride_choice",
-    "strides",
-]
+__all__ = ["FullScan", "RowRequests", "Rows"]
 
 
 def rows_shape(n_max, row_units):
@@ -220,22 +212,14 @@ class RowRequests:
         shift, block = bus.bit_length() - 1, 8 * bus
         choices = strides(bus)
         active, of_rows = Signal(), Signal()
-        bits_at, rows_at = (
-            Signal(ADDRESS_BITS - shift, reset_less=True),
-            Signal(ADDRESS_BITS - shift, reset_less=True),
-        )  # in bus words
-        left = Signal(32, reset_less=True)
-        choice = Signal(range(max(len(choices), 2)))
-        here = Signal(range(block + 1))
-        span = Array(
-            [
-                (self.i.p.span + (bus // stride - 1)) >> (bus // stride).bit_length() - 1
-                for stride in choices
-            ]
-        )
-        beats = Array(
-            [(here + (bus // stride - 1)) >> (bus // stride).bit_length() - 1 for stride in choices]
-        )
+        # in bus words
+        bits_at = Signal(ADDRESS_BITS - shift, reset_less=True)
+        rows_at = Signal(ADDRESS_BITS - shift, reset_less=True)
+        left, here = Signal(32, reset_less=True), Signal(range(block + 1))
+        choice = index(len(choices), name="choice")
+        words = lambda places, each: (places + (each - 1)) >> each.bit_length() - 1
+        span = Array([words(self.i.p.span, bus // stride) for stride in choices])
+        beats = Array([words(here, bus // stride) for stride in choices])
         whole = Array([8 * stride for stride in choices])
         m.d.comb += [
             self.i.ready.eq(~active),
@@ -306,11 +290,9 @@ class FullScan:
             rows.o.ready.eq(self.o.ready & ~ends),
         ]
         with m.If(ends):
-            faults = (
-                (full & (missing != 0), FitError.QR_DESCRIPTOR.value),
-                (wrong, FitError.QR_ORDER.value),
-            )
-            m.d.comb += [record.end.eq(1), record.code.eq(first_code(faults))]
+            miscounted = full & (missing != 0), FitError.QR_DESCRIPTOR.value
+            code = first_code((miscounted, (wrong, FitError.QR_ORDER.value)))
+            m.d.comb += [record.end.eq(1), record.code.eq(code)]
         with m.Else():
             m.d.comb += [
                 record.value.eq(Mux(row.use, row.label, 0)),

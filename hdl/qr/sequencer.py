@@ -37,11 +37,8 @@ class Thread:
     def __init__(self, m: Module, program: Program, size, *, top, issue, start, conditions,
                  first=None, running=0, name=""):  # fmt: skip
         self.step = Signal(Kind, name=f"step{name}", init=next(iter(program)))
-        self.column, self.may, self.over = (
-            index(size, name=f"column{name}"),
-            Signal(name=f"may{name}"),
-            Signal(name=f"over{name}"),
-        )
+        self.column = index(size, name=f"column{name}")
+        self.may, self.over = (Signal(name=f"{x}{name}") for x in ("may", "over"))
         self.counts = first is None
         self.first = index(size, name=f"first{name}") if first is None else first
         last, none = (Signal(name=f"{x}{name}") for x in ("last", "none"))

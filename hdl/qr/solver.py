@@ -1,6 +1,6 @@
 """Elimination of a Gram matrix and both triangular solves, several jobs interleaved."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -52,16 +52,8 @@ class Solver(wiring.Component):
     Golden: `models.qr.factor.eliminate` and `solve`. Its program is `models.qr.programs.GRAM`, its cycles `models.qr.solver`.
 
     Row j of a context's memory holds the entries (i, j), i <= j, of the matrix; elimination of column k turns entry (k, j) into u_kj. The right side is one row
-    more: elimination makes y of it, and its entry k becomes z_k = y_k / d_k. All tasks are results = minuend - a · b over the lanes, STEP cycles from
-    issue to the next task that may read them:
-
-    * LOAD: minuend the row that came; a · b = 0.
-    * SCALE k: u_k = column k (collected from the rows as they pass) · 1 / d_k.
-    * ROW j of column k: entries i > k less u_ki · g_kj; entry k is scaled. A column that is not kept changes nothing.
-    * BACK j: z_i less u_ij · z_j, i < j.
-    * FINAL: z_0 and h.
-
-    Each pivot goes into the divider as soon as its row passes, STEP + DIV cycles before its SCALE.
+    more: elimination makes y of it, and its entry k becomes z_k = y_k / d_k. Each pivot goes into the divider as soon as its row passes, STEP + DIV cycles
+    before its SCALE, for which column k is collected from the rows as they pass.
 
     Parameters
     ----------
@@ -88,13 +80,8 @@ class Solver(wiring.Component):
             )
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
-        super().__init__(
-            {
-                "i": In(stream.Signature(load_shape(n, jobs))),
-                "o": Out(solution_shape(n, jobs)),
-                "o_valid": Out(1),
-            }
-        )
+        i, o = stream.Signature(load_shape(n, jobs)), solution_shape(n, jobs)
+        super().__init__({"i": In(i), "o": Out(o), "o_valid": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
@@ -134,18 +121,14 @@ class Solver(wiring.Component):
         found = {}
         for name, (depth, address) in places.items():
             # STEP cycles lie between the task that writes a word and the one that wants it
-            memories = [
-                Memory(shape=unsigned(32), depth=depth, init=[], attrs=APART) for _ in range(n)
-            ]
+            memories = [Memory(shape=32, depth=depth, init=[], attrs=APART) for _ in range(n)]
             for i, memory in enumerate(memories):
                 m.submodules[f"{name}{i}"] = memory
             reads = [memory.read_port() for memory in memories]
             for read in reads:
                 m.d.comb += [read.addr.eq(address), read.en.eq(1)]
-            found[name] = (
-                [read.data for read in reads],
-                [memory.write_port() for memory in memories],
-            )
+            writes = [memory.write_port() for memory in memories]
+            found[name] = [read.data for read in reads], writes
         (self.rows, rows), (self.vectors, vectors), (self.pivots, pivots) = found.values()
         self.writes = list(zip(rows, vectors, pivots, strict=True))
         back = self.kind1 == Kind.BACK
@@ -239,12 +222,8 @@ class Solver(wiring.Component):
                 pivot_write.addr.eq(self.s.context),
                 pivot_write.data.eq(self.s.value),
             ]
-        m.submodules.limits = limits = Memory(
-            shape=unsigned(32),
-            depth=self.config.contexts << len(self.next.row),
-            init=[],
-            attrs=APART,
-        )
+        depth = self.config.contexts << len(self.next.row)
+        m.submodules.limits = limits = Memory(shape=32, depth=depth, init=[], attrs=APART)
         limit_write, limit = limits.write_port(), limits.read_port()
         m.d.comb += [
             limit_write.en.eq(self.task.issue & (self.kind1 == Kind.LOAD) & ~self.task.side),
@@ -280,11 +259,8 @@ class Solver(wiring.Component):
 
     def _issue(self, m: Module) -> tuple[Value, ...]:
         """The contexts' next tasks, and which is issued: whether any, its context, and the task."""
-        n, count, number = (
-            self.config.n_max,
-            self.config.contexts,
-            index_range(self.config.n_max + 1),
-        )
+        n, count = self.config.n_max, self.config.contexts
+        number = index_range(n + 1)
         shape = data.StructLayout({"kind": Kind, "column": number, "row": number, "side": 1})
         active, may, issued = (Signal(count, name=x) for x in ("active", "may", "issued"))
         loading, loads, self.closes = Signal(), Signal(), Signal()

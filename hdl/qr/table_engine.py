@@ -1,13 +1,14 @@
 """The engine of fits over numeric columns behind the shell: rows from Striders, exact sums, a solver, new sums and weights in memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import enum, wiring
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
 from ...models.numerics.limbs import LIMB
 from ...models.qr.schedule import CONVERT, settling
 from ...models.qr.shell import ADDRESS_BITS
+from ...models.qr.stages import TABLE
 from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan, register_map
 from ..arith.pipeline import Pipeline
 from ..index import index
@@ -21,6 +22,7 @@ from ..stream.passing import passed_on
 from ..stream.queue import Queue
 from ..strider.port import AccessPort
 from ..strider.sequencer import PageSequencer
+from .control import Control
 from .numbers import as_float32
 from .solver import Solver
 from .table_sums import TableSums
@@ -30,15 +32,6 @@ __all__ = ["TableFitEngine"]
 _BITS = 8 * UNIT_BYTES
 #: -0: added to a weight it changes nothing
 _NOTHING = Const(0x80000000, 32)
-
-
-class _State(enum.Enum, shape=3):
-    REST = 0
-    LOAD = 1  # the sums of the fit before come
-    BEGIN = 2  # rows that come, rows that go, or the end
-    WALK = 3
-    FLUSH = 4
-    WRITE = 5
 
 
 class TableFitEngine(wiring.Component):
@@ -58,11 +51,8 @@ class TableFitEngine(wiring.Component):
     def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):
         self.config, self.library, self.settling = config, library, settling(config.solver.n_max)
         self.register_map = register_map(design)
-        super().__init__(
-            engine_members(
-                self.register_map, [AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)]
-            )
-        )
+        port = AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)
+        super().__init__(engine_members(self.register_map, [port]))
 
     def elaborate(self, platform):
         return restarted(self._body())
@@ -79,7 +69,7 @@ class TableFitEngine(wiring.Component):
         m.submodules.access = self.access = AccessPort(config.port, self.library)
         self.sums = TableSums(m, config.columns)
         m.submodules.solver = self.solver = Solver(config.solver, self.library)
-        self.state, self.segment = Signal(_State), Signal(2)
+        self.segment = Signal(2)
         # what stands before the sums: it goes to the Striders, and into the answer as it came
         m.submodules.head = self.head = Memory(shape=_BITS, depth=config.head, init=[])
         shared_by(m, self.m0, self.reader.bus, self.writer.bus)
@@ -90,16 +80,24 @@ class TableFitEngine(wiring.Component):
         return m
 
     def _control(self) -> None:
-        m, state = self.m, self.state
-        reader, sequencer = self.reader, self.sequencer
-        registers = self.registers
-        asked, loading = Signal(), Signal()
+        m, reader, sequencer = self.m, self.reader, self.sequencer
+        asked, registers = Signal(), self.registers
         self.loaded, self.through = Signal(), Signal()
         second = self.segment[0]
         pages = Mux(second, registers.go_pages, registers.come_pages)
         base = Mux(second, registers.go_address, registers.come_address)
+        conditions = {
+            "start": self.start,
+            "loaded": self.loaded,
+            "ends": self.segment == 2,
+            "pages": pages != 0,
+            "through": self.through,
+        }
+        control = Control(m, TABLE, conditions)
+        self.now = now = control.now
+        loading = now["LOAD"]
         m.d.comb += [
-            loading.eq(state == _State.LOAD),
+            sequencer.start.eq(control.goes["WALK"]),
             reader.i.valid.eq(Mux(loading, ~asked, sequencer.o.valid)),
             reader.i.p.address.eq(Mux(loading, registers.totals, sequencer.o.p.address)),
             reader.i.p.beats.eq(Mux(loading, self.config.totals_words, sequencer.o.p.beats)),
@@ -112,28 +110,12 @@ class TableFitEngine(wiring.Component):
             self.access.pages.eq(pages),
             self.access.block_stride.eq(1),
             self.access.first_block.eq(Mux(second, registers.go_block, registers.come_block)),
-            self.access.flush.eq(state == _State.FLUSH),
+            self.access.flush.eq(now["FLUSH"]),
         ]
-        with m.Switch(state):
-            with m.Case(_State.REST), m.If(self.start):
-                m.d.sync += state.eq(_State.LOAD)
-            with m.Case(_State.LOAD):
-                with m.If(reader.i.ready):
-                    m.d.sync += asked.eq(1)
-                with m.If(self.loaded):
-                    m.d.sync += state.eq(_State.BEGIN)
-            with m.Case(_State.BEGIN):
-                with m.If(self.segment == 2):
-                    m.d.sync += state.eq(_State.WRITE)
-                with m.Elif(pages == 0):
-                    m.d.sync += self.segment.eq(self.segment + 1)
-                with m.Else():
-                    m.d.comb += sequencer.start.eq(1)
-                    m.d.sync += state.eq(_State.WALK)
-            with m.Case(_State.WALK), m.If(self.through):
-                m.d.sync += state.eq(_State.FLUSH)
-            with m.Case(_State.FLUSH):
-                m.d.sync += [state.eq(_State.BEGIN), self.segment.eq(self.segment + 1)]
+        with m.If(loading & reader.i.ready):
+            m.d.sync += asked.eq(1)
+        with m.If(now["FLUSH"] | (now["BEGIN"] & control.goes["BEGIN"])):
+            m.d.sync += self.segment.eq(self.segment + 1)
 
     def _load(self) -> None:
         """Words into numbers, one a cycle: offsets, units, then sums, then whatever fills the last lanes."""
@@ -145,12 +127,9 @@ class TableFitEngine(wiring.Component):
         told, write = self.access.units, self.head.write_port()
         have, held = Signal(), Signal(8 * config.bus_bytes, reset_less=True)
         place, number = index(units, name="place"), index(count, name="number")
-        loading = Signal()
-        gives = Signal()
-        last = Signal()
-        filler = Signal()
+        gives, last, filler = Signal(), Signal(), Signal()
+        loading = self.now["LOAD"]
         m.d.comb += [
-            loading.eq(self.state == _State.LOAD),
             filler.eq(number >= head + products),
             gives.eq(loading & (have | filler)),
             last.eq(place == units - 1),
@@ -179,9 +158,8 @@ class TableFitEngine(wiring.Component):
 
     def _walk(self) -> None:
         m, access = self.m, self.access
-        reader, sums = self.reader, self.sums
-        registers = self.registers
-        second, walking = self.segment[0], Signal()
+        reader, sums, registers = self.reader, self.sums, self.registers
+        second, walking = self.segment[0], self.now["WALK"]
         before, left, over = Signal(32), Signal(32), Signal()
         tuple_, takes, passes = Signal(), Signal(), Signal()
         # pages that were asked for and have not come: what is behind the last row need not be walked, but it must not come later
@@ -192,7 +170,6 @@ class TableFitEngine(wiring.Component):
         ]
         m.d.sync += coming.eq(coming + asks - comes)
         m.d.comb += [
-            walking.eq(self.state == _State.WALK),
             access.i.payload.eq(reader.o.p.data),
             access.i.valid.eq(walking & reader.o.valid),
             access.o.ready.eq(sums.i.ready & walking),
@@ -215,7 +192,7 @@ class TableFitEngine(wiring.Component):
             top = limb == limbs[column] - 1
             value = part[: LIMB + 1].as_signed() if top else part[:LIMB]
             m.d.comb += sums.i.p.values[at].eq(value)
-        with m.If(self.state == _State.BEGIN):
+        with m.If(self.now["BEGIN"]):
             m.d.sync += [
                 before.eq(Mux(second, registers.go_skip, registers.come_skip)),
                 left.eq(Mux(second, registers.go_rows, registers.come_rows)),
@@ -253,13 +230,12 @@ class TableFitEngine(wiring.Component):
         m, config, writer = self.m, self.config, self.writer
         units, totals, words = config.units, config.totals_words, config.answer_words
         m.submodules.queue = queue = Queue(8 * config.bus_bytes, AHEAD)
-        writing, asked, solved = Signal(), Signal(), Signal()
+        writing, asked, solved = self.now["WRITE"], Signal(), Signal()
         word, place = index(words + 1, name="word"), index(units, name="unit")
         number, going = index(words * units + 1, name="chosen"), Signal()
         room, gone = Signal(range(AHEAD + 1), init=AHEAD), index(words + 1, name="gone")
         popped, begins = Signal(), Signal()
         m.d.comb += [
-            writing.eq(self.state == _State.WRITE),
             writer.i.valid.eq(writing & ~asked),
             writer.i.p.address.eq(self.registers.answer),
             writer.i.p.beats.eq(words),

@@ -63,7 +63,7 @@ class WriteBack:
         if "factor" in self.order:
             job = self.factor.p.job
             kept["factor"] = self._kept(m, "factor", self.factor, job)
-        parts = self._parts(m, self.job, self.columns)
+        parts = self._parts(m, self.job)
         with m.Switch(part1):
             for number, name in enumerate(self.order):
                 with m.Case(number):
@@ -148,7 +148,7 @@ class WriteBack:
         count = -(-len(value) // bus)
         return Array([value[bus * k : bus * (k + 1)] for k in range(count)])[place]
 
-    def _parts(self, m, job, columns):
+    def _parts(self, m, job):
         """The bytes of the parts that are not in a memory."""
         config, n = self.config, self.config.n_max
         kept, failed = job.kept, job.code != 0

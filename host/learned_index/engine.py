@@ -20,10 +20,16 @@ from ...models.memory import FixedLatency, Memory
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
 from ...models.qr.golden import refit
-from ...models.qr.image import pack_changes, pack_descriptor, pack_rows, unpack_result
+from ...models.qr.image import (
+    pack_changes,
+    pack_descriptor,
+    pack_head,
+    pack_memo,
+    pack_rows,
+    unpack_result,
+)
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
-from ...models.qr.memo_image import pack_head, pack_memo
 from ...sim.machine import Closing, Machine, round_up
 from ..device import DeviceError
 

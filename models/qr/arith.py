@@ -45,12 +45,8 @@ def numbers(a: ArrayLike) -> Numbers:
 
 def codes(a: ArrayLike) -> Codes:
     """Codes of float32 numbers (canonical: one NaN, no subnormals)."""
-    return float32.canonical(
-        np.ascontiguousarray(a, dtype=np.float32)
-        .view(np.uint32)
-        .reshape(np.shape(a))
-        .astype(np.int64)
-    )
+    bits = np.ascontiguousarray(a, dtype=np.float32).view(np.uint32)
+    return float32.canonical(bits.reshape(np.shape(a)).astype(np.int64))
 
 
 def _settle(name: str, result: Numbers, a: ArrayLike, b: ArrayLike) -> Numbers:

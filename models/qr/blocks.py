@@ -114,41 +114,34 @@ class Rows:
 
     def __init__(self, config: FitPlan, units: int) -> None:
         self.bus, self.units = config.bus_bytes, units
-        self.active = self.go = False
-        self.word_ends = self.bits_end = False
+        self.offers = self.go = False
         self.left = self.word_left = self.bits_left = 0
         self.each = self.holds = 0
         self.out = Slice()
 
+    @property
+    def active(self) -> bool:
+        return self.left > 0
+
     def begin(self, stride: int, places: int) -> None:
-        self.active, self.left = True, places
-        self.word_left, self.bits_left = 0, 0
-        self.holds = self.bus // stride
+        self.left, self.holds = places, self.bus // stride
         self.each = min(self.units, self.holds)
 
     def look(self) -> tuple[bool, bool]:
         """Return whether words of bits, and of rows, are taken in this cycle."""
-        if not self.active:
-            self.go = False
-            return False, False
-        self.go = self.word_left > 0 and self.bits_left > 0 and self.out.ready
-        self.word_ends = self.word_left <= self.each or self.left <= self.each
-        self.bits_end = self.bits_left <= self.each or self.left <= self.each
-        more = self.left > (self.each if self.go else 0)
-        return (
-            more and (self.bits_left == 0 or (self.go and self.bits_end)),
-            more and (self.word_left == 0 or (self.go and self.word_ends)),
-        )
+        self.offers = self.word_left > 0 and self.bits_left > 0
+        self.go = self.offers and self.out.ready
+        goes = self.each if self.go else 0
+        more = self.left > goes
+        return more and self.bits_left <= goes, more and self.word_left <= goes
 
     def step(self, bits: bool, put: bool, taken: bool) -> bool:
-        offers = self.active and self.word_left > 0 and self.bits_left > 0
         count = min(self.left, self.each)
-        self.out.step(count if offers else None, taken)
+        self.out.step(count if self.offers else None, taken)
         if self.go:
-            self.word_left = 0 if self.word_ends else self.word_left - self.each
-            self.bits_left = 0 if self.bits_end else self.bits_left - self.each
-            self.active = self.left > self.each
             self.left -= count
+            self.word_left = max(self.word_left - self.each, 0) * self.active
+            self.bits_left = max(self.bits_left - self.each, 0) * self.active
         if put:
             self.word_left = self.holds
         if bits:
@@ -193,32 +186,26 @@ class FullScan:
 
 
 class NormalEquationAccumulator:
-    """`hdl.qr.normal_equations`."""
+    """`hdl.qr.normal_equations`; `full`: how many of both banks hold a job's sums."""
 
     def __init__(self, config: FitPlan, wake: Wake) -> None:
         counts = entry_counts(config)
         lanes = min(config.gram_lanes, counts[-1])
         self.slots_of = [max(-(-count // lanes), 1) for count in counts]
-        self.wake = wake
-        self.slots = 1
-        self.slot = self.bank = self.reading = 0
-        self.full = [False, False]
+        self.wake, self.slots = wake, 1
+        self.slot = self.full = 0
         self.settles: int | None = None
 
     def look(self, now: int) -> None:
         if self.settles == now:
-            self.full[self.bank], self.bank, self.settles = True, 1 - self.bank, None
+            self.full, self.settles = self.full + 1, None
 
     @property
     def open(self) -> bool:
-        return not self.full[self.bank] and self.settles is None
+        return self.full < 2 and self.settles is None
 
     def takes(self, item: int) -> bool:
         return self.open and (item <= 0 or self.slot == self.slots - 1)
-
-    @property
-    def done(self) -> bool:
-        return self.full[self.reading]
 
     def step(self, now: int, item: int | None, freed: bool) -> None:
         if item is not None and self.open:
@@ -226,23 +213,20 @@ class NormalEquationAccumulator:
             if item == END:
                 self.settles = now + 3
                 self.wake(now + 3)
-        if freed:
-            self.full[self.reading], self.reading = False, 1 - self.reading
+        self.full -= freed
 
 
 class Merge:
     """`hdl.qr.normal_equations`. Words: 0 of c, 1 of AᵀA, 2 the last."""
 
     def __init__(self, scans: bool) -> None:
-        self.active = self.fresh = False
-        self.scans = scans
+        self.scans, self.fresh = scans, False
         self.left: deque[int] = deque()
         self.first: int | None = None
         self.out: int | None = None
 
     def begin(self, of_c: int, of_gram: int, fresh: bool) -> None:
-        self.active, self.fresh = True, fresh
-        self.left = deque([0] * of_c + [1] * (of_gram - 1) + [2])
+        self.fresh, self.left = fresh, deque([0] * of_c + [1] * (of_gram - 1) + [2])
 
     @property
     def anew(self) -> bool:
@@ -250,7 +234,7 @@ class Merge:
         return self.fresh or (self.scans and not self.left[0])
 
     def ready(self, taken: bool) -> bool:
-        return self.active and not self.anew and (self.out is None or taken)
+        return bool(self.left) and not self.anew and (self.out is None or taken)
 
     def step(self, put: bool, taken: bool) -> bool:
         """`taken`: the next stage would take a word that is offered."""
@@ -258,9 +242,8 @@ class Merge:
             return False
         moved = self.out is not None or self.first is not None
         self.out, self.first = self.first, None
-        if self.active and (put or self.anew):
+        if self.left and (put or self.anew):
             self.first = self.left.popleft()
-            self.active = bool(self.left)
             return True
         return moved
 
@@ -269,23 +252,14 @@ class Loader:
     """`hdl.qr.loader`."""
 
     def __init__(self, config: FitPlan, wake: Wake) -> None:
-        self.each = config.bus_bytes // ENTRY_BYTES
-        self.rows, self.wake = Gearbox(self.each, config.n_max), wake
-        self.givens = config.method is Method.GIVENS
-        self.active = self.all_in = False
-        self.under_way = self.columns = 0
-        self.converted: deque[int] = deque()  # when they are in the queue
+        self.rows, self.wake = Gearbox(config.bus_bytes // ENTRY_BYTES, config.n_max), wake
+        self.givens, self.columns = config.method is Method.GIVENS, 0
+        self.converted: deque[int] = deque()  # when words on their way are in the queue
         self.known: int | None = None
-        self.side: int | None = None
-
-    @property
-    def idle(self) -> bool:
-        return not self.active and not self.rows.active
+        self.side: int | None = None  # when the right side is there; known with the last word
 
     def begin(self, columns: int) -> None:
-        self.active, self.all_in = True, False
-        self.columns, self.known = columns, None
-        self.side = None
+        self.columns, self.known, self.side = columns, None, None
         if self.givens:
             self.rows.begin(2, 0, columns, 2 * columns)
         else:
@@ -293,7 +267,7 @@ class Loader:
 
     @property
     def ready(self) -> bool:
-        return self.active and not self.all_in and self.under_way != 2 * CONVERT
+        return self.rows.active and self.side is None and len(self.converted) != 2 * CONVERT
 
     def offers(self, now: int) -> bool:
         return self.rows.offers and (
@@ -305,21 +279,13 @@ class Loader:
         arrives = self.rows.ready and bool(self.converted) and self.converted[0] <= now
         if arrives:
             self.converted.popleft()
-            self.under_way -= 1
-        ends = taken and not self.rows.left
         self.rows.step(arrives, taken)
-        if ends:
-            self.active = False
-        if word is not None:
-            if word:
-                self.under_way += 1
-                self.converted.append(now + CONVERT + 1)
-                self.wake(now + CONVERT + 1)
-                if self.known is None:
-                    self.known = now + 2 + CONVERT + DIV + FLOOR
+        if word:
+            self.converted.append(now + CONVERT + 1)
+            self.wake(now + CONVERT + 1)
+            if self.known is None:
+                self.known = now + 2 + CONVERT + DIV + FLOOR
             if word == 2:
-                assert self.known is not None
-                self.all_in = True
                 self.side = max(now + 1, self.known) + self.columns + 3 + CONVERT
                 self.wake(self.side)
         return arrives or taken or word is not None

@@ -1,4 +1,4 @@
-"""The stages of the qr engine, as the cycle model sees them: what each asks, takes and gives in a cycle. `machine` joins them."""
+"""The stages of the qr engine, as the cycle model sees them: what each asks, takes and gives in a cycle. `cycles` joins them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..memory.bursts import Writer
 from .blocks import END, FullScan, Gearbox, Loader, Merge, NormalEquationAccumulator, Records, Rows
-from .givens import Givens
 from .job import Method
 from .layout import HEAD_BYTES, held_words, memo_words, result_words, row_stride, sums_words, words
 from .requests import Route
 from .schedule import STEP, WIDEN_TURNS
-from .solver import Solver
+from .solver import Givens, Solver
 from .stages import Stage, bounds
 from .work import Fails, Work
 
 if TYPE_CHECKING:
-    from .machine import Run
+    from .cycles import Run
 
 __all__ = ["BoundsStage", "CoreStage"]
 
@@ -34,7 +33,7 @@ class CoreStage:
         self.loader = Loader(config, run.wake)
         self.givens = Rotated(run) if config.method is Method.GIVENS else None
         count = config.solvers if self.givens is None else 0
-        self.solvers = [Solver(config, run.wake) for _ in range(count)]
+        self.solvers = [Solver(config.contexts, run.wake) for _ in range(count)]
         self.busy = self.places = self.merging = False
         self.waiting: deque[int] = deque()
         self.loaded = 0  # the job that the loader has
@@ -78,12 +77,13 @@ class CoreStage:
         if folded and self.givens is not None and not self.givens.solver.takes_rows:
             item = None
         taken = item is not None and self.accumulator.takes(item)
-        done, working = self.accumulator.done, item is not None and self.accumulator.open
+        working = item is not None and self.accumulator.open
         run.times.sums_busy += working
         row, more = self._solve(now, fed == Route.FACTOR, item == END if folded and taken else None)
         moved |= more
         # words
-        begin = done and not self.merging and not self.merge.active and self.loader.idle
+        idle = not (self.merging or self.merge.left or self.loader.rows.active)
+        begin = self.accumulator.full > 0 and idle
         room = self.loader.ready
         word = self.merge.out if room else None
         given_on = self.held > 0 and self.merge.ready(room)
@@ -91,8 +91,7 @@ class CoreStage:
         moved |= self.merge.step(given_on, room)
         moved |= self.loader.step(now, word, row)
         freed = word == 2
-        if freed:
-            self.merging = False
+        self.merging &= not freed
         if begin:
             self.loaded = self.waiting.popleft()
             size = run.works[self.loaded].size
@@ -146,7 +145,7 @@ class Rotated:
     """What method `givens` adds to `CoreStage`: jobs on their way to its solver, and the memos' factors."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.solver = run, Givens(run.config, run.wake)
+        self.run, self.solver = run, Givens(run.wake)
         self.cutter = Gearbox(run.config.bus_bytes // 4, run.config.n_max)
         self.job = 0  # that the solver has
         self.starts: deque[int] = deque()  # jobs whose start is to come, whose factor
@@ -247,11 +246,8 @@ class BoundsStage(Stage):
     def _write(self, now: int, work: Work) -> None:
         run, config, size = self.run, self.run.config, work.size
         failed = work.fails is not Fails.NOT
-        beats = (
-            words(HEAD_BYTES, config.bus_bytes)
-            if failed
-            else result_words(size, config) + memo_words(size, config)
-        )
+        beats = result_words(size, config) + memo_words(size, config)
+        beats = words(HEAD_BYTES, config.bus_bytes) if failed else beats
         first = True
 
         def source(previous: int) -> int:

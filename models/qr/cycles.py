@@ -1,21 +1,157 @@
-"""Exact cycles of a run of jobs (`machine`), and the least that such a run can take."""
+"""Exact cycles of a run of jobs, one for one those of `hdl.qr.engine`, and the least that such a run can take."""
 
 from __future__ import annotations
 
+import heapq
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..bound import Machine, Terms
-from ..memory.timing import FixedLatency, Memory
+from ..memory.bursts import COMMANDS, Writer, burst_count
+from ..memory.timing import FixedLatency, Memory, Ports
 from ..target import Target
 from .config import FitPlan
+from .core_stage import BoundsStage, CoreStage
 from .job import Method
 from .layout import Places, place
-from .machine import Cycles, Run
+from .requests import FetchStage, IntakeStage, Request, Route
 from .schedule import ADD, DIV, MUL, dot_latency
 from .work import Work
 
-__all__ = ["Bound", "Cycles", "Work", "bound", "machine_bound", "run", "widest"]
+__all__ = ["Bound", "Cycles", "Run", "Work", "bound", "machine_bound", "run", "widest"]
+
+#: words that a job with a wrong head has for nothing
+_OF_BODY = (Route.CHANGES, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
+
+
+class Port:
+    """`BurstReader` and the memory behind it."""
+
+    def __init__(self, memory: Ports, bus_bytes: int) -> None:
+        self.bus_bytes, self.port = bus_bytes, memory.port(bus_bytes)
+        self.flight: deque[Request] = deque()
+        self.left = 0  # words of the oldest one that have not come
+        self.free = 0  # the first cycle that can take the next request
+
+    def ready(self, now: int) -> bool:
+        return now >= self.free and len(self.flight) < COMMANDS
+
+    def ask(self, now: int, request: Request) -> int:
+        """Take a request; return when its first word can come at the earliest."""
+        self.free = now + burst_count(request.address, request.beats, self.bus_bytes)
+        self.port.address(now + 1, request.beats, request.address)
+        self.left = self.left or request.beats
+        self.flight.append(request)
+        return self.port.offer()
+
+    def word(self, now: int) -> Request | None:
+        """What the word is of that is offered."""
+        return self.flight[0] if self.flight and self.port.offer() <= now else None
+
+    def take(self, now: int) -> bool:
+        """Take that word; return whether it is the last one of its request."""
+        self.port.accept(now)
+        self.left -= 1
+        return not self.left
+
+    def pop(self) -> None:
+        """The oldest request's words have come."""
+        self.flight.popleft()
+        self.left = self.flight[0].beats if self.flight else 0
+
+
+@dataclass
+class Cycles:
+    """`total`: cycles of the run, from the first descriptor's request to the last answer. Busy figures are in cycles; `done` holds each job's end."""
+
+    total: int = 0
+    words_read: int = 0
+    words_written: int = 0
+    sums_busy: int = 0
+    done: list[int] = field(default_factory=list)
+
+
+class Run:
+    """A run under way: its jobs and their places in memory, its stages, and `times`: what has been counted so far."""
+
+    def __init__(
+        self,
+        config: FitPlan,
+        works: Sequence[Work],
+        memory: Memory,
+        places: Sequence[Places],
+        ring: int,
+    ) -> None:
+        self.config, self.works = config, works
+        self.places, self.ring = places, ring
+        self.times = Cycles(done=[0] * len(works))
+        self.now = 0
+        self.alarms: list[int] = []
+        self.over: dict[int, int] = {}  # since when jobs have been solved, or never will be
+        channel = memory.channel()
+        self.port = Port(channel, config.bus_bytes)
+        self.bounds = BoundsStage(self, Writer(channel, config.bus_bytes))
+        self.fetch, self.core = FetchStage(self, self.port), CoreStage(self, self.bounds)
+        self.intake = IntakeStage(self, self.core, self.bounds)
+
+    def wake(self, cycle: int) -> None:
+        """Look at all stages again in that cycle."""
+        if cycle > self.now:
+            heapq.heappush(self.alarms, cycle)
+
+    def set_over(self, job: int, cycle: int) -> None:
+        """Say that a job is over from that cycle on."""
+        self.over[job] = cycle
+        self.wake(cycle)
+
+    def go(self) -> Cycles:
+        if not self.works:
+            return Cycles(1)
+        now = 1
+        while self.bounds.retired_all is None:
+            self.now = now
+            moved = self._cycle(now)
+            if moved:
+                now += 1
+                continue
+            while self.alarms and self.alarms[0] <= now:
+                heapq.heappop(self.alarms)
+            now = heapq.heappop(self.alarms)
+        self.times.total = self.bounds.retired_all
+        return self.times
+
+    def _cycle(self, now: int) -> bool:
+        fetch, intake = self.fetch, self.intake
+        core, bounds = self.core, self.bounds
+        port = self.port
+        core.look(now)
+        bounds.look(now)
+        request = port.word(now)
+        taken = request is not None and intake.takes(request)
+        last = False
+        if taken:
+            last = port.take(now)
+            self.times.words_read += 1
+        route = request.route if taken and request is not None else -1
+        fed = route if route >= 0 and not (route in _OF_BODY and intake.bad) else -1
+        moved = taken
+        retired = bounds.retired(now)
+        asks = bounds.asks
+        job = intake.job
+        given = intake.pending and core.ready(self.works[job])
+        turned, pops = intake.step(now, request if taken else None, last, given)
+        moved |= turned
+        moved |= fetch.step(
+            now, retired, route == Route.DESCRIPTOR and last, bounds.job if asks else None, pops
+        )
+        moved |= bounds.step(now, fed)
+        moved |= core.step(now, fed, job if given else None)
+        if last:
+            port.pop()
+        if port.flight:
+            self.wake(port.port.offer())
+        return moved
 
 
 def run(

@@ -127,11 +127,10 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     if code is not None:
         return HardwareError(code, index)
     memo = job.memo
-    exact = (
-        sum_all_rows(job, config.method is Method.GRAM)
-        if memo is None
-        else update_sums(job, memo, scan=not config.incremental)
-    )
+    if memo is None:
+        exact = sum_all_rows(job, config.method is Method.GRAM)
+    else:
+        exact = update_sums(job, memo, scan=not config.incremental)
     c, middle = right_side(exact)
     made = factors(job, config, exact)
     if not made.done:

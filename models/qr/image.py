@@ -1,4 +1,4 @@
-"""A job's data but for its memo (`memo_image`) as bytes in memory, as `layout` orders them: what a driver writes and hardware reads, and back.
+"""A job's data as bytes in memory, as `layout` orders them: what a driver writes and hardware reads, and back.
 
 Everything is little-endian and padded to bus words with zeros. A group's memo lies behind the result of the job that wrote it; the next job reads it there and
 writes result and memo elsewhere, so a job that fails leaves the old ones as they were.
@@ -13,23 +13,144 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import HardwareCode, HardwareError
+from ..numerics.formats import Codes
 from .config import FitPlan
-from .descriptor import DESCRIPTOR, LABELS, METHODS, pack
+from .descriptor import DESCRIPTOR, HEAD, LABELS, METHODS, head_fields, pack, unpack
 from .errors import FitError
-from .job import Fit, Job, Rows
-from .layout import HEAD_BYTES, Places, Size, memo_words, place, result_words, row_stride
-from .memo_image import pack_head, pack_memo, padded, unpack_memo
+from .job import Anchor, Fit, Integers, Job, Memo, Method, Rows, Window
+from .layout import (
+    ENTRY_BYTES,
+    HEAD_BYTES,
+    Places,
+    Size,
+    memo_parts,
+    memo_words,
+    place,
+    result_words,
+    row_stride,
+    words,
+)
 
 __all__ = [
     "Placed",
     "Places",
     "pack_changes",
     "pack_descriptor",
+    "pack_head",
+    "pack_memo",
     "pack_result",
     "pack_rows",
     "place_jobs",
+    "unpack_memo",
     "unpack_result",
 ]
+
+#: err_min, err_max, least of a segment; bytes between them are zero
+_SEGMENT = struct.Struct("<4xii8xi")
+
+
+def _padded(data: bytes, bus_bytes: int) -> bytes:
+    """Fill up with zeros to bus words."""
+    return data + bytes(-len(data) % bus_bytes)
+
+
+def _head(config: FitPlan, window: Window, offsets: Rows, epoch: int = 0, rows: int = 0) -> bytes:
+    own = {"length": window.length, "prefix": window.prefix, "epoch": epoch}
+    fields = {**head_fields(config), **own, "rows": rows}
+    return pack(HEAD, fields) + offsets.tobytes()
+
+
+def pack_head(window: Window, offsets: Rows, config: FitPlan) -> bytes:
+    """What stands at `memo` for a full job: the head of a memo of no rows, and the group's new offsets."""
+    return _padded(_head(config, window, offsets), config.bus_bytes)
+
+
+def pack_memo(memo: Memo, config: FitPlan) -> bytes:
+    """The memo: head (`descriptor.HEAD`) and offsets; c; the parts that `layout` names."""
+    n, bus, anchor = memo.window.columns, config.bus_bytes, memo.anchor
+    parts = [_head(config, memo.window, memo.offsets, memo.epoch, memo.rows)]
+    parts.append(memo.right_hand_side.astype("<i8").tobytes())
+    j, i = np.tril_indices(n)
+    both = memo.sums, memo.squares
+    given = np.stack(both, axis=1).ravel() if memo.gram is None else memo.gram[i, j]
+    each = bus // ENTRY_BYTES
+    entries = np.zeros((words(len(given), each), each), dtype="<i8")
+    entries.flat[: len(given)] = given
+    whole = np.zeros((len(entries), bus), dtype=np.uint8)
+    whole[:, : each * ENTRY_BYTES] = (
+        entries.view(np.uint8).reshape(-1, each, 8)[:, :, :ENTRY_BYTES].reshape(len(entries), -1)
+    )
+    parts.append(whole.tobytes())
+    if memo.d is not None and memo.u is not None:
+        parts.append(np.where(i == j, memo.d[j], memo.u[i, j]).astype("<u4").tobytes())
+    if anchor is not None:
+        parts.append(anchor.weights.astype("<u4").tobytes())
+        numbers = _SEGMENT.pack(anchor.err_min, anchor.err_max, anchor.least)
+        parts.append(numbers + anchor.low.tobytes() + anchor.high.tobytes())
+    return b"".join(_padded(part, bus) for part in parts)
+
+
+def _entries(data: Rows, count: int, bus_bytes: int) -> Integers:
+    """The entries of AᵀA that bus words hold."""
+    raw = data.reshape(-1, bus_bytes)[:, : bus_bytes // ENTRY_BYTES * ENTRY_BYTES]
+    wide = np.zeros((count, 8), dtype=np.uint8)
+    wide[:, :ENTRY_BYTES] = raw.reshape(-1, ENTRY_BYTES)[:count]
+    shift = 64 - 8 * ENTRY_BYTES
+    return (wide.view("<i8")[:, 0].astype(np.int64) << shift) >> shift
+
+
+def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
+    """The memo that these bytes are; QR_MEMO where they are none of this engine's."""
+    if len(data) < HEAD_BYTES:
+        return FitError.QR_MEMO
+    head = unpack(HEAD, data)
+    strange = any(getattr(head, name) != value for name, value in head_fields(config).items())
+    if strange or not 2 <= head.length + 1 <= config.n_max:
+        return FitError.QR_MEMO
+    length, n = head.length, head.length + 1
+    sizes = {k: config.bus_bytes * v for k, v in memo_parts(Size(n, 0), config).items()}
+    if sum(sizes.values()) > len(data):
+        return FitError.QR_MEMO
+    cut = np.split(np.frombuffer(data, np.uint8), np.cumsum(list(sizes.values())))
+    parts = dict(zip(sizes, cut, strict=False))
+    j, i = np.tril_indices(n)
+    gram, d, u = None, None, None
+    if config.method is Method.GIVENS:
+        entries = _entries(parts["gram"], 2 * n, config.bus_bytes)
+        sums, squares = entries[::2].copy(), entries[1::2].copy()
+        u = np.zeros((n, n), dtype=np.int64)
+        u[i, j] = _codes(parts["factor"], len(i))
+        d = np.diagonal(u).copy()
+        np.fill_diagonal(u, 0)
+    else:
+        gram = np.zeros((n, n), dtype=np.int64)
+        gram[i, j] = _entries(parts["gram"], len(i), config.bus_bytes)
+        sums, squares = gram[0].copy(), np.diagonal(gram).copy()
+    anchor = None
+    if config.incremental:
+        box = parts["segment"][_SEGMENT.size :]
+        numbers = _SEGMENT.unpack_from(parts["segment"])
+        weights = _codes(parts["weights"], n)
+        anchor = Anchor(weights, *numbers, box[:length], box[length : 2 * length])
+    return Memo(
+        config.method,
+        config.target,
+        Window(head.prefix, length),
+        parts["head"][HEAD_BYTES:][:length],
+        head.epoch,
+        head.rows,
+        sums,
+        squares,
+        parts["c"][: 8 * n].view("<i8").astype(np.int64),
+        gram,
+        d,
+        u,
+        anchor,
+    )
+
+
+def _codes(data: Rows, count: int) -> Codes:
+    return data[: 4 * count].view("<u4").astype(np.int64)
 
 
 def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
@@ -51,7 +172,7 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
         **at,
         "result": places.result,
     }
-    return padded(pack(DESCRIPTOR, fields), config.bus_bytes)
+    return _padded(pack(DESCRIPTOR, fields), config.bus_bytes)
 
 
 def pack_changes(job: Job, config: FitPlan) -> bytes:
@@ -64,8 +185,10 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
     rows += [
         (labels[i], old, job.rows[i]) for i, old in zip(job.moved, job.moved_from, strict=True)
     ]
-    return padded(
-        b"".join(padded(struct.pack("<II", new, old) + row.tobytes(), 4) for new, old, row in rows),
+    return _padded(
+        b"".join(
+            _padded(struct.pack("<II", new, old) + row.tobytes(), 4) for new, old, row in rows
+        ),
         config.bus_bytes,
     )
 
@@ -78,7 +201,7 @@ def pack_rows(job: Job, config: FitPlan) -> bytes:
     bits = np.zeros(size.places, dtype=np.uint8)
     rows[at, : job.window.length] = job.rows
     bits[at] = 1
-    return padded(rows.tobytes(), config.bus_bytes) + padded(
+    return _padded(rows.tobytes(), config.bus_bytes) + _padded(
         np.packbits(bits, bitorder="little").tobytes(), config.bus_bytes
     )
 
@@ -89,14 +212,14 @@ def pack_result(result: Fit | HardwareError, group: int, config: FitPlan) -> byt
     After an error only the first word is written, with zeros behind the code.
     """
     if isinstance(result, HardwareError):
-        return padded(struct.pack("<II24x", group, int(result.code)), config.bus_bytes)
+        return _padded(struct.pack("<II24x", group, int(result.code)), config.bus_bytes)
     mask = sum(
         1 << int(k) for k in np.flatnonzero(result.mask)
     )  # of 64 columns: beyond what an int64 holds
     head = struct.pack(
         "<IIiiIIQ", group, 0, result.err_min, result.err_max, int(result.rescanned), 0, mask
     )
-    return padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
+    return _padded(head + result.weights.astype("<u4").tobytes(), config.bus_bytes)
 
 
 def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareCode:
@@ -111,15 +234,8 @@ def unpack_result(data: bytes, columns: int, config: FitPlan) -> Fit | HardwareC
     memo = unpack_memo(data[begin:], config)
     if isinstance(memo, HardwareCode):
         return memo
-    return Fit(
-        group,
-        weights,
-        np.array([mask >> k & 1 for k in range(columns)], dtype=bool),
-        low,
-        high,
-        bool(flags & 1),
-        memo,
-    )
+    kept = np.array([mask >> k & 1 for k in range(columns)], dtype=bool)
+    return Fit(group, weights, kept, low, high, bool(flags & 1), memo)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ __all__ = [
     "Memo",
     "Method",
     "Window",
-    "empty_rows",
     "row_stride",
 ]
 
@@ -57,10 +56,6 @@ class Window:
     @property
     def columns(self) -> int:
         return self.length + 1
-
-
-def empty_rows(length: int) -> Rows:
-    return np.zeros((0, length), dtype=np.uint8)
 
 
 #: bytes of a Gram entry: |entry| <= 255² · 2**23 rows < 2**39. Always so many, so that a group's growth changes no word's places
@@ -189,7 +184,9 @@ class Job:
     @property
     def gone(self) -> Rows:
         """`removed` with its default filled in."""
-        return empty_rows(self.window.length) if self.removed is None else self.removed
+        if self.removed is not None:
+            return self.removed
+        return np.zeros((0, self.window.length), dtype=np.uint8)
 
     def target_labels(self) -> Integers:
         """Labels of `rows`, int64 (m,): the slots, or how many rows lie before each."""

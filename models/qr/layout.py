@@ -65,16 +65,9 @@ class Size:
     @classmethod
     def of(cls, job: Job) -> Size:
         span = 0 if job.labels is None or not len(job.labels) else int(job.labels.max()) + 1
-        if job.memo is None:
-            return cls(job.window.columns, len(job.rows), full=True, span=span)
-        return cls(
-            job.window.columns,
-            len(job.rows),
-            len(job.inserted),
-            len(job.gone),
-            len(job.moved),
-            span=span,
-        )
+        full = job.memo is None
+        changes = (0, 0, 0) if full else (len(job.inserted), len(job.gone), len(job.moved))
+        return cls(job.window.columns, len(job.rows), *changes, full, span)
 
     @property
     def places(self) -> int:
@@ -121,11 +114,8 @@ def sums_words(size: Size, config: FitPlan) -> tuple[int, int]:
 
 def factor_words(size: Size, config: FitPlan) -> int:
     """Bus words of a memo's factor (method `givens`)."""
-    return (
-        words(2 * size.columns * (size.columns + 1), config.bus_bytes)
-        if config.method is Method.GIVENS
-        else 0
-    )
+    count = words(2 * size.columns * (size.columns + 1), config.bus_bytes)
+    return count * (config.method is Method.GIVENS)
 
 
 def held_words(config: FitPlan) -> int:
@@ -189,14 +179,9 @@ def pass_requests(places: int, length: int, bus_bytes: int) -> list[tuple[int, i
     stride, requests = row_stride(length), []
     behind = words(places * stride, bus_bytes)
     for number, first in enumerate(range(0, places, 8 * bus_bytes)):
+        count = words(min(places - first, 8 * bus_bytes) * stride, bus_bytes)
         requests.append((behind + number, 1, True))
-        requests.append(
-            (
-                first * stride // bus_bytes,
-                words(min(places - first, 8 * bus_bytes) * stride, bus_bytes),
-                False,
-            )
-        )
+        requests.append((first * stride // bus_bytes, count, False))
     return requests
 
 

@@ -45,24 +45,18 @@ def _gram(a: Integers) -> Integers:
 def sum_all_rows(job: Job, gram: bool) -> Exact:
     """Everything from a pass over all rows."""
     a = design(job.rows, job.offsets)
-    return Exact(
-        len(a),
-        a.sum(axis=0),
-        (a * a).sum(axis=0),
-        job.target_labels() @ a,
-        _gram(a) if gram else None,
-    )
+    sums = a.sum(axis=0), (a * a).sum(axis=0), job.target_labels() @ a
+    return Exact(len(a), *sums, _gram(a) if gram else None)
 
 
 def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
     """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`, else target `slot`."""
     new, gone = design(job.rows[job.inserted], job.offsets), design(job.gone, job.offsets)
     gram = None if memo.gram is None else memo.gram + _gram(new) - _gram(gone)
-    right_hand_side = (
-        job.target_labels() @ design(job.rows, job.offsets)
-        if scan
-        else memo.right_hand_side + _moved(job, new, gone)
-    )
+    if scan:
+        right_hand_side = job.target_labels() @ design(job.rows, job.offsets)
+    else:
+        right_hand_side = memo.right_hand_side + _moved(job, new, gone)
     return Exact(
         len(job.rows),
         memo.sums + new.sum(axis=0) - gone.sum(axis=0),

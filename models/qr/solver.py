@@ -1,21 +1,25 @@
-"""Cycles of a solver of method `gram`: tasks of several jobs, interleaved."""
+"""Cycles of the solvers: of method `gram`, whose tasks of several jobs are interleaved, and of method `givens`, one job after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from .config import FitPlan
-from .programs import Task, tasks
+from .programs import Kind, Task, tasks, walk
 from .schedule import STEP
+from .stages import ROTATIONS, Stage
 
-__all__ = ["Solver", "alone"]
+if TYPE_CHECKING:
+    from .work import Work
+
+__all__ = ["Givens", "Solver", "alone", "solved"]
 
 
 class Solver:
     """`hdl.qr.solver`, as `models.qr.programs.GRAM` has it; contexts in order of age."""
 
-    def __init__(self, config: FitPlan, wake: Callable[[int], None]) -> None:
-        self.room, self.wake = config.contexts, wake
+    def __init__(self, contexts: int, wake: Callable[[int], None]) -> None:
+        self.room, self.wake = contexts, wake
         self.contexts: list[_Context] = []
         self.loading = False
         self.waiting: _Context | None = None  # may issue now
@@ -67,18 +71,117 @@ class _Context:
         self.issued, self.ready = list[int](), 1 << 62
 
 
-def alone(config: FitPlan, columns: Sequence[int]) -> int:
-    """Return the cycles of one solver from the first row to the last weights, for jobs of so many columns whose rows are all there."""
-    solver = Solver(config, lambda time: None)
-    rows = [
-        (job, count, row == count) for job, count in enumerate(columns) for row in range(count + 1)
-    ]
-    rows.reverse()
-    time, left = 0, len(columns)
-    while left:
-        solver.look(time)
-        if rows and solver.takes():
-            solver.load(time, *rows.pop())
-        left -= solver.step(time) is not None
-        time += 1
-    return time - 1 + STEP - 1
+def solved(columns: int, rows: Iterable[int]) -> int:
+    """Return the cycle from which on the weights of a job alone are there, whose rows come in these cycles, in which a solver takes them."""
+    solver = Solver(1, lambda _: None)
+    now = 0
+    for row, now in enumerate(rows):
+        solver.look(now)
+        solver.load(now, 0, columns, row == columns)
+    while True:
+        now += 1
+        solver.look(now)
+        if solver.step(now) is not None:
+            return now + STEP
+
+
+class Givens(Stage):
+    """`hdl.qr.givens`."""
+
+    def __init__(self, wake: Callable[[int], None]) -> None:
+        super().__init__(wake, ROTATIONS)
+        self.issued: dict[tuple[Kind, bool], int] = {}
+        self.columns, self.count, self.first = 0, 0, 0
+        self.keep: tuple[bool, ...] = ()
+        self.until = 0  # the phase's last cycle, where it is known
+        self.final = -1  # when the last task was issued, or will be
+        self.fresh = self.held = False
+        self.ended = self.some = False
+        self.second = self.drops = self.dropped = False
+        self.starts = self.comes = False
+        self.solves = self.rows = False
+
+    def look(self, now: int) -> None:
+        """What is taken in this cycle: a job, a row of the factor, a new row."""
+        self.may_start = self.phase == "IDLE" and now >= self.final + STEP
+        self.loads = self.phase == "LOAD" and not self.fresh
+        self.takes_rows = self.phase == "ROWS" and not (self.held or self.ended)
+        self.over = self.left = now == self.until
+
+    def takes(self, now: int, side: bool) -> bool:
+        """Whether limits, or the right side, are taken."""
+        return not side or now == self.final
+
+    @property
+    def loaded(self) -> bool:
+        return self.count == self.columns
+
+    @property
+    def known(self) -> bool:
+        return self.held or self.ended
+
+    @property
+    def moves(self) -> bool:
+        return self.held or (self.some and not self.last)
+
+    @property
+    def last(self) -> bool:
+        return self.first == self.columns - 1
+
+    def row(self, end: bool) -> None:
+        """A new row, or the end of them."""
+        self.held, self.ended, self.some = not end, end, self.some or not end
+
+    def step(self, now: int, chunk: bool, side: bool, job: Work | None) -> tuple[bool, bool]:
+        """A row of the factor comes; the right side is offered; a job starts. Return whether anything moves, and whether weights are on their way."""
+        before, self.comes = self.phase, side
+        self.count += self.phase == "LOAD" and (chunk or self.fresh)
+        if not self.turn(now):
+            return chunk or (before == "LOAD" and self.fresh), False
+        at = now + 1
+        if before == "IDLE" and job is not None:
+            self.columns, self.keep, self.fresh = job.size.columns, job.keep, job.size.full
+            self.count = self.first = 0
+            self.held = self.ended = self.some = False
+            self.second = self.dropped = False
+            self.solves, self.rows = False, True
+        elif before == "ROWS" and self.phase == "WAVE":
+            self.first = 0 if self.held else self.first + 1
+            self.held = False
+            self._until(walk(Kind.TURN, self.issued, at, self.columns, self.first) - 1)
+        elif before == "ROWS":  # the new factor leaves, a number a cycle
+            self.rows, self.first = False, 0
+            self._until(now + self.columns * (self.columns + 1) // 2)
+        elif before == "SIDE":
+            self.drops = not (self.second or self.last or self.keep[self.first])
+            self.dropped |= self.drops
+            short = not self.dropped
+            self._until(walk(Kind.TURN, self.issued, at, self.columns, self.first, short) - 1)
+        elif before == "WAVE" and self.phase == "LOOK":
+            self.second, self.first = self.drops, self.first + (not self.drops)
+        elif before == "WAVE" and self.phase == "WAVE":
+            self.solves, self.final = True, walk(Kind.INVERT, self.issued, at, self.columns, 0) - 1
+            self._until(self.final)
+            self.wake(self.final + STEP)
+            return True, True
+        return True, False
+
+    def _until(self, cycle: int) -> None:
+        self.until = cycle
+        self.wake(cycle)
+
+
+def alone(work: Work) -> int:
+    """Return the cycles from a job's start to its weights, for a job whose factor, rows and right side are all there."""
+    solver = Givens(lambda _: None)
+    solver.starts, now = True, 0
+    rows, done = work.folded, False
+    while not done:
+        solver.look(now)
+        takes = solver.takes_rows
+        _, done = solver.step(now, True, True, work)
+        if takes:
+            solver.row(not rows)
+            rows -= 1
+        now = max(now + 1, solver.until)
+    return solver.final + STEP - 1

@@ -1,4 +1,4 @@
-"""The stages of the engine for fits over keys whose work is a sequence, as data: the phases that a job goes through in each.
+"""The stages of the engines of fits whose work is a sequence, as data: the phases that a job goes through in each.
 
 `hdl.qr.control` makes the hardware's control of them, `Stage` the cycles.
 """
@@ -13,7 +13,7 @@ from .config import FitPlan
 from .job import Method
 from .schedule import dot_latency, widen_latency
 
-__all__ = ["INTAKE", "ROTATIONS", "Phase", "Phases", "Stage", "bounds", "fetch"]
+__all__ = ["INTAKE", "ROTATIONS", "TABLE", "Phase", "Phases", "Stage", "bounds", "fetch"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,16 @@ ROTATIONS = {
     "OUT": Phase({"": "SIDE"}, until="left"),
     "LOOK": Phase({"": "SIDE"}),
     "SIDE": Phase({"": "WAVE"}, until="comes"),
+}
+
+#: of a run over a table: the sums of the fit before, the pages with rows that come, then those with rows that go (BEGIN: either, or their end), the answer
+TABLE = {
+    "REST": Phase({"": "LOAD"}, until="start"),
+    "LOAD": Phase({"": "BEGIN"}, until="loaded"),
+    "BEGIN": Phase({"ends": "WRITE", "pages": "WALK", "": "BEGIN"}),
+    "WALK": Phase({"": "FLUSH"}, until="through"),
+    "FLUSH": Phase({"": "BEGIN"}),
+    "WRITE": Phase({"": "WRITE"}),
 }
 
 

@@ -123,13 +123,8 @@ def _port(walk: WalkConfig, bus_bytes: int, striders: int, buffers: int, slots: 
 
 def layout(columns: Sequence[tuple[int, int]], on_null: str = "error") -> TupleLayout:
     """Return where a row's values go: `columns` are attribute and element of each feature, then of the label."""
-    return TupleLayout(
-        len(columns),
-        1,
-        (),
-        tuple(Source(attribute, element, 1, k) for k, (attribute, element) in enumerate(columns)),
-        on_null,
-    )
+    sources = tuple(Source(column, element, 1, k) for k, (column, element) in enumerate(columns))
+    return TupleLayout(len(columns), 1, (), sources, on_null)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from ..memory.timing import Memory, Ports
 from ..strider.costs import Costs
 from ..strider.cycles import PortModel
 from ..target import Target
-from .config import FitPlan
 from .cycles import Bound, widest
-from .schedule import ADD, CONVERT, DIV, MUL, STEP
-from .solver import Solver
+from .schedule import ADD, CONVERT, DIV, MUL
+from .solver import solved
 from .table_config import AHEAD, UNIT_BYTES, Segment, TableFitPlan
 
 __all__ = ["bound", "machine_bound", "run", "words_read"]
@@ -178,22 +177,13 @@ def _written(engine: TableFitPlan, memory: Ports, first: int, address: int) -> i
 def _solved(engine: TableFitPlan, starts: list[int]) -> int:
     """Return the cycle from which on the weights are there, when the words of the totals were begun in these cycles."""
     later = tuple(start - starts[0] for start in starts)
-    return starts[0] + _solving(engine.solver, engine.columns.n, engine.head, engine.units, later)
+    return starts[0] + _solving(engine.columns.n, engine.head, engine.units, later)
 
 
 @lru_cache(maxsize=256)
-def _solving(config: FitPlan, n: int, head: int, units: int, starts: tuple[int, ...]) -> int:
+def _solving(n: int, head: int, units: int, starts: tuple[int, ...]) -> int:
     """Return `_solved` for words of which the first was begun in cycle 0: plans that differ before the solver have it in common."""
-    solver = Solver(config, lambda cycle: None)
-    now = entry = 0
-    for column in range(n + 1):
-        entry += column + 1
-        last = head + (entry if column < n else entry - 1) - 1  # not the label's square
-        now = starts[last // units] + last % units + CHOOSE + CONVERT + 1
-        solver.look(now)
-        solver.load(now, 0, n, column == n)
-    while True:
-        now += 1
-        solver.look(now)
-        if solver.step(now) is not None:
-            return now + STEP
+    # the last number of each column, of the label's not its square
+    ends = (head + (k + 1) * (k + 2) // 2 - 1 - (k == n) for k in range(n + 1))
+    come = (starts[last // units] + last % units + CHOOSE + CONVERT + 1 for last in ends)
+    return solved(n, come)

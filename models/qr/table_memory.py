@@ -24,14 +24,7 @@ from .columns import Totals
 from .job import Integers
 from .table_config import Segment, TableFitPlan
 
-__all__ = [
-    "Places",
-    "memory_for",
-    "pack_totals",
-    "places",
-    "registers",
-    "unpack_answer",
-]
+__all__ = ["Places", "memory_for", "pack_totals", "places", "registers", "unpack_answer"]
 
 #: bursts do not cross such a boundary: what begins at one costs the bursts that the cycle model counts
 _PIECE = 4096
@@ -59,16 +52,10 @@ def memory_for(engine: TableFitPlan, pages: int) -> int:
 
 def registers(totals: int, answer: int, segments: Sequence[Segment]) -> dict[str, int]:
     """Return the registers of a run: the rows that come, those that go."""
-    named = zip(("come", "go"), segments, strict=True)
-    return {
-        "totals": totals,
-        "answer": answer,
-        **{
-            f"{name}_{field}": value
-            for name, segment in named
-            for field, value in asdict(segment).items()
-        },
-    }
+    found = {"totals": totals, "answer": answer}
+    for name, segment in zip(("come", "go"), segments, strict=True):
+        found |= {f"{name}_{field}": value for field, value in asdict(segment).items()}
+    return found
 
 
 def _up(size: int, unit: int) -> int:
@@ -112,8 +99,5 @@ def unpack_answer(
     mask = (int(result[0]) >> np.arange(n) & 1).astype(bool)
     unit = 64 - SHIFT_BITS
     shifts = numbers[n:head].astype(np.int64) << unit >> unit
-    return (
-        Totals(engine.columns, shifts, numbers[:n].astype(np.int64), sums),
-        result[1:].view("<u4")[:n].astype(np.int64),
-        mask,
-    )
+    totals = Totals(engine.columns, shifts, numbers[:n].astype(np.int64), sums)
+    return totals, result[1:].view("<u4")[:n].astype(np.int64), mask

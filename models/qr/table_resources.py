@@ -71,14 +71,8 @@ def flops(engine: TableFitPlan, target: Target) -> float:
     mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
     units = engine.solver.lanes * (mul + add) + div
     around = 880 + 600 * (target.shared is not None)
-    return (
-        strider.flops(engine.port)
-        + around
-        + 94 * engine.bus_bytes
-        + 432 * (columns.factors - 1)
-        + 150 * columns.gram_lanes
-        + 1.66 * units
-    )
+    found = strider.flops(engine.port) + around + 94 * engine.bus_bytes
+    return found + 432 * (columns.factors - 1) + 150 * columns.gram_lanes + 1.66 * units
 
 
 def estimate(engine: TableFitPlan, target: Target) -> Resources:
@@ -104,9 +98,5 @@ def estimate(engine: TableFitPlan, target: Target) -> Resources:
     dsp = (columns.gram_lanes - constant) * multiplier_blocks(
         [(OPERAND, OPERAND, False)], family
     ) + floats
-    return Resources(
-        round(lut),
-        round(flops(engine, target)),
-        dsp if target.dsp else 0,
-        *memory_blocks(held, target),
-    )
+    found = round(lut), round(flops(engine, target)), dsp if target.dsp else 0
+    return Resources(*found, *memory_blocks(held, target))

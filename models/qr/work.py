@@ -13,7 +13,6 @@ from ..errors import HardwareError, NamedCode
 from .check import descending
 from .config import FitPlan
 from .errors import FitError
-from .givens import alone
 from .golden import kept
 from .job import Fit, Job, Method
 from .layout import (
@@ -29,6 +28,7 @@ from .layout import (
     words,
 )
 from .programs import tasks
+from .solver import alone
 
 __all__ = ["Fails", "Work"]
 
@@ -94,21 +94,14 @@ class Work:
 
     def read(self, config: FitPlan) -> tuple[int, int, int]:
         """Bus words of descriptor, body, and the pass for the bounds."""
-        size = self.size
-        body = (
-            head_words(size, config)
-            if size.full
-            else memo_words(size, config) + change_words(size, config)
-        )
+        size, scan = self.size, row_words(self.size, config)
+        body = head_words(size, config)
+        if not size.full:
+            body = memo_words(size, config) + change_words(size, config)
+            body -= sums_words(size, config)[0] * (not config.incremental)
         if size.full or not config.incremental:
-            body += row_words(size, config)
-        if not size.full and not config.incremental:
-            body -= sums_words(size, config)[0]
-        return (
-            words(DESCRIPTOR_BYTES, config.bus_bytes),
-            body,
-            row_words(size, config) if self.rescanned else 0,
-        )
+            body += scan
+        return words(DESCRIPTOR_BYTES, config.bus_bytes), body, scan * self.rescanned
 
     def written(self, config: FitPlan) -> int:
         return memo_words(self.size, config) + result_words(self.size, config)
@@ -124,21 +117,15 @@ class Work:
             total += size.places
         return total
 
-    def widen_cycles(self, config: FitPlan) -> int:
-        """Cycles of the dot unit while bounds are widened: three for the segment, new and moved rows one by one as their records come."""
-        return 3 + self.size.inserted + self.size.moved if self.tried else 0
-
     def dot_cycles(self, config: FitPlan) -> int:
-        """Cycles of the dot unit: widening, places of a pass."""
-        return self.widen_cycles(config) + (
-            -(-self.size.places // config.row_units) if self.rescanned else 0
-        )
+        """Cycles of the dot unit: widening, that is three for the segment, and new and moved rows one by one as their records come; places of a pass."""
+        size = self.size
+        widened = 3 + size.inserted + size.moved if self.tried else 0
+        return widened + (-(-size.places // config.row_units) if self.rescanned else 0)
 
-    def slots(self, config: FitPlan) -> int:
+    def slots(self, method: Method) -> int:
         """Cycles of a solver's lanes."""
-        if config.method is Method.GIVENS:
-            return alone(config, self)
-        return len(tasks(self.size.columns))
+        return alone(self) if method is Method.GIVENS else len(tasks(self.size.columns))
 
     def multiplications(self, config: FitPlan) -> int:
         """Float32 products of the solver; of `givens` those of columns that are independent."""

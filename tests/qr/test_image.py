@@ -16,8 +16,10 @@ from penstock.models.qr.image import (
     Places,
     pack_changes,
     pack_descriptor,
+    pack_memo,
     pack_result,
     pack_rows,
+    unpack_memo,
     unpack_result,
 )
 from penstock.models.qr.job import Fit, Job, Label, Method, Window
@@ -29,7 +31,6 @@ from penstock.models.qr.layout import (
     result_words,
     row_words,
 )
-from penstock.models.qr.memo_image import pack_memo, unpack_memo
 from testbench.qr_cases import slot_plan
 
 

@@ -25,7 +25,7 @@ CONFIG = slot_plan(n_max=12, gram_lanes=78)
 def test_gearbox(word, pace):
     source = np.random.default_rng([word, int(10 * pace)])
     top, words_in = Module(), stream.Signature(16 * word).create()
-    dut = Gearbox(top, "dut", words_in, word_units=word, unit_bits=16, chunk_units=7)
+    dut = Gearbox(top, "dut", words_in, 7, unit_bits=16)
     runs = [(int(source.integers(1, 8)), int(source.integers(0, 20)), 0) for _ in range(10)] + [
         (1, 7, 1),
         (3, 4, 1),

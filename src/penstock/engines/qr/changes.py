@@ -141,24 +141,16 @@ def key_texts(graph: FitGraph, span: Span, given: Given) -> tuple[str, list[byte
     bindings = given.option("bindings", {})
     if isinstance(given.data, Table):
         if given.rows is not None:
-            raise Conflict(
-                f"--rows {given.rows} and --data {given.place} both say which keys there are",
-                "leave one of them out: with --rows alone keys are random ones",
-            )
+            what = f"--rows {given.rows} and --data {given.place} both say which keys there are"
+            raise Conflict(what, "leave one of them out: with --rows alone keys are random ones")
         return given.data.name, _keys(graph, span, given, given.data)
     if other := next((name for name in bindings if name != graph.features), None):
-        raise _wrong(
-            graph,
-            span,
-            f"the kernel {graph.name} has no key {other}",
-            f"write --bind {graph.features}=COLUMN, beside --data SRC",
-        )
+        hint = f"write --bind {graph.features}=COLUMN, beside --data SRC"
+        raise _wrong(graph, span, f"the kernel {graph.name} has no key {other}", hint)
     if bindings:
-        what = "there is no table" if given.source is None else None
-        raise Conflict(
-            f"--bind names a column, but {what or 'random keys have none'}",
-            "give --data SRC with a table, or leave --bind out",
-        )
+        what = "there is no table" if given.source is None else "random keys have none"
+        hint = "give --data SRC with a table, or leave --bind out"
+        raise Conflict(f"--bind names a column, but {what}", hint)
     return None
 
 

@@ -50,9 +50,6 @@ from .values import column_names, values_of
 __all__ = ["ColumnsDesign", "check_method", "compile_columns", "fitted_scores", "table_engine_text"]
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from penstock.engines.score import Scoring
     from penstock.hdl.modules import Parts
 
 
@@ -122,12 +119,13 @@ class ColumnsDesign(AnyFit):
         return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
-        plan = self.plan
+        plan, packing = self.plan, self.packing
+        names = {"sample_weight": packing.weight, "group_by": packing.group} if packing else {}
         return plan.columns.to_json() | {
             "method": "gram",
             "format": self.format_name,
             **asdict(self.solving),
-            **self._packed_by,
+            **{option: name for option, name in names.items() if name is not None},
             "incremental": self.graph.incremental,
             "walkers": plan.walkers,
             "tuple_slots": plan.slots,
@@ -137,13 +135,6 @@ class ColumnsDesign(AnyFit):
             "page_size": plan.walk.schema.page_size,
         }
 
-    @property
-    def _packed_by(self) -> dict[str, str]:
-        if self.packing is None:
-            return {}
-        names = {"sample_weight": self.packing.weight, "group_by": self.packing.group}
-        return {option: name for option, name in names.items() if name is not None}
-
     def to_json(self) -> dict[str, Any]:
         packing = {} if self.packing is None else {"packing": self.packing.to_json()}
         return super().to_json() | {"solving": asdict(self.solving), **packing}
@@ -151,11 +142,10 @@ class ColumnsDesign(AnyFit):
     def scoring(
         self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None
     ) -> Scoring:
-        groups = None
+        groups, columns = None, self._named[:-1]
         if self.packing is not None and self.packing.group is not None:
             values = tuple(fit["group"] for fit in (details or {})["fit"]["groups"])
             groups = Groups(self.packing.group, values, dict(result))
-        columns = self._named[:-1]
         return fitted_scores(self.name, result, columns, self.schema, self.target, groups)
 
     def listings(self) -> dict[str, bytes]:
@@ -227,13 +217,9 @@ def _schema_of(
 def check_method(graph: FitGraph) -> None:
     """Raise KernelError (E606) where a fit over columns has a method without hardware."""
     if graph.method is not Method.GRAM:
-        raise error(
-            "E606",
-            "a fit over columns has no method givens yet",
-            graph.span,
-            hint='leave method out, or write method="gram"',
-            source=graph.source,
-        )
+        message = "a fit over columns has no method givens yet"
+        hint = 'leave method out, or write method="gram"'
+        raise error("E606", message, graph.span, hint=hint, source=graph.source)
 
 
 def compile_columns(kernel: FitKernel, part: Target, given: Given) -> ColumnsDesign:

@@ -30,12 +30,8 @@ class AnyFit(Design):
         return self.graph.name
 
     def structure(self) -> Any:
-        return {
-            "engine": self.engine_name,
-            "kernel": self.name,
-            "target": self.target.to_json(),
-            "config": self.plan.structure(),
-        }
+        whole = {"engine": self.engine_name, "kernel": self.name}
+        return whole | {"target": self.target.to_json(), "config": self.plan.structure()}
 
     @property
     def format(self) -> Format:
@@ -53,12 +49,9 @@ class AnyFit(Design):
 
 def graph_json(graph: FitGraph) -> dict[str, Any]:
     """Return a graph as plain data."""
-    return {
-        **vars(graph),
-        "target": graph.target and graph.target.value,
-        "method": graph.method.value,
-        "span": graph.span.to_json(),
-    }
+    target = graph.target and graph.target.value
+    more = {"target": target, "method": graph.method.value, "span": graph.span.to_json()}
+    return vars(graph) | more
 
 
 def graph_from(data: Mapping[str, Any]) -> FitGraph:

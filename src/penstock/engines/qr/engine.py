@@ -202,8 +202,8 @@ class FitEngine(Engine):
             return ""  # the planner's own hint says it
         if not _over_keys(kernel):
             return "fewer columns take less; or choose a board with a larger device"
-        from penstock.dsl.qr.plan import Load, longest_text
+        from penstock.dsl.qr.plan import longest_text
 
         assert isinstance(kernel, FitKernel)
-        longest = longest_text(kernel.trace(), part, Load())
+        longest = longest_text(kernel.trace(), part)
         return f"the longest window that fits is {longest}; or choose a board with a larger device"

@@ -21,12 +21,10 @@ from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, float32
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, machine_bound, run
-from penstock.models.qr.image import place_jobs, unpack_result
+from penstock.models.qr.image import pack_memo, place_jobs, unpack_result
 from penstock.models.qr.job import Fit
-from penstock.models.qr.memo_image import pack_memo
-from penstock.models.qr.resources import estimate
+from penstock.models.qr.resources import estimate, memories
 from penstock.models.qr.shell import register_map
-from penstock.models.qr.storages import memories
 from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
@@ -86,10 +84,8 @@ class FitDesign(AnyFit):
         return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
-        return self.plan.to_json() | {
-            "window": self.graph.columns - 1,
-            "incremental": self.graph.incremental,
-        }
+        own = {"window": self.graph.columns - 1, "incremental": self.graph.incremental}
+        return self.plan.to_json() | own
 
     def text(self) -> str:
         return engine_text(self.plan)

@@ -142,9 +142,7 @@ class Packing:
         if (weights < 0).any():
             row = int(np.argmax(weights < 0))
             message = f"the weight in {at(row)}, column {self.weight}, is {weights[row]:g}: weights are 0 or more"
-            raise error(
-                "E846", message, Span.whole(place), hint="leave such rows out, or correct them"
-            )
+            raise _unfit(message, place, "leave such rows out, or correct them")
         return weights, weights > 0
 
     def _keys(
@@ -159,16 +157,14 @@ class Packing:
             null = np.array([value is None for value in found], bool)
             odd = (v is not None and not isinstance(v, str) for v in np.array(found, object)[given])
             if (row := next((k for k, is_odd in enumerate(odd) if is_odd), None)) is not None:
-                message = (
-                    f"the group in {at(row)}, column {self.group}, is compressed or out of line"
-                )
-                raise error("E846", message, Span.whole(place), hint="group by a shorter text")
+                what = "is compressed or out of line"
+                message = f"the group in {at(row)}, column {self.group}, {what}"
+                raise _unfit(message, place, "group by a shorter text")
             found = np.array(["" if value is None else value for value in found], object)
         keys, null = np.ma.getdata(found)[given], null[given]
         if null.any() and self.walk.layout.on_null != "skip":
             message = f"the group in {at(int(np.argmax(null)))}, column {self.group}, is NULL"
-            hint = "--on-null skip leaves such rows out"
-            raise error("E846", message, Span.whole(place), hint=hint)
+            raise _unfit(message, place, "--on-null skip leaves such rows out")
         return keys, null
 
     def _groups(
@@ -210,7 +206,7 @@ class Packing:
         what = "no row has" if self.group is None else f"{without} of the groups have no row with"
         message = f"{what} a weight above 0 in column {self.weight}: nothing is fitted"
         hint = "leave such groups out" if self.group else "is it the right column?"
-        raise error("E846", message, Span.whole(place), hint=hint)
+        raise _unfit(message, place, hint)
 
 
 def without(schema: Schema, asked: Mapping[str, Any], bound: Sequence[str]) -> Schema:
@@ -240,5 +236,5 @@ def without(schema: Schema, asked: Mapping[str, Any], bound: Sequence[str]) -> S
     return replace(schema, columns=columns)
 
 
-def _unfit(message: str, flag: str, hint: str) -> KernelError:
-    return error("E846", message, Span.whole(flag), hint=hint)
+def _unfit(message: str, where: str, hint: str) -> KernelError:
+    return error("E846", message, Span.whole(where), hint=hint)

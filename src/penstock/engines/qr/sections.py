@@ -43,11 +43,8 @@ def fit_facts(graph: FitGraph) -> Facts:
     if graph.target is not None:
         target = f"{graph.target.value} of {graph.features}"
     again = "refits read changed rows alone" if graph.incremental else "every fit reads all rows"
-    rows = [
-        Row("features", features),
-        Row("predicts", target),
-        Row("method", f"{graph.method.value}; {again}"),
-    ]
+    method = f"{graph.method.value}; {again}"
+    rows = [Row("features", features), Row("predicts", target), Row("method", method)]
     if graph.keys:
         rows.append(Row("bounds", "widened" if graph.incremental else "by a pass over all rows"))
     return Facts(tuple(rows))
@@ -66,43 +63,32 @@ def summary(outcome: Outcome) -> Iterable[Part]:
 
 def _of_keys(outcome: Outcome, design: FitDesign) -> Iterable[Part]:
     timing = memory_text(design.memory, design.plan.bus_bytes)
-    yield _joined(
-        fit_facts(design.graph),
-        Row("engine", engine_text(design.plan)),
-        Row("target", target_text(design.target)),
-        Row("memory", timing),
-    )
+    rows = Row("engine", engine_text(design.plan)), Row("target", target_text(design.target))
+    yield _joined(fit_facts(design.graph), *rows, Row("memory", timing))
     run = outcome.golden or outcome.model
     if run is not None:
         counters = run.counters
         groups = plural(counters["groups"], "group")
         first = f"{plural(outcome.rows or 0, 'row')} in {groups} at first"
+        keys = f"{outcome.table}: {first}, {counters['rows']:,} at the end"
         refits = (
             f"{counters['refits']:,} after the first training, "
             f"{counters['from_memo']:,} from a memo, "
             f"{counters['passes']:,} with a pass over all rows, "
             f"{counters['changes']:,} changed rows"
         )
-        yield Facts(
-            (
-                Row("keys", f"{outcome.table}: {first}, {counters['rows']:,} at the end"),
-                Row("refits", refits),
-                *agreement(outcome),
-                *_cycles(outcome),
-            )
-        )
+        rows = Row("keys", keys), Row("refits", refits)
+        yield Facts((*rows, *agreement(outcome), *_cycles(outcome)))
     yield Facts((resources(outcome),))
     yield written(outcome)
 
 
 def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
-    limbs = design.plan.columns.limbs
+    limbs = _limbs_text(design.plan.columns.limbs)
+    values = f"integers in a unit of each column, {limbs}; sums in exact integers of 64 bits"
     yield _joined(
         fit_facts(design.graph),
-        Row(
-            "values",
-            f"integers in a unit of each column, {_limbs_text(limbs)}; sums in exact integers of 64 bits",
-        ),
+        Row("values", values),
         *_packed(design),
         Row("engine", table_engine_text(design.plan)),
         Row("target", target_text(design.target)),
@@ -178,15 +164,14 @@ def _fit_rows(found: Mapping[str, Any]) -> Iterable[Row]:
     yield Row("solved", f"float64, {how}")
     yield from _coefficients(found)
     r2 = "" if found["r2"] is None else f"R² {found['r2']:.6g}; "
-    yield Row(
-        "fit", f"{r2}residual sum of squares {found['rss']:.6g}; {plural(found['rows'], 'row')}"
-    )
+    rss = f"residual sum of squares {found['rss']:.6g}"
+    yield Row("fit", f"{r2}{rss}; {plural(found['rows'], 'row')}")
     features = len(found["units"]) - 1 - ("sample_weight" in found)
     independent = f"{found['rank']} of {plural(features, 'column')} independent"
-    condition, scaled = (_figure(found[n]) for n in ("condition", "condition_scaled"))
-    yield Row(
-        "condition", f"{condition}; {scaled} of the columns less their means, scaled; {independent}"
-    )
+    values = (found[n] for n in ("condition", "condition_scaled"))
+    condition, scaled = ("∞" if value is None else f"{value:.3g}" for value in values)
+    text = f"{condition}; {scaled} of the columns less their means, scaled; {independent}"
+    yield Row("condition", text)
     for unit in found["units"]:
         exact = "exact" if unit["exact"] else "rounded"
         text = f"unit 2^{unit['shift']}, offset {unit['offset']:,}, {plural(unit['limbs'], 'limb')}, {exact}"
@@ -194,10 +179,6 @@ def _fit_rows(found: Mapping[str, Any]) -> Iterable[Row]:
     for entry in found["dropped"]:
         what = "no weight" if found["on_singular"] == "drop" else "not determined"
         yield Row(f"  {entry['column']}", f"{what}: {entry['reason']}")
-
-
-def _figure(value: float | None) -> str:
-    return "∞" if value is None else f"{value:.3g}"
 
 
 def _coefficients(found: Mapping[str, Any]) -> Iterable[Row]:
@@ -249,9 +230,6 @@ def _roofline(outcome: Outcome) -> Iterable[Chart]:
         return
     products = model.bound.sums * sums + model.bound.solver * solver
     moved = max(model.bytes_read or 0, model.bytes_written or 0)
-    note = (
-        "A product is one multiplier of the sums or of the solver for one cycle. Bytes are those "
-        "of the busier direction. Dashed lines are the speeds that the other terms of the bound "
-        "allow."
-    )
+    note = "A product is one multiplier of the sums or of the solver for one cycle. Bytes are those of the busier direction. "
+    note += "Dashed lines are the speeds that the other terms of the bound allow."
     yield from roofline_chart(outcome, "products", products, moved, sums + solver, note)

@@ -46,23 +46,17 @@ class Solution:
         found: dict[str, Any] = {"names": [*first, *self.columns.names[:-1]]}
         for name, value in self.fit.statistics().items():
             found[name] = _plain(value)
-        return found | {
+        units = zip(self.columns.packed_names, self.units, strict=True)
+        found |= {
             "rank": self.fit.rank,
             "on_singular": self.policy,
             "dropped": [{"column": name, "reason": why} for name, why in self.dropped],
-            "units": [
-                {"column": name, **vars(unit)}
-                for name, unit in zip(self.columns.packed_names, self.units, strict=True)
-            ],
+            "units": [{"column": name, **vars(unit)} for name, unit in units],
             "steps": self.fit.steps,
-            **self._weighted,
         }
-
-    @property
-    def _weighted(self) -> dict[str, Any]:
-        if self.columns.weight is None:
-            return {}
-        return {"sample_weight": self.columns.weight, "weight": self.fit.total}
+        if self.columns.weight is not None:
+            found |= {"sample_weight": self.columns.weight, "weight": self.fit.total}
+        return found
 
 
 def _plain(value: Any) -> Any:
@@ -89,13 +83,8 @@ def solved(
     offsets, shifts = totals.offsets.tolist(), totals.shifts.tolist()
     exact, names = [u.exact for u in units], columns.names
     sums = Sums(totals.joined, offsets, shifts, exact, columns.centres)
-    options = Options(
-        graph.intercept,
-        graph.ridge,
-        graph.ridge_per,
-        solving.on_singular == "minimum-norm",
-        solving.refine != "never",
-    )
+    choices = solving.on_singular == "minimum-norm", solving.refine != "never"
+    options = Options(graph.intercept, graph.ridge, graph.ridge_per, *choices)
     found = fit(sums, rows if totals.rows else None, options)
     reasons = tuple((names[d.column], _reason(d, found, names)) for d in found.dependent)
     if solving.on_singular == "error" and reasons:
@@ -103,26 +92,20 @@ def solved(
     return Solution(found, columns, units, solving.on_singular, reasons)
 
 
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
 def _reason(found: Dependent, fit: Fit, names: Sequence[str]) -> str:
     """Return in words why a column has no weight of its own."""
     if not fit.rows:
         return "without rows"
     if not found.factors:
-        return f"constant, {_number(found.constant)} in all rows"
+        return f"constant, {found.constant:.6g} in all rows"
     if fit.rows <= len(fit.kept) + 1 and len(found.factors) > _MOST:
         return f"one more than {fit.rows:,} rows tell apart"
-    terms = [
-        ("− " if factor < 0 else "+ ") + f"{_number(abs(factor))} × {names[k]}"
-        for k, factor in found.factors[:_MOST]
-    ]
+    sign = lambda value: "− " if value < 0 else "+ "
+    terms = [f"{sign(f)}{abs(f):.6g} × {names[k]}" for k, f in found.factors[:_MOST]]
     if len(found.factors) > _MOST:
         terms.append(f"+ … ({len(found.factors)} columns in all)")
     elif found.constant:
-        terms.append(("− " if found.constant < 0 else "+ ") + _number(abs(found.constant)))
+        terms.append(f"{sign(found.constant)}{abs(found.constant):.6g}")
     return f"equal to {' '.join(terms).removeprefix('+ ')} in all {fit.rows:,} rows"
 
 

@@ -87,12 +87,8 @@ def _steps(rows: int, changes: Changes, where: str) -> tuple[list[_Step], dict[s
         message = f"{most:,} rows are more than the sums of a fit hold: {c.ROWS_MAX:,}"
         hint = "fewer rows, or more that go (--gone)"
         raise error("E701", message, Span.whole("rows"), hint=hint)
-    counters = {
-        "jobs": 1 + len(steps),
-        "refits": refits,
-        "rows": left,
-        "changes": refits * (new + gone),
-    }
+    changed = refits * (new + gone)
+    counters = {"jobs": 1 + len(steps), "refits": refits, "rows": left, "changes": changed}
     return [_Step((0, load), (0, 0)), *steps], counters
 
 
@@ -389,17 +385,10 @@ class TableFits(_Fits):
         """Return the weights of the last fit, from its sums."""
         key = codes["sums"][-1].tobytes()
         if key not in self._solutions:
-            last = self._planned[0][-1]
+            last, totals = self._planned[0][-1], self._totals(codes)
             rows = self._values.rows(last.go[1], last.come[1], self.graph.intercept)
-            self._solutions[key] = solved(
-                self._totals(codes),
-                rows,
-                self._values,
-                self._units,
-                self.graph,
-                self.solving,
-                self.source or self.name,
-            )
+            how = self.graph, self.solving, self.source or self.name
+            self._solutions[key] = solved(totals, rows, self._values, self._units, *how)
         return self._solutions[key]
 
     def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
