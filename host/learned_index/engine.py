@@ -17,17 +17,10 @@ import numpy as np
 
 from ...models.errors import HardwareError
 from ...models.memory import FixedLatency, Memory
+from ...models.qr import image
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work, run
 from ...models.qr.golden import refit
-from ...models.qr.image import (
-    pack_changes,
-    pack_descriptor,
-    pack_head,
-    pack_memo,
-    pack_rows,
-    unpack_result,
-)
 from ...models.qr.job import Fit, Job, Memo
 from ...models.qr.layout import Places, Size, memo_words, result_words
 from ...sim.machine import Closing, Machine, round_up
@@ -156,11 +149,11 @@ class EngineBackend(Closing):
             room = bus * (result_words(size, config) + memo_words(size, config))
             rooms.append((take(room), room))
             if job.memo is None:
-                memo = changes = put(pack_head(job.window, job.offsets, config))
+                memo = changes = put(image.pack_head(job.window, job.offsets, config))
             else:
-                memo, changes = self._place(job.memo), put(pack_changes(job, config))
-            places = Places(memo, changes, put(pack_rows(job, config)), rooms[-1][0])
-            descriptors.append(pack_descriptor(job, config, places))
+                memo, changes = self._place(job.memo), put(image.pack_changes(job, config))
+            places = Places(memo, changes, put(image.pack_rows(job, config)), rooms[-1][0])
+            descriptors.append(image.pack_descriptor(job, config, places))
         return put(b"".join(descriptors)), rooms
 
     def _take(self, size: int) -> int:
@@ -176,7 +169,7 @@ class EngineBackend(Closing):
         """The address of a memo, which is sent where it is not there any more."""
         if id(memo) in self._resident:
             return self._resident[id(memo)][0]
-        data = pack_memo(memo, self.config)
+        data = image.pack_memo(memo, self.config)
         at = self._take(len(data))
         self._machine.write(at, np.frombuffer(data, dtype=np.uint8))
         self.sent += len(data)
@@ -197,12 +190,10 @@ class EngineBackend(Closing):
     def _result(
         self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None
     ) -> Fit | HardwareError:
-        at, size = room
-        found = (
-            unpack_result(self._machine.read(at, size).tobytes(), job.window.columns, self.config)
-            if error is None
-            else error.code
-        )
+        (at, size), found = room, error and error.code
+        if found is None:
+            data = self._machine.read(at, size).tobytes()
+            found = image.unpack_result(data, job.window.columns, self.config)
         if not isinstance(found, Fit):
             self._room.give(at, size)
             if job.memo is not None:

@@ -7,6 +7,8 @@ near the smallest normal number goes through `models.numerics`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +19,7 @@ __all__ = [
     "LABEL_MAX",
     "Numbers",
     "add",
+    "at_once",
     "codes",
     "div",
     "dot",
@@ -71,6 +74,25 @@ def _operation(name: str, ufunc: np.ufunc) -> Callable[[ArrayLike, ArrayLike], N
 
 add, sub = _operation("add", np.add), _operation("sub", np.subtract)
 mul, div = _operation("mul", np.multiply), _operation("div", np.divide)
+
+
+_OPERATIONS = SimpleNamespace(add=add, sub=sub, mul=mul, div=div)
+
+
+def at_once(formula: Callable[..., Any], *operands: Numbers) -> Any:
+    """Return formula(operations, *operands): with NumPy's own where all their results are right as they stand, which is asked but once."""
+    seen: list[Numbers] = []
+
+    def noted(ufunc: np.ufunc) -> Callable[[Numbers, Numbers], Numbers]:
+        return lambda a, b: seen.append(ufunc(a, b)) or seen[-1]
+
+    ufuncs = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+    with np.errstate(all="ignore"):
+        own = SimpleNamespace(**{name: noted(ufunc) for name, ufunc in ufuncs.items()})
+        found = formula(own, *operands)
+        size = np.abs(np.concatenate([result.ravel() for result in seen]))
+    plain = ((size > _TINY) | (size == 0)).all()
+    return found if plain else formula(_OPERATIONS, *operands)
 
 
 def from_integer(values: ArrayLike) -> Numbers:

@@ -6,12 +6,12 @@ element instead of 4. The order of operations is part of the contract; `arith` s
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arith import Numbers, add, div, from_integer, mul, sub
+from .arith import Numbers, at_once, div, from_integer, mul, sub
 from .job import Integers
 
 __all__ = ["SHRINKS", "TOLERANCE", "eliminate", "fold", "full_rank", "solve"]
@@ -48,45 +48,29 @@ def fold(
             x[0], delta[0] = rows[wave], weight
         some = np.flatnonzero(here)
         head, weights = x[some, some], delta[some]
-        turns = _turns(d[some], head, weights)
-        taken = (weights < 0) & (head != 0)
+        pivot, left, turned_u, turned_x = at_once(_turn, d[some], u[some], x[some], head, weights)
+        turned, taken = pivot != 0, (weights < 0) & (head != 0)
         if taken.any():
-            done &= bool((turns.pivot > mul(d[some], SHRINKS))[taken].all())
-        old, row = u[some], x[some]
-        turned_u, turned_x = _rotate(turns.c[:, None], turns.s[:, None], head[:, None], old, row)
+            done &= bool((pivot > mul(d[some], SHRINKS))[taken].all())
         behind = columns > some[:, None]  # what lies before is 0, and 0 times infinity is not
         x[some] = np.where(behind, turned_x, 0)
-        u[some] = np.where(behind & turns.turned[:, None], turned_u, old)
-        d[some] = np.where(turns.turned, turns.pivot, d[some])
-        delta[some] = np.where(turns.turned, turns.left, weights)
-        here[some[turns.turned & (turns.left == 0)]] = False
+        u[some] = np.where(behind & turned[:, None], turned_u, u[some])
+        d[some] = np.where(turned, pivot, d[some])
+        delta[some] = np.where(turned, left, weights)
+        here[some[turned & (left == 0)]] = False
     return done
 
 
-class _Turns(NamedTuple):
-    """Which rows are turned, and d', c, s, δ' of each."""
-
-    turned: NDArray[np.bool_]
-    pivot: Numbers
-    c: Numbers
-    s: Numbers
-    left: Numbers
-
-
-def _turns(d: Numbers, x: Numbers, delta: Numbers) -> _Turns:
-    e = mul(delta, x)
-    pivot = add(d, mul(e, x))
-    turned = pivot != 0
-    safe = np.where(turned, pivot, _ONE)
-    c = div(d, safe)
-    return _Turns(turned, pivot, c, div(e, safe), mul(delta, c))
-
-
-def _rotate(
-    c: Numbers, s: Numbers, head: Numbers, u: Numbers, x: Numbers
-) -> tuple[Numbers, Numbers]:
-    """The new u and x of the columns behind the pivot's."""
-    return add(mul(c, u), mul(s, x)), sub(x, mul(head, u))
+def _turn(
+    of: Any, d: Numbers, u: Numbers, x: Numbers, head: Numbers, delta: Numbers
+) -> tuple[Numbers, ...]:
+    """Return d', δ', u' and x' of columns and the rows that they meet; `of`: the operations."""
+    e = of.mul(delta, head)
+    pivot = of.add(d, of.mul(e, head))
+    safe = np.where(pivot != 0, pivot, _ONE)
+    c, s = of.div(d, safe), of.div(e, safe)
+    turned = of.add(of.mul(c[:, None], u), of.mul(s[:, None], x))
+    return pivot, of.mul(delta, c), turned, of.sub(x, of.mul(head[:, None], u))
 
 
 def full_rank(
