@@ -21,34 +21,20 @@ __all__ = ["Bounds", "outcome_shape", "solved_shape"]
 def solved_shape(n_max):
     """All that is known of a job when it has been solved; `anchor`: what its changes have made of the last pass; `report`: the code of its records;
     `failed`: what was removed could not be taken out of its factor."""
-    return data.StructLayout(
-        {
-            "kept": slot_shape(),
-            "head": head_kept_shape(n_max),
-            "report": 8,
-            "failed": 1,
-            "mask": n_max,
-            "weights": data.ArrayLayout(32, n_max),
-            "anchor": anchor_shape(n_max),
-        }
-    )
+    found = {"head": head_kept_shape(n_max), "report": 8, "failed": 1}
+    return data.StructLayout({"kept": slot_shape(), **found, **_model(n_max)})
+
+
+def _model(n_max):
+    weights = data.ArrayLayout(32, n_max)
+    return {"mask": n_max, "weights": weights, "anchor": anchor_shape(n_max)}
 
 
 def outcome_shape(n_max):
     """What is to be published of a job; after an error (`code`) nothing else means anything."""
-    return data.StructLayout(
-        {
-            "code": 8,
-            "err_min": 32,
-            "err_max": 32,
-            "rescanned": 1,
-            "kept": slot_shape(),
-            "offsets": data.ArrayLayout(8, n_max - 1),
-            "mask": n_max,
-            "weights": data.ArrayLayout(32, n_max),
-            "anchor": anchor_shape(n_max),
-        }
-    )
+    found = {"code": 8, "err_min": 32, "err_max": 32, "rescanned": 1, "kept": slot_shape()}
+    offsets = data.ArrayLayout(8, n_max - 1)
+    return data.StructLayout({**found, "offsets": offsets, **_model(n_max)})
 
 
 class Bounds:
@@ -110,11 +96,9 @@ class Bounds:
         """What is published."""
         self.lost = Signal(8)
         codes = (self.i.kept.code, self.i.head.code, self.i.report)
-        faults = (
-            *((code != 0, code) for code in codes),
-            (self.i.failed, FitError.QR_DOWNDATE.value),
-            (self.disorder, FitError.QR_ORDER.value),
-        )
+        faults = [(code != 0, code) for code in codes]
+        faults.append((self.i.failed, FitError.QR_DOWNDATE.value))
+        faults.append((self.disorder, FitError.QR_ORDER.value))
         m.d.comb += self.lost.eq(first_code(faults))
         found = Signal(segment_shape(self.config.n_max))
         m.d.comb += [

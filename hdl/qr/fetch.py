@@ -109,10 +109,9 @@ class Fetch:
             self.came.i.valid.eq(self.intake.descriptor_valid),
             *passed_on(self.bodies.o, self.intake.body),
         ]
-        pass_, self.ring_request, self.own = (
-            stream.Signature(request_shape()).create(path=(name,))
-            for name in ("pass", "ring", "own")
-        )
+        ask = stream.Signature(request_shape())
+        pass_, self.ring_request = ask.create(path=("pass",)), ask.create(path=("ring",))
+        self.own = ask.create(path=("own",))
         free = Signal()
         request = Signal(request_shape(), reset_less=True)
         m.d.comb += [

@@ -299,25 +299,18 @@ class Givens:
         self.pivots, dropping = done[Kind.PIVOT], end["drops"]
         for k, (u_write, x_write) in enumerate(self.writes):
             result, before = self.results[k], self.results[k - 1]
+            given = Mux(self.job.fresh, 0, self.load.p.data.word_select(k, 32))
             changes = (done[Kind.SCALE] | done[Kind.ADD]) & self.turned[k]
             m.d.comb += [
                 u_write.en.eq(self.factor_in.some | changes),
                 u_write.addr.eq(Mux(self.factor_in.some, self.factor_in.column, end["column"])),
-                u_write.data.eq(
-                    Mux(
-                        self.factor_in.some,
-                        Mux(self.job.fresh, 0, self.load.p.data.word_select(k, 32)),
-                        result,
-                    )
-                ),
+                u_write.data.eq(Mux(self.factor_in.some, given, result)),
                 x_write.en.eq(done[Kind.REST]),
                 x_write.addr.eq(Cat(end["column"], ~end["half"])),
                 x_write.data.eq(before),
             ]
             with m.If(self.factor_in.some & (self.factor_in.column == k)):
-                m.d.sync += self.of.d[k].eq(
-                    Mux(self.job.fresh, 0, self.load.p.data.word_select(k, 32))
-                )
+                m.d.sync += self.of.d[k].eq(given)
             with m.If(done[Kind.TURN]):
                 m.d.sync += self.of.s[k].eq(result)
             with m.If(done[Kind.PIVOT]):
@@ -328,14 +321,9 @@ class Givens:
             with m.If(done[Kind.UNIT] | done[Kind.BACK]):
                 m.d.sync += self.of.y[k].eq(result)
             with m.If(done[Kind.WEIGHT]):
-                goes = (
-                    (self.live[k - 1] | (dropping & (end["first"] == k - 1)))
-                    & ~Unpacked(before, float32).zero
-                    & (self.job.columns != k)
-                    if k
-                    else Const(0)
-                )
-                m.d.sync += [self.live[k].eq(goes), self.of.delta[k].eq(before)]
+                goes = self.live[k - 1] | (dropping & (end["first"] == k - 1))
+                goes = goes & ~Unpacked(before, float32).zero & (self.job.columns != k)
+                m.d.sync += [self.live[k].eq(goes if k else 0), self.of.delta[k].eq(before)]
             m.d.comb += self.o.weights[k].eq(Mux(self.keep[k], result, 0))
         m.d.comb += [
             self.o_valid.eq(done[Kind.FINAL]),

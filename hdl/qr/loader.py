@@ -79,10 +79,8 @@ class Loader:
             arrived.eq(self.queue.o.valid & self.queue.o.ready),
         ]
         m.d.sync += under_way.eq(under_way + self.entries_come - arrived)
-        self.entries = [
-            as_float32(self.parts, m, f"entry{k}", word.word_select(k, _WIDTH).as_signed())
-            for k in range(self.each)
-        ]
+        whole = (word.word_select(k, _WIDTH).as_signed() for k in range(self.each))
+        self.entries = [as_float32(self.parts, m, f"entry{k}", x) for k, x in enumerate(whole)]
         m.d.comb += [
             self.queue.i.valid.eq(self.pipe.delay(self.entries_come, CONVERT, name="entries_come")),
             self.queue.i.payload.eq(Cat(self.entries)),
@@ -122,12 +120,8 @@ class Loader:
         m.d.comb += going.eq(self.active & self.all_in & self.known & (self.place != self.columns))
         with m.If(going):
             m.d.sync += self.place.eq(self.place + 1)
-        s = self.pipe.rank(
-            going=going,
-            place=self.place,
-            c=Array(self.kept_c)[self.place],
-            sum=Array(self.kept_sums)[self.place],
-        )
+        c, total = (Array(of)[self.place] for of in (self.kept_c, self.kept_sums))
+        s = self.pipe.rank(going=going, place=self.place, c=c, sum=total)
         product = self.h.as_unsigned() * s.sum
         s = self.pipe.rank(going=s.going, place=s.place, c=s.c, product=product)
         difference = (s.c - s.product)[:64].as_signed()

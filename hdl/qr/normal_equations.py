@@ -149,9 +149,9 @@ class NormalEquationAccumulator:
         factors = [Signal(signed(9), name=f"factor{k}") for k in range(len(self.a))]
         for factor, x in zip(factors, self.a, strict=True):
             m.d.comb += factor.eq(Mux(self.some, self._signed(x), 0))
+        products = ((f"{i}_{j}", factors[i] * self.a[j]) for i, j in self.places)
         return [
-            self._sum(m, f"{number}_{i}_{j}", factors[i] * self.a[j], _GRAM)
-            for number, (i, j) in enumerate(self.places)
+            self._sum(m, f"{k}_{at}", product, _GRAM) for k, (at, product) in enumerate(products)
         ]
 
     def _signed(self, x):
@@ -321,11 +321,9 @@ class Merge:
             old = self.held.word_select(place, bits).as_signed()
             return Mux(here, (old + change[place])[:bits], 0)[:bits]
 
-        sums = [
-            added(first + k < self.columns, k, 64, self.accumulator.right_hand_side)
-            for k in range(per_word)
-        ]
-        entries = [added(k < beyond, k, width, self.accumulator.entries) for k in range(self.each)]
+        of_c, of_gram = self.accumulator.right_hand_side, self.accumulator.entries
+        sums = [added(first + k < self.columns, k, 64, of_c) for k in range(per_word)]
+        entries = [added(k < beyond, k, width, of_gram) for k in range(self.each)]
         with m.If(self.advance):
             m.d.sync += [
                 self.o.valid.eq(self.valid),

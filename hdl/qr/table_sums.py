@@ -21,6 +21,10 @@ def values_shape(columns):
     return data.StructLayout({"values": values, "minus": 1})
 
 
+def _operand(name):
+    return Signal(signed(_WIDTH), name=name, reset_less=True)
+
+
 class TableSums:
     """Adds to a module what adds a aᵀ of each row, a = (1, values), to the sums that were loaded, or takes it from them.
 
@@ -57,10 +61,7 @@ class TableSums:
 
     def _take_row(self, m):
         """The row stays in registers while the lanes go through their slots."""
-        values = [
-            Signal(signed(_WIDTH), name=f"a{k + 1}", reset_less=True)
-            for k in range(self.columns.factors - 1)
-        ]
+        values = [_operand(f"a{k + 1}") for k in range(self.columns.factors - 1)]
         self.a, last = [Const(1, signed(_WIDTH)), *values], self.slot == self.columns.slots - 1
         m.d.comb += self.i.ready.eq(~self.busy | last)
         with m.If(self.busy):
@@ -100,10 +101,7 @@ class TableSums:
         places, lanes = [(i, j) for j in range(len(self.a)) for i in range(j + 1)], self.chain
         kept, at = [], Mux(s.busy, s.slot, self.out)
         for p in range(len(lanes)):
-            left, right = (
-                Signal(signed(_WIDTH), name=f"{side}{p}", reset_less=True)
-                for side in ("left", "right")
-            )
+            left, right = _operand(f"left{p}"), _operand(f"right{p}")
             with m.Switch(self.slot):
                 for number, (i, j) in enumerate(places[p :: len(lanes)]):
                     with m.Case(number):

@@ -108,18 +108,13 @@ class Widen:
         begun = [pipe.delay(self.start, 1 + ADD, name="begun")]
         for k in range(1, 2 * shared + 3):
             begun.append(pipe.delay(begun[-1], 1, name=f"begun{k}_"))
-        terms = Signal(data.ArrayLayout(32, n), reset_less=True)
+        terms, none = Signal(data.ArrayLayout(32, n), reset_less=True), [Const(0, 32)] * shared
         for number, first in enumerate(range(0, n, shared)):
             count = min(shared, n - first)
+            turns = [[*of][first : first + count] for of in (self.w, self.anchor)]
             new, old = (
-                pipe.delay(
-                    Array([of[first + k] if k < count else Const(0, 32) for k in range(shared)])[
-                        column
-                    ],
-                    1,
-                    name=f"{name}{number}_",
-                )
-                for name, of in (("new", self.w), ("old", self.anchor))
+                pipe.delay(Array([*of, *none][:shared])[column], 1, name=f"{name}{number}_")
+                for name, of in zip(("new", "old"), turns, strict=True)
             )
             sizes = pipe.delay(turn >= shared, 1, name=f"sizes{number}_")
             one, other = Cat(new[:-1], new[-1] & ~sizes), Cat(old[:-1], ~old[-1] & ~sizes)
@@ -139,13 +134,9 @@ class Widen:
         for k in range(self.config.n_max):
             low, high = Const(1, signed(9)), Const(1, signed(9))
             if k:
-                inside = k < self.columns
+                inside, offset = k < self.columns, self.offsets[k - 1]
                 low, high = (
-                    pipe.wire(
-                        Mux(inside, box[k - 1] - self.offsets[k - 1], 0),
-                        signed(9),
-                        name=f"{name}{k}",
-                    )
+                    pipe.wire(Mux(inside, box[k - 1] - offset, 0), signed(9), name=f"{name}{k}")
                     for name, box in (("low", self.segment.low), ("high", self.segment.high))
                 )
             x = Unpacked(terms[k], float32)
@@ -161,8 +152,5 @@ class Widen:
 def _scaled(code: Value) -> Value:
     """A code that is not negative, times 2**-19: subnormal results are 0; infinities and NaN are anything, nothing is published then."""
     exponent = code[float32.fraction_bits : -1]
-    return Mux(
-        exponent > SLACK_POWER,
-        Cat(code[: float32.fraction_bits], (exponent - SLACK_POWER)[:8], Const(0, 1)),
-        0,
-    )[:32]
+    scaled = Cat(code[: float32.fraction_bits], (exponent - SLACK_POWER)[:8], Const(0, 1))
+    return Mux(exponent > SLACK_POWER, scaled, 0)[:32]

@@ -155,18 +155,10 @@ class WriteBack:
         some = lambda value: value & ~failed.replicate(len(value))
         mask, weights, offsets = Signal(64), Signal(32 * n), Signal(8 * (n - 1))
         m.d.comb += [mask.eq(job.mask), weights.eq(job.weights), offsets.eq(job.offsets)]
-        result = Cat(
-            kept.group,
-            job.code,
-            Const(0, 24),
-            some(Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)),
-        )
-        own = {
-            "length": kept.length,
-            "prefix": kept.prefix,
-            "epoch": Mux(kept.full, 0, kept.epoch + 1)[:32],
-            "rows": kept.rows,
-        }
+        fit = Cat(job.err_min, job.err_max, job.rescanned, Const(0, 63), mask, weights)
+        result = Cat(kept.group, job.code, Const(0, 24), some(fit))
+        epoch = Mux(kept.full, 0, kept.epoch + 1)[:32]
+        own = {"length": kept.length, "prefix": kept.prefix, "epoch": epoch, "rows": kept.rows}
         known = {name: Const(value, 8 * HEAD[name]) for name, value in head_fields(config).items()}
         head = Cat(*({**own, **known}[name] for name in HEAD), offsets)
         anchor = job.anchor
