@@ -16,9 +16,9 @@ from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.queue import Queue
-from .anchor_update import AnchorUpdate
 from .bounds import Bounds, solved_shape
 from .core import Core
+from .dot import AnchorUpdate
 from .fetch import ROUTE_BITS, Fetch
 from .intake import Intake
 from .writeback import WriteBack
