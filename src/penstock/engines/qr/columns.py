@@ -47,19 +47,10 @@ from .packing import Group, Packing, without
 from .table_fits import AssumedFits, TableFits
 from .values import column_names, values_of
 
-__all__ = ["ColumnsDesign", "check_method", "compile_columns", "fitted_scores", "table_engine_text"]
+__all__ = ["ColumnsDesign", "check_method", "compile_columns"]
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
-
-
-def table_engine_text(plan: TableFitPlan) -> str:
-    """Return in words how the engine of a fit over columns is built."""
-    from penstock.report.words import plural
-
-    columns = plan.columns
-    rows = f"{plural(columns.row_cycles, 'cycle')} a row"
-    return f"{plural(columns.gram_lanes, 'product')} a cycle, {rows}; {plural(plan.walkers, 'Strider')}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,11 +84,6 @@ class ColumnsDesign(AnyFit):
         weighted = self.packing is not None and self.packing.weight is not None
         sources = self.walk.layout.sources[: -1 if weighted else None]
         return [self.schema.columns[source.column].name for source in sources]
-
-    @property
-    def label(self) -> str:
-        """The name of the label's column."""
-        return self._named[-1]
 
     @property
     def format_name(self) -> str:
@@ -142,17 +128,26 @@ class ColumnsDesign(AnyFit):
     def scoring(
         self, result: Mapping[str, np.ndarray], details: Mapping[str, Any] | None = None
     ) -> Scoring:
+        """Return what scores rows by bias + Σ w x: in float64 on the host, in float32 in hardware; a row's group says which weights."""
         groups, columns = None, self._named[:-1]
         if self.packing is not None and self.packing.group is not None:
             values = tuple(fit["group"] for fit in (details or {})["fit"]["groups"])
             groups = Groups(self.packing.group, values, dict(result))
-        return fitted_scores(self.name, result, columns, self.schema, self.target, groups)
+        weights = result["weights"] if groups is None else result["weights"][0]
+        kernel = linear(self.name, np.ravel(weights), float(np.ravel(result["bias"])[0]))
+        used, options = {"x": tuple(dict.fromkeys(columns))}, {"on_null": "skip"}
+        how = "float32", self.target, options, "host", groups
+        return Scoring(kernel, used, self.schema, *how)
 
     def listings(self) -> dict[str, bytes]:
         return {"strider.asm": disassemble(generate(self.plan.walk)).encode()}
 
     def text(self) -> str:
-        return table_engine_text(self.plan)
+        from penstock.report.words import plural
+
+        columns, striders = self.plan.columns, plural(self.plan.walkers, "Strider")
+        rows = f"{plural(columns.row_cycles, 'cycle')} a row"
+        return f"{plural(columns.gram_lanes, 'product')} a cycle, {rows}; {striders}"
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -175,7 +170,7 @@ class ColumnsDesign(AnyFit):
             return AssumedFits(self, assume(self.plan.walk.schema, given.rows), asked)
         if isinstance(given.data, Assumed):
             return AssumedFits(self, given.data, asked)
-        table = table_on(given.data, given.source, self.walk, (self.label,))
+        table = table_on(given.data, given.source, self.walk, (self._named[-1],))
         if self.packing is not None:
             place = given.place or table.name
             packed = self.packing.packed(table, self.plan.walk.schema, self.graph, place)
@@ -333,22 +328,3 @@ def _full_page(walk: WalkConfig) -> Any:
         for k, column in enumerate(walk.schema.columns)
     )
     return assume(fitted(replace(walk.schema, columns=columns)), 1 << 20).full
-
-
-def fitted_scores(
-    name: str,
-    result: Mapping[str, np.ndarray],
-    columns: Sequence[str],
-    schema: Schema,
-    target: Target,
-    groups: Groups | None = None,
-) -> Scoring:
-    """Return what scores rows by bias + Σ w x: in float64 on the host, in float32 in hardware.
-
-    Parameters: `columns`: those of the features, in the order of the weights; `groups`: where a row's group says which weights.
-    """
-    weights = result["weights"] if groups is None else result["weights"][0]
-    kernel = linear(name, np.ravel(weights), float(np.ravel(result["bias"])[0]))
-    used = {"x": tuple(dict.fromkeys(columns))}
-    options = {"on_null": "skip"}
-    return Scoring(kernel, used, schema, "float32", target, options, "host", groups)

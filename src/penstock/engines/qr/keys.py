@@ -38,17 +38,7 @@ if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
     from penstock.host.device import Device
 
-__all__ = ["FitDesign", "Refitting", "engine_text"]
-
-
-def engine_text(plan: FitPlan) -> str:
-    """Return in words how an engine is built."""
-    from penstock.report.words import plural
-
-    solvers = f"{plural(plan.solvers, 'solver')} × {plural(plan.lanes, 'lane')}"
-    sums = f"{plural(plan.gram_lanes, 'sum')} a cycle"
-    held = f"{plural(plan.contexts, 'group')} interleaved, {plural(plan.jobs, 'job')} in flight"
-    return f"{plural(plan.n_max, 'column')}, {solvers}, {sums}, {held}"
+__all__ = ["FitDesign", "Refitting"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +78,13 @@ class FitDesign(AnyFit):
         return self.plan.to_json() | own
 
     def text(self) -> str:
-        return engine_text(self.plan)
+        from penstock.report.words import plural
+
+        plan = self.plan
+        solvers = f"{plural(plan.solvers, 'solver')} × {plural(plan.lanes, 'lane')}"
+        sums = f"{plural(plan.gram_lanes, 'sum')} a cycle"
+        held = f"{plural(plan.contexts, 'group')} interleaved, {plural(plan.jobs, 'job')} in flight"
+        return f"{plural(plan.n_max, 'column')}, {solvers}, {sums}, {held}"
 
     def trainer(
         self, backend: str = "golden", *, device: Device | None = None, **options: Any

@@ -23,10 +23,10 @@ from penstock.report.common import (
 from penstock.report.rows import Chart, Facts, Part, Row
 from penstock.report.words import memory_text, plural, seconds_text, target_text, values_text
 
-from .columns import ColumnsDesign, table_engine_text
-from .keys import FitDesign, engine_text
+from .columns import ColumnsDesign
+from .keys import FitDesign
 
-__all__ = ["charts", "fit_facts", "summary"]
+__all__ = ["fit_facts", "summary"]
 
 #: most groups whose fits a report spells out
 _MOST_GROUPS = 8
@@ -58,13 +58,14 @@ def summary(outcome: Outcome) -> Iterable[Part]:
     else:
         assert isinstance(design, FitDesign)
         yield from _of_keys(outcome, design)
-    yield from charts(outcome)
+    yield from _roofline(outcome)
+    yield from shares_chart(outcome, bound_terms(outcome))
 
 
 def _of_keys(outcome: Outcome, design: FitDesign) -> Iterable[Part]:
     timing = memory_text(design.memory, design.plan.bus_bytes)
-    rows = Row("engine", engine_text(design.plan)), Row("target", target_text(design.target))
-    yield _joined(fit_facts(design.graph), *rows, Row("memory", timing))
+    rows = Row("engine", design.text()), Row("target", target_text(design.target))
+    yield Facts((*fit_facts(design.graph).rows, *rows, Row("memory", timing)))
     run = outcome.golden or outcome.model
     if run is not None:
         counters = run.counters
@@ -86,13 +87,9 @@ def _of_keys(outcome: Outcome, design: FitDesign) -> Iterable[Part]:
 def _of_columns(outcome: Outcome, design: ColumnsDesign) -> Iterable[Part]:
     limbs = _limbs_text(design.plan.columns.limbs)
     values = f"integers in a unit of each column, {limbs}; sums in exact integers of 64 bits"
-    yield _joined(
-        fit_facts(design.graph),
-        Row("values", values),
-        *_packed(design),
-        Row("engine", table_engine_text(design.plan)),
-        Row("target", target_text(design.target)),
-    )
+    fit = *fit_facts(design.graph).rows, Row("values", values), *_packed(design)
+    engine = Row("engine", design.text())
+    yield Facts((*fit, engine, Row("target", target_text(design.target))))
     run = outcome.model or outcome.golden
     if run is not None and not run.errors:
         counters = run.counters
@@ -192,10 +189,6 @@ def _coefficients(found: Mapping[str, Any]) -> Iterable[Row]:
         yield Row(f"  {name}", text)
 
 
-def _joined(facts: Facts, *rows: Row) -> Facts:
-    return Facts((*facts.rows, *rows))
-
-
 def _cycles(outcome: Outcome) -> list[Row]:
     """Return how long it all took, how long a refit, and what limits it."""
     cycles, design, model = outcome.cycles, outcome.design, outcome.model
@@ -208,12 +201,6 @@ def _cycles(outcome: Outcome) -> list[Row]:
     each = (cycles - counters["training_cycles"]) / counters["refits"]
     text = f"{each:,.0f} cycles, {seconds_text(each / clock / 1e6)}"
     return [total, Row("a refit", text), *bound]
-
-
-def charts(outcome: Outcome) -> Iterable[Chart]:
-    """Return the charts of a report."""
-    yield from _roofline(outcome)
-    yield from shares_chart(outcome, bound_terms(outcome))
 
 
 def _roofline(outcome: Outcome) -> Iterable[Chart]:

@@ -121,35 +121,22 @@ class _Fits(Workload):
         followed by one of the same rows with offsets of their own, from sums that are moved exactly.
         """
         totals: c.Totals | None = None
-        for step in self._spans(steps):
-            before = self._before(step, totals, rows)
-            totals = fit(before, before is not totals, step)
+        for step in steps:
+            goes_on = self.graph.incremental and totals is not None
+            if not self.graph.incremental:  # every fit reads all rows
+                step = _Step((step.go[1], step.come[1]), (0, 0))
+            before = totals if goes_on else self._empty(rows, step)
+            assert before is not None
+            totals = fit(before, not goes_on, step)
+            if totals is not None and c.needs_recentring(totals):
+                totals = fit(c.recentre(totals), True, _Step((0, 0), (0, 0)))
             if totals is None:
                 return
-            if c.needs_recentring(totals):
-                totals = fit(c.recentre(totals), True, _Step((0, 0), (0, 0)))
-                if totals is None:
-                    return
 
-    def _spans(self, steps: Sequence[_Step]) -> list[_Step]:
-        """Return the rows that come and go in each fit, all of them in every fit that does not go
-        on from the one before."""
-        if self.graph.incremental:
-            return list(steps)
-        return [_Step((step.go[1], step.come[1]), (0, 0)) for step in steps]
-
-    def _before(self, step: _Step, totals: c.Totals | None, rows: Integers | None) -> c.Totals:
-        """Return what a fit goes on from: nothing, with offsets of its own, or the fit before."""
-        if totals is not None and self.graph.incremental:
-            return totals
+    def _empty(self, rows: Integers | None, step: _Step) -> c.Totals:
+        """Return the totals that a fit begins with, of no rows, with offsets of its own."""
         nothing = [0] * self._columns.n
-        if rows is None:
-            return c.initial_totals(self._columns, nothing, nothing)
-        return self._empty(rows[slice(*step.come)])
-
-    def _empty(self, rows: Integers) -> c.Totals:
-        """Return the totals of no rows, offsets at the means of these."""
-        raise NotImplementedError
+        return c.initial_totals(self._columns, nothing, nothing)
 
     @staticmethod
     def _summed(before: c.Totals, rows: Integers, step: _Step) -> c.Totals:
@@ -261,6 +248,10 @@ class TableFits(_Fits):
     def _units(self) -> list[Unit]:
         return self._stored.units(self._columns.limbs)
 
+    @property
+    def _middle(self) -> Integers:
+        return np.array([unit.offset for unit in self._units], dtype=np.int64)
+
     @cached_property
     def _walk(self) -> WalkConfig:
         """How the table is walked: with its columns' units."""
@@ -272,8 +263,9 @@ class TableFits(_Fits):
         port = replace(self.plan.port, format=self._walk.format)
         return analyse(port, self._walk, self.table.pages)
 
-    def _empty(self, rows: Integers) -> c.Totals:
-        middle = np.array([unit.offset for unit in self._units], dtype=np.int64)
+    def _empty(self, rows: Integers | None, step: _Step) -> c.Totals:
+        assert rows is not None
+        rows, middle = rows[slice(*step.come)], self._middle
         # near the middle float64 has every integer
         means = np.rint((rows - middle).mean(axis=0)) if len(rows) else np.zeros(len(middle))
         offsets = (middle + means.astype(np.int64)).tolist()
@@ -283,8 +275,7 @@ class TableFits(_Fits):
     def _walked(self) -> tuple[Integers, RowCounts, HardwareError | None]:
         """The rows up to the first error of a page or a value, what was counted, and that error."""
         walked = walk_table(self.table.pages, self._walk)
-        middle = np.array([unit.offset for unit in self._units], dtype=np.int64)
-        rows = self._columns.format.to_integers(walked.codes) + middle
+        rows = self._columns.format.to_integers(walked.codes) + self._middle
         return rows, walked.total, walked.error
 
     @cached_property
