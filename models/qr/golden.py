@@ -29,8 +29,8 @@ from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
 from .check import check, disorder
 from .config import FitPlan
 from .errors import FitError
-from .job import Fit, Job, Memo, Method
-from .normal_equations import Exact, design, sum_all_rows, target_of, update_sums
+from .job import Exact, Fit, Job, Memo, Method
+from .normal_equations import design, sum_all_rows, target_of, update_sums
 
 __all__ = ["factors", "kept", "refit", "right_side"]
 
@@ -150,18 +150,14 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     else:
         low, high = found
     new = Memo(
-        config.method,
-        target_of(job),
-        job.window,
-        job.offsets,
-        0 if memo is None else memo.epoch + 1,
-        exact.rows,
-        exact.sums,
-        exact.squares,
-        exact.right_hand_side,
-        exact.gram,
-        made.memo_d,
-        made.memo_u,
-        anchor if config.incremental else None,
+        **vars(exact),
+        method=config.method,
+        target=target_of(job),
+        window=job.window,
+        offsets=job.offsets,
+        epoch=0 if memo is None else memo.epoch + 1,
+        d=made.memo_d,
+        u=made.memo_u,
+        anchor=anchor if config.incremental else None,
     )
     return Fit(job.group, weights, made.keep, low, high, rescanned, new)

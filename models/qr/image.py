@@ -132,21 +132,11 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
         numbers = _SEGMENT.unpack_from(parts["segment"])
         weights = _codes(parts["weights"], n)
         anchor = Anchor(weights, *numbers, box[:length], box[length : 2 * length])
-    return Memo(
-        config.method,
-        config.target,
-        Window(head.prefix, length),
-        parts["head"][HEAD_BYTES:][:length],
-        head.epoch,
-        head.rows,
-        sums,
-        squares,
-        parts["c"][: 8 * n].view("<i8").astype(np.int64),
-        gram,
-        d,
-        u,
-        anchor,
-    )
+    right_hand_side = parts["c"][: 8 * n].view("<i8").astype(np.int64)
+    exact = head.rows, sums, squares, right_hand_side, gram
+    window, offsets = Window(head.prefix, length), parts["head"][HEAD_BYTES:][:length]
+    own = config.method, config.target, window, offsets, head.epoch
+    return Memo(*exact, *own, d, u, anchor)
 
 
 def _codes(data: Rows, count: int) -> Codes:

@@ -19,6 +19,7 @@ from .arith import predict
 __all__ = [
     "ENTRY_BYTES",
     "Anchor",
+    "Exact",
     "Fit",
     "Job",
     "Label",
@@ -96,8 +97,31 @@ class Anchor:
 
 
 @dataclass(frozen=True)
-class Memo:
-    """What a refit leaves for the next one. Opaque to the host, which stores it and hands it back.
+class Exact:
+    """Exact sums over a row set.
+
+    Parameters
+    ----------
+    rows
+        How many.
+    sums, squares
+        int64 (n,): column sums and sums of squares; sums[0] = squares[0] = rows.
+    right_hand_side
+        int64 (n,): c = Aᵀb.
+    gram
+        int64 (n, n), upper triangle, the rest 0: AᵀA (method `gram`), else None.
+    """
+
+    rows: int
+    sums: Integers
+    squares: Integers
+    right_hand_side: Integers
+    gram: Integers | None
+
+
+@dataclass(frozen=True)
+class Memo(Exact):
+    """What a refit leaves for the next one: sums over the group's rows, and more. Opaque to the host, which stores it and hands it back.
 
     Parameters
     ----------
@@ -107,14 +131,6 @@ class Memo:
         uint8 (length,): the group's fixed offsets.
     epoch
         Counts the refits since the full one; the job must name the same number.
-    rows
-        Rows in the factor; the same rows are in `right_hand_side`.
-    sums, squares
-        int64 (n,): exact column sums and sums of squares over these rows; sums[0] = squares[0] = rows.
-    right_hand_side
-        int64 (n,): exact c = Aᵀb over these rows.
-    gram
-        int64 (n, n), upper triangle, the rest 0: exact AᵀA (method `gram`), else None.
     d, u
         float32 codes (n,) and (n, n): AᵀA = uᵀ diag(d) u, u with a unit diagonal (method `givens`), else None.
     anchor
@@ -126,11 +142,6 @@ class Memo:
     window: Window
     offsets: Rows
     epoch: int
-    rows: int
-    sums: Integers
-    squares: Integers
-    right_hand_side: Integers
-    gram: Integers | None = None
     d: Codes | None = None
     u: Codes | None = None
     anchor: Anchor | None = None

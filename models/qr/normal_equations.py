@@ -6,13 +6,11 @@ All are two's complement of 64 bits in hardware's accumulators; with at most `RO
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from .job import Integers, Job, Label, Memo, Rows
+from .job import Exact, Integers, Job, Label, Memo, Rows
 
-__all__ = ["ROWS_MAX", "Exact", "design", "sum_all_rows", "update_sums"]
+__all__ = ["ROWS_MAX", "design", "sum_all_rows", "target_of", "update_sums"]
 
 #: most rows of a group
 ROWS_MAX = 1 << 23
@@ -23,17 +21,6 @@ def design(rows: Rows, offsets: Rows) -> Integers:
     a = np.ones((len(rows), rows.shape[1] + 1), dtype=np.int64)
     a[:, 1:] = rows.astype(np.int64) - offsets.astype(np.int64)
     return a
-
-
-@dataclass(frozen=True)
-class Exact:
-    """Exact sums over a row set: their count, column sums, sums of squares, c = Aᵀb; AᵀA in the upper triangle of `gram` if asked for."""
-
-    rows: int
-    sums: Integers
-    squares: Integers
-    right_hand_side: Integers
-    gram: Integers | None
 
 
 def _gram(a: Integers) -> Integers:
