@@ -38,7 +38,7 @@ class FitEngine(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.config.FitPlan` that is `made`.
+        `models.qr.config.FitPlan` that is `built`.
     library
         Takes the modules that are instantiated by name.
 

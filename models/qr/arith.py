@@ -27,7 +27,6 @@ __all__ = [
     "mul",
     "numbers",
     "predict",
-    "scores",
     "sub",
     "to_label",
     "tree",
@@ -117,14 +116,6 @@ def dot(a: Numbers, b: Numbers) -> Numbers:
     return tree(mul(a, b))
 
 
-def scores(weights: Numbers, offsets: ArrayLike, rows: ArrayLike) -> Numbers:
-    """The model's real-valued outputs: products w[0] · 1, w[1 + j] · (byte j - offset j), added in a balanced tree in this order."""
-    rows = np.asarray(rows)
-    a = np.ones((len(rows), rows.shape[1] + 1), dtype=np.float32)
-    a[:, 1:] = rows.astype(np.int16) - np.asarray(offsets, dtype=np.int16)
-    return dot(np.broadcast_to(weights, a.shape), a)
-
-
 def to_label(score: ArrayLike) -> NDArray[np.int64]:
     """Truncate a score to a label: below 0 and NaN become 0, the greatest label is 2**31 - 1."""
     score = np.asarray(score, dtype=np.float64)
@@ -132,5 +123,8 @@ def to_label(score: ArrayLike) -> NDArray[np.int64]:
 
 
 def predict(weights: ArrayLike, offsets: ArrayLike, rows: ArrayLike) -> NDArray[np.int64]:
-    """Predicted labels int64 (m,) of rows uint8 (m, length) under weights (float32 codes, (n,), bias first)."""
-    return to_label(scores(numbers(weights), offsets, rows))
+    """Predicted labels int64 (m,) of rows uint8 (m, length) under weights (float32 codes, (n,), bias first): of `dot` of these and 1, bytes minus offsets."""
+    rows = np.asarray(rows)
+    a = np.ones((len(rows), rows.shape[1] + 1), dtype=np.float32)
+    a[:, 1:] = rows.astype(np.int16) - np.asarray(offsets, dtype=np.int16)
+    return to_label(dot(np.broadcast_to(numbers(weights), a.shape), a))
