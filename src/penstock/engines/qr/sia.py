@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.api import compile
 from penstock.dsl.core.load import from_text
+from penstock.dsl.qr.plan import Load
 from penstock.models.feasible import fullest
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.layout import Size
@@ -71,14 +72,16 @@ def _design() -> FitDesign:
     return found
 
 
+def _size() -> Size:
+    return Load(_ROWS, _NEW).work(_design().plan).size
+
+
 @cache
 def _engine(columns: int) -> tuple[int, float]:
     """Return cycles and seconds of a refit on the engine, when many follow one another."""
-    design = _design()
-    moved = min(_NEW, _NEW // 8 + 6 * _NEW**2 // _ROWS)
-    size = Size(columns, _ROWS, inserted=_NEW, moved=moved, span=2 * _ROWS)
-    jobs = 128
-    cycles = run(design.plan, [Work.plain(size, False)] * jobs, design.memory).total // jobs
+    design, jobs = _design(), 128
+    work = Work.plain(replace(_size(), columns=columns), False)
+    cycles = run(design.plan, [work] * jobs, design.memory).total // jobs
     return cycles, cycles / (_part().clock_mhz * 1e6)
 
 
@@ -86,8 +89,8 @@ def _trainers(cpu: bool) -> list[dict[str, Any]]:
     """Return the trainers in software; `cpu`: with the one in C on this computer."""
     found = records(_data()["trainers"])
     if cpu:
-        moved = min(_NEW, _NEW // 8 + 6 * _NEW**2 // _ROWS)
-        took = {c: keys_seconds(_ROWS, int(c), _NEW, moved) * 1e6 for c in ("9", "33")}
+        refit = _NEW, _size().moved
+        took = {c: keys_seconds(_ROWS, int(c), *refit) * 1e6 for c in ("9", "33")}
         found.append({"name": "C, here", **took, "origin": "the same on this computer, now"})
     return found
 
