@@ -171,8 +171,9 @@ class Intake:
             for k in range(1, n + 1):
                 with m.Case(k - 1):
                     m.d.comb += behind.eq(counts[k])
-        weights, done = Signal(32 * n, reset_less=True), Signal()
+        weights = Signal(32 * n, reset_less=True)
         segment = Signal(8 * (SEGMENT_BYTES + 2 * (n - 1)), reset_less=True)
+        done = Signal()
         m.d.sync += done.eq(0)
         with m.If(take):
             m.d.sync += [

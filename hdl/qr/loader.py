@@ -70,8 +70,10 @@ class Loader:
         under_way, word = Signal(range(_DEPTH + 1)), self.i.p.data
         words = -(-entry_counts(self.config)[-1] // self.each), -(-self.n // self.per_word)
         self.number = index(max(words) + 1, name="number")
-        taken, arrived = Signal(), Signal()
-        self.entries_come, self.all_in = Signal(), Signal()
+        taken = Signal()
+        arrived = Signal()
+        self.entries_come = Signal()
+        self.all_in = Signal()
         m.d.comb += [
             self.i.ready.eq(self.active & ~self.all_in & (under_way != _DEPTH)),
             taken.eq(self.i.valid & self.i.ready),

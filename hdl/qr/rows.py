@@ -215,7 +215,8 @@ class RowRequests:
         # in bus words
         bits_at = Signal(ADDRESS_BITS - shift, reset_less=True)
         rows_at = Signal(ADDRESS_BITS - shift, reset_less=True)
-        left, here = Signal(32, reset_less=True), Signal(range(block + 1))
+        left = Signal(32, reset_less=True)
+        here = Signal(range(block + 1))
         choice = index(len(choices), name="choice")
         words = lambda places, each: (places + (each - 1)) >> each.bit_length() - 1
         span = Array([words(self.i.p.span, bus // stride) for stride in choices])

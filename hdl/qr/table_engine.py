@@ -127,7 +127,9 @@ class TableFitEngine(wiring.Component):
         told, write = self.access.units, self.head.write_port()
         have, held = Signal(), Signal(8 * config.bus_bytes, reset_less=True)
         place, number = index(units, name="place"), index(count, name="number")
-        gives, last, filler = Signal(), Signal(), Signal()
+        gives = Signal()
+        last = Signal()
+        filler = Signal()
         loading = self.now["LOAD"]
         m.d.comb += [
             filler.eq(number >= head + products),
