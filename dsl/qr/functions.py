@@ -147,7 +147,7 @@ def least_squares(
     if builder.op(target) not in wanted:
         message = f"{builder.spoken(target)} is no target for {spoken}"
         raise builder.error("E459", message, span, hint=hint)
-    given = {"method": method, "incremental": incremental, "intercept": intercept}
+    given: dict[str, Any] = {"method": method, "incremental": incremental, "intercept": intercept}
     given |= {"ridge": ridge, "ridge_per": ridge_per}
     attrs = {
         name: checked_option(builder, name, value, span)

@@ -83,7 +83,11 @@ def at_once(formula: Callable[..., Any], *operands: Numbers) -> Any:
     seen: list[Numbers] = []
 
     def noted(ufunc: np.ufunc) -> Callable[[Numbers, Numbers], Numbers]:
-        return lambda a, b: seen.append(ufunc(a, b)) or seen[-1]
+        def operation(a: Numbers, b: Numbers) -> Numbers:
+            seen.append(ufunc(a, b))
+            return seen[-1]
+
+        return operation
 
     ufuncs = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
     with np.errstate(all="ignore"):

@@ -129,9 +129,9 @@ def unpack_memo(data: bytes, config: FitPlan) -> Memo | HardwareCode:
     anchor = None
     if config.incremental:
         box = parts["segment"][_SEGMENT.size :]
-        numbers = _SEGMENT.unpack_from(parts["segment"])
-        weights = _codes(parts["weights"], n)
-        anchor = Anchor(weights, *numbers, box[:length], box[length : 2 * length])
+        err_min, err_max, least = _SEGMENT.unpack_from(parts["segment"].tobytes())
+        ends = box[:length], box[length : 2 * length]
+        anchor = Anchor(_codes(parts["weights"], n), err_min, err_max, least, *ends)
     right_hand_side = parts["c"][: 8 * n].view("<i8").astype(np.int64)
     exact = head.rows, sums, squares, right_hand_side, gram
     window, offsets = Window(head.prefix, length), parts["head"][HEAD_BYTES:][:length]
