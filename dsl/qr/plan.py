@@ -176,8 +176,8 @@ def _candidates(
     units = [(2 * n, 1)] if givens else list(product(sums, _SOLVERS))
     for row_units in (1, 2) if base.incremental else (1, 2, 4, 8):
         for lanes, solvers in units:
-            own = {"gram_lanes": lanes, "solvers": solvers, "jobs": contexts * solvers + ahead}
-            yield replace(base, row_units=row_units, contexts=contexts, **own)
+            unit = replace(base, gram_lanes=lanes, solvers=solvers, row_units=row_units)
+            yield replace(unit, contexts=contexts, jobs=contexts * solvers + ahead)
 
 
 @lru_cache(maxsize=64)

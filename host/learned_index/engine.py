@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...models.errors import HardwareError
+from ...models.errors import HardwareError, NamedCode
 from ...models.memory import FixedLatency, Memory
 from ...models.qr import image
 from ...models.qr.config import FitPlan
@@ -190,10 +190,13 @@ class EngineBackend(Closing):
     def _result(
         self, number: int, job: Job, room: tuple[int, int], error: HardwareError | None
     ) -> Fit | HardwareError:
-        (at, size), found = room, error and error.code
-        if found is None:
+        at, size = room
+        found: Fit | NamedCode
+        if error is None:
             data = self._machine.read(at, size).tobytes()
             found = image.unpack_result(data, job.window.columns, self.config)
+        else:
+            found = error.code
         if not isinstance(found, Fit):
             self._room.give(at, size)
             if job.memo is not None:
