@@ -72,12 +72,16 @@ class Register:
 
 @dataclass(frozen=True)
 class EngineRegister:
-    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written."""
+    """A value that the host sets before a start and the engine reads: 1 to 64 bits wide, `reset` until written. `live`: the host may set it in a run, too."""
 
     name: str
     bits: int = 32
     doc: str = ""
     reset: int = 0
+    live: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {k: value for k, value in asdict(self).items() if k != "live" or value}
 
 
 @dataclass(frozen=True)
@@ -300,7 +304,7 @@ class RegisterMap:
         return vault | {
             "design": self.design,
             "cycle_bits": self.cycle_bits,
-            "engine": [asdict(e) for e in self.engine],
+            "engine": [e.to_json() for e in self.engine],
             "counters": [asdict(c) for c in self.counters],
             "monitors": [asdict(m) for m in self.monitors],
             "registers": [asdict(r) for r in self.registers],

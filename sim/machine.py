@@ -7,7 +7,7 @@ Amaranth (`sim.python`), or a device (`host.device`). A workload drives any of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.errors import Error, HardwareError
+from ..models.ring import Line, Ring
 from ..models.shell import RegisterMap
 
 __all__ = [
     "PAGE",
     "Closing",
     "Ended",
+    "Feed",
     "Hung",
     "Machine",
     "Metered",
@@ -65,6 +67,17 @@ class Hung(Error):
     def __init__(self, report: object) -> None:
         super().__init__(f"the run did not end: {report}")
         self.report = report
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Pages that come into a port's ring while a run goes on (`models.ring`): `pages` (count, bytes of a page), again and again, into slots from address
+    `at` on. A simulation brings them as `line` says, a device as fast as it can."""
+
+    ring: Ring
+    pages: NDArray[np.uint8]
+    at: int
+    line: Line
 
 
 class Transfer(NamedTuple):
@@ -112,13 +125,15 @@ class Machine(Protocol):
         watchdog: int = 1_000_000,
         limit: int | None = None,
         progress: Progress | None = None,
+        feeds: Sequence[Feed] = (),
     ) -> Ended:
         """Write registers, start the engine and wait for its end.
 
         Parameters: `watchdog`: cycles without a transfer after which the run is stopped; `limit`:
-        most cycles (of a device: seconds); `progress`: called now and then.
+        most cycles (of a device: seconds); `progress`: called now and then; `feeds`: what comes
+        during the run.
 
-        Raises Hung where the run does not end.
+        Raises Hung where the run does not end, Unsupported for feeds where no ring can be filled.
         """
 
     def trace(self, port: int) -> list[Transfer]:
@@ -180,7 +195,13 @@ class Metered:
         self._seconds, self._counters = 0.0, Counter[str]()
         self._error: HardwareError | None = None
 
-    def run(self, registers: Mapping[str, int], *, counted: bool = True) -> Ended:
+    def run(
+        self,
+        registers: Mapping[str, int],
+        *,
+        counted: bool = True,
+        feeds: Sequence[Feed] = (),
+    ) -> Ended:
         """Start the engine once. `counted`: the start is of the run, and no set-up before it, which has
         no limits."""
         if not counted:
@@ -191,6 +212,7 @@ class Metered:
             watchdog=self.watchdog,
             limit=self.limit,
             progress=None if progress is None else lambda cycles: progress(before + cycles),
+            **({"feeds": feeds} if feeds else {}),
         )
         self._cycles += ended.cycles
         self._read = self._read + ended.bytes_read

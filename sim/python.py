@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +17,7 @@ from ..hdl.shell.verilog import collector_off
 from ..models.errors import HardwareError
 from ..models.memory import FixedLatency, Memory
 from ..models.shell import Control, Interrupt, RegisterMap, Status
-from .machine import Closing, Ended, Hung, Progress, Transfer
+from .machine import Closing, Ended, Feed, Hung, Progress, Transfer, Unsupported
 from .memory.axi import AxiMemory
 from .memory.dram import fast
 from .native.toolchain import PortSpec
@@ -240,7 +240,10 @@ class PythonMachine(Closing):
         watchdog: int = 1_000_000,
         limit: int | None = None,
         progress: Progress | None = None,
+        feeds: Sequence[Feed] = (),
     ) -> Ended:
+        if feeds:
+            raise Unsupported("Amaranth's simulator fills no ring; rtl does")
         self._registers = {**registers, "watchdog": watchdog}
         self._limit, self._progress = _LIMIT if limit is None else limit, progress
         for port in self._ports:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .machine import Closing, Ended, Machine, Progress, Transfer, Unsupported
+from .machine import Closing, Ended, Feed, Machine, Progress, Transfer, Unsupported
 
 __all__ = ["Read", "Recorder", "Started", "Step", "Written"]
 
@@ -83,7 +83,10 @@ class Recorder(Closing):
         watchdog: int = 1_000_000,
         limit: int | None = None,
         progress: Progress | None = None,
+        feeds: Sequence[Feed] = (),
     ) -> Ended:
+        if feeds:
+            raise Unsupported("a recording has no pages that come during a run")
         ended = self._machine.run(registers, watchdog=watchdog, limit=limit, progress=progress)
         self.steps.append(Started(dict(registers), watchdog, ended))
         return ended

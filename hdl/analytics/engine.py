@@ -15,6 +15,7 @@ from ...models.analytics.shell import (
     result_beats_bits,
 )
 from ...models.errors import ErrorCode
+from ...models.ring import Ring
 from ...models.strider.config import PortConfig
 from ..memory.axi import AXI4, shared_by
 from ..memory.writer import BurstWriter
@@ -123,6 +124,7 @@ class AnalyticsEngine(wiring.Component):
             advance=conductor.advance,
             release=core.release,
             discard=self.failing,
+            **({"ready": self.registers[Ring(q).ready]} if plan.ring else {}),
             **self._way_by_rows(),
         )
         self.ports.append(ends)
@@ -182,6 +184,8 @@ class AnalyticsEngine(wiring.Component):
             "starved": conductor.starved,
             "converged": conductor.converged,
         }
+        if plan.ring:
+            steps |= {Ring(q).done: port["done"] for q, port in enumerate(self.ports)}
         if self.unit is not None:
             names = ("lookup", "hit", "fetch", "write_back")
             steps |= {c: getattr(self.unit, n) for c, n in zip(ROW_COUNTERS, names, strict=True)}

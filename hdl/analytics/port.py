@@ -43,6 +43,8 @@ class MemoryPort(wiring.Component):
         Start of the training; its end.
     address : In, pages, epochs : In(32), first_block : In(32)
         Where the port's pages lie, how many there are, how often they are read; the first one's block number, for errors.
+    ready : In(32), done : Out(1)
+        Of a port with a ring (`models.ring`): pages that are there; a page was read.
     error : Out(error_layout())
         As of `AccessPort`.
     load, load_slot, load_beat, load_data, available, count, ended, final : Out, pop, release, advance, discard : In
@@ -85,6 +87,7 @@ class MemoryPort(wiring.Component):
                 "first_block": In(32),
                 "error": Out(error_layout()),
                 "tuples": Out(monitor_shape()),
+                **({"ready": In(32), "done": Out(1)} if plan.ring else {}),
                 **between,
                 **loader,
             }
@@ -107,6 +110,7 @@ class MemoryPort(wiring.Component):
             beats_width=beats_bits(plan),
             count_width=page_bits(plan),
             epochs_width=count_bits(plan),
+            ring=plan.ring,
         )
         # one command waits here instead of at its source: bursts leave when they would without, and `ready` ends in a register
         m.submodules.ahead = ahead = Spare(command_shape(address_bits(plan), beats_bits(plan)))
@@ -140,6 +144,11 @@ class MemoryPort(wiring.Component):
             self.o_words.valid.eq(reader.o.valid),
             self.bus_error.eq(reader.error),
         ]
+        if plan.ring:
+            m.d.comb += [
+                sequencer.ready.eq(self.ready),
+                self.done.eq(self.booted & reader.o.valid & reader.o.ready & reader.o.p.last),
+            ]
         self._access(m, access, reader, empty)
         return m
 

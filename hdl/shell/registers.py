@@ -14,8 +14,8 @@ class ControlRegisters(wiring.Component):
     """The register map on AXI4-Lite.
 
     One write and one read at a time; AW and W in any order; byte strobes are obeyed. The low two address bits are ignored.
-    Unmapped words answer DECERR. A write to a read-only register, or to an engine register while a run is busy, changes nothing
-    and answers SLVERR.
+    Unmapped words answer DECERR. A write to a read-only register, or to an engine register that is not `live` while a run is busy,
+    changes nothing and answers SLVERR.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ class ControlRegisters(wiring.Component):
                                     m.d.sync += self.pending.eq(self.ended)
                             else:
                                 target = self.storage[register.name][32 * half : 32 * half + 32]
-                                held = self.busy & (register.name in engine)
+                                own = engine.get(register.name)
+                                held = self.busy & (own is not None and not own.live)
                                 with m.If(held):
                                     m.d.sync += self.axil.bresp.eq(Response.SLVERR.value)
                                 with m.Else():

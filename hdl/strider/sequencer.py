@@ -1,6 +1,6 @@
 """The page sequencer: one read command a page, as credits allow."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,7 @@ class PageSequencer(wiring.Component):
     """Asks for a port's pages in order, epoch after epoch, never more than there are page buffers for.
 
     After `start` in cycle 0 the first command is offered in cycle 1; one a cycle follows while credits last. A pulse on `free` in
-    cycle t allows a command from cycle t + 1 on.
+    cycle t allows a command from cycle t + 1 on, and so does a `ready` that is larger.
 
     Parameters
     ----------
@@ -25,6 +25,8 @@ class PageSequencer(wiring.Component):
         Bits of the commands' fields.
     count_width, epochs_width
         Bits of the numbers of pages and epochs.
+    ring
+        Slots for pages (`models.ring`), 0: the table lies in memory whole.
 
     Members
     -------
@@ -34,6 +36,8 @@ class PageSequencer(wiring.Component):
         Ends the run: a command that is offered stays until it is taken, no other follows.
     base : In(address_width), stride : In(32), pages : In(count_width), epochs : In(epochs_width)
         Page k lies at base + k * stride (bytes, multiples of `bus_bytes`). Nothing is read if `pages` or `epochs` is 0.
+    ready : In(32)
+        Only with a ring, where page n of all epochs lies in slot n mod `ring`: how many of them are there, modulo 2^32.
     free : In(1)
         A page buffer is free again.
     busy : Out(1)
@@ -51,9 +55,11 @@ class PageSequencer(wiring.Component):
         beats_width=24,
         count_width=32,
         epochs_width=32,
+        ring=0,
     ):
         self.beats = page_size // bus_bytes
         self.credits = credits
+        self.ring = ring
         super().__init__(
             {
                 "start": In(1),
@@ -65,6 +71,7 @@ class PageSequencer(wiring.Component):
                 "free": In(1),
                 "busy": Out(1),
                 "o": Out(stream.Signature(command_shape(address_width, beats_width))),
+                **({"ready": In(32)} if ring else {}),
             }
         )
 
@@ -77,8 +84,9 @@ class PageSequencer(wiring.Component):
         address = Signal.like(self.base)
         offered = Signal()  # the command was offered in the cycle before and not taken
         moved = Signal()
+        there, wraps = self._ring(m, moved) if self.ring else (1, 0)
         m.d.comb += [
-            self.o.valid.eq(self.busy & (credits != 0) & (offered | ~self.stop)),
+            self.o.valid.eq(self.busy & (credits != 0) & there & (offered | ~self.stop)),
             self.o.p.address.eq(address),
             self.o.p.beats.eq(self.beats),
             moved.eq(self.o.valid & self.o.ready),
@@ -95,11 +103,12 @@ class PageSequencer(wiring.Component):
                 m.d.sync += [
                     page.eq(self.pages - 1),
                     final.eq(self.pages == 1),
-                    address.eq(self.base),
                     epoch.eq(epoch - 1),
                     final_epoch.eq(epoch == 1),
                     self.busy.eq(~final_epoch),
                 ]
+            with m.If(wraps if self.ring else final):
+                m.d.sync += address.eq(self.base)
         with m.If(self.start):
             m.d.sync += [
                 credits.eq(self.credits),
@@ -112,3 +121,17 @@ class PageSequencer(wiring.Component):
                 self.busy.eq((self.pages != 0) & (self.epochs != 0) & ~self.stop),
             ]
         return m
+
+    def _ring(self, m, moved):
+        """Return whether the next page is there, known a cycle after it is, and whether it lies in the last slot."""
+        asked, slot = Signal(32), Signal(range(self.ring))
+        there, last = Signal(), Signal()
+        ahead = Signal(32)
+        m.d.comb += [ahead.eq(self.ready - asked - moved), last.eq(slot == self.ring - 1)]
+        # what is asked for can only grow up to what is there
+        m.d.sync += [there.eq((ahead != 0) & ~ahead[-1]), asked.eq(asked + moved)]
+        with m.If(moved):
+            m.d.sync += slot.eq(Mux(last, 0, slot + 1))
+        with m.If(self.start):
+            m.d.sync += [asked.eq(0), slot.eq(0), there.eq((self.ready != 0) & ~self.ready[-1])]
+        return there, last

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...models.shell import Status
-from ...sim.machine import Closing, Ended, Progress, Transfer, Unsupported
+from ...sim.machine import Closing, Ended, Feed, Progress, Transfer, Unsupported
 from .device import Device
 from .errors import DeviceError
+from .feeding import Feeder
 
 __all__ = ["DeviceMachine"]
 
@@ -54,15 +55,30 @@ class DeviceMachine(Closing):
         watchdog: int = 1_000_000,
         limit: int | None = None,
         progress: Progress | None = None,
+        feeds: Sequence[Feed] = (),
     ) -> Ended:
         for name, value in registers.items():
             bits = self.register_map[name].bits
             if value >> bits:
                 raise DeviceError(f"the register {name} has {bits} bits, which do not hold {value}")
         begin = perf_counter()
-        report = self.device.run(registers, watchdog=watchdog, limit=limit, progress=progress)
+        self.device.start(registers, watchdog=watchdog)
+        if feeds:
+            self._feed(feeds, limit)
+        report = self.device.wait(limit, progress)
         seconds = perf_counter() - begin
         return Ended(report.error, report.cycles, dict(report.counters), 0, 0, seconds)
+
+    def _feed(self, feeds: Sequence[Feed], limit: int | None) -> None:
+        """Fill the rings until no page is left, or the run is over."""
+        ends = float("inf") if limit is None else perf_counter() + limit
+        feeders = [Feeder(self.device, feed) for feed in feeds]
+        while any(feeder.sent < feeder.feed.line.total for feeder in feeders):
+            if sum(feeder.push() for feeder in feeders) == 0:
+                if self.device.read_register("status") & Status.IDLE:
+                    return  # it has ended early, well or not
+            if perf_counter() > ends:
+                raise TimeoutError(f"{self.device.path}: the run is not over after {limit} s")
 
     def trace(self, port: int) -> list[Transfer]:
         raise Unsupported("a device does not record its traffic; a simulation does")

@@ -229,6 +229,7 @@ class AnalyticsPlan:
     Striders have their program built in, addresses have 26 bits, counters 32: for small parts; cycles and results are the same. `memory_bytes`: of the
     memory that a lean plan's addresses reach, which then have just the bits for it; 0: not known. `window_latency`: `PortConfig.latency` of the Striders.
     `on_overflow`, `on_nan`: as of `InputPolicy`; they are in the Striders' program, so that the hardware is the same but for a lean plan.
+    `ring`: as of `PortConfig`.
     """
 
     kernel: str
@@ -265,6 +266,7 @@ class AnalyticsPlan:
     indices: tuple[Index, ...] = ()
     tables: tuple[RowTable, ...] = ()
     dedupe: bool = False
+    ring: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -293,6 +295,7 @@ class AnalyticsPlan:
             slots=self.tuple_slots,
             lean=self.lean,
             latency=self.window_latency,
+            ring=self.ring,
         )
 
     @cached_property
@@ -394,6 +397,8 @@ class AnalyticsPlan:
             del data["dedupe"]
         if not self.tables:
             del data["tables"]
+        if not self.ring:
+            del data["ring"]
         if not self.indices:
             del data["indices"], data["on_index"], data["on_unseen"], data["layout"]["integers"]
         data["notes"] = {k: v for k, v in self.notes.items() if k not in ("interval", "machine")}

@@ -13,6 +13,7 @@ from ..errors import HardwareError
 from ..memory.bursts import Reader
 from ..memory.timing import Memory
 from ..numerics.formats import Codes
+from ..ring import Arrivals
 from ..rows.bound import row_terms
 from ..strider.costs import Costs, analyse
 from ..strider.cycles import PortModel
@@ -136,10 +137,12 @@ def model_cycles(
     result_address: int = 0,
     page_addresses: Sequence[int] = (),
     rows: RowsAsked | None = None,
+    arrivals: Sequence[Arrivals] = (),
 ) -> Cycles:
     """Return the exact cycles of a run of `epochs` epochs over the pages, given themselves or as their costs; they must be free of errors.
 
-    Addresses, of pages one a port, count where memory is not of a fixed latency. `rows`: as of `cycles.run`.
+    Addresses, of pages one a port, count where memory is not of a fixed latency. `rows`: as of `cycles.run`. `arrivals`: of each port's pages,
+    where it has a ring.
     """
     costs = pages if isinstance(pages, Costs) else analyse(plan.port, plan.walk, pages)
     assert not costs.errors
@@ -159,6 +162,7 @@ def model_cycles(
                     origin,
                     address=page_addresses[q] if page_addresses else 0,
                     epochs=plan.epochs,
+                    arrivals=arrivals[q] if arrivals else None,
                 )
                 if part.runs
                 else EmptySource(origin)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..memory.bursts import Writer, burst_count
 from ..numerics.formats import Codes
+from ..ring import Ring
 from ..shell import Counter, EngineRegister, Monitor, RegisterMap
 from ..strider.errors import PageError
 from ..strider.fixed import FIXED_COUNT_BITS
@@ -114,6 +115,8 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
             EngineRegister(f"page_address{q}", bits, f"port {q}'s first page, aligned to the bus"),
             EngineRegister(f"pages{q}", page_bits(plan), f"port {q}'s pages"),
         ]
+    rings = [Ring(q) for q in range(plan.ports if plan.ring else 0)]
+    registers += [ring.register for ring in rings]
     for t, table in enumerate(plan.tables):
         what = f"rows of {' and '.join(table.models)}, aligned to a row"
         registers.append(EngineRegister(f"row_address{t}", bits, what))
@@ -134,6 +137,7 @@ def register_map(plan: AnalyticsPlan, design: int = 0) -> RegisterMap:
         counters += [Counter(name, what, bits=wide) for name, what in ROW_COUNTERS.items()]
     if plan.lean:  # the others tell how a run went, not what it did
         counters = [c for c in counters if c.name in ("tuples", "epochs", "converged")]
+    counters += [ring.counter for ring in rings]
     monitors = [Monitor(f"tuples{q}") for q in range(plan.ports)]
     return RegisterMap(
         registers,

@@ -174,6 +174,8 @@ class PortConfig:
         not use, and what arrives as a program is forgotten. Cycles and results are the same.
     integers
         As of `TupleLayout`.
+    ring
+        Page slots in memory, which the host fills in turn (`models.ring`); 0: the table lies there whole.
     """
 
     page_size: int
@@ -189,6 +191,7 @@ class PortConfig:
     program: tuple[int, ...] | None = None
     latency: int = 4
     integers: Integers = ()
+    ring: int = 0
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -208,6 +211,7 @@ class PortConfig:
             ("slots", 2, 4096),
             ("program_depth", 4, 1 << 14),
             ("latency", 4, 5),
+            ("ring", 0, 1 << 20),
         ):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} must be from {low} to {high}, not {getattr(self, name)}")

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from ..memory.bursts import COMMANDS, burst_count
 from ..memory.timing import Reads
+from ..ring import Arrivals
 from .config import PortConfig
 from .costs import END, ERROR, NULL, TUPLE, VOID, Costs, Events
 
@@ -269,6 +270,8 @@ class PortModel(Collector):
         Of the first page.
     epochs
         How often the pages are asked for, where that is known: for `ask_ahead` alone.
+    arrivals
+        When the pages come, of a port with a ring.
     """
 
     def __init__(
@@ -280,8 +283,11 @@ class PortModel(Collector):
         *,
         address: int = 0,
         epochs: int = 0,
+        arrivals: Arrivals | None = None,
     ) -> None:
-        self.memory = memory
+        if (arrivals is None) != (config.ring == 0):
+            raise ValueError("a port with a ring has arrivals, one without has none")
+        self.memory, self._arrivals = memory, arrivals
         self._address, self._pages = address, costs.pages
         self._asked, self._asks = 0, costs.pages * epochs  # pages asked for so far, and in all
         self._command = origin + 1  # first cycle that can offer the next command
@@ -295,10 +301,16 @@ class PortModel(Collector):
 
     def _fetch(self, page: int) -> int:
         """Ask for page `page`, all before it being freed; return the cycle of its last word."""
-        offered = self._command
+        offered = self._there(page)
         if page >= self.config.credits:
             offered = max(offered, self.free[-self.config.credits] + 1)
         return self._ask(page, offered)
+
+    def _there(self, page: int) -> int:
+        """Return the first cycle that can offer the command for a page, as far as buffers do not hold it up."""
+        if self._arrivals is None:
+            return self._command
+        return max(self._command, self._arrivals.ready(page) + 1)
 
     def _ask(self, page: int, offered: int) -> int:
         """Give the command for page `page`, offered from this cycle on; return the page's end."""
@@ -307,8 +319,11 @@ class PortModel(Collector):
             taken = max(taken, self._ends[0] + 1)
         self._command = taken + 1
         self._issue = taken + self._bursts
-        address = self._address + page % self._pages * self.config.page_size
+        slots = self.config.ring or self._pages
+        address = self._address + page % slots * self.config.page_size
         end = self.memory.read(taken + 1, self.config.words_per_page, address)[1]
+        if self._arrivals is not None:
+            self._arrivals.done(page, end)
         self._ends.append(end)
         self._asked = page + 1
         return end
@@ -316,7 +331,8 @@ class PortModel(Collector):
     def ask_ahead(self, stop: int) -> None:
         """Ask for what the sequencer asks for before `stop` is high, in cycle `stop`: pages that nobody takes any more."""
         while self._asked < self._asks:
-            page, offered = self._asked, self._command
+            page = self._asked
+            offered = self._there(page)
             if page >= self.config.credits:
                 freed = page - self.config.credits - self.page  # -1: the latest one
                 if freed >= 0:
@@ -328,8 +344,8 @@ class PortModel(Collector):
 
     @property
     def shift_invariant(self) -> bool:
-        """Whether the memory is, without which nothing comes alike."""
-        return self.memory.shift_invariant
+        """Whether the memory is, without which nothing comes alike. Pages of a ring come when they come."""
+        return self._arrivals is None and self.memory.shift_invariant
 
     # what a caller needs to leap over stretches that repeat themselves
 

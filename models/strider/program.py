@@ -353,6 +353,7 @@ def port_config(
     slots: int = 4,
     lean: bool = False,
     latency: int = 4,
+    ring: int = 0,
 ) -> PortConfig:
     """Return the parameters of a port that can run this walk's program (`lean`: this program alone)."""
     program = generate(walk)
@@ -370,4 +371,5 @@ def port_config(
         latency=latency,
         program=tuple(int(word) for word in encode(program)) if lean else None,
         integers=walk.layout.integers,
+        ring=ring,
     )

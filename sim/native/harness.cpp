@@ -44,6 +44,26 @@ constexpr uint32_t NO_RECORD = ~uint32_t(0);
 // Bytes that change in memory when a cycle begins.
 struct Change { uint64_t cycle, address; uint32_t space; std::vector<uint8_t> bytes; };
 
+// Pages that come into a ring during a run: twin of models/ring.py's Line. Cycles are the run's.
+struct Feed {
+    uint64_t base, page, slots, count, total, interval, way, phase, turn;
+    uint32_t reg;
+    const uint8_t* pages;
+    uint64_t last = 0, read = 0;                 // when the latest page came; bytes that were read
+    bool coming = false;
+    std::vector<uint64_t> times = {}, done = {};
+
+    bool holds(uint64_t address) const { return address >= base && address < base + slots * page; }
+    // Begin with the next page if its slot is free: it comes at `last`.
+    void next() {
+        const uint64_t n = times.size();
+        if (coming || n == total || (n >= slots && done.size() + slots <= n)) return;
+        last = std::max(last, n >= slots ? done[n - slots] + way : 0) + interval;
+        last += (turn + phase - last % turn) % turn;
+        coming = true;
+    }
+};
+
 // Everything that ports share. `cycle` is the number of rising edges so far: the cycle that is being looked at.
 struct Shared {
     uint64_t cycle = 0;
@@ -51,6 +71,13 @@ struct Shared {
     std::vector<Window> windows;
     std::vector<Note> notes;
     std::vector<Change> changes;                 // by cycle, the next one last
+    std::vector<Feed> feeds;
+
+    Feed* fed(uint64_t address) {
+        for (Feed& feed : feeds)
+            if (feed.holds(address)) return &feed;
+        return nullptr;
+    }
 
     void note(uint32_t port, Kind kind, uint64_t address) {
         if (notes.size() < MAX_NOTES) notes.push_back({port, kind, cycle, address});
@@ -106,7 +133,7 @@ struct Statistics { uint64_t bytes_read, bytes_written, read_bursts, write_burst
 
 template <class T> uint8_t* raw(T& value) { return reinterpret_cast<uint8_t*>(&value); }
 
-struct ReadBurst { uint64_t at; const uint8_t* bytes; uint32_t left, record; };
+struct ReadBurst { uint64_t at; const uint8_t* bytes; uint32_t left, record; Feed* feed; };
 struct WriteBurst { uint64_t aw, address; uint8_t* bytes; uint32_t left, record, beats; };
 struct Answer { uint64_t at; uint8_t response; };
 
@@ -194,7 +221,8 @@ public:
                     const bool good = check(address, length, Pins::arsize(top), Pins::arburst(top));
                     const uint8_t* bytes = good ? shared_->find(Pins::space, address, uint64_t(length) * BYTES, false) : nullptr;
                     if (good && !bytes) shared_->note(index_, OUTSIDE_READ, address);
-                    reads_.push({shared_->cycle + timing.latency, bytes, length, begin_record(false, address, length)});
+                    reads_.push({shared_->cycle + timing.latency, bytes, length, begin_record(false, address, length),
+                                 __builtin_expect(shared_->feeds.empty(), 1) ? nullptr : shared_->fed(address)});
                     if (dram) ask(address, length);
                     ++statistics.read_bursts;
                     statistics.max_reads_open = std::max<uint64_t>(statistics.max_reads_open, reads_.size());
@@ -244,6 +272,8 @@ public:
                 statistics.bytes_read += BYTES;
                 add_to_record(burst.record, raw(Pins::rdata(top)));
                 if (burst.bytes) burst.bytes += BYTES;
+                if (__builtin_expect(burst.feed != nullptr, 0) && (burst.feed->read += BYTES) % burst.feed->page == 0)
+                    burst.feed->done.push_back(now - 1 - shared_->began);
                 if (!--burst.left) reads_.pop();
                 if (dram) ready_.pop();
                 read_free_ = now - 1 + timing.interval;
@@ -327,6 +357,7 @@ struct Session {
     AllPorts ports;
     uint64_t written = 0;                        // the cycle in which the latest register was written
     bool begins = false;                         // the next register that is written starts a run
+    std::vector<uint64_t> arrivals;              // of the latest run's first feed
 #ifdef PENSTOCK_TRACE
     std::unique_ptr<Waves> trace;
     uint64_t trace_from = 0, trace_to = 0;
@@ -362,8 +393,37 @@ struct Session {
 #endif
     }
 
+    // Registers that rise during a run: an address is taken in the first cycle of a write, its data in the second, the answer in the third.
+    bool feeding = false, rising = false, aw_taken = false, w_taken = false, answered = false;
+
+    void rise_sample() {
+        aw_taken = top->s_axil_awvalid && top->s_axil_awready;
+        w_taken = top->s_axil_wvalid && top->s_axil_wready;
+        answered = top->s_axil_bvalid;
+    }
+    void rise() {
+        if (rising) {
+            if (aw_taken) top->s_axil_awvalid = 0;
+            if (w_taken) top->s_axil_wvalid = 0;
+            if (answered) top->s_axil_bready = rising = false;
+        }
+        for (Feed& feed : shared.feeds) {
+            feed.next();
+            if (rising || !feed.coming || shared.cycle + 2 < shared.began + feed.last) continue;
+            const uint64_t n = feed.times.size();
+            if (uint8_t* slot = shared.find(0, feed.base + n % feed.slots * feed.page, feed.page, true))
+                std::memcpy(slot, feed.pages + n % feed.count * feed.page, feed.page);
+            top->s_axil_awaddr = feed.reg; top->s_axil_wdata = uint32_t(n + 1); top->s_axil_wstrb = 15; top->s_axil_awprot = 0;
+            top->s_axil_awvalid = top->s_axil_wvalid = top->s_axil_bready = rising = true;
+            feed.times.push_back(shared.cycle + 2 - shared.began);
+            feed.coming = false;
+        }
+    }
+
     inline void cycle() {
         each([&](auto& port) { port.sample(*top); });
+        const bool fed = __builtin_expect(feeding, 0);
+        if (fed) rise_sample();
         dump(false);
         top->clk = 1;
         top->eval();
@@ -371,6 +431,7 @@ struct Session {
         ++shared.cycle;
         if (__builtin_expect(!shared.changes.empty(), 0)) shared.change();
         each([&](auto& port) { port.drive(*top); });
+        if (fed) rise();
         top->clk = 0;
         top->eval();
     }
@@ -428,6 +489,7 @@ struct Session {
     // The engine's `start` is high in the cycle in which the register that starts it is written.
     void begin() {
         begins = false;
+        feeding = !shared.feeds.empty();
         shared.began = shared.cycle;
         each([](auto& port) { port.begin(); });
     }
@@ -435,6 +497,12 @@ struct Session {
     uint64_t run(uint64_t limit) {
         const uint64_t first = shared.cycle;
         while (!top->irq && shared.cycle - first < limit) cycle();
+        while (rising) cycle();
+        if (top->irq && feeding) {
+            arrivals = shared.feeds.front().times;
+            shared.feeds.clear();
+            feeding = false;
+        }
         return shared.cycle - first;
     }
 };
@@ -490,6 +558,15 @@ API void penstock_change(void* s, uint32_t space, uint64_t cycle, uint64_t addre
     auto& changes = self(s).shared.changes;
     changes.push_back({cycle, address, space, std::vector<uint8_t>(bytes, bytes + size)});
     std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.cycle > b.cycle; });
+}
+API void penstock_feed(void* s, const uint64_t* n, uint32_t reg, const uint8_t* pages) {
+    self(s).shared.feeds.push_back({n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], reg, pages});
+}
+API uint64_t penstock_arrivals(void* s, uint64_t* out, uint64_t room) {
+    const auto& times = self(s).arrivals;
+    const uint64_t count = std::min<uint64_t>(room, times.size());
+    std::copy_n(times.begin(), count, out);
+    return count;
 }
 API int penstock_write_register(void* s, uint64_t address, uint32_t value) { return self(s).write_register(address, value); }
 API int penstock_read_register(void* s, uint64_t address, uint32_t* value) { return self(s).read_register(address, value); }

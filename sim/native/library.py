@@ -62,6 +62,8 @@ _API = {
     "trace": (_INT, [_PTR, ctypes.c_char_p, _U64, _U64]),
     "record": (None, [_PTR, _U32, _INT]),
     "records": (_U64, [_PTR, _U32, _PTR, _U64]),
+    "feed": (None, [_PTR, ctypes.POINTER(_U64), _U32, _PTR]),
+    "arrivals": (_U64, [_PTR, ctypes.POINTER(_U64), _U64]),
     "change": (None, [_PTR, _U32, _U64, _U64, ctypes.c_char_p, _U64]),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...models.memory import FixedLatency, Memory
 from ...models.shell import Status
-from ..machine import Closing, Ended, Hung, Progress, Transfer
+from ..machine import Closing, Ended, Feed, Hung, Progress, Transfer
 from ..windows import Window, Windows
 from .library import Library
 from .session import Session
@@ -79,6 +79,7 @@ class NativeMachine(Closing):
         watchdog: int = 1_000_000,
         limit: int | None = None,
         progress: Progress | None = None,
+        feeds: Sequence[Feed] = (),
     ) -> Ended:
         session = self.session
         if not Status(session.read("status")) & Status.IDLE:
@@ -89,6 +90,8 @@ class NativeMachine(Closing):
         for name, value in {**registers, "watchdog": watchdog}.items():
             session.write(name, value)
         begin = perf_counter()
+        for feed in feeds:
+            session.feed(feed)
         session.start(self._changes)
         self._changes, self._began = [], session.written
         report = session.resume(_LIMIT if limit is None else limit, progress)

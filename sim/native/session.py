@@ -13,7 +13,7 @@ from ...models.errors import HardwareError
 from ...models.memory import FixedLatency, Memory
 from ...models.memory.dram import Dram
 from ...models.shell import IDENTITY, Control, Interrupt, Status
-from ..machine import Closing, Transfer
+from ..machine import Closing, Feed, Transfer
 from ..memory.parameters import parameters
 from .library import RECORD, Library, RawNote
 from .results import (
@@ -62,6 +62,7 @@ class Session(Closing):
         if words:
             self._api.penstock_vault(self._handle, (_U32 * len(words))(*words))
         self._windows: dict[tuple[int, int], np.ndarray] = {}
+        self._fed: list[np.ndarray] = []
         self.set_memory(memory or FixedLatency())
 
     def close(self) -> None:
@@ -127,6 +128,22 @@ class Session(Closing):
     def change(self, cycle: int, address: int, data: bytes, space: int = 0) -> None:
         """Change bytes of mapped memory when the cycle `cycle` of the session begins."""
         self._api.penstock_change(self._handle, space, cycle, address, data, len(data))
+
+    def feed(self, feed: Feed) -> None:
+        """Bring pages into a ring during the next run."""
+        line, pages = feed.line, feed.pages
+        bytes_ = pages.shape[1]
+        place = [feed.at, bytes_, line.slots, len(pages), line.total]
+        place += [line.interval, line.way, line.phase, line.turn]
+        numbers = (_U64 * len(place))(*place)
+        register = self.register_map[feed.ring.ready].offset
+        self._fed.append(pages)
+        self._api.penstock_feed(self._handle, numbers, register, pages.ctypes.data)
+
+    def arrivals(self, count: int) -> list[int]:
+        """Return in which cycles of the run `pages_ready` of the first feed was raised, at most `count` of them."""
+        room = (_U64 * count)()
+        return list(room[: self._api.penstock_arrivals(self._handle, room, count)])
 
     def record(self, port: int, on: bool = True) -> None:
         """Begin to record a port's bursts, or end it; what was recorded is forgotten."""

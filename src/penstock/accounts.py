@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from penstock.models.memory.dram.energy import loaded, picojoules
 from penstock.models.resources import Resources
 from penstock.models.target import Target
 from penstock.models.verdict import WORTH, Verdict, verdict
-from penstock.targets import into, link_named, link_of
+from penstock.targets import link_of
 
 if TYPE_CHECKING:
     from penstock.host.peers import Measured
@@ -60,7 +60,7 @@ def machine_of(target: Target, need: Resources, link: str | None = None) -> Mach
     return Machine(
         target.clock.mhz,
         target.clock.evidence,
-        link_of(target) if link is None else into(link_named(link, "--link"), target),
+        link_of(target, link),
         None if power is None else power.idle_w,
         None if power is None else power.max_w,
         "" if power is None else power.source,
@@ -71,16 +71,17 @@ def machine_of(target: Target, need: Resources, link: str | None = None) -> Mach
 
 @dataclass(frozen=True)
 class Moved:
-    """What a run moves: bytes of the table and of the result. `decoded`: without Striders."""
+    """What a run moves: bytes of the table and of the result. `decoded`: without Striders; `streamed`: bytes that come during the run."""
 
     table_bytes: int
     result_bytes: int
     decoded: Decoded | None = None
+    streamed: int = 0
 
     @property
     def over_link(self) -> int:
         carried = self.table_bytes if self.decoded is None else self.decoded.bytes
-        return carried + self.result_bytes
+        return carried + self.streamed + self.result_bytes
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,8 @@ def account(
         decoded=moved.decoded,
         evidence=machine.clock_evidence,
     )
+    if link is not None and moved.streamed:  # the engine's cycles have its time in them
+        seconds = replace(seconds, link=(seconds.link or 0) + link.seconds(moved.streamed))
     total = float(seconds.total)
     dram = memory.timing if isinstance(memory, Dram) else None
     all_commands = Counter(commands)

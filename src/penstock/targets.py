@@ -15,7 +15,7 @@ from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
 from penstock.models.target import Target
 
-__all__ = ["from_json", "into", "link_named", "link_of", "target_named", "timing_of"]
+__all__ = ["from_json", "link_named", "link_of", "target_named", "timing_of"]
 
 
 def target_named(name: str | Path | Target) -> Target:
@@ -93,8 +93,13 @@ def link_named(text: str, flag: str) -> Link:
         raise error("E604", what, Span.whole(flag), hint=hint or example) from None
 
 
-def link_of(target: Target) -> Link | None:
-    """Return the link between a host and a target; None: none is known."""
+def link_of(target: Target, text: str | None = None) -> Link | None:
+    """Return the link between a host and a target, as the target's own end takes it; None: none is known.
+
+    `text`: what `--link` says in place of the target's. Raises KernelError (E604) for that.
+    """
+    if text is not None:
+        return _into(link_named(text, "--link"), target)
     link = target.link
     if link.kind not in KINDS and link.gbps is None:
         return None
@@ -105,11 +110,10 @@ def link_of(target: Target) -> Link | None:
         given["gbps"] = Fraction(str(link.gbps))
     if link.latency_us is not None:
         given["latency"] = Fraction(str(link.latency_us)) / 10**6
-    return into(KINDS.get(link.kind, stated)(**given), target)
+    return _into(KINDS.get(link.kind, stated)(**given), target)
 
 
-def into(link: Link, target: Target) -> Link:
-    """Return a link as a target's own end takes it."""
+def _into(link: Link, target: Target) -> Link:
     return link.into(Fraction(str(target.clock.mhz)) * 10**6, target.bus_bytes)
 
 

@@ -86,7 +86,7 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
         return
     table = getattr(workload, "table", None) if rest["no_striders"] else None
     host = None if table is None else decoded(table, workload.value_bytes)
-    moved = Moved(*workload.moved(), host)
+    moved = Moved(*workload.moved(), host, workload.streamed)
     measured = _measured(job, rest["beside"])
     worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
     machine = machine_of(design.target, design.resources, job.given.link)

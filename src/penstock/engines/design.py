@@ -180,8 +180,9 @@ class Design(hooks.Shown, ABC):
 
     def device_timing(self, kind: str) -> Memory | None:
         """Timing of a device's memory of that kind, None where no model of it is exact."""
-        # several ports share the memory of a device, which no model covers
-        if kind not in ON_CHIP or len(self.bus_ports) > 1:
+        # several ports, or one and the link, share the memory of a device, which no model covers
+        rings = any(register.live for register in self.registers.engine)
+        if kind not in ON_CHIP or len(self.bus_ports) > 1 or rings:
             return None
         return ON_CHIP[kind](self.bus_ports[0].data_bytes)
 

@@ -140,6 +140,9 @@ class Workload(ABC):
         """As `Design.names`, where only the data say it; else None."""
         return None
 
+    #: bytes that come over the link while a run goes on (`models.ring`)
+    streamed: int = 0
+
     #: bytes of a row's values, as a host without Striders would send them; 0 where there are none
     value_bytes: int = 0
 

@@ -43,7 +43,8 @@ class AnalyticsDesign(Design):
 
     `start`: of each model as float64 in the kernel's shape; `shapes`: of the models; `run_values`:
     of metas and constants; `labels`: columns that a random table must make learnable; `score`: the graph of the score and the
-    columns of its inputs as plain data, or why there is none; of a design that scores, the score's name.
+    columns of its inputs as plain data, or why there is none; of a design that scores, the score's name. `link`: over which pages come into rings,
+    in place of the target's.
     """
 
     plan: AnalyticsPlan
@@ -52,6 +53,7 @@ class AnalyticsDesign(Design):
     run_values: dict[str, Any]
     labels: tuple[str, ...] = ()
     score: Mapping[str, Any] = field(default_factory=dict)
+    link: str | None = None
 
     engine_name = "analytics"
     arguments = frozenset({"epochs"})
@@ -288,10 +290,10 @@ class AnalyticsDesign(Design):
         Raises SourceError for the table, KernelError for a number of epochs that is none.
         """
         epochs = given.option("epochs")
-        design = self
+        design = self if given.link is None else replace(self, link=given.link)
         if epochs is not None:
             plan = replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
-            design = replace(self, plan=plan)
+            design = replace(design, plan=plan)
         if given.rows is not None:
             return Assumption(design, assume(self.plan.schema, given.rows))
         if isinstance(given.data, Assumed):

@@ -126,7 +126,7 @@ class AnalyticsEngine(Engine):
         return AnalyticsDesign(
             part,
             timing,
-            planned,
+            replace(planned, ring=given.option("ring") or 0),
             {name: initial_value(v) for name, v in models.items()},
             {name: v.shape for name, v in models.items()},
             dict(planned.notes["run_values"]),

@@ -61,7 +61,7 @@ class Measure:
         return self._events[key]
 
     def __call__(self, plan: AnalyticsPlan) -> float:
-        plan, events = replace(plan, epochs=1), self.events(plan)
+        plan, events = replace(plan, epochs=1, ring=0), self.events(plan)
         if self.known:
             costs = self.table.costs(plan.port, plan.walk)
             return model_cycles(plan, costs, self.memory, 1).total / self.rows

@@ -99,6 +99,14 @@ _PLAN = (
         flagged=True,
     ),
     Option(
+        "--ring",
+        "ring",
+        Count(2, 1 << 20),
+        "N",
+        "Page slots a port, which the host fills during the run: for tables larger than memory.",
+        plans=True,
+    ),
+    Option(
         "--visibility",
         "visibility",
         click.Choice(["hints", "all"]),

@@ -104,6 +104,9 @@ def _run_rows(outcome: Outcome) -> Iterable[Row]:
     note = ", assumed" if outcome.assumed else ""
     size = f"{plural(pages, 'page')} of {page_size // 1024} KB{note}"
     yield Row("table", f"{outcome.table}: {plural(outcome.rows or 0, 'row')} in {size}")
+    if slots := design.plan.ring:
+        held = f"{plural(slots, 'page slot')} a port; when pages come is an estimate"
+        yield Row("ring", f"{held}, for which cycles are exact")
     yield from read_rows(outcome)
     if design.plan.score is None:
         yield Row("epochs", _epochs(outcome))

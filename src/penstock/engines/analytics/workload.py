@@ -33,9 +33,11 @@ from penstock.models.analytics.shell import image_bytes, images, unpack_result
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
+from penstock.models.ring import Line
 from penstock.models.rows.unit import RowUnitConfig
 from penstock.models.strider.costs import Costs
 from penstock.models.strider.judge import RowCounts
+from penstock.rings import bring, lines
 from penstock.sim.machine import PAGE, Metered, round_up
 from penstock.tables import RowError, learning_error, table_failure
 
@@ -88,7 +90,7 @@ class _Places:
         if plan.score is not None:
             result = round_up(rows * plan.format.container, plan.bus_bytes)
         shares = [len(range(q, pages, plan.ports)) for q in range(plan.ports)]
-        sizes = [share * plan.schema.page_size for share in shares]
+        sizes = [(plan.ring or share) * plan.schema.page_size for share in shares]
         return cls.of(boot, max(result, 1), sizes, plan.row_unit)
 
 
@@ -97,7 +99,15 @@ def _moved(design: AnalyticsDesign, pages: int) -> tuple[int, int]:
     boot, result = image_bytes(design.plan)
     unit = design.plan.row_unit
     tables = sum(size * rows for size, rows in unit.sizes) if unit else 0
-    return pages * design.plan.page_size + boot + tables, result + tables
+    whole = 0 if design.plan.ring else pages * design.plan.page_size
+    return whole + boot + tables, result + tables
+
+
+def _lines(design: AnalyticsDesign, pages: int) -> list[Line]:
+    """Return how each port's pages come into its ring; [] where there are none."""
+    plan, epochs = design.plan, max(design.plan.epochs, 1)
+    counts = plan.ring, plan.page_size, pages, plan.ports, epochs
+    return lines(design.target, *counts, design.link)
 
 
 def _watchdog(design: AnalyticsDesign) -> int:
@@ -106,7 +116,8 @@ def _watchdog(design: AnalyticsDesign) -> int:
     plan, memory = design.plan, design.memory
     schedule, words = plan.schedule, plan.page_size * (memory.interval(plan.bus_bytes) + 8)
     steps = schedule.batch + schedule.interval + schedule.settle + schedule.decide
-    return max(1_000_000, 16 * (memory.latency + words + steps))
+    comes = sum(line.interval for line in _lines(design, plan.ports)) * plan.ring
+    return max(1_000_000, 16 * (memory.latency + words + steps + comes))
 
 
 def _cycles(
@@ -129,6 +140,7 @@ def _cycles(
         result_address=places.result,
         page_addresses=places.pages,
         rows=by_rows,
+        arrivals=_lines(design, pages),
     )
     counters = {
         "tuples": taken.tuples,
@@ -164,6 +176,9 @@ class Assumption(Workload):
     def __init__(self, design: AnalyticsDesign, table: Assumed) -> None:
         self.design, self.table = design, table
         self.name, self.rows, self.pages = design.plan.schema.table, table.rows, table.pages
+        self.streamed = (
+            sum(line.total for line in _lines(design, table.pages)) * design.plan.page_size
+        )
 
     def golden(self) -> Result:
         raise ValueError("assumed rows have no values")
@@ -197,6 +212,9 @@ class Training(Workload):
     def __init__(self, design: AnalyticsDesign, table: Table, source: str | None) -> None:
         self.design, self.table, self.source = design, table, source
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
+        self.streamed = (
+            sum(line.total for line in _lines(design, self.pages)) * design.plan.page_size
+        )
         self.watchdog = _watchdog(design)
         if design.plan.merge_count == 0 and design.plan.notes.get("means"):
             too_many(table.rows, design.format, Span.whole(design.plan.kernel))
@@ -267,9 +285,10 @@ class Training(Workload):
             "result_address": places.result,
             "epochs": self.design.plan.epochs,
         }
-        for q, (part, at) in enumerate(zip(parts, places.pages, strict=True)):
-            machine.write(at, np.ascontiguousarray(part))
-            registers |= {f"page_address{q}": at, f"pages{q}": len(part)}
+        coming = _lines(self.design, len(self.table.pages))
+        more, feeds = bring(machine, coming, parts, places.pages)
+        registers |= more | {f"page_address{q}": at for q, at in enumerate(places.pages)}
+        registers |= {f"pages{q}": len(part) for q, part in enumerate(parts)}
         registers |= {f"row_address{t}": at for t, at in enumerate(places.tables)}
         unit, plan = self.design.plan.row_unit, self.design.plan
         tables = (
@@ -278,7 +297,7 @@ class Training(Workload):
         for at, table in zip(places.tables, tables, strict=True):
             machine.reserve(at, len(table))
             machine.write(at, table)
-        ended = machine.run(registers)
+        ended = machine.run(registers, feeds=feeds)
         facts = {
             "epochs": ended.counters.get("epochs", 0),
             "converged": bool(ended.counters.get("converged", 0)),
@@ -315,6 +334,9 @@ class Scored(Workload):
     def __init__(self, design: AnalyticsDesign, table: Table, source: str | None) -> None:
         self.design, self.table, self.source = design, table, source
         self.name, self.rows, self.pages = table.name, table.rows, len(table.pages)
+        self.streamed = (
+            sum(line.total for line in _lines(design, self.pages)) * design.plan.page_size
+        )
         self.watchdog = _watchdog(design)
 
     @cached_property
@@ -370,7 +392,7 @@ class Scored(Workload):
     def moved(self) -> tuple[int, int]:
         plan = self.design.plan
         scores = len(self._walked.tuples) * plan.format.container
-        return self.table.pages.size + image_bytes(plan)[0], scores
+        return _moved(self.design, len(self.table.pages))[0], scores
 
     def drive(self, machine: Metered) -> Result:
         design, places, plan = self.design, self._places, self.design.plan
@@ -378,17 +400,11 @@ class Scored(Workload):
         machine.reserve(0, places.size)
         if boot.size:
             machine.write(0, boot)
-        pages = np.ascontiguousarray(self.table.pages)
-        machine.write(places.pages[0], pages)
-        ended = machine.run(
-            {
-                "boot_address": 0,
-                "result_address": places.result,
-                "epochs": 1,
-                "page_address0": places.pages[0],
-                "pages0": len(pages),
-            }
-        )
+        coming = _lines(design, len(self.table.pages))
+        more, feeds = bring(machine, coming, [self.table.pages], places.pages)
+        registers = {"boot_address": 0, "result_address": places.result, "epochs": 1}
+        registers |= {"page_address0": places.pages[0], "pages0": len(self.table.pages)}
+        ended = machine.run(registers | more, feeds=feeds)
         if ended.error is not None:
             return Result(None, ended.error)
         count = ended.counters["tuples"]

@@ -1,0 +1,113 @@
+"""Tables of any size: a ring of page slots in front of a port's page reader, which a host fills while the engine reads.
+
+Page n of a port, counted over all epochs, lies in slot n mod `slots`. The host raises the register `pages_ready` (pages that are there), the engine
+counts `pages_done` (pages that were read, whose slots are free again). Page n is read only when `pages_ready` is above n, and the host writes it only
+when `pages_done` is above n − `slots`: nothing is read early, nothing that is needed is overwritten.
+
+An engine has rings where its page reader has them (`hdl.strider.sequencer`), and `Ring.register` and `Ring.counter` of each port in its register map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .shell import Counter, EngineRegister
+
+__all__ = ["NEVER", "Arrivals", "Line", "Overrun", "Recorded", "Ring"]
+
+#: the cycle of what does not come
+NEVER = 1 << 62
+
+
+class Overrun(ValueError):
+    """A page came into a slot that was still needed."""
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The names of a port's ring in a register map."""
+
+    port: int
+
+    @property
+    def ready(self) -> str:
+        """The register that the host raises."""
+        return f"pages_ready{self.port}"
+
+    @property
+    def done(self) -> str:
+        """The counter that the engine raises; as a register it is `count_` and this."""
+        return f"pages_done{self.port}"
+
+    @property
+    def register(self) -> EngineRegister:
+        what = f"pages that are in port {self.port}'s ring, over all epochs, modulo 2^32"
+        return EngineRegister(self.ready, 32, what, live=True)
+
+    @property
+    def counter(self) -> Counter:
+        return Counter(self.done, f"pages that port {self.port} has read from its ring", bits=32)
+
+
+class Arrivals(Protocol):
+    """When a port's pages come, in cycles of the run. `ready` is asked for pages in their order, each after `done` was told of those before it."""
+
+    def ready(self, page: int) -> int:
+        """Return the first cycle in which `pages_ready` is above `page`; NEVER for one that does not come."""
+
+    def done(self, page: int, cycle: int) -> None:
+        """The last word of a page was read in this cycle."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Arrivals that are known: `times` by page. Raises Overrun for a page that came before its slot was free."""
+
+    times: Sequence[int]
+    slots: int
+
+    def ready(self, page: int) -> int:
+        return self.times[page] if page < len(self.times) else NEVER
+
+    def done(self, page: int, cycle: int) -> None:
+        if (after := page + self.slots) < len(self.times) and self.times[after] <= cycle:
+            raise Overrun(
+                f"page {after} came in cycle {self.times[after]}, page {page} left its slot in {cycle}"
+            )
+
+
+@dataclass
+class Line:
+    """Arrivals over a line that brings a page in `interval` cycles, one after the other, and waits while the ring is full.
+
+    It begins with a page `way` cycles after its slot is free. Pages come in cycles that are `phase` modulo `turn`, so that the lines of several ports
+    do not raise their registers at once. `total`: pages over all epochs. `times`: when those came that were asked for. As a host keeps no such time,
+    cycles of a line are an estimate of a board's; a simulation keeps it (`sim.machine.Feed`).
+    """
+
+    slots: int
+    total: int
+    interval: int
+    way: int = 4
+    phase: int = 0
+    turn: int = 4
+    times: list[int] = field(default_factory=list)
+    _free: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if min(self.slots, self.turn) < 1 or self.interval < 8 or self.way < 4:
+            raise ValueError("a ring has a slot, a page takes eight cycles, the way at least four")
+
+    def ready(self, page: int) -> int:
+        if page >= self.total:
+            return NEVER
+        while len(self.times) <= page:
+            free = self._free.pop(len(self.times) - self.slots, 0)
+            due = max(self.times[-1] if self.times else 0, free) + self.interval
+            self.times.append(due + (self.phase - due) % self.turn)
+        return self.times[page]
+
+    def done(self, page: int, cycle: int) -> None:
+        self._free[page] = cycle + self.way

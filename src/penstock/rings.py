@@ -1,0 +1,68 @@
+"""Pages of a run that come into an engine's rings: how, where a target's link is known, and what a machine is told of them.
+
+How they come is an estimate, which a simulation keeps to the cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.models.ring import Line, Ring
+from penstock.models.target import Target
+from penstock.sim.machine import Feed, Metered
+from penstock.targets import link_of
+
+__all__ = ["bring", "lines"]
+
+#: cycles that a host's write of a register takes, at most, and the fewest in which a page comes
+_TURN, _LEAST = 4, 8
+
+
+def lines(
+    target: Target,
+    slots: int,
+    page_size: int,
+    pages: int,
+    ports: int,
+    epochs: int,
+    link_text: str | None = None,
+) -> list[Line]:
+    """Return how the pages of each port come: over the target's link, or that of `--link`, of which each port has its part; as fast as can be where
+    none is known.
+
+    Parameters: `slots`: of each port's ring; 0: the table lies in memory whole, and nothing comes; `pages`: in an epoch, dealt to the ports in turn.
+    """
+    if not slots:
+        return []
+    link = link_of(target, link_text)
+    page = 0 if link is None else page_size / link.bytes_per_s * round(target.clock.mhz * 10**6)
+    interval, turn = max(_LEAST, ceil(page * ports)), _TURN * ports
+    return [
+        Line(slots, len(range(q, pages, ports)) * epochs, interval, phase=_TURN * q, turn=turn)
+        for q in range(ports)
+    ]
+
+
+def bring(
+    machine: Metered,
+    coming: Sequence[Line],
+    parts: Sequence[NDArray[np.uint8]],
+    places: Sequence[int],
+) -> tuple[dict[str, int], list[Feed]]:
+    """Write each port's pages to memory, or have them come as `lines` says, into its ring there; return the registers and the feeds of the run."""
+    registers: dict[str, int] = {}
+    feeds: list[Feed] = []
+    for q, (part, at) in enumerate(zip(parts, places, strict=True)):
+        content = np.ascontiguousarray(part)
+        if not coming:
+            machine.write(at, content)
+            continue
+        registers[Ring(q).ready] = 0
+        if len(part):
+            machine.reserve(at, coming[q].slots * part.shape[1])
+            feeds.append(Feed(Ring(q), content, at, coming[q]))
+    return registers, feeds

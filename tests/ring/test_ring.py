@@ -1,0 +1,185 @@
+"""Tables larger than memory: golden = RTL bit for bit on the whole table, model = RTL cycle for cycle for the arrivals that a simulation recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.api import compile
+from penstock.engines.base import Given
+from penstock.host.device import Device, Udp, emulated
+from penstock.models.errors import ErrorCode, HardwareError
+from penstock.models.link.kinds import parse_link
+from penstock.models.memory import FixedLatency
+from penstock.models.ring import NEVER, Line, Overrun, Recorded
+from penstock.models.target import Link
+from penstock.run import hardware
+from penstock.sim.board import generate
+from testbench.rings import filled
+
+KERNEL = """import penstock as ps
+
+@ps.kernel(epochs=2)
+def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.1):
+    return w - rate * ps.merge((ps.sigmoid(ps.sum(w * x)) - y) * x, 4)
+"""
+SLOTS = 4
+
+
+def compiled(folder: Path, kernel: str = KERNEL, **more: Any) -> Any:
+    """A design with a ring, on a machine without a link."""
+    (file := folder / "k.py").write_text(kernel)
+    own = ps.target("ulx3s-25f")
+    part = replace(own, name="q", board=None, ports=2, page_size=1024, link=Link())
+    options: dict[str, Any] = {
+        "dims": {"d": 4},
+        "format": "fixed:8,8",
+        "ring": SLOTS,
+        "choices": ps.Choices(ports=1),
+        **more,
+    }
+    return compile(file, part, "random:rows=900", **options)
+
+
+def workload(design: Any, rows: int = 900) -> Any:
+    return design.workload(
+        Given(ps.open_table(f"random:rows={rows}", design.plan.schema, design.labels))
+    )
+
+
+@pytest.fixture(scope="module")
+def design(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return compiled(tmp_path_factory.mktemp("k"))
+
+
+@pytest.mark.parametrize("gbps", ["8", "1", "0.1"])
+def test_a_table_larger_than_the_ring(
+    design: Any, gbps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over links that are faster than the engine, about as fast, and slower."""
+    monkeypatch.setattr("penstock.rings.link_of", lambda *_: parse_link(f"gbps={gbps}"))
+    work = workload(design)
+    assert work.pages > 3 * SLOTS and work.memory_bytes() < 3 * SLOTS * 1024
+    golden = work.golden().codes
+    for memory in (FixedLatency(4, 8), FixedLatency(20, 2)):
+        with design.machine("rtl", work.memory_bytes(), memory) as machine:
+            run = hardware("rtl", work, machine, limit=5_000_000)
+            times = machine.session.arrivals(1000)
+        assert not run.errors and run.codes is not None and golden is not None
+        assert all(np.array_equal(run.codes[name], codes) for name, codes in golden.items())
+        assert run.counters["pages_done0"] == 2 * work.pages == len(times)
+        assert run.cycles == work.model(memory).total
+        with monkeypatch.context() as patch:
+            lines = partial(lambda known, *_: [known], Recorded(times, SLOTS))
+            patch.setattr("penstock.engines.analytics.workload._lines", lines)
+            assert run.cycles == work.model(memory).total
+
+
+EARLY = """import penstock as ps
+
+@ps.kernel(epochs=40)
+def f(x: ps.Input["d"], y: ps.Output, w: ps.Model["d"], rate: ps.Meta = 0.02):
+    step = ps.mean((ps.sum(w * x) - y) * x, 120)
+    ps.until(ps.norm(step) < 0.3)
+    return w - rate * step
+"""
+
+
+@pytest.mark.long
+def test_two_ports_and_an_early_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes for an epoch that is not run changes nothing; a second run begins anew."""
+    monkeypatch.setattr("penstock.rings.link_of", lambda *_: parse_link("gbps=2"))
+    choices = ps.Choices(ports=2, threads=2, lanes=2)
+    work = workload(compiled(tmp_path, EARLY, choices=choices))
+    golden, memory = work.golden(), FixedLatency(9, 8)
+    assert 1 < golden.facts["epochs"] < 40 and golden.codes is not None
+    with work.design.machine("rtl", work.memory_bytes(), memory) as machine:
+        for _ in range(2):
+            run = hardware("rtl", work, machine, limit=5_000_000)
+            assert not run.errors and run.codes is not None and run.facts == golden.facts
+            assert all(np.array_equal(run.codes[n], codes) for n, codes in golden.codes.items())
+            assert run.cycles == work.model(memory).total
+            assert min(run.counters[f"pages_done{q}"] for q in range(2)) > 3 * SLOTS
+
+
+def test_a_table_smaller_than_the_ring(design: Any) -> None:
+    work = workload(design, 20)
+    assert 1 < work.pages < SLOTS
+    with design.machine("rtl", work.memory_bytes(), FixedLatency(4, 8)) as machine:
+        run = hardware("rtl", work, machine)
+    assert not run.errors and run.codes is not None
+    for name, codes in (work.golden().codes or {}).items():
+        assert np.array_equal(run.codes[name], codes)
+    assert run.cycles == work.model(FixedLatency(4, 8)).total
+
+
+def test_a_host_that_dies(design: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine waits for the next page until the watchdog ends the run; the counter says which page."""
+    work = workload(design)
+    dead = Line(SLOTS, 6, 500)
+    monkeypatch.setattr("penstock.engines.analytics.workload._lines", lambda *_: [dead])
+    with design.machine("rtl", work.memory_bytes(), FixedLatency(4, 8)) as machine:
+        run = hardware("rtl", work, machine, watchdog=3000)
+    assert run.errors == (HardwareError(ErrorCode.WATCHDOG),) and run.codes is None
+    assert run.counters["pages_done0"] == 6
+
+
+def test_lines() -> None:
+    line = Line(2, 5, 10, way=4, phase=3, turn=4)
+    assert [line.ready(0), line.ready(1)] == [11, 23]
+    line.done(0, 50)
+    assert line.ready(2) == 67  # 50, the way, a page, the turn
+    for page, cycle in ((1, 60), (2, 90)):
+        line.done(page, cycle)
+    assert [line.ready(3), line.ready(4), line.ready(5)] == [79, 107, NEVER]
+    for wrong in ({"slots": 0}, {"interval": 7}, {"way": 3}):
+        with pytest.raises(ValueError, match="a ring has a slot"):
+            Line(**{"slots": 2, "total": 1, "interval": 10, **wrong})
+    known = Recorded([1, 2, 40], 2)
+    assert known.ready(2) == 40 and known.ready(3) == NEVER
+    known.done(0, 39)
+    with pytest.raises(Overrun, match="page 2 came in cycle 40, page 0 left its slot in 40"):
+        known.done(0, 40)
+
+
+def test_bad_networks() -> None:
+    """A host fills the ring over datagrams that are lost, copied, late and spoilt: an engine reads the table, or there is a named error."""
+    assert played(range(300))["whole"] > 270
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_ten_thousand_bad_networks() -> None:
+    assert played(range(10_000))["whole"] > 9_000
+
+
+def played(seeds: range) -> Counter[str]:
+    return Counter(what for seed in seeds for what in filled(seed))
+
+
+@pytest.mark.parametrize("link", ["udp", pytest.param("uart", marks=pytest.mark.long)])
+def test_a_host_fills_the_ring_of_a_device(design: Any, link: str) -> None:
+    """The whole device, Verilated: link, arbiter, memory and engine, and the driver that boards have."""
+    work = workload(design, 300)
+    assert work.pages > 3 * SLOTS and design.device_timing("block RAM") is None
+    size, registers = work.memory_bytes(), design.registers
+    with ExitStack() as stack:
+        if link == "udp":
+            source = generate(*design.hardware(), memory_bytes=size, baud=None)
+            place = f"127.0.0.1:{stack.enter_context(emulated(source))}"
+            opened = Device(place, lambda at: Udp(at, 30.0), register_map=registers)
+        else:
+            opened = design.device_in_simulation(size)
+        run = design.run(work.table, "board", device=stack.enter_context(opened))
+    golden = work.golden().codes
+    assert not run.errors and run.codes is not None and golden is not None
+    assert all(np.array_equal(run.codes[name], codes) for name, codes in golden.items())
+    assert run.counters["pages_done0"] == 2 * work.pages
