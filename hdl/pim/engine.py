@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal
 from amaranth.lib import data, wiring
 
 from ...models.errors import ErrorCode
@@ -12,12 +12,14 @@ from ...models.pim.config import PimConfig
 from ...models.pim.errors import PimError
 from ...models.pim.program import BUS, COMMANDS_AHEAD, MODES, OPCODES, RESULTS_AHEAD, register_map
 from ...models.pim.rounds import slots_of
+from ...models.pim.rules import LIKE
 from ..memory import AXI4, BurstReader, BurstWriter
 from ..modules import Parts, Submodules
 from ..shell import engine_members
 from ..stream import Queue
 from .checker import TimingCheck
 from .pair import Pair
+from .softmax import SoftmaxUnit
 
 __all__ = ["PimEngine"]
 
@@ -69,7 +71,7 @@ class PimEngine(wiring.Component):
         tick = Signal()
         issue = Signal()
         room = Signal()
-        is_read = (head.opcode == OPCODES["RESULT_READ"]) | (head.opcode == OPCODES["READ"])
+        is_read = _is(head, "RESULT_READ", "READ", "TOTAL")
         m.d.comb += [
             due.eq(gap + 1 == head.wait),
             tick.eq(busy & ~ended & commands.o.valid & ~(due & is_read & ~room)),
@@ -83,14 +85,15 @@ class PimEngine(wiring.Component):
         acts = {
             name: Signal(config.groups, name=f"at_{name}")
             for name in OPCODES
-            if name not in ("END", "IDLE")
+            if name not in ("END", "IDLE", *LIKE)
         }
         for name, groups in acts.items():
             if name != "COMP":
-                hit = issue & (head.opcode == OPCODES[name])
+                hit = issue & _is(head, name, *(n for n, like in LIKE.items() if like == name))
                 m.d.comb += groups.eq(Mux(hit, head.groups[: config.groups], 0))
-        pairs = self._pairs(m, head, issue, tick, acts)
-        counted = self._results(m, pairs, head, issue & is_read, room, acts)
+        softmax = self._softmax(m, head, issue)
+        pairs = self._pairs(m, head, issue, tick, acts, softmax)
+        counted = self._results(m, pairs, head, issue, issue & is_read, room, softmax)
         check = TimingCheck(config)
         m.submodules.check = check
         m.d.comb += check.tick.eq(tick)
@@ -102,18 +105,39 @@ class PimEngine(wiring.Component):
                 sum(Mux(tick, pair["o_saturated"], 0) for pair in pairs) + counted
             ),
         ]
-        self._errors(m, check, busy, reader)
+        self._errors(m, check, busy, reader, softmax)
         m.d.comb += self.done.eq(busy & ended & self._writer.idle & ~self.error)
         return m
 
+    def _softmax(self, m: Module, head: Any, issue: Any) -> Any:
+        """The softmax unit, if there is one."""
+        if not self.config.soft_items:
+            return None
+        unit = SoftmaxUnit(self.config)
+        m.submodules.softmax = ResetInserter(self.start)(unit)
+        m.d.comb += [
+            unit.word.eq(head.row),
+            unit.ask.eq(issue & _is(head, "WEIGH", "TOTAL")),
+        ]
+        # results are there one cycle after TAKE
+        m.d.sync += [
+            unit.take.eq(issue & _is(head, "TAKE") & head.column[1]),
+            unit.place.eq(head.row),
+            unit.ends.eq(head.column[2]),
+            unit.keys.eq(Cat(head.column[3:], head.mode)),
+        ]
+        return unit
+
     def _pairs(
-        self, m: Module, head: Any, issue: Any, tick: Any, acts: dict[str, Any]
+        self, m: Module, head: Any, issue: Any, tick: Any, acts: dict[str, Any], softmax: Any
     ) -> list[dict[str, Any]]:
         """The pairs of banks, group by group; gives their outputs."""
         config = self.config
         mode = [Signal(3, name=f"mode{g}") for g in range(config.groups)]
         slots = [self._runs(m, g, head, issue, tick, mode[g], acts) for g in range(config.groups)]
-        pairs = []
+        pairs, put = [], head.data
+        if softmax is not None:
+            put = Mux(_is(head, "WEIGH"), softmax.o_word, head.data)
         for g in range(config.groups):
             row = Signal(range(max(2, config.rows)), name=f"row{g}")
             with m.If(acts["ACT4"][g]):
@@ -137,7 +161,7 @@ class PimEngine(wiring.Component):
                     bank=head.bank[0],
                     column=head.column[:5],
                     register=head.column[:3],
-                    data=head.data,
+                    data=put,
                 )
                 pairs.append(pair)
         return pairs
@@ -214,7 +238,14 @@ class PimEngine(wiring.Component):
         return number
 
     def _results(
-        self, m: Module, pairs: list[Any], head: Any, read: Any, room: Signal, acts: dict[str, Any]
+        self,
+        m: Module,
+        pairs: list[Any],
+        head: Any,
+        issue: Any,
+        read: Any,
+        room: Signal,
+        softmax: Any,
     ) -> Any:
         """What is read goes to memory, in order; gives how many results did not fit."""
         m.submodules.writer = self._writer = writer = BurstWriter(bus_bytes=BUS)
@@ -233,7 +264,12 @@ class PimEngine(wiring.Component):
             for name, member in theirs.signature.members.items():
                 inner, outer = getattr(theirs, name), getattr(ours, name)
                 m.d.comb += outer.eq(inner) if member.flow is wiring.Out else inner.eq(outer)
-        pushed, chosen, lost = self._read(m, pairs, head, read)
+        pushed, chosen, lost = self._read(m, pairs, head, issue, read)
+        if softmax is not None:
+            m.d.comb += softmax.data.eq(chosen)
+            told, total = Signal(256), Signal()
+            m.d.sync += [told.eq(softmax.o_word), total.eq(_is(head, "TOTAL"))]
+            chosen = Mux(total, told, chosen)
         waiting = Signal(range(RESULTS_AHEAD + 1))
         word, out = Signal(2), results.o
         finished = out.valid & writer.i_data.ready & (word == 3)
@@ -251,14 +287,14 @@ class PimEngine(wiring.Component):
         return lost
 
     def _read(
-        self, m: Module, pairs: list[Any], head: Any, read: Any
+        self, m: Module, pairs: list[Any], head: Any, issue: Any, read: Any
     ) -> tuple[Signal, Signal, Any]:
         """Whether a READ's data are there, one cycle after it; the data; how many results of it did not fit."""
         config = self.config
         pushed = Signal()
         which = Signal(range(max(2, len(pairs))))
         half = Signal()
-        plain = Signal()
+        sums = Signal()
         each = config.banks // 2
         group = Signal(range(max(2, config.groups)))
         for g in range(config.groups):
@@ -268,7 +304,7 @@ class PimEngine(wiring.Component):
             pushed.eq(read),
             which.eq(group * each + (head.bank >> 1)),
             half.eq(head.column[0]),
-            plain.eq(head.opcode == OPCODES["READ"]),
+            sums.eq(issue & _is(head, "RESULT_READ", "TAKE")),
         ]
         chosen, lost = Signal(256), Signal(6)
         with m.Switch(which):
@@ -276,23 +312,30 @@ class PimEngine(wiring.Component):
                 with m.Case(n):
                     m.d.comb += [
                         chosen.eq(
-                            Mux(plain, pair["o_data"], pair["o_result"].word_select(half, 256))
+                            Mux(sums, pair["o_result"].word_select(half, 256), pair["o_data"])
                         ),
                         lost.eq(pair["o_lost"]),
                     ]
-        return pushed, chosen, Mux(pushed & ~plain & (half == 0), lost, 0)
+        return pushed, chosen, Mux(sums & (half == 0), lost, 0)
 
-    def _errors(self, m: Module, check: TimingCheck, busy: Signal, reader: Any) -> None:
+    def _errors(
+        self, m: Module, check: TimingCheck, busy: Signal, reader: Any, softmax: Any
+    ) -> None:
+        early = check.o_early if softmax is None else check.o_early | softmax.o_early
         m.d.comb += [
-            self.error.eq(
-                busy & (check.o_early | check.o_state | reader.error | self._writer.error)
-            ),
-            self.report.code.eq(
-                Mux(check.o_early, Const(PimError.PIM_TIMING, 8), PimError.PIM_STATE)
-            ),
+            self.error.eq(busy & (early | check.o_state | reader.error | self._writer.error)),
+            self.report.code.eq(Mux(early, Const(PimError.PIM_TIMING, 8), PimError.PIM_STATE)),
             self.report.block.eq(0),
         ]
         with m.If(reader.error):
             m.d.comb += self.report.code.eq(ErrorCode.BUS_READ.value)
         with m.Elif(self._writer.error):
             m.d.comb += self.report.code.eq(ErrorCode.BUS_WRITE.value)
+
+
+def _is(head: Any, *names: str) -> Any:
+    """Whether a command is one of these."""
+    hit = head.opcode == OPCODES[names[0]]
+    for name in names[1:]:
+        hit |= head.opcode == OPCODES[name]
+    return hit

@@ -183,7 +183,7 @@ class Float16Results(wiring.Component):
     """Results of 32 columns, each rounded when it comes. Members are
     `result_members`."""
 
-    reads = 2
+    reads, latency = 2, 2
     sum_shape = signed(33)
 
     def __init__(self) -> None:

@@ -292,7 +292,7 @@ class MxResults(wiring.Component):
     """Results of 32 columns: sums in, in the order of their columns; packed groups out, four ranks after the
     last sum. Members are `result_members`."""
 
-    reads = 1
+    reads, latency = 1, 4
     sum_shape = signed(28)
 
     def __init__(self) -> None:

@@ -24,12 +24,13 @@ __all__ = ["attended"]
 _HULL = 1.5
 
 
-def attended(y: Number, values: Exact) -> Number:
-    """Return softmax of the scores (items, keys), in powers of two, times a cache of values, with the bound."""
+def attended(y: Number, values: Exact, parts: int) -> Number:
+    """Return softmax of the scores (items, keys), in powers of two, times a cache of values, with the bound; `parts`: of a score, each of
+    which is rounded down."""
     with np.errstate(over="ignore", invalid="ignore"):
         p = np.exp2(y.value - y.value.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
-        away = p * (np.exp2(y.error + 2.0**-FRACTION) * (1 + ERROR) - 1)
+        away = p * (np.exp2(y.error + parts * 2.0**-FRACTION) * (1 + ERROR) - 1)
     away = np.where(np.isnan(away), np.inf, away)
     cut = p.shape[1] * 2.0**-TOTAL * 1.5
     value, lost = np.zeros(()), np.zeros(())

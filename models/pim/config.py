@@ -8,10 +8,12 @@ from typing import Any
 
 from .timing import PIMBA, PimTiming
 
-__all__ = ["COLUMNS", "Design", "PimConfig"]
+__all__ = ["COLUMNS", "TILE", "Design", "PimConfig"]
 
 #: sub-chunks of a row, each of 32 bytes
 COLUMNS = 32
+#: keys that the softmax unit takes together
+TILE = 2 * COLUMNS
 
 
 class Design(Enum):
@@ -75,6 +77,9 @@ class PimConfig:
     refresh
         "none", "window" (rounds do not cross a multiple of tREFI, and no refresh is issued: as
         published), "all-bank" or "per-bank".
+    soft_items, soft_parts
+        Of how many items (heads of requests) the softmax unit keeps scores, 0 where there is none, and of how many parts a
+        score is the sum (`models.pim.softmax`).
     """
 
     format: str = "mx8"
@@ -87,6 +92,8 @@ class PimConfig:
     bank_local: bool = False
     timing: PimTiming = PIMBA
     refresh: str = "none"
+    soft_items: int = 0
+    soft_parts: int = 0
 
     def __post_init__(self) -> None:
         if self.format not in ("mx8", "float16"):
@@ -103,6 +110,10 @@ class PimConfig:
             raise ValueError(f"no refresh {self.refresh!r}")
         if not 1 <= self.rows <= 1 << 16:
             raise ValueError(f"a bank has 1 to 65536 rows, not {self.rows}")
+        if self.soft_items and self.sets > 1:
+            raise ValueError("the softmax unit serves one set of bank groups")
+        if self.soft_items > self.most_soft_items:
+            raise ValueError(f"the softmax unit keeps {self.most_soft_items} items at most")
 
     @property
     def lanes(self) -> int:
@@ -124,6 +135,26 @@ class PimConfig:
     def result_reads(self) -> int:
         """Transfers of 32 bytes that the results of one pair and row take."""
         return 1 if self.format == "mx8" else 2
+
+    @property
+    def soft_parts_wide(self) -> int:
+        """Places of a score's parts in the softmax unit: a power of two."""
+        return 1 << max(self.soft_parts - 1, 0).bit_length()
+
+    @property
+    def most_soft_items(self) -> int:
+        """As many as their places and words have numbers of 16 bits."""
+        return (1 << 16) // (2 * self.result_reads * max(2 * self.soft_parts_wide, 4))
+
+    @property
+    def soft_words(self) -> int:
+        """Places of a slot's words there: a power of two."""
+        return 4 * self.result_reads
+
+    @property
+    def tile_cycles(self) -> int:
+        """Cycles that the softmax unit takes over a tile of an item, from its last part on: the sums, then the weights, with the ranks between."""
+        return TILE * (self.soft_parts + 1) + 16
 
     def set_groups(self, number: int) -> tuple[int, ...]:
         """Return the bank groups of a set."""

@@ -8,7 +8,8 @@ they hold different tokens of the same slice of dim_head.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from ..numerics.lfsr import Lfsr
 from .config import COLUMNS, PimConfig
 from .rounds import Round
+from .softmax import Softmax, Taken
 from .unit import Float16Unit, MxUnit
 
 __all__ = ["REGISTERS", "Device", "Step", "registers_of"]
@@ -39,11 +41,13 @@ def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Step:
     """A round with its data: operands (banks of the set, registers, 32), or for a load (its banks, 32, 32); the seeds
-    (pairs of banks, 32), of which each unit has a half, are two words each (`models.numerics.lfsr`)."""
+    (pairs of banks, 32), of which each unit has a half, are two words each (`models.numerics.lfsr`). `taken`: what the softmax unit has to do
+    with it, which gives the operands of an attend then."""
 
     round: Round
     data: Bytes
     seeds: Bytes | None = None
+    taken: Taken | None = None
 
 
 class Device:
@@ -57,6 +61,7 @@ class Device:
         self.registers = {name: np.zeros((self.count, 32), dtype=np.uint8) for name in REGISTERS}
         self._streams: dict[int, Lfsr] = {}
         self.saturated = 0
+        self._softmax = Softmax(config) if config.soft_items else None
 
     def set_banks(self, number: int) -> NDArray[np.int64]:
         """Return the banks of a set."""
@@ -64,11 +69,32 @@ class Device:
         return np.arange(number * each, (number + 1) * each)
 
     def play_all(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
-        """Run rounds of a set one after another; return what is read from each."""
-        return [self.play(number, step) for step in steps]
+        """Run rounds of a set one after another; return what is read from each: (transfers, 32)."""
+        outs: list[Bytes] = []
+        for soft, group in groupby(steps, lambda step: step.taken is not None):
+            own = list(group)
+            outs += [self._softened(number, s) for s in own] if soft else self._rounds(number, own)
+        return outs
 
     def play(self, number: int, step: Step) -> Bytes:
         """Run a round of a set; return what is read from it: (transfers, 32)."""
+        return self.play_all(number, [step])[0]
+
+    def _softened(self, number: int, step: Step) -> Bytes:
+        """Run a round whose scores go to the softmax unit, or whose weights come from it."""
+        unit, taken = self._softmax, step.taken
+        assert unit is not None and taken is not None
+        if step.round.mode == "attend":
+            [out] = self._rounds(number, [replace(step, data=unit.weights(taken))])
+            return np.concatenate([out, unit.totals(taken)])
+        [out] = self._rounds(number, [step])
+        unit.took(out.reshape(len(taken.places), -1), taken)
+        return out[:0]
+
+    def _rounds(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
+        return [self._round(number, step) for step in steps]
+
+    def _round(self, number: int, step: Step) -> Bytes:
         own, given = self.set_banks(number), step.round
         moved = own[list(given.banks)] if given.banks else own
         if given.mode == "load":

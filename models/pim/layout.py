@@ -44,7 +44,7 @@ class Layout:
 
     `passes`: of a token, each "update", "score" or "attend", and whether it reads; `head` and `columns`: dim_head and dim_state (for a cache, the
     dimension and its tokens); `items`: requests times heads; `tokens`: steps; `heads`: of a request; `first`: the
-    number of the first token; `seating`: of a session's step, None for a run.
+    number of the first token; `seating`: of a session's step, None for a run; `base`: the first row.
 
     Random bits belong to a request: those of a seat's rows begin at each token with a hash of the `seed`, the
     request's number, the layer, the head, the pair of slices, the token's number and the unit of the pair; a token's second update takes those
@@ -63,6 +63,7 @@ class Layout:
     heads: int = 1
     first: int = 0
     seating: Seating | None = None
+    base: int = 0
 
     @property
     def mode(self) -> str:
@@ -100,7 +101,8 @@ class Layout:
 
     def row(self, seat: int, chunk: int) -> int:
         """Return the row of a seat's chunk."""
-        return chunk + (seat * self.chunks if self.seating is None else self.seating.rows[seat])
+        begin = seat * self.chunks if self.seating is None else self.seating.rows[seat]
+        return self.base + chunk + begin
 
     @property
     def rows(self) -> int:
@@ -294,7 +296,7 @@ class Layout:
         """Return the steps of each set: a given state is loaded; then all rounds of a pass for a token, in the `order` of (which of the works, which
         of its tokens); `stores`: then the state is read. `fresh`: which requests begin with the first token."""
         each = self.config.groups * self.config.banks // self.config.sets
-        held = [self._held(work, np.repeat(fresh, self.heads)) for work in works]
+        held = [self.held(work, np.repeat(fresh, self.heads)) for work in works]
         rounds = [(works[which], held[which], token) for which, token in order]
         rows = None if start is None else self.rows_of(start)
         made: list[list[Step]] = []
@@ -302,19 +304,23 @@ class Layout:
             own = slice(number * each, (number + 1) * each)
             steps = []
             if rows is not None:
-                steps += [Step(Round("load", row=r), rows[r][own]) for r in range(self.rows)]
+                steps += self.loads(rows[:, own])
             for work, operands, token in rounds:
                 rates = self.rates_of(work.given)
                 for seat, chunk in np.ndindex(self.seats, self.chunks):
                     given = self.round_of(work.number, chunk, rates, self.row(seat, chunk))
-                    steps.append(self._step(given, operands, token, seat, chunk, own))
+                    steps.append(self.step_of(given, operands, token, seat, chunk, own))
             if stores:
                 none = np.zeros(0, dtype=np.uint8)
                 steps += [Step(Round("store", row=r), none) for r in range(self.rows)]
             made.append(steps)
         return made
 
-    def _held(self, work: Work, fresh: NDArray[np.bool_]) -> dict[str, Bytes]:
+    def loads(self, rows: Bytes) -> list[Step]:
+        """Return the rounds that write rows (rows, banks, 32, 32)."""
+        return [Step(Round("load", row=self.base + n), row) for n, row in enumerate(rows)]
+
+    def held(self, work: Work, fresh: NDArray[np.bool_]) -> dict[str, Bytes]:
         """Return the registers' bytes of a pass; `fresh`: items that begin with the first token."""
         given, own = work.given, {}
         updates = [mode == "update" for mode, _ in self.passes]
@@ -339,7 +345,7 @@ class Layout:
             own["v"] = self._columns(given.v)
         return own
 
-    def _step(
+    def step_of(
         self,
         given: Round,
         held: Mapping[str, Bytes],

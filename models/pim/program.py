@@ -1,7 +1,8 @@
 """Schedules as the device's programs: words of 64 bits, and the cycles that it takes over them.
 
 A word is a command with the cycles since the one before; REG_WRITE and WRITE are followed by their 32
-bytes. The device's time stands still where a command is not there yet, or where results wait for memory,
+bytes. Those of TAKE, WEIGH and TOTAL go to the softmax unit or come from it. The device's time stands still
+where a command is not there yet, or where results wait for memory,
 so that what a schedule keeps apart stays apart.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,8 @@ from ..shell import Counter, EngineRegister, RegisterMap
 from .config import COLUMNS, PimConfig
 from .device import REGISTERS, Step, registers_of
 from .errors import PimError
-from .schedule import Schedule, schedule
+from .rules import LIKE
+from .schedule import Command, Schedule, schedule
 
 __all__ = [
     "BUS",
@@ -37,7 +40,7 @@ __all__ = [
 BUS = 8
 #: commands with their data, and results, that the device holds
 COMMANDS_AHEAD, RESULTS_AHEAD = 16, 8
-_COMMANDS = "END ROUND ACT4 REG_WRITE COMP PRECHARGES RESULT_READ WRITE READ REFab REFpb IDLE"
+_COMMANDS = "END ROUND ACT4 REG_WRITE COMP PRECHARGES RESULT_READ WRITE READ REFab REFpb IDLE TAKE WEIGH TOTAL"
 OPCODES = {name: code for code, name in enumerate(_COMMANDS.split())}
 MODES = ("update", "score", "attend", "load", "store")
 _LONGEST = (1 << 16) - 1
@@ -98,7 +101,7 @@ class _Words:
             self.words.append(np.ascontiguousarray(data).view("<u8"))
         self.waits.append(wait)
         self.sizes.append(1 if data is None else 5)
-        self.reads.append(name in ("RESULT_READ", "READ"))
+        self.reads.append(name in ("RESULT_READ", "READ", "TOTAL"))
 
 
 def program(
@@ -106,45 +109,17 @@ def program(
 ) -> Program:
     """Return the program that plays the steps of each set; `settled`: it ends only when another one may begin."""
     made = schedule(config, [[step.round for step in own] for own in steps])
-    each = config.groups // config.sets
     order: list[tuple[int, int, int]] = []
     text, before = _Words(), -1
-    put = text.put
     for c in made.commands:
+        own = _Fields() if c.name[:3] == "REF" else _fields(config, c, steps[c.set][c.round])
         mask = sum(1 << group for group in c.groups) << 20
-        wait, before = c.cycle - before, c.cycle
-        if c.name == "REFab":
-            put(c.name, wait, mask)
-            continue
-        group = c.groups[0]
-        base = (group - c.set * each) * config.banks  # in the set
-        if c.name == "REFpb":
-            put(c.name, wait, mask)
-            continue
-        step = steps[c.set][c.round]
-        if c.name == "ROUND":
-            put(c.name, wait, mask | MODES.index(step.round.mode) << 58)
-        elif c.name == "REG_WRITE":
-            bank, name, operand = _operand(config, step, base, c.index)
-            put(c.name, wait, mask | bank << 44 | REGISTERS.index(name) << 52, operand)
-        elif c.name in ("WRITE", "READ"):
-            bank, column = divmod(c.index, COLUMNS)
-            fields, place = mask | bank << 44 | column << 52, base + bank
-            if step.round.banks:
-                place = step.round.banks.index(place)
-            data = step.data[place, column] if c.name == "WRITE" else None
-            put(c.name, wait, fields, data)
-            if c.name == "READ":
-                order.append((c.set, c.round, place * COLUMNS + column))
-        elif c.name == "RESULT_READ":
-            pair, half = _result(config, c.index, step.round.reads)
-            local = pair % (config.banks // 2)
-            put(c.name, wait, mask | (2 * local) << 44 | half << 52)
-            order.append((c.set, c.round, pair * step.round.reads + half))
-        else:
-            put(c.name, wait, mask | c.row << 28)
+        text.put(c.name, c.cycle - before, mask | own.fields, own.data)
+        before = c.cycle
+        if own.read is not None:
+            order.append((c.set, c.round, own.read))
     t = config.timing
-    put("END", max(1, made.length - before, t.tRTW, t.tWTR) if settled else 1, 0)
+    text.put("END", max(1, made.length - before, t.tRTW, t.tWTR) if settled else 1, 0)
     return Program(
         made,
         np.concatenate(text.words),
@@ -153,6 +128,35 @@ def program(
         np.array(text.reads, dtype=np.bool_),
         order,
     )
+
+
+class _Fields(NamedTuple):
+    """Of a command: its fields beside those that all have, the data behind it, and the number in its round of what it reads to memory."""
+
+    fields: int = 0
+    data: NDArray[np.uint8] | None = None
+    read: int | None = None
+
+
+def _fields(config: PimConfig, c: Command, step: Step) -> _Fields:
+    base = (c.groups[0] - c.set * (config.groups // config.sets)) * config.banks  # in the set
+    if c.name == "ROUND":
+        return _Fields(MODES.index(step.round.mode) << 58)
+    if c.name == "REG_WRITE":
+        bank, name, operand = _operand(config, step, base, c.index)
+        return _Fields(bank << 44 | REGISTERS.index(name) << 52, operand)
+    if c.name in ("WRITE", "READ"):
+        bank, column = divmod(c.index, COLUMNS)
+        fields, place = bank << 44 | column << 52, base + bank
+        if step.round.banks:
+            place = step.round.banks.index(place)
+        if c.name == "WRITE":
+            return _Fields(fields, step.data[place, column])
+        return _Fields(fields, None, place * COLUMNS + column)
+    if c.name == "RESULT_READ":
+        fields, pair, half = _result(config, c.index)
+        return _Fields(fields, None, pair * step.round.reads + half)
+    return _softened(config, c, step, base) if c.name in LIKE else _Fields(c.row << 28)
 
 
 def _operand(
@@ -168,10 +172,32 @@ def _operand(
     return 2 * pair, "seed", step.seeds[base // 2 + pair]
 
 
-def _result(config: PimConfig, index: int, reads: int) -> tuple[int, int]:
-    """Return pair of the set and half of the result of a round's RESULT_READ."""
-    pairs = config.groups // config.sets * config.banks // 2
-    return index % pairs, index // pairs
+def _result(config: PimConfig, index: int) -> tuple[int, int, int]:
+    """Return fields, pair of the set and half of the result of a round's RESULT_READ."""
+    half, pair = divmod(index, config.groups // config.sets * config.banks // 2)
+    return 2 * (pair % (config.banks // 2)) << 44 | half << 52, pair, half
+
+
+def _softened(config: PimConfig, c: Command, step: Step, base: int) -> _Fields:
+    """The fields of a transfer to or from the softmax unit. Of TAKE: the place, whether it is one, whether a tile is whole with it, and its
+    keys less 1."""
+    taken, reads = step.taken, config.result_reads
+    assert taken is not None
+    if c.name == "TAKE":
+        fields, pair, half = _result(config, c.index)
+        if (place := taken.places[pair]) < 0:
+            return _Fields(fields)
+        ends = c.index in step.round.ended
+        return _Fields(
+            fields | (place * reads + half) << 28 | 1 << 53 | ends << 54 | (taken.keys - 1) << 55
+        )
+    if c.name == "WEIGH":
+        bank, number = divmod(c.index, reads)
+        word = taken.slots[(base + bank) // 2] * config.soft_words + bank % 2 * reads + number
+        register = REGISTERS.index(registers_of(config, step.round)[number])
+        return _Fields(word << 28 | bank << 44 | register << 52)
+    word = taken.ended[c.index] * config.soft_words + 2 * reads
+    return _Fields(word << 28, None, config.pairs * step.round.reads + c.index)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,9 @@ class Round:
     each pair of banks; `first`: whether operands that chunks share come with it; `seeds`: REG_WRITEs for each
     pair of banks, of random bits; `rates`: how many of the registers hold rates; `banks`: of the set, whose rows are
     transferred, all where none are named.
+
+    Of attention in one program, `soft`: scores go to the softmax unit, or weights come from it; `ended`: the RESULT_READs behind each of which
+    that unit begins a tile; `after`: how many tiles of the program it has ended before the round; `totals`: of how many their totals are read.
     """
 
     mode: str = "update"
@@ -46,6 +49,10 @@ class Round:
     seeds: int = 0
     rates: int = 1
     banks: tuple[int, ...] = ()
+    soft: bool = False
+    ended: tuple[int, ...] = ()
+    after: int = 0
+    totals: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,8 @@ class Terms:
     """The whole numbers of the closed form, for a device; a round's own are its slots,
     REG_WRITEs for each bank and RESULT_READs for each pair."""
 
-    results: int  #: cycles that a RESULT_READ of each pair takes
+    step: int  #: cycles that a transfer takes
+    results: int  #: and a RESULT_READ of each pair
     tRP: int
     late: int  #: what the first REG_WRITE waits for, beyond the results' end
     written: int  #: cycles that a REG_WRITE of each bank takes, of one bank group
@@ -93,6 +101,7 @@ def terms(config: PimConfig) -> Terms:
         raise ValueError(f"rounds of {config.sets} sets have no closed form")
     t, step = config.timing, max(config.timing.burst, config.timing.tCCD_L)
     return Terms(
+        step=step,
         results=step * config.groups * config.banks // 2,
         tRP=t.tRP,
         late=max(t.burst, t.tRTW) - step - 2,
@@ -121,12 +130,12 @@ def round_cycles(config: PimConfig, given: Round, charges: Charges = HARDWARE) -
         raise ValueError(f"a round {given.mode!r} has no closed form")
     slots, found = slots_of(config, given.mode, charges.drain), terms(config)
     written = found.written * (2 * given.registers + given.seeds) // 2
-    return _cycles(found, slots, written, given.reads)
+    reading = given.reads * found.results + given.totals * found.step
+    return _cycles(found, slots, written, reading)
 
 
-def _cycles(t: Terms, slots: int, transfers: int, reads: int) -> int:
-    """The closed form; `transfers`: cycles that the REG_WRITEs of a bank group take."""
-    results = reads * t.results
+def _cycles(t: Terms, slots: int, transfers: int, results: int) -> int:
+    """The closed form; `transfers`: cycles that the REG_WRITEs of a bank group take, `results`: that what is read takes."""
     closing = max(results + 1, t.tRP)
     some = transfers > 0
     written = (transfers + 2) * some

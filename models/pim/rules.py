@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from .config import PimConfig
 from .schedule import Command, Schedule
 
-__all__ = ["Rule", "check", "expand", "rules"]
+__all__ = ["LIKE", "Rule", "check", "expand", "rules"]
 
+#: commands of the softmax unit, and those whose distances they keep
+LIKE = {"WEIGH": "REG_WRITE", "TAKE": "RESULT_READ", "TOTAL": "RESULT_READ"}
 TRANSFERS_IN = ("REG_WRITE", "WRITE")
 TRANSFERS_OUT = ("RESULT_READ", "READ")
 
@@ -89,14 +91,13 @@ def rules(config: PimConfig) -> list[Rule]:
 
 
 def expand(schedule: Schedule) -> list[Command]:
-    """Return the commands one by one: each iteration of a run as a COMP of its own."""
+    """Return the commands one by one: each iteration of a run as a COMP of its own, those of the softmax unit by the names of others."""
     commands = []
     for c in schedule.commands:
         for index in range(c.count):
             at = c.cycle + index * schedule.interval
-            commands.append(
-                Command(at, c.name, c.set, c.groups, c.round, c.index + index, 1, c.row)
-            )
+            name = LIKE.get(c.name, c.name)
+            commands.append(Command(at, name, c.set, c.groups, c.round, c.index + index, 1, c.row))
     return sorted(commands, key=lambda c: c.cycle)
 
 

@@ -10,6 +10,8 @@ Commands of rounds (`models.pim.rounds`), on one command bus that both pseudo-ch
 * PRECHARGES closes all rows of the set.
 * REFRESH refreshes all banks (REFab), or one bank (REFpb).
 * WRITE and READ are the DRAM's own, 32 bytes of an open row.
+* TAKE, WEIGH and TOTAL are transfers to and from the softmax unit: of scores that it takes, weights that it gives to a unit, and a total that is
+  read. It takes one tile after another, and a round that needs its weights begins when it has them.
 
 The rules are those of the public simulator's paper, from first to second command:
 
@@ -90,6 +92,7 @@ class _Wish:
     row: int = 0
     column: bool = False  #: it takes a place among column commands
     data: int = 0  #: 1: it writes on the data bus, −1: it reads
+    ends: bool = False  #: a tile of the softmax unit is whole with it
 
 
 class _Shared:
@@ -98,6 +101,7 @@ class _Shared:
     def __init__(self, config: PimConfig) -> None:
         self.config = config
         self.act = self.refresh = self.data = _NEVER
+        self.tiles = [0]  # when each tile's weights are there, by its number from 1 on
         self.data_set, self.direction = -1, 0
 
     def earliest(self, wish: _Wish, own: int) -> int:
@@ -115,6 +119,8 @@ class _Shared:
         return cycle
 
     def issued(self, wish: _Wish, own: int, cycle: int) -> None:
+        if wish.ends:
+            self.tiles.append(max(cycle + 2, self.tiles[-1]) + self.config.tile_cycles)
         if wish.name == "ACT4":
             self.act = cycle
         if wish.name == "REFpb":
@@ -178,7 +184,7 @@ class _Set:
                 after = start + 1 if self.staggered else opened.get(group, start) + 2
                 wish = _Wish(
                     max(after, last_write + self.step),
-                    "REG_WRITE",
+                    "WEIGH" if given.soft and given.mode == "attend" else "REG_WRITE",
                     (group,),
                     k,
                     column=True,
@@ -203,9 +209,13 @@ class _Set:
         _, self.closed = yield [_Wish(max(last, last_act + t.tRAS), "PRECHARGES", groups)]
         read = self.closed + 1 - self.step
         pairs = [(g, p) for g in groups for p in range(self.config.banks // 2)]
-        for number, (group, _) in enumerate(pairs * (0 if moves else given.reads)):
-            wish = _Wish(read + self.step, "RESULT_READ", (group,), number, column=True, data=-1)
-            _, read = yield [wish]
+        name = "TAKE" if given.soft and given.mode == "score" else "RESULT_READ"
+        reading = [(name, g, n) for n, (g, _) in enumerate(pairs * (0 if moves else given.reads))]
+        reading += [("TOTAL", groups[0], n) for n in range(given.totals)]
+        for name, group, number in reading:
+            ends = name == "TAKE" and number in given.ended
+            at = read + self.step
+            _, read = yield [_Wish(at, name, (group,), number, column=True, data=-1, ends=ends)]
         over = read + self.step
         self.free = over if self.staggered else max(over, self.closed + t.tRP)
 
@@ -289,7 +299,7 @@ class _Player:
         self.playing = [self._next(own) for own in self.sets]
 
     def _length(self, given: Round) -> int:
-        key = replace(given, row=0)
+        key = replace(given, row=0, ended=(), after=0)
         if key not in self.lengths:
             self.lengths[key] = period_of(self.config, key, self.charges)
         return self.lengths[key]
@@ -299,6 +309,7 @@ class _Player:
         left, number = self.waiting[own.number], own.number
         if not left:
             return None
+        own.free = max(own.free, self.shared.tiles[left[-1].after])
         refresh, period = self.config.refresh, self.config.timing.tREFI
         if refresh != "none" and own.free + self._length(left[-1]) > self.due[number]:
             if refresh == "window":

@@ -1,12 +1,17 @@
-"""Softmax in powers of two, bit for bit: what stands between a cache's scores and the weights of another one.
+"""The softmax unit, bit for bit: what stands between a cache's scores and the weights of another one, on the path of results.
 
-Scores come as y, already times log2 e: the host has that factor in the query. A score is taken as y · 2¹⁶, rounded down, within
-± 2³⁶. Then 2^y = m · 2^n with n = round(y) and m = 2^(y − n) by a polynomial of degree 3 in fixed point, ROOT and POLYNOMIAL: |y − n| ≤ ½, so
-that m lies between 0.707 and 1.415, within `ERROR` of itself. n is a whole number, so no score is too large for 2^n.
+Scores come times log2 e: the host has that factor in the query. Each part of a score, as the units give it, is taken as y · 2¹⁶, rounded
+down, within ± 2³⁶; so is the sum of a score's parts. Then 2^y = m · 2^n with n = round(y) and m = 2^(y − n) by a polynomial of degree 3 in
+fixed point, ROOT and POLYNOMIAL: |y − n| ≤ ½, so that m lies between 0.707 and 1.415, within `ERROR` of itself. n is a whole number, so no
+score is too large for 2^n.
 
 A *tile* is 64 keys, as many as a row of values has. Its exponent e is its largest n. Its weights m · 2^(n − e) are coded as results are
 (`models.pim.unit`); its total is Σ m · 2^(n − e) before they are, each cut at 2⁻²⁴. What attend makes of the tile counts 2^e: powers of two are
 exact, so that tiles are added with no rounding but float32's, and divided by the sum of all totals at the end.
+
+The unit keeps two tiles of each item: of one it makes weights while the scores of the next come and the weights before are taken. A *slot* is
+(tile mod 2) · items + item; it has `words` words of 32 bytes, its weights by bank and register and then its exponent, its total, and how many
+scores lay beyond the range.
 
 Source: Two-Pass Softmax (Dukhan and Ablavatski, 2020) for the pairs (m, n); the tiles, the fixed point and the coding are ours.
 """
@@ -20,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..numerics.floating import float16
 from ..numerics.mx import BIAS, FAMILY
-from .config import COLUMNS
+from .config import COLUMNS, TILE, PimConfig
 from .operands import Floats
 from .unit import Float16Unit, MxUnit, Sums
 
@@ -29,8 +34,8 @@ __all__ = [
     "FRACTION",
     "LIMIT",
     "POLYNOMIAL",
-    "TILE",
     "TOTAL",
+    "Softmax",
     "Tiles",
     "fixed",
     "powers",
@@ -38,6 +43,7 @@ __all__ = [
 ]
 
 Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
 #: bits of a score below the point, and of m; a score's magnitude is below 2^LIMIT
 FRACTION, LIMIT = 16, 36
 #: bits of a total below the point
@@ -46,38 +52,50 @@ TOTAL = 24
 POLYNOMIAL = (65531, 45434, 15900, 3616)
 #: how far m may be from 2^t, of itself
 ERROR = 1.05e-4
-#: keys of a tile
-TILE = 2 * COLUMNS
 #: the exponent under which a unit's results count m · 2⁻¹⁶
-_ONE = {"mx8": 2 * BIAS, "float16": 54 - FRACTION}
+ONE = {"mx8": 2 * BIAS, "float16": 54 - FRACTION}
 #: where a weight is nothing beside the tile's largest
-_GONE = 63
+GONE = 63
+
+
+def decoded(format: str, codes: Bytes) -> Floats:
+    """Return the numbers of results (…, bytes of 32 numbers)."""
+    if format == "mx8":
+        return FAMILY["mx8"].decode(FAMILY["mx8"].unpack(codes))
+    return float16.decode(np.ascontiguousarray(codes).view("<u2").astype(np.int64))
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """Tiles of keys (…, tiles): `weights` (…, tiles, 64), `exponent` and `total` (in units of 2⁻²⁴)."""
+    """Tiles of keys (…, tiles): `exponent` and `total` (in units of 2⁻²⁴); `codes`: of the weights (…, tiles, banks, bytes)."""
 
-    weights: Floats
+    format: str
+    codes: Bytes
     exponent: Ints
     total: Ints
 
     @property
-    def scales(self) -> Floats:
-        """What each tile counts beside the largest one: powers of two, 0 below 2⁻¹⁰²²."""
-        top = self.exponent.max(axis=-1, keepdims=True)
-        return np.asarray(np.ldexp(1.0, np.maximum(self.exponent - top, -1100)))
-
-    @property
-    def sums(self) -> Floats:
-        """The sum of all totals, under the largest tile's exponent."""
-        return np.asarray((np.ldexp(self.total.astype(np.float64), -TOTAL) * self.scales).sum(-1))
+    def weights(self) -> Floats:
+        """Return them (…, tiles, 64)."""
+        return decoded(self.format, self.codes).reshape(*self.exponent.shape, TILE)
 
 
-def fixed(scores: Floats) -> Ints:
-    """Return scores, finite numbers, in units of 2⁻¹⁶."""
+def scales(exponent: Ints) -> Floats:
+    """Return what each tile counts beside the largest one: powers of two, 0 below 2⁻¹⁰²²."""
+    top = exponent.max(axis=-1, keepdims=True)
+    return np.asarray(np.ldexp(1.0, np.maximum(exponent - top, -1100)))
+
+
+def summed(exponent: Ints, total: Ints) -> Floats:
+    """Return the sum of all totals, under the largest tile's exponent."""
+    return np.asarray((np.ldexp(total.astype(np.float64), -TOTAL) * scales(exponent)).sum(-1))
+
+
+def fixed(scores: Floats) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return scores, or their parts, in units of 2⁻¹⁶, and which of them lay beyond the range."""
     end = float((1 << LIMIT) - 1)
-    return np.asarray(np.clip(np.floor(np.ldexp(scores, FRACTION)), -end, end).astype(np.int64))
+    whole = np.floor(np.ldexp(scores, FRACTION))
+    return np.asarray(np.clip(whole, -end, end).astype(np.int64)), np.abs(whole) > end
 
 
 def powers(y: Ints) -> tuple[Ints, Ints]:
@@ -98,16 +116,73 @@ def tiles(format: str, y: Ints) -> Tiles:
     m, n = (x.reshape(*x.shape[:-1], -1, TILE) for x in powers(wide))
     there = (np.arange(keys + short) < keys).reshape(-1, TILE)
     top = np.where(there, n, -(1 << 40)).max(axis=-1)
-    below = np.minimum(top[..., None] - n, _GONE)
-    m = np.where(there & (below < _GONE), m, 0)
-    exponent = np.maximum(_ONE[format] - below, 0)
+    below = np.minimum(top[..., None] - n, GONE)
+    m = np.where(there & (below < GONE), m, 0)
+    exponent = np.maximum(ONE[format] - below, 0)
     halves = lambda x: x.reshape(*x.shape[:-1], 2, COLUMNS)
     unit: MxUnit | Float16Unit = MxUnit() if format == "mx8" else Float16Unit()
     codes, _ = unit.results(Sums(halves(m), halves(exponent)))
-    if format == "mx8":
-        weights = FAMILY["mx8"].decode(FAMILY["mx8"].unpack(codes))
-    else:
-        weights = float16.decode(np.ascontiguousarray(codes).view("<u2").astype(np.int64))
-    return Tiles(
-        weights.reshape(m.shape), top, (m << TOTAL - FRACTION >> np.maximum(below, 0)).sum(axis=-1)
-    )
+    total = (m << TOTAL - FRACTION >> np.maximum(below, 0)).sum(axis=-1)
+    return Tiles(format, codes, top, total)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a round has to do with the softmax unit.
+
+    Of scores: `places`, for each pair of the set the slot, chunk of the tile and part that its results are, (slot · 2 + chunk) · parts + part
+    rounded up to a power of two, and `ended`, the slots whose last scores these are, in order, by pair; `keys`: of the tile.
+    Of an attend: `places`, the slot of each pair, and `ended`, the slots whose exponents and totals are read. −1: none.
+    """
+
+    places: tuple[int, ...]
+    ended: tuple[int, ...] = ()
+    keys: int = TILE
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The slot of each pair of an attend, the first pair's where it has none."""
+        return tuple(n if n >= 0 else self.places[0] for n in self.places)
+
+
+class Softmax:
+    """The unit's state: parts of scores as they came, and the words of each slot."""
+
+    def __init__(self, config: PimConfig) -> None:
+        self.config = config
+        slots, reads = 2 * config.soft_items, config.result_reads
+        self._parts = np.zeros((slots, 2, config.soft_parts_wide, 32 * reads), dtype=np.uint8)
+        self.words = np.zeros((slots, 2 * reads + 1, 32), dtype=np.uint8)
+
+    def took(self, out: Bytes, taken: Taken) -> None:
+        """Take results (pairs, reads · 32) of scores, and make the weights of tiles that are whole."""
+        places = np.array(taken.places)
+        own = self._parts.reshape(-1, out.shape[-1])
+        own[places[places >= 0]] = out[places >= 0]
+        if not taken.ended:
+            return
+        slots = list(taken.ended)
+        config, count = self.config, len(slots)
+        parts, outside = fixed(decoded(config.format, self._parts[slots, :, : config.soft_parts]))
+        y, beyond = fixed(np.ldexp(parts.sum(axis=2).astype(np.float64), -FRACTION))
+        beyond = (beyond | outside.any(axis=2)).reshape(count, -1)[:, : taken.keys].sum(axis=1)
+        made = tiles(config.format, y.reshape(count, -1)[:, : taken.keys])
+        words = self.words[slots]
+        words[:, :-1] = made.codes.reshape(count, -1, 32)
+        told = np.stack([made.exponent[:, 0], made.total[:, 0], beyond, np.zeros(count)], axis=1)
+        words[:, -1] = np.ascontiguousarray(told.astype("<i8")).view(np.uint8)
+        self.words[slots] = words
+
+    def weights(self, taken: Taken) -> Bytes:
+        """Return the registers (banks, registers, 32) of an attend; where there is no slot, those of the first pair."""
+        return self.words[list(taken.slots), :-1].reshape(2 * len(taken.places), -1, 32)
+
+    def totals(self, taken: Taken) -> Bytes:
+        """Return what is read of slots (slots, 32)."""
+        return self.words[list(taken.ended), -1]
+
+
+def told(words: Bytes) -> tuple[Ints, Ints, Ints]:
+    """Return exponents, totals, and how many scores lay beyond the range, of what `Softmax.totals` gave."""
+    found = np.ascontiguousarray(words).view("<i8").astype(np.int64)
+    return found[..., 0], found[..., 1], found[..., 2]

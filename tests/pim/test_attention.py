@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from amaranth.sim import Simulator
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.load import load_kernel
 from penstock.dsl.core.text import parse_kernel
 from penstock.engines.pim.design import recurrent_from
+from penstock.hdl.pim.softmax import SoftmaxUnit
+from penstock.models.pim.config import PimConfig
 from penstock.models.pim.errors import PimError
-from penstock.models.pim.softmax import ERROR, fixed, powers, tiles
+from penstock.models.pim.rounds import round_cycles
+from penstock.models.pim.rules import check
+from penstock.models.pim.softmax import (
+    ERROR,
+    Softmax,
+    Taken,
+    fixed,
+    powers,
+    scales,
+    summed,
+    tiles,
+)
+from testbench.pim import encoded
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FORMATS = ("mx8", "float16")
@@ -39,8 +55,10 @@ def test_weights_of_the_unit_alone(format):
     rng = np.random.default_rng(5)
     for scale in (0.0, 1.0, 30.0, 1e4, 1e12):
         scores = np.round(rng.normal(size=(3, 4096)) * min(scale, 1e4) * 1024) / 1024
-        made = tiles(format, fixed(scores if scale < 1e12 else scores * 1e8))
-        weights = (made.weights * made.scales[..., None]).reshape(3, -1) / made.sums[:, None]
+        made = tiles(format, fixed(scores if scale < 1e12 else scores * 1e8)[0])
+        sums = summed(made.exponent, made.total)
+        weights = made.weights * scales(made.exponent)[..., None]
+        weights = weights.reshape(3, -1) / sums[:, None]
         assert np.isfinite(weights).all() and (weights >= 0).all()
         if scale < 1e12:
             exact = softmax(scores * np.log(2))
@@ -52,9 +70,9 @@ def test_weights_of_the_unit_alone(format):
 
 @pytest.mark.parametrize("keys", [1, 63, 64, 65])
 def test_keys_that_a_tile_lacks_have_no_weight(keys):
-    made = tiles("float16", fixed(np.full((1, keys), -5000.0)))
+    made = tiles("float16", fixed(np.full((1, keys), -5000.0))[0])
     assert made.weights.reshape(-1)[keys:].sum() == 0 and made.exponent.max() == -5000
-    assert made.sums[0] == pytest.approx(keys, rel=ERROR)
+    assert summed(made.exponent, made.total)[0] == pytest.approx(keys, rel=ERROR)
 
 
 def attention(t, k, v):
@@ -106,14 +124,29 @@ def test_random_caches_are_within_the_bound(seed):
     judged(design, data, format, 4.0 if scale > 5.1 else near)
 
 
+def softmax_hides_behind_the_banks(workload):
+    """One program, in which no word of the host's comes between scores and weights; its rounds take little more than they would alone."""
+    [made] = workload.programs
+    rounds = [step.round for step in workload.steps if step.round.mode != "load"]
+    device = workload.design.device
+    alone = sum(round_cycles(device, replace(one, totals=0)) for one in rounds)
+    begin = made.schedule.starts[0][-len(rounds)]
+    assert alone < made.schedule.length - begin <= 1.25 * alone
+    assert not check(made.schedule)
+    # behind the queries of a score nothing is written but what the unit gives
+    names = [c.name for c in made.schedule.commands if c.cycle >= begin]
+    scores = sum(one.mode == "score" for one in rounds)
+    assert names.count("REG_WRITE") == scores * 2 * device.pairs and "WRITE" not in names
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_4096_keys_of_128(format):
     kernel, dims = attention(4096, 128, 128)
     design = ps.compile(kernel, target="u55c", dims=dims, heads=1, format=format)
     for scale, least in ((1.0, {"mx8": 0.2, "float16": 0.002}[format]), (1e4, 4.0)):
-        judged(
-            design, drawn(np.random.default_rng(1), 1, 1, 1, 4096, 128, 128, scale), format, least
-        )
+        data = drawn(np.random.default_rng(1), 1, 1, 1, 4096, 128, 128, scale)
+        judged(design, data, format, least)
+    softmax_hides_behind_the_banks(design.run(data, backend="model").workload)
 
 
 def test_scores_beyond_the_range_are_an_error_or_counted():
@@ -190,6 +223,71 @@ def test_a_gate_behind_attention():
     given = {n: x for n, x in data.items() if n != "scale"} | {"g": g}
     y = design.run(given, backend="golden").result["y"]
     assert np.abs(y - beside(data) / (1 + np.exp(-g))).max() < 0.02
+
+
+def test_unit_gives_the_models_words():
+    """The softmax unit alone: parts of scores of any size, tiles that lack keys, words within the cycles that it may take."""
+    for format, items, parts in (
+        ("mx8", 1, 1),
+        ("mx8", 2, 3),
+        ("float16", 1, 2),
+        ("float16", 3, 1),
+    ):
+        config = PimConfig(format, groups=1, banks=4, soft_items=items, soft_parts=parts)
+        unit, model = SoftmaxUnit(config), Softmax(config)
+        rng = np.random.default_rng(items)
+
+        async def bench(ctx, config=config, unit=unit, model=model, rng=rng):
+            for turn in range(4):
+                slots = [turn % 2 * config.soft_items + item for item in range(config.soft_items)]
+                keys = int(rng.integers(1, 65)) if turn else 64
+                for slot in slots:
+                    for data, taken in parts_of(config, rng, slot, keys):
+                        model.took(data, taken)
+                        await given(ctx, unit, config, data, taken)
+                    assert await asked(ctx, unit, slot * config.soft_words) is None
+                for slot in slots:
+                    await ctx.tick().repeat(config.tile_cycles)
+                    for word, wanted in enumerate(model.words[slot]):
+                        found = await asked(ctx, unit, slot * config.soft_words + word)
+                        assert found == int.from_bytes(wanted.tobytes(), "little")
+
+        simulator = Simulator(unit)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(bench)
+        simulator.run()
+
+
+def parts_of(config, rng, slot, keys):
+    """The parts of a tile's scores, some of them large."""
+    scale = 10.0 ** rng.uniform(-3, 6)
+    for chunk, part in np.ndindex(2, config.soft_parts):
+        x = rng.normal(size=32) * (rng.random(32) < 0.9) * (scale * 1e4 ** (rng.random() < 0.2))
+        last = chunk == 1 and part == config.soft_parts - 1
+        place = (slot * 2 + chunk) * config.soft_parts_wide + part
+        data = encoded(config, x.reshape(-1, config.lanes)).reshape(1, -1)
+        yield data, Taken((place,), (slot,) if last else (), keys)
+
+
+async def asked(ctx, unit, word):
+    """A word, None where it is not there yet."""
+    ctx.set(unit.word, word)
+    ctx.set(unit.ask, 1)
+    await ctx.delay(1e-9)
+    found = None if ctx.get(unit.o_early) else ctx.get(unit.o_word)
+    ctx.set(unit.ask, 0)
+    return found
+
+
+async def given(ctx, unit, config, data, taken):
+    for half, word in enumerate(data.reshape(-1, 32)):
+        ctx.set(unit.take, 1)
+        ctx.set(unit.place, taken.places[0] * config.result_reads + half)
+        ctx.set(unit.data, int.from_bytes(word.tobytes(), "little"))
+        ctx.set(unit.ends, bool(taken.ended) and half == config.result_reads - 1)
+        ctx.set(unit.keys, taken.keys - 1)
+        await ctx.tick()
+        ctx.set(unit.take, 0)
 
 
 @pytest.mark.long

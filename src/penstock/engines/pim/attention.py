@@ -1,137 +1,100 @@
-"""A run of attention: the scores of a cache of keys, the softmax unit's specification, and the cache of values by its weights."""
+"""A run of attention: one program over the cache of keys and that of values, with the softmax unit between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.dsl.pim.attention import SCORES, WEIGHTS
-from penstock.engines.base import Cycles, Result, Workload
+from penstock.dsl.pim.attention import WEIGHTS
+from penstock.engines.base import Result
+from penstock.models.bound import Machine
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
 from penstock.models.pim.attended import attended
+from penstock.models.pim.attention import Attention
+from penstock.models.pim.device import Step
 from penstock.models.pim.error import Exact, Number
 from penstock.models.pim.errors import PimError
-from penstock.models.pim.operands import Floats
-from penstock.models.pim.program import Program
-from penstock.models.pim.softmax import FRACTION, LIMIT, Tiles, fixed, tiles
-from penstock.sim.machine import Metered
+from penstock.models.pim.operands import Floats, Work
+from penstock.models.pim.program import program
+from penstock.models.pim.softmax import TILE
 
-from .errors import Beside, Compared
-from .workload import Stepping
-
-if TYPE_CHECKING:
-    from penstock.failures import Failure
+from .errors import Beside, Compared, clipped
+from .workload import Played, Stepping
 
 __all__ = ["Attending"]
 
 
-class Attending(Workload):
-    """Queries of two caches: `scores` reads the keys, and a second run the values, by weights that the host makes as the unit does."""
+class Attending(Stepping):
+    """Queries of two caches, whose parts are `scores`, which reads the keys, and `read`, which reads the values by weights."""
 
-    def __init__(self, whole: Stepping) -> None:
-        self.design, self.inputs, self.tokens = whole.design, whole.inputs, whole.tokens
-        self.name, self.assumed, self.rows = whole.name, whole.assumed, whole.rows
-        self.saturates = whole.saturates
+    def __init__(self, *own: Any) -> None:
+        super().__init__(*own)
         self.scores = self._part(0, {})
+        shape = (self.tokens, self.design.batch, self.design.heads, self.scores.layout.columns)
+        self.read = self._part(1, {WEIGHTS: np.zeros(shape)})
+        self.attention = Attention.of(self.scores.layout, self.read.layout)
 
     def _part(self, number: int, more: Mapping[str, Floats]) -> Stepping:
         inputs = self.inputs.part(number, more)
         design = replace(self.design, recurrent=inputs.recurrent)
         return Stepping(design, inputs, self.name, self.assumed, 1, self.saturates)
 
-    def _weighed(self, scores: Result) -> tuple[Result, Stepping | None, Tiles | None]:
-        """Return what the unit makes of scores: the error of a score beyond its range, or the run over the values with its tiles."""
-        if scores.codes is None:
-            return scores, None, None
-        y = float32.decode(scores.codes["y" + SCORES])
-        outside = np.abs(y) >= 2.0 ** (LIMIT - FRACTION)
-        if outside.any() and not self.saturates:
-            place = (int(n) for n in np.argwhere(outside)[0])
-            return Result(None, HardwareError(PimError.PIM_RANGE, *place)), None, None
-        made = tiles(self.design.device.format, fixed(y))
-        weights = made.weights.reshape(*y.shape[:2], -1)[..., : y.shape[2]]
-        lead = self.design.batch, self.design.heads
-        run = self._part(1, {WEIGHTS: weights.reshape(len(y), *lead, -1)})
-        run.scales = made.scales
-        counters = {**scores.counters, "saturated_scores": int(outside.sum())}
-        return replace(scores, counters=counters), run, made
-
-    def _joined(self, play: Callable[[Stepping], Result]) -> Result:
-        """The result of both runs."""
-        scores, run, made = self._weighed(play(self.scores))
-        if run is None or made is None:
-            return scores
-        found = play(run)
-        if found.codes is None:
-            return found
-        y = float32.decode(found.codes["y"]) / made.sums[..., None]
-        facts = {f"{name} of scores": value for name, value in scores.facts.items()}
-        names = {*scores.counters, *found.counters}
-        counters = {n: scores.counters.get(n, 0) + found.counters.get(n, 0) for n in names}
-        return Result({"y": float32.encode(y)}, None, {**facts, **found.facts}, counters)
+    @property
+    def parts(self) -> tuple[Stepping, Stepping]:
+        return self.scores, self.read
 
     @cached_property
-    def _golden(self) -> tuple[Result, list[Stepping]]:
-        runs: list[Stepping] = []
-
-        def play(run: Stepping) -> Result:
-            runs.append(run)
-            return run.golden()
-
-        return self._joined(play), runs
-
-    @cached_property
-    def parts(self) -> list[Stepping]:
-        """Both runs, for cycles: they depend on no weight."""
-        shape = (self.tokens, self.design.batch, self.design.heads, self.scores.layout.columns)
-        return [self.scores, self._part(1, {WEIGHTS: np.zeros(shape)})]
+    def _first(self) -> Played:
+        keys, values = (part.course.start for part in self.parts)
+        assert keys is not None and values is not None
+        work = Work(0, 0, self.scores.course.operands(0, 0, self.tokens))
+        steps = [self.attention.steps(work, keys, values)]
+        return Played(program(self.design.device, steps), steps, [work], [])
 
     @property
-    def programs(self) -> list[Program]:
-        return [made for part in self.parts for made in part.programs]
+    def steps(self) -> list[Step]:
+        return self._first.steps[0]
 
-    def golden(self) -> Result:
-        return self._golden[0]
-
-    def model(self, memory: Memory) -> Cycles:
-        a, b = (part.model(memory) for part in self.parts)
-        both = lambda name: {n: x + getattr(b, name)[n] for n, x in getattr(a, name).items()}
-        sums = {
-            name: add(getattr(a, name), getattr(b, name))
-            for name in ("total", "bound", "bytes_read", "bytes_written", "bound_machine")
+    def _carried_out(self, play: Callable[[Played], NDArray[np.uint8]]) -> Result:
+        made = self._first
+        out = play(made)
+        y, totals, beyond = self.attention.results(made.program.order, self.steps, out)
+        y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
+        for wrong, each in ((beyond > 0, TILE), (outside, 1)):
+            if wrong.any() and not self.saturates:
+                token, item, column = (int(n) for n in np.argwhere(wrong)[0])
+                error = HardwareError(PimError.PIM_RANGE, token, item, column * each)
+                return Result(None, error)
+        counters = {
+            "saturated_scores": int(beyond.sum()),
+            "saturated_sums": int(outside.sum()),
+            "saturated_inputs": sum(part.course.beyond for part in self.parts),
         }
-        return Cycles(**sums, counters=both("counters"), facts=both("facts"))
+        return self._result({"y": float32.encode(y / totals[..., None])}, out, counters)
 
-    def memory_bytes(self) -> int:
-        return max(part.memory_bytes() for part in self.parts)
-
-    def moved(self) -> tuple[int, int]:
-        read, written = zip(*(part.moved() for part in self.parts), strict=True)
-        return sum(read), sum(written)
-
-    def drive(self, machine: Metered) -> Result:
-        machine.reserve(0, self.memory_bytes())  # for both, whichever is longer
-        return self._joined(lambda run: run.drive(machine))
+    def _machine_bound(self, memory: Memory) -> Machine:
+        keys, values = (part._machine_bound(memory) for part in self.parts)
+        return keys + values
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return self.parts[1].values(codes)
+        return self.read.values(codes)
 
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
         """How far the units' attention is from float64."""
-        keys, run, made = Beside(self.scores.layout, self.scores.course), self.parts[1], Compared()
+        keys, made = Beside(self.scores.layout, self.scores.course), Compared()
         of, lead = list(keys.items), self.design.heads
         [(y, error)] = keys.exactly[0].values()
-        start = run.course.start
+        start = self.read.course.start
         assert start is not None
-        values = Exact(self.design.device, "attend", start[of])
-        exact = [attended(Number(*both), values) for both in zip(y, error, strict=True)]
+        values, parts = Exact(self.design.device, "attend", start[of]), self.scores.layout.parts
+        exact = [attended(Number(*both), values, parts) for both in zip(y, error, strict=True)]
         given = float32.decode(codes["y"])[:, of]
         place = lambda token, item, column: [token, *divmod(of[item], lead), column]
         made.add(
@@ -141,8 +104,4 @@ class Attending(Workload):
             place,
         )
         told = {"heads": len(of), "of": self.scores.layout.items, **made.to_json()}
-        runs = self._golden[1] if "_golden" in vars(self) else []
-        return {"float64": told, "collapsed": [], **(runs[0].language if runs else {})}
-
-    def failure(self, error: HardwareError) -> Failure:
-        return self.scores.failure(error)
+        return {"float64": told, "collapsed": [], **self.language}

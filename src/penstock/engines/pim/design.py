@@ -162,8 +162,7 @@ class PimDesign(Design):
                 f"{self.name} has {len(self.layers)} layers; a run has one",
                 "design.open() steps each of them",
             )
-        run = Stepping.of(self, given)
-        return run if self.recurrent.values is None else Attending(run)
+        return (Stepping if self.recurrent.values is None else Attending).of(self, given)
 
     def open(self, backend: str = "golden", **options: Any) -> Session:
         """Return a session: several requests, whose states stay in the banks.

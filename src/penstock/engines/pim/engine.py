@@ -121,6 +121,26 @@ def _check_pace(config: PimConfig) -> None:
         )
 
 
+def _softened(config: PimConfig, items: int, parts: int) -> PimConfig:
+    """Return a device with the softmax unit for heads whose scores are sums of so many parts. Raises E464."""
+    if config.sets > 1:
+        raise error(
+            "E464",
+            f"the softmax unit serves all banks together, not {config.sets} staggered sets",
+            Span.whole("--schedule"),
+            hint="leave --schedule out",
+        )
+    made = replace(config, soft_parts=parts)
+    if items > made.most_soft_items:
+        raise error(
+            "E464",
+            f"the softmax unit keeps the scores of {made.most_soft_items:,} heads, not of {items:,}",
+            Span.whole("--heads"),
+            hint="take fewer heads or requests",
+        )
+    return replace(made, soft_items=items)
+
+
 def _layers(given: int | Sequence[int] | None, recurrences: int) -> tuple[int, ...]:
     """Return which recurrence each layer is: as given, a number of layers of the only one, or one each. Raises OptionError."""
     if given is None:
@@ -189,7 +209,8 @@ class PimEngine(Engine):
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
         batch, heads = self._heads(recurrent, given)
         stack = [part for n in layers for part in recurrents[n].parts]
-        device = self._device(kernel, stack, part, given, batch * heads)
+        attends = recurrent.values is not None
+        device = self._device(kernel, stack, part, given, batch * heads, attends)
         slow = self._slow(stack[0], device, batch * heads)
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
@@ -301,6 +322,7 @@ class PimEngine(Engine):
         part: Target,
         given: Given,
         items: int,
+        attends: bool,
     ) -> PimConfig:
         from penstock.models.pim.config import PimConfig
         from penstock.models.pim.layout import Layout
@@ -328,7 +350,10 @@ class PimEngine(Engine):
                 timing,
                 given.option("refresh", "none"),
             )
-            used = sum(Layout(config, *one.form, items, 1).rows for one in layers)
+            placed = [Layout(config, *one.form, items, 1) for one in layers]
+            used = sum(one.rows for one in placed)
+            if attends:
+                config = _softened(config, items, placed[0].parts)
             return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
 
         made = [device(n) for n in _bank_counts(part, given, sets)]

@@ -57,19 +57,15 @@ class InCpp(Device):
         self._words = np.zeros((self.count, 2), dtype=np.uint64)
         self._begun: set[int] = set()
 
-    def play(self, number: int, step: Step) -> Bytes:
-        return self.play_all(number, [step])[0]
-
-    def play_all(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
+    def _rounds(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
         outs: list[Bytes] = []
         moves = ("load", "store")
         for moved, group in groupby(steps, lambda step: step.round.mode in moves):
             own = list(group)
-            outs += [super(InCpp, self).play(number, s) for s in own] if moved else ()
-            outs += () if moved else self._rounds(number, own)
+            outs += super()._rounds(number, own) if moved else self._computed(number, own)
         return outs
 
-    def _rounds(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
+    def _computed(self, number: int, steps: Sequence[Step]) -> list[Bytes]:
         """Run rounds that compute, in one call."""
         own = self.set_banks(number)
         first, count = int(own[0]), len(own)

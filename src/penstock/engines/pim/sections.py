@@ -14,7 +14,6 @@ from penstock.report.common import agreement, cycle_rows, resources, speed_rows,
 from penstock.report.rows import Facts, Part, Row, Verdict
 from penstock.report.words import plural, target_text, values_text
 
-from .attention import Attending
 from .data import Inputs
 from .design import PimDesign
 from .workload import Stepping
@@ -97,12 +96,11 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
     yield Row("tokens", f"{outcome.rows}" + (", assumed" if outcome.assumed else ""))
     yield from agreement(outcome)
     yield from cycle_rows(outcome, clock=True)
-    if isinstance(workload, (Stepping, Attending)):
+    if isinstance(workload, Stepping):
         wrong = [text for made in workload.programs for text in check(made.schedule)]
         count = plural(sum(len(made.schedule.commands) for made in workload.programs), "command")
         yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
-        parts = workload.parts if isinstance(workload, Attending) else [workload]
-        yield Row("a round", "; ".join(dict.fromkeys(map(_round, parts))))
+        yield Row("a round", "; ".join(dict.fromkeys(map(_round, workload.parts))))
     run = outcome.rtl or outcome.golden
     if run is not None and not run.errors:
         saturated = run.counters.get("saturated", 0)

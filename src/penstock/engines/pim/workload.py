@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.errors import Conflict
-from penstock.models.bound import Terms
+from penstock.models.bound import Machine, Terms
 from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
@@ -32,7 +32,7 @@ from .host import Batch, Course, batches, worked
 if TYPE_CHECKING:
     from penstock.failures import Failure
 
-__all__ = ["Stepping"]
+__all__ = ["Played", "Stepping"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class _Bound(Terms):
     memory: int
 
 
-class _Batch(NamedTuple):
+class Played(NamedTuple):
     """A program of a run, with what it plays."""
 
     program: Program
@@ -71,7 +71,6 @@ class Stepping(Workload):
         self.name, self.assumed, self.rows = name, assumed, inputs.tokens
         self.saturates = saturates
         self._golden = ""  # what computed golden results
-        self.scales: NDArray[np.float64] | None = None  # of chunks, before they are added
         self.layout: Layout = design.layout(inputs.tokens, seed, first)
 
     @classmethod
@@ -97,6 +96,11 @@ class Stepping(Workload):
             inputs.warn_of_first()
         return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)
 
+    @property
+    def parts(self) -> Sequence[Stepping]:
+        """What runs in one program: itself, or of attention the reading of keys and that of values."""
+        return (self,)
+
     @cached_property
     def course(self) -> Course:
         return Course(self.inputs, self.design.device.format, self.saturates)
@@ -113,7 +117,7 @@ class Stepping(Workload):
         """Registers of rates that a first chunk of an update writes."""
         return self.layout.rates_of(self.course.first_update(1))
 
-    def _made(self, at: int, course: Course) -> _Batch:
+    def _made(self, at: int, course: Course) -> Played:
         """The program of a batch."""
         last = at == len(self._batches) - 1
         works, order = worked(self._batches[at], course.operands)
@@ -121,22 +125,22 @@ class Stepping(Workload):
         stores = last and self.layout.mode == "update"
         start = course.start if at == 0 else None
         steps = self.layout.steps(works, order, fresh, start, stores)
-        return _Batch(program(self.design.device, steps, settled=not last), steps, works, order)
+        return Played(program(self.design.device, steps, settled=not last), steps, works, order)
 
     @cached_property
-    def _first(self) -> _Batch:
+    def _first(self) -> Played:
         """The first batch, whose operands are made of no results."""
         return self._made(0, self.course)
 
-    def _carried_out(self, play: Callable[[_Batch], NDArray[np.uint8]]) -> Result:
+    def _carried_out(self, play: Callable[[Played], NDArray[np.uint8]]) -> Result:
         """The result of playing one batch after another."""
         course, state, lost = self._course(), None, 0
-        digest = hashlib.sha256()
+        played: list[NDArray[np.uint8]] = []
         for at in range(len(self._batches)):
             batch = self._made(at, course) if at else self._first
             out = play(batch)
-            digest.update(out.tobytes())
-            y, state = self.layout.results(batch.program.order, batch.steps, out, self.scales)
+            played.append(out)
+            y, state = self.layout.results(batch.program.order, batch.steps, out)
             y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
             if outside.any() and not self.saturates:
                 turn, item, column = (int(n) for n in np.argwhere(outside)[0])
@@ -149,7 +153,14 @@ class Stepping(Workload):
         if state is not None:
             codes[self.design.recurrent.state] = float32.encode(state)
         counters = {"saturated_sums": lost, "saturated_inputs": course.beyond}
-        return Result(codes, None, {"results": digest.hexdigest()[:16]}, counters)
+        return self._result(codes, np.concatenate(played), counters)
+
+    @staticmethod
+    def _result(
+        codes: Mapping[str, Any], out: NDArray[np.uint8], counters: Mapping[str, int]
+    ) -> Result:
+        """A result with the digest of what was read."""
+        return Result(codes, None, {"results": hashlib.sha256(out).hexdigest()[:16]}, counters)
 
     @cached_property
     def _golden_run(self) -> tuple[Result, list[Program], int]:
@@ -157,7 +168,7 @@ class Stepping(Workload):
         self._golden = language_of(device)
         programs = []
 
-        def play(batch: _Batch) -> NDArray[np.uint8]:
+        def play(batch: Played) -> NDArray[np.uint8]:
             programs.append(batch.program)
             outs = [device.play_all(number, own) for number, own in enumerate(batch.steps)]
             taken = [outs[a][b][c] for a, b, c in batch.program.order]
@@ -207,9 +218,11 @@ class Stepping(Workload):
             "commands": sum(len(made.waits) for made in programs),
             "stalled": sum(own.stalled for own in cycles),
         }
-        least = self.layout.machine_bound(self.design.target, memory)
-        total = sum(own.total for own in cycles)
+        total, least = sum(own.total for own in cycles), self._machine_bound(memory)
         return Cycles(total, bound, counters, facts, read, written, bound_machine=least)
+
+    def _machine_bound(self, memory: Memory) -> Machine:
+        return self.layout.machine_bound(self.design.target, memory)
 
     def memory_bytes(self) -> int:
         most = max(int(made.reads.sum()) for made in self.programs)
@@ -226,7 +239,7 @@ class Stepping(Workload):
         if len(self._batches) > 1:
             machine.reserve(0, at)
 
-        def play(batch: _Batch) -> NDArray[np.uint8]:
+        def play(batch: Played) -> NDArray[np.uint8]:
             made, count = batch.program, int(batch.program.reads.sum())
             machine.write(0, made.words.view(np.uint8))
             ended = machine.run(
