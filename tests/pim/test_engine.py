@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from penstock.models.memory import FixedLatency, parse_memory
 from penstock.models.pim import rate
 from penstock.models.pim.config import PimConfig
+from penstock.models.pim.device import Step
 from penstock.models.pim.errors import PimError
 from penstock.models.pim.program import OPCODES, program
 from penstock.models.pim.rounds import Round
+from penstock.models.pim.softmax import Taken
 from penstock.sim.native import Library
 from penstock.sim.native.machine import NativeMachine
 from testbench.pim import build, compare, encoded, step
@@ -50,20 +54,40 @@ def mixed(config: PimConfig, rng: np.random.Generator, attention: bool = True) -
             steps.append(step(config, Round("score", 1, 0, reads), rng))
             steps.append(step(config, Round("attend", 2 if wide else 1, 1, 1), rng))
             steps.append(step(config, update(True, 1), rng))
+        if config.soft_items:
+            steps += softened(config, rng)
         return steps + [step(config, Round("store", row=r), rng) for r in rows]
 
     return [own() for _ in range(config.sets)]
 
 
+def softened(config: PimConfig, rng: np.random.Generator) -> list:
+    """Tiles of one item whose scores go to the softmax unit, and whose weights come from it."""
+    steps, reads = [], config.result_reads
+    for number in range(3):
+        slot = number % 2 * config.soft_items
+        for chunk in (0, 1):
+            score = Round("score", 1, 0, reads, soft=True, ended=(reads - 1,) * chunk)
+            taken = Taken((slot * 2 + chunk,), (slot,) * chunk, int(rng.integers(33, 65)))
+            steps.append(replace(step(config, score, rng), taken=taken))
+        attend = Round("attend", reads, 1, 1, soft=True, after=number + 1, totals=1)
+        none = np.zeros(0, dtype=np.uint8)
+        steps.append(Step(attend, none, taken=Taken((slot,), (slot,))))
+    return steps
+
+
 def stops_where_rules_are_broken(config: PimConfig, library: Library, steps: list) -> None:
-    """A row that is closed a cycle too early, and a row that is not opened."""
+    """A row that is closed a cycle too early, a row that is not opened, and weights that are not there yet."""
     made = program(config, steps)
     places = np.cumsum(made.sizes) - made.sizes
     opcodes = made.words[places] & 15
     close, first = (int(np.flatnonzero(opcodes == OPCODES[n])[-1]) for n in ("PRECHARGES", "ACT4"))
+    weigh = np.flatnonzero(opcodes == OPCODES["WEIGH"])[0]
+    begin = np.flatnonzero(opcodes[:weigh] == OPCODES["ROUND"])[-1]
     for number, change, code in (
         (close, lambda word: word - (1 << 4), PimError.PIM_TIMING),
         (first, lambda word: word & ~15 | OPCODES["IDLE"], PimError.PIM_STATE),
+        (begin, lambda word: word - (100 << 4), PimError.PIM_TIMING),
     ):
         words = made.words.copy()
         words[places[number]] = change(int(words[places[number]]))
@@ -79,9 +103,11 @@ def stops_where_rules_are_broken(config: PimConfig, library: Library, steps: lis
 @pytest.mark.parametrize(
     "config",
     [
-        PimConfig(groups=1, banks=2, rows=4, stochastic=True),
+        PimConfig(groups=1, banks=2, rows=4, stochastic=True, soft_items=2, soft_parts=1),
         pytest.param(
-            PimConfig("float16", groups=1, banks=2, rows=4), marks=pytest.mark.long, id="float16"
+            PimConfig("float16", groups=1, banks=2, rows=4, soft_items=1, soft_parts=1),
+            marks=pytest.mark.long,
+            id="float16",
         ),
     ],
     ids=lambda c: c.format,
