@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from ..mapping import Storage, memory_blocks
 from ..resources import CONTROL, DEVICE, SHELL, UNITS, Resources, device_memories
 from ..target import Target
-from .config import COLUMNS, PimConfig
+from .config import COLUMNS, TILE, PimConfig
 from .program import BUS
+from .softmax import LIMIT
 
 __all__ = ["memories", "resources_of"]
 
@@ -21,8 +22,12 @@ _CONTROL = (2400, 860, 0)
 
 
 def memories(config: PimConfig) -> Iterator[tuple[int, Storage]]:
-    """Yield (copies, memory): the banks."""
+    """Yield (copies, memory): the banks; of the softmax unit the parts of scores, their sums and the words of slots."""
     yield 2 * config.pairs, Storage(256, config.rows * COLUMNS)
+    if slots := 2 * config.soft_items:
+        yield 1, Storage(256, 2 * slots * config.soft_parts_wide * config.result_reads)
+        yield 1, Storage(LIMIT + 1, TILE)
+        yield 1, Storage(256, slots * config.soft_words, clocked=False)
 
 
 def resources_of(config: PimConfig, part: Target) -> Resources:
