@@ -19,6 +19,8 @@ _UNIT = {"mx8": (21323, 5298, 32), "float16": (15976, 6310, 32)}
 _PAIR = {"mx8": (6900, 5290, 0), "float16": (5360, 4580, 0)}
 #: the command stream, the timing check and the result path: what synthesis of whole devices has besides (docs/explanation/pim.md)
 _CONTROL = (2400, 860, 0)
+#: the softmax unit of two items (`cells` of `benchmarks/synthesis.py`)
+_SOFTMAX = {"mx8": (4620, 1800, 4), "float16": (2900, 1480, 4)}
 
 
 def memories(config: PimConfig) -> Iterator[tuple[int, Storage]]:
@@ -35,9 +37,11 @@ def resources_of(config: PimConfig, part: Target) -> Resources:
     them on the chip."""
     units = 2 // config.design.banks
     lut, ff, dsp = (
-        control + config.pairs * (units * unit + pair)
-        for control, unit, pair in zip(
-            _CONTROL, _UNIT[config.format], _PAIR[config.format], strict=True
+        control + config.pairs * (units * unit + pair) + (config.soft_items > 0) * softmax
+        for control, unit, pair, softmax in zip(
+            _CONTROL,
+            *(table[config.format] for table in (_UNIT, _PAIR, _SOFTMAX)),
+            strict=True,
         )
     )
     held = list(memories(config))

@@ -149,6 +149,13 @@ def test_4096_keys_of_128(format):
     softmax_hides_behind_the_banks(design.run(data, backend="model").workload)
 
 
+def test_the_unit_serves_all_banks_together():
+    kernel, dims = attention(64, 32, 32)
+    with pytest.raises(KernelError, match="not 4 staggered sets") as caught:
+        ps.compile(kernel, target="u55c", dims=dims, schedule="quarters")
+    assert caught.value.diagnostic.code == "E464"
+
+
 def test_scores_beyond_the_range_are_an_error_or_counted():
     kernel, dims = attention(8, 32, 32)
     design = ps.compile(kernel, target="small", dims=dims, heads=1)
