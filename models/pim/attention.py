@@ -40,7 +40,8 @@ class Attention:
         steps = self.keys.loads(self.keys.rows_of(keys))
         steps += self.values.loads(self.values.rows_of(values))
         held = self.keys.held(queries, np.zeros(self.keys.items, dtype=np.bool_))
-        number, due = 0, []
+        number = 0
+        due: list[Step] = []
         for token in range(self.keys.tokens):
             for tile in range(self.values.chunks):
                 steps += self._scores(held, token, tile, number)
