@@ -48,7 +48,8 @@ def fold(
             x[0], delta[0] = rows[wave], weight
         some = np.flatnonzero(here)
         head, weights = x[some, some], delta[some]
-        pivot, left, turned_u, turned_x = at_once(_turn, d[some], u[some], x[some], head, weights)
+        pivot, left, elements = at_once(_turn, d[some], u[some], x[some], head, weights)
+        turned_u, turned_x = elements
         turned, taken = pivot != 0, (weights < 0) & (head != 0)
         if taken.any():
             done &= bool((pivot > mul(d[some], SHRINKS))[taken].all())
@@ -63,14 +64,14 @@ def fold(
 
 def _turn(
     of: Any, d: Numbers, u: Numbers, x: Numbers, head: Numbers, delta: Numbers
-) -> tuple[Numbers, ...]:
-    """Return d', δ', u' and x' of columns and the rows that they meet; `of`: the operations."""
+) -> tuple[Numbers, Numbers, tuple[Numbers, Numbers]]:
+    """Return d', δ' and (u', x') of columns and the rows that they meet; `of`: the operations."""
     e = of.mul(delta, head)
     pivot = of.add(d, of.mul(e, head))
     safe = np.where(pivot != 0, pivot, _ONE)
     c, s = of.div(d, safe), of.div(e, safe)
     turned = of.add(of.mul(c[:, None], u), of.mul(s[:, None], x))
-    return pivot, of.mul(delta, c), turned, of.sub(x, of.mul(head[:, None], u))
+    return pivot, of.mul(delta, c), (turned, of.sub(x, of.mul(head[:, None], u)))
 
 
 def full_rank(
