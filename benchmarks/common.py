@@ -24,6 +24,7 @@ import numpy as np
 from penstock.api import Design, Run, Table
 from penstock.dsl.analytics.kernel import Kernel
 from penstock.dsl.core.load import from_text, load_kernel
+from penstock.models.analytics.config import depth
 from penstock.models.heap.schema import Column, Schema
 
 __all__ = [
@@ -44,7 +45,6 @@ __all__ = [
     "repeated",
     "schema",
     "spread",
-    "terms",
     "versions",
 ]
 
@@ -131,28 +131,24 @@ def random_table(features: int, rows: int, task: str = "classification") -> Tabl
 # where cycles go
 
 
-def terms(design: Design, run: Run) -> dict[str, int]:
-    """Return how long each part of the engine would take if it alone held up a run, in cycles; those of the bound are among them."""
-    plan, counters, bound = design.plan, run.counters, run.bound
-    assert bound is not None
-    s, batches, groups = plan.schedule, counters["batches"], counters["groups"]
-    return {
-        "memory": bound.memory,
-        "operations": bound.operations,
-        "recurrence": bound.recurrence,
-        "Striders": counters["striders"],
-        "loader": counters["tuples"] * plan.layout.beats // plan.ports,
-        "groups' intervals, then the way to the next model": (groups - batches) * s.interval
-        + batches * s.batch,
-    }
-
-
 def missing(design: Design, run: Run) -> str:
-    """Say which part of the engine explains what the machine's bound does not: the greatest term of the plan, as a multiple of it."""
-    assert run.bound_machine is not None
-    found = terms(design, run)
-    name = max(found, key=lambda key: found[key])
-    return f"{name}: {found[name] / run.bound_machine.cycles:.2f} × the machine's"
+    """Say what of a batch's cycles the machine's bound does not count: what lanes, units, threads and memory of the plan add to it."""
+    assert run.bound_machine is not None and run.cycles is not None
+    plan, s, counts = design.plan, design.plan.schedule, run.counters
+    batches, ways = counts["batches"], plan.notes["machine"]["ways"]
+    way = ways[min(depth(plan.threads), len(ways) - 1)]
+    beats = max(op.beats for op in plan.ops) - 1
+    found = {
+        "by the machine's bound": run.bound_machine.cycles / batches,
+        "fewer levels of the tree": way - run.bound_machine.cycles / batches,
+        f"for {beats + 1} beats, not one": min(beats, s.batch - way),
+        "until all is begun": s.batch - way - beats if s.batch == s.drain else 0,
+        "for further threads": (counts["groups"] / batches - 1) * (s.interval + s.change),
+    }
+    whole = run.cycles / batches
+    found["for units, memory and the run's ends"] = whole - sum(found.values())
+    shown = ", ".join(f"{n:+.0f} {name}" for name, n in found.items() if abs(n) >= 0.5)
+    return f"{whole:.0f}: {shown.removeprefix('+')}"
 
 
 # measuring

@@ -79,7 +79,7 @@ def dram() -> str:
                 why = "" if ratio <= goal else missing(design, run)
                 rows.append((f"{name} {features}", target, memory, f"{ratio:.3f}", why))
                 print(*rows[-1], file=sys.stderr, flush=True)
-    return markdown(("kernel", "target", "memory", "÷ machine's bound", "short of the goal"), rows)
+    return markdown(("kernel", "target", "memory", "÷ machine's bound", "cycles a batch"), rows)
 
 
 def seconds() -> Iterator[float]:

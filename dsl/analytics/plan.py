@@ -372,7 +372,7 @@ class _Planner:
         for threads, ports in [(point.threads, point.ports), *sorted(pairs)]:
             for lanes in sorted({*self._lanes[1], point.lanes}, reverse=True):
                 for interval in (max(1, point.interval // 4), point.interval):
-                    if point.lanes < 3 * lanes <= 6 * point.lanes:
+                    if 1 < 3 * lanes * threads / (point.lanes * point.threads) <= 6:
                         as_many = -(-point.walkers * point.ports // ports)  # on all ports together
                         walkers = chosen.walkers or min(maker.walkers(lanes), as_many)
                         yield Point(lanes, threads, ports, walkers, interval)

@@ -277,7 +277,8 @@ class _Scheduler:
 
         drain = max([interval, release, span(group), *(starts[n] + 1 for n in group)])
         distance = self.distances.batch(starts)
-        batch = max([drain, distance, span(once), *(starts[n] + 1 for n in once)])
+        whole = drain if not self.program.models else max(interval, span(group), -(-drain // 2))
+        batch = max([whole, distance, span(once), *(starts[n] + 1 for n in once)])
         settle, decide = written((*once, *group)), written(regions["epoch"])
         change = self.distances.change(starts)
         if change:

@@ -15,7 +15,7 @@ class Conductor(wiring.Component):
     """Decides in which cycle what happens; `models.analytics.cycles` follows it event by event.
 
     Let S be the latest group start and B the latest batch close. A group starts in the first cycle t in which every port has a complete group or has ended
-    its epoch, one port at least has a group, t - S is a multiple of `interval` or at least `drain`, and, if it is the first of its batch, t - B >= `batch`,
+    its epoch, one port at least has a group, and t - S is a multiple of `interval` or at least `drain`, or, for the first of its batch, t - B >= `batch`,
     and `change` more for each further group of the batch before.
     A batch closes with the start of its last group; or, where the epoch turns out to be over only afterwards, in the cycle in which
     every port has ended and none has a group.
@@ -120,8 +120,11 @@ class Conductor(wiring.Component):
             self.first.eq(first),
             may_start.eq(
                 self.running
-                & ((self.phase == 0) | (self.since_start == self.plan.schedule.drain))
-                & (~first | (self.since_batch >= self.plan.schedule.batch))
+                & Mux(
+                    first,
+                    self.since_batch >= self.plan.schedule.batch,
+                    (self.phase == 0) | (self.since_start == self.plan.schedule.drain),
+                )
                 & (1 if self.plan.score is None else self.room)
             ),
             self.start.eq(may_start & everyone & self.available.any()),

@@ -130,19 +130,31 @@ class Core(wiring.Component):
         last = max(
             [schedule.release - 1, *(op.start for op in self.plan.ops if op.region == "group")]
         )
-        self.stages = Signal(last // schedule.interval + 1, name="stages")
-        self.phase = index(schedule.interval, name="phase")
-        wrap = self.phase == schedule.interval - 1
-        m.d.sync += self.phase.eq(Mux(wrap, 0, self.phase + 1))
-        with m.If(self.start):
-            m.d.sync += [self.phase.eq(0), self.stages.eq(Mux(wrap, self.stages << 1, 0) | 1)]
-        with m.Elif(wrap):
-            m.d.sync += self.stages.eq(self.stages << 1)
+        starts: list[Value] = [self.start]
+        if schedule.batch < schedule.drain and self.plan.score is None:  # two batches are in flight
+            before, turn = Signal(name="turn_before"), Signal(name="turn")
+            m.d.comb += turn.eq(before ^ (self.start & self.first))
+            m.d.sync += before.eq(turn)
+            starts = [self.start & ~turn, self.start & turn]
+        self.flights = [self._flight(n, start, last) for n, start in enumerate(starts)]
         self.timers = {
             region: self._timer(region, start)
             for region, start in (("batch", self.batch_start), ("epoch", self.epoch_start))
         }
         m.d.comb += self.release.eq(self._at("group", schedule.release - 1))
+
+    def _flight(self, number: int, start: Value, last: int) -> tuple[Signal, Signal]:
+        """Return which groups are in flight, those of a batch or of all, by intervals since their starts, and the cycle of the interval."""
+        m, interval = self.m, self.plan.schedule.interval
+        stages = Signal(last // interval + 1, name=f"stages{number}")
+        phase = index(interval, name=f"phase{number}")
+        wrap = phase == interval - 1
+        m.d.sync += phase.eq(Mux(wrap, 0, phase + 1))
+        with m.If(start):
+            m.d.sync += [phase.eq(0), stages.eq(Mux(wrap, stages << 1, 0) | 1)]
+        with m.Elif(wrap):
+            m.d.sync += stages.eq(stages << 1)
+        return stages, phase
 
     def _timer(self, region: str, start: Signal) -> tuple[Signal, Signal]:
         m = self.m
@@ -159,8 +171,8 @@ class Core(wiring.Component):
 
     def _at(self, region: str, cycle: int) -> Value:
         if region == "group":
-            interval = self.plan.schedule.interval
-            return self.stages[cycle // interval] & (self.phase == cycle % interval)
+            turn, rest = divmod(cycle, self.plan.schedule.interval)
+            return Cat(s[turn] & (phase == rest) for s, phase in self.flights).any()
         running, time = self.timers[region]
         return running & (time == cycle)
 

@@ -200,7 +200,7 @@ class Schedule:
 
     interval:    initiation interval between groups of one batch
     drain:       from a start on, after so many cycles nothing of the group's own operations is still to be started
-    batch:       least distance from the start of a batch's last group to the start of the next batch
+    batch:       least distance from the start of a batch's last group to the start of the next batch; half of `drain` at least
     release:     the input slot is free again so many cycles after the start
     settle:      after a batch's last start, all results of the batch operations are in place
     decide:      from the start of the convergence test to its answer

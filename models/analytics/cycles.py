@@ -233,10 +233,8 @@ class _Conductor:
                 earliest = free
             if first and earliest < self.batch + schedule.batch:
                 earliest = self.batch + schedule.batch
-            distance = (
-                earliest - start
-            )  # a multiple of the interval, or at least what it takes to drain
-            if distance < drain:
+            distance = earliest - start
+            if distance < drain and not first:  # in a batch a multiple of the interval
                 distance += -distance % interval
                 if distance > drain:
                     distance = drain

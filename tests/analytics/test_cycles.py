@@ -101,7 +101,7 @@ def step_by_step(
             seen = max(seen, batch + s.batch) if first else seen
             start = (
                 seen
-                if seen >= start + s.drain
+                if first or seen >= start + s.drain
                 else min(start + -(-(seen - start) // s.interval) * s.interval, start + s.drain)
             )
             over = True

@@ -189,7 +189,7 @@ def replay(made: AnalyticsPlan) -> None:
             )
         )
         cycle = (
-            max(cycle + s.drain, close + s.batch + int(rng.integers(0, 3)))
+            close + s.batch + int(rng.integers(0, 3))
             if closed
             else cycle + step
         )
