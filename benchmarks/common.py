@@ -132,21 +132,24 @@ def random_table(features: int, rows: int, task: str = "classification") -> Tabl
 
 
 def missing(design: Design, run: Run) -> str:
-    """Say what of a batch's cycles the machine's bound does not count: what lanes, units, threads and memory of the plan add to it."""
-    assert run.bound_machine is not None and run.cycles is not None
+    """Say what a batch's cycles have that the machine's bound does not count: what the plan's lanes, units and threads, or its ports, add to it."""
+    assert run.bound is not None and run.bound_machine is not None and run.cycles is not None
     plan, s, counts = design.plan, design.plan.schedule, run.counters
+    if run.bound.by != "recurrence":
+        times = run.bound.cycles / run.bound_machine.cycles
+        return f"{run.bound.by}, {times:.2f} × the machine's: {plan.ports} of {design.target.ports} ports"
     batches, ways = counts["batches"], plan.notes["machine"]["ways"]
-    way = ways[min(depth(plan.threads), len(ways) - 1)]
-    beats = max(op.beats for op in plan.ops) - 1
+    way, least = ways[min(depth(plan.threads), len(ways) - 1)], run.bound_machine.cycles / batches
+    beats = max(op.beats for op in plan.ops)
     found = {
-        "by the machine's bound": run.bound_machine.cycles / batches,
-        "fewer levels of the tree": way - run.bound_machine.cycles / batches,
-        f"for {beats + 1} beats, not one": min(beats, s.batch - way),
-        "until all is begun": s.batch - way - beats if s.batch == s.drain else 0,
-        "for further threads": (counts["groups"] / batches - 1) * (s.interval + s.change),
+        "by the machine's bound": least,
+        "for fewer threads": way - least,
+        f"for {beats} beats, not one": min(beats - 1, s.batch - way),
+        "for units": max(s.batch - way - beats + 1, 0),
+        "for further groups": (counts["groups"] / batches - 1) * (s.interval + s.change),
     }
     whole = run.cycles / batches
-    found["for units, memory and the run's ends"] = whole - sum(found.values())
+    found["for memory and the run's ends"] = whole - sum(found.values())
     shown = ", ".join(f"{n:+.0f} {name}" for name, n in found.items() if abs(n) >= 0.5)
     return f"{whole:.0f}: {shown.removeprefix('+')}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from penstock.boards.catalogue import targets
 from penstock.dsl.core.diagnostics import Span, error
@@ -13,11 +14,15 @@ __all__ = ["check_memory"]
 
 
 def check_memory(
-    name: str, target: Target, workload: Workload, assumed: Callable[[int], Workload]
+    name: str,
+    target: Target,
+    workload: Workload,
+    assumed: Callable[[int], Workload],
+    holds: Callable[[Target], bool],
 ) -> None:
     """Raise KernelError (E610) where the target's memory does not hold a run: its pages, images and results.
 
-    `name`: of the kernel; `assumed`: the run on so many assumed rows.
+    `name`: of the kernel; `assumed`: the run on so many assumed rows; `holds`: whether another target holds design and run.
     """
     have, need = target.memory.bytes, workload.device_bytes()
     if not have or need <= have:
@@ -30,10 +35,17 @@ def check_memory(
         else:
             high = middle
     what = f"a run of {name} takes {need:,} bytes of memory; {target.name} has {have:,}"
-    more = sorted(
-        (t for t in targets().values() if t.memory.bytes >= need), key=lambda t: t.memory.bytes
+    raise error(
+        "E610",
+        what,
+        Span.whole("--target"),
+        hint=f"{low:,} rows like these fit" if low else _larger(target, holds),
     )
-    names = ", ".join(f"{t.name} ({t.memory.bytes >> 10:,} KiB)" for t in more[:3])
-    hint = f"choose a target with more memory{f': {names}' if names else ''}"
-    hint = f"{low:,} rows like these fit" if low else hint
-    raise error("E610", what, Span.whole("--target"), hint=hint)
+
+
+def _larger(target: Target, holds: Callable[[Target], bool]) -> str:
+    """Return a hint that names the three targets with the least memory that hold a run."""
+    more = (t for t in targets().values() if t.memory.bytes > target.memory.bytes)
+    found = islice(filter(holds, sorted(more, key=lambda t: t.memory.bytes)), 3)
+    names = ", ".join(f"{t.name} ({t.memory.bytes >> 10:,} KiB)" for t in found)
+    return f"choose a target with more memory{f': {names}' if names else ''}"

@@ -44,6 +44,8 @@ def feasible(
             # a memory's own clock stays as it is: its cycles, and so the plan, may be others
             slower = replace(part, clock=clock)
             design = _judged(engine, kernel, slower, given)
+        if search:
+            design = replace(design, elsewhere=partial(_holds, engine, kernel, given))
         if design.refused is not None and search:
             others = partial(_alternatives, engine, kernel, part, given, larger=False)
             return replace(design, alternatives=others)
@@ -136,10 +138,21 @@ def _alternatives(
 
 
 def _fits(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> bool:
+    return _holds(engine, kernel, given, None, part)
+
+
+def _holds(
+    engine: Engine, kernel: AnyKernel, given: Given, run: Given | None, part: Target
+) -> bool:
+    """Return whether a part holds a design, and its memory a run of it where there is one."""
+    from penstock.errors import Conflict
     from penstock.host.sources import SourceError
 
     try:
         # compiling leaves warnings on a kernel
-        return _judged(engine, copy(kernel), part, given).refused is None
-    except (KernelError, SourceError):
+        design = _judged(engine, copy(kernel), part, given)
+        if run is None or design.refused is not None:
+            return design.refused is None
+        return design.workload(run).device_bytes() <= part.memory.bytes
+    except (KernelError, SourceError, Conflict):
         return False

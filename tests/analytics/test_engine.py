@@ -113,22 +113,22 @@ def test_examples(name: str, format: str) -> None:
     check(design, data(2), memories=(FixedLatency(11, 5),), stalls=False)
 
 
-def test_a_batch_begins_while_the_one_before_is_being_read() -> None:
-    """Rows of a matrix follow one another: new ones are there before all of the last group has begun. Batches of one group and of
-    eight, the last one of an epoch too small for a group."""
-    for threads in (2, 16):
-        design = compile(
-            EXAMPLES / "mlp.py",
-            PORTS,
-            table(61, 16, 1),
-            "fixed:8,16",
-            dims={"h": 4},
-            epochs=2,
-            choices=Choices(lanes=1, threads=threads, ports=1),
-        )
-        schedule = design.plan.schedule
-        assert schedule.batch < schedule.drain and schedule.batch % schedule.interval
-        check(design, table(61, 16, 1), MEMORIES[: 1 + (threads == 2)])
+@pytest.mark.parametrize("threads", [2, pytest.param(16, marks=pytest.mark.long)])
+def test_a_batch_begins_while_the_one_before_is_being_read(threads: int) -> None:
+    """Rows of a matrix follow one another: new ones are there before all of the last group has begun. Batches of eight groups and of
+    one, the last one of an epoch too small for a group."""
+    design = compile(
+        EXAMPLES / "mlp.py",
+        PORTS,
+        table(61, 16, 1),
+        "fixed:8,16",
+        dims={"h": 4},
+        epochs=2,
+        choices=Choices(lanes=1, threads=threads, ports=1),
+    )
+    schedule = design.plan.schedule
+    assert schedule.batch < schedule.drain and schedule.batch % schedule.interval
+    check(design, table(61, 16, 1))
 
 
 def striped(ports: int = 4, threads: int = 4) -> Design:

@@ -85,6 +85,12 @@ def test_a_refusal_names_what_fits_and_that_does(
     [
         # more rows than the sums hold: fewer that memory holds would be too many as well
         ("closed_form.py --dim d=2 --rows 33775151 --target small", "E701", "fewer rows"),
+        # of the targets with more memory those that hold the design
+        (
+            "mamba2.py --tokens 1 --target ulx3s-85f --format float16 --heads 1 --dim n=244 --dim p=238",
+            "E610",
+            "choose a target with more memory: arty-a7-100t (256 KiB), kcu105 (1,024 KiB), ulx3s-85f-sdram (32,768 KiB)",
+        ),
         # two banks are too many as well
         ("mamba2.py --tokens 2 --target ulx3s-25f --banks 16", "E601", "no number of banks"),
         ("mamba2.py --tokens 2 --target ecp5-evn --banks 16", "E601", "write --banks 2;"),

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -56,6 +56,11 @@ class Design(hooks.Shown, ABC):
     #: in words what hardware there is instead; it takes seconds to find
     alternatives: Callable[[], Iterable[str]] = field(
         default=tuple, repr=False, compare=False, kw_only=True
+    )
+
+    #: whether another target holds what was compiled, and its memory a run; it takes seconds to find
+    elsewhere: Callable[[Given, Target], bool] = field(
+        default=lambda run, part: True, repr=False, compare=False, kw_only=True
     )
 
     kind: ClassVar[str] = ""
@@ -132,7 +137,7 @@ class Design(hooks.Shown, ABC):
         def assumed(rows: int) -> Workload:
             return self.workload(replace(given, data=None, source=None, rows=rows))
 
-        check_memory(self.name, self.target, work, assumed)
+        check_memory(self.name, self.target, work, assumed, partial(self.elsewhere, given))
         return work
 
     def opened(self, given: Given) -> Given:
