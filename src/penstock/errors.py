@@ -13,6 +13,7 @@ __all__ = [
     "Conflict",
     "OptionError",
     "RunWarning",
+    "bad_value",
     "no_option",
     "no_order",
     "no_sessions",
@@ -42,6 +43,12 @@ def no_option(taker: str, name: str, known: Iterable[str], ending: str = "") -> 
     takes = sorted(known)
     hint = closest(name, takes) or (f"it takes {', '.join(takes)}" if takes else "leave it out")
     return _error(name, f"{taker} takes no {name}{ending}", hint)
+
+
+def bad_value(name: str, why: str) -> OptionError:
+    """Return the error for a value that an option does not have; `why`: what it must be."""
+    said = " ".join(why.split()).rstrip(".")
+    return _error(name, f"{name}: {said}", "leave it out, or give another value")
 
 
 def not_one_of(name: str, given: object, known: Iterable[str]) -> OptionError:

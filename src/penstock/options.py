@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from penstock.errors import Conflict
+from penstock.errors import Conflict, bad_value
 from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
 from penstock.models.resources import AIM
 
@@ -110,6 +110,15 @@ class Option:
     forces: bool = False
     flagged: bool = False
 
+    def check(self, value: Any) -> None:
+        """Raise OptionError for a value of Python's that the command line would not take."""
+        if not self.plans or self.repeated or self.type is None:
+            return
+        try:
+            click.types.convert_type(self.type).convert(value, None, None)
+        except click.BadParameter as problem:
+            raise bad_value(self.name, problem.message) from None
+
     def parameter(self) -> click.Option:
         """Return what click reads."""
         if self.flagged:
@@ -135,7 +144,7 @@ def _columns(text: str) -> tuple[str, ...]:
 FILL = Option(
     "--fill",
     "fill",
-    Number(0.05, 1.0),
+    Number(0.01, 1.0),
     "SHARE",
     "How much of each of the part's resources the planner aims at; it takes more only where "
     f"nothing else fits.  [default: {AIM}]",

@@ -46,6 +46,31 @@ def test_golden_learns(design: ps.Design) -> None:
     assert np.allclose(run.result["w"], [1, 2, 3], atol=0.1)
 
 
+MAP = ps.ObliviousMap(value=ps.bytes(8), capacity=1000, name="m")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "said"),
+    [
+        ("linear", {"threads": 0}, "threads: it must be a whole number from 1 to 256, not 0"),
+        ("linear", {"choices": ps.Choices(walkers=0)}, "walkers: it must be a whole number from"),
+        ("linear", {"fill": 7}, "fill: it must be a number, 0.01<=x<=1.0, not 7"),
+        ("linear", {"prefer": "speed"}, "prefer: 'speed' is not one of 'time', 'area', 'energy'"),
+        ("closed_form", {"limbs": 4}, "limbs: it must be a whole number from 1 to 3, not 4"),
+        ("retnet", {"batch": 0}, "batch: it must be a whole number from 1 to 65,536, not 0"),
+        ("retnet", {"schedule": "thirds"}, "schedule: 'thirds' is not one of 'together', 'halves'"),
+        ("", {"share": 2}, "share: it must be a number, 0<=x<1, not 2"),
+    ],
+)
+def test_what_the_command_line_refuses(kernel: str, options: dict[str, Any], said: str) -> None:
+    """Some of these had been planned with, others were internal errors."""
+    given = Path(__file__).parents[2] / "examples" / f"{kernel}.py" if kernel else MAP
+    with pytest.raises(KernelError) as caught:
+        ps.compile(given, **options)
+    assert caught.value.diagnostic.code == "E609"
+    assert caught.value.diagnostic.message.startswith(said)
+
+
 def test_model_counts_the_epochs_that_golden_needs(design: ps.Design) -> None:
     epochs = design.run(table(), "golden").epochs
     model = design.run(table(), "model")

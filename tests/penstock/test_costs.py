@@ -97,7 +97,7 @@ def test_peers_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
         (["--rows", "10", "--disk", "gbps=-1"], "gbps must be a number above 0, not '-1'"),
         (["--rows", "10", "--worth", "nan"], "it must be a number, x>=1, not 'nan'"),
         (["--rows", "10", "--cpu-watts", "inf"], "it must be a number, x>0, not 'inf'"),
-        (["--rows", "10", "--fill", "nan"], "it must be a number, 0.05<=x<=1.0, not 'nan'"),
+        (["--rows", "10", "--fill", "nan"], "it must be a number, 0.01<=x<=1.0, not 'nan'"),
         (["--rows", "10", "--beside", "cpu"], "has no peers of this run"),
         (
             ["--rows", "10", "--no-striders"],
