@@ -84,7 +84,7 @@ def placed_tables(
     hot, places = maker.choices.hot, {names[0]: by for names, by in _groups(graph)}
     asked_at = [sum(indices[i].places for i in places[table.models[0]]) for table in found]
     return tuple(
-        _pinned(table, hot, 2 * graph.merge_count * count)
+        _divided(table, hot, 2 * graph.merge_count * count)
         for table, count in zip(found, asked_at, strict=True)
     )
 
@@ -108,13 +108,17 @@ def no_profile(what: str, hint: str) -> KernelError:
     return error("E498", f"hot rows: {what}", Span.whole("--hot"), hint=hint)
 
 
-def _pinned(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> RowTable:
-    """Return the table with its hottest rows pinned, in lines that two batches, which ask for so many rows, leave over; where all are held, none is."""
+def _divided(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> RowTable:
+    """Return the table with lines that rows pass through, as many as two batches ask for at least; lines where the hottest rows are pinned, as far as
+    there are more; and, where there are as many again, lines that keep rows. Where all rows are held, none gives way."""
     if table.lines == table.rows:
         return table
+    least = min(asked, table.rows)
     named = dict.fromkeys(row for model in table.models for row in hot.get(model, ()))
-    room = table.lines - min(asked, table.rows)
-    return replace(table, pinned=tuple(sorted([*named][: max(room, 0)])))
+    pinned = tuple(sorted([*named][: table.lines - least]))
+    turning = table.lines - len(pinned)
+    keeping = turning - max(least, turning // 16)
+    return replace(table, pinned=pinned, keeping=keeping if keeping > least else 0)
 
 
 def _with_lines(

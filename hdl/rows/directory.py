@@ -12,7 +12,8 @@ __all__ = ["Directory"]
 
 
 class Directory(wiring.Component):
-    """A line for each row of all tables, and for each line its owner: a row, the batch that asked last, whether it was changed.
+    """A line for each row of all tables, and for each line its owner: a row, the batch that asked last, whether it was changed, how
+    often it was asked for again, 3 times at most.
 
     What is there before it is written is of no use: a row is held where both sides agree, in a line that was filled.
 
@@ -30,7 +31,9 @@ class Directory(wiring.Component):
 
     def __init__(self, config: RowUnitConfig):
         self.config = config
-        owner = data.StructLayout({"row": config.row_bits, "batch": BATCH_BITS, "changed": 1})
+        owner = data.StructLayout(
+            {"row": config.row_bits, "batch": BATCH_BITS, "changed": 1, "again": 2}
+        )
         lines = In(config.line_bits)
         super().__init__(
             {

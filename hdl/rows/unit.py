@@ -6,7 +6,16 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.rows.unit import BATCH_BITS, TICKET_BITS, RowUnitConfig
+from ...models.rows.store import SEED, TAPS
+from ...models.rows.unit import (
+    BATCH_BITS,
+    KEEPING,
+    PASSING,
+    PINNED,
+    RARELY,
+    TICKET_BITS,
+    RowUnitConfig,
+)
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
 from ..stream.passing import passed_on
@@ -93,8 +102,11 @@ class RowUnit(wiring.Component):
         self.table, self.place = index(tables), index(len(config.places))  # at hand
         regions = range(len(config.regions))
         self.filled = Array(Signal(config.line_bits, name=f"filled{n}") for n in regions)
-        self.hot, self.region = Signal(), index(len(regions))  # of the row at hand
-        self.hands = Array(Signal(config.line_bits, name=f"hand{t}") for t in range(tables))
+        self.kind, self.region = (
+            Signal(2),
+            index(len(regions)),
+        )  # that a row comes into which has no line
+        self.hands = Array(Signal(config.line_bits, name=f"hand{n}") for n in regions)
         self.batch, self.last_batch = Signal(BATCH_BITS, init=1), Signal(BATCH_BITS)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a row that is read
         self.position = index(config.batch)  # of the tuple at hand in its batch
@@ -109,8 +121,11 @@ class RowUnit(wiring.Component):
         for n, region in enumerate(config.regions):
             with m.If(self.sweeping & (self.sweep == n)):
                 m.d.comb += [self.table.eq(region.table), self.region.eq(n)]
-            with m.If(~self.sweeping & (self.table == region.table) & (self.hot == region.hot)):
+            mine = (self.table == region.table) & (self.kind == region.kind)
+            with m.If(~self.sweeping & mine):
                 m.d.comb += self.region.eq(n)
+        self._kinds()
+        self.known = self._known()
         with m.If(self.flush):
             m.d.sync += flushing.eq(1)
         with m.FSM() as fsm:
@@ -188,6 +203,35 @@ class RowUnit(wiring.Component):
         self.empty = Signal(config.line_bits)  # the region's next line
         m.d.comb += self.empty.eq(self.first + self.filled[self.region])
 
+    def _kinds(self) -> None:
+        """Say which kind of lines a row comes into that has none."""
+        m, config = self.m, self.config
+        self.chosen, self.probing = Signal(2), Signal()
+        for t in range(len(config.tables)):
+            of = {region.kind: n for n, region in enumerate(config.regions) if region.table == t}
+            full = {kind: self.filled[n] == config.regions[n].lines for kind, n in of.items()}
+            with m.If(self.table == t):
+                if KEEPING in of:
+                    random = Signal(16, init=SEED, name=f"random{t}")
+                    following = (random >> 1) ^ Mux(random[0], TAPS, 0)
+                    rarely = (following & RARELY) == 0
+                    with m.If(~full[KEEPING] | (full[PASSING] & rarely)):
+                        m.d.comb += self.chosen.eq(KEEPING)
+                    with m.If(self.probing):
+                        m.d.sync += random.eq(following)
+                if PINNED in of:
+                    with m.If(self.directory.hot):
+                        m.d.comb += self.chosen.eq(PINNED)
+
+    def _known(self) -> Value:
+        """Return whether the line that is looked at was filled."""
+        m, line, known = self.m, self.read_line, Signal()
+        for region, filled in zip(self.config.regions, self.filled, strict=True):
+            there = (line >= region.begin) & (line < region.begin + filled)
+            with m.If((self.table == region.table) & there):
+                m.d.comb += known.eq(1)
+        return known
+
     def _gate(self) -> None:
         """Build what holds tuples, and say which row of which table the place at hand asks for."""
         m, config = self.m, self.config
@@ -262,7 +306,7 @@ class RowUnit(wiring.Component):
     def _look_up(self) -> None:
         """Take a tuple; look up the row of each place: its line by the directory, the row of that by the owners."""
         m, directory = self.m, self.directory
-        here = Signal()  # the line holds the row
+        here, known = Signal(), self.known  # the line holds the row
         with m.State("TAKE"):
             m.d.comb += self.gate.take.eq(1)
             with m.If(self.gate.whole):
@@ -276,18 +320,18 @@ class RowUnit(wiring.Component):
                 m.next = "TAKE"
         with m.State("OWNER"):
             m.d.comb += [self.asking.eq(1), directory.looked.eq(directory.held)]
-            m.d.sync += [self.read_line.eq(directory.held), self.hot.eq(directory.hot)]
+            m.d.sync += [self.read_line.eq(directory.held), self.kind.eq(self.chosen)]
             m.next = "COMPARE"
             with m.If(self.skip):
                 m.next = "OWNER"
                 with m.If(self.at_last):
                     m.next = "TAKE"
         with m.State("COMPARE"):
-            known = (self.read_line >= self.first) & (self.read_line < self.empty)
             m.d.comb += [
                 self.lookup.eq(1),
                 here.eq(known & (directory.owner.row == self.row)),
                 directory.entry.changed.eq(directory.owner.changed | self.changes),
+                directory.entry.again.eq(directory.owner.again + (directory.owner.again != 3)),
             ]
             with m.If(here):
                 m.d.comb += [self.hit.eq(1), directory.owns.eq(1)]
@@ -295,13 +339,14 @@ class RowUnit(wiring.Component):
             with m.Elif(self.filled[self.region] < self.most_lines):
                 m.next = "WAIT"
             with m.Else():
+                m.d.comb += self.probing.eq(1)
                 self._probe()
 
     def _probe(self) -> None:
         """Look at the next line in turn for one that gives way."""
-        m, hand = self.m, self.hands[self.table]
-        m.d.comb += self.directory.looked.eq(hand)
-        m.d.sync += self.read_line.eq(hand)
+        m, hand = self.m, self.hands[self.region]
+        m.d.comb += self.directory.looked.eq(self.first + hand)
+        m.d.sync += self.read_line.eq(self.first + hand)
         m.d.sync += hand.eq(Mux(hand == self.most_lines - 1, 0, hand + 1))
         m.next = "JUDGE"
 
@@ -311,10 +356,18 @@ class RowUnit(wiring.Component):
         dirty = Signal()  # the line that gives way is written back
         with m.State("JUDGE"):
             m.d.sync += [self.old_row.eq(owner.row), dirty.eq(owner.changed)]
-            with m.If((owner.batch != self.batch) & (owner.batch != self.last_batch)):
-                m.next = "WAIT"
-            with m.Else():
+            asked = (owner.batch == self.batch) | (owner.batch == self.last_batch)
+            young = (self.kind == KEEPING) & (owner.again != 0)
+            m.next = "WAIT"
+            with m.If(asked | young):
                 self._probe()
+            with m.If(~asked & young):
+                entry = self.directory.entry
+                m.d.comb += [
+                    self.directory.owns.eq(1),
+                    entry.eq(owner),
+                    entry.again.eq(owner.again - 1),
+                ]
         with m.State("WAIT"):
             with m.If(self.discard):
                 self._next_place("ASK")

@@ -391,8 +391,9 @@ class AnalyticsPlan:
         if self.score is None:
             del data["score"]
         for table in data["tables"]:
-            if not table["pinned"]:
-                del table["pinned"]
+            for name in ("pinned", "keeping"):
+                if not table[name]:
+                    del table[name]
         if not self.dedupe:
             del data["dedupe"]
         if not self.tables:

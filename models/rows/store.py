@@ -11,20 +11,20 @@ from dataclasses import dataclass
 
 from .config import WAYS, StoreConfig
 
-__all__ = ["DISTANT", "LONG", "NEAR", "Access", "Counts", "Policy", "next_random"]
+__all__ = ["DISTANT", "LONG", "NEAR", "SEED", "TAPS", "Access", "Counts", "Policy", "next_random"]
 
 NEAR, LONG, DISTANT = 0, 2, 3
 #: a row that comes in is "long" where these bits of the shift register are 0; neighbours would be 0 in runs
 _RARELY = 0x4889
 #: the state that the shift register begins with
-_SEED = 0xACE1
+SEED = 0xACE1
 #: x^16 + x^14 + x^13 + x^11 + 1
-_TAPS = 0xB400
+TAPS = 0xB400
 
 
 def next_random(state: int) -> int:
     """Return the next state of the 16-bit shift register, which has all states but 0."""
-    return (state >> 1) ^ (_TAPS if state & 1 else 0)
+    return (state >> 1) ^ (TAPS if state & 1 else 0)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Policy:
         self.soon = [DISTANT] * config.lines
         self.changed = [False] * config.lines
         self.counts = Counts()
-        self.random = _SEED
+        self.random = SEED
         self.where: dict[int, int] = {}
         self.pinned: set[int] = set()
         for row in config.pinned:

@@ -5,7 +5,8 @@ row is fetched into one, while further ones are looked up. So the engine reads a
 
 * **Lines.** Any line takes any row: a directory has a line for each row, an owner a row for each line, and a row is held where the two agree.
   So nothing is cleared at the start, and no two rows of a batch can be in each other's way.
-* **Who gives way.** The next line in turn that no tuple of this batch or the one before asked for.
+* **Who gives way.** The next line in turn that no tuple of this batch or the one before asked for. One row in 8 that comes goes to other lines, where
+  those give way that were not asked for again: each time that a turn passes one it is asked for once less, of 3 times at most.
 * **Equal bags.** With `bags`, an index whose rows are those that the tuple before it in its batch had at the same places is not looked up: its
   lines are known, and stay.
 * **Hot rows.** Those that a profile names have lines of their own, behind the others: once there, they stay to the end.
@@ -27,9 +28,20 @@ from ..mapping import DISTRIBUTED_BITS, Storage
 from ..numerics.formats import Codes
 from ..numerics.latency import Cost
 from .config import row_bytes
-from .store import Counts
+from .store import SEED, Counts, next_random
 
-__all__ = ["Directory", "Found", "Place", "Region", "RowTable", "RowUnitConfig", "Slice"]
+__all__ = [
+    "KEEPING",
+    "PASSING",
+    "PINNED",
+    "Directory",
+    "Found",
+    "Place",
+    "Region",
+    "RowTable",
+    "RowUnitConfig",
+    "Slice",
+]
 
 #: bits of the number of a batch, and of a count of fetches of which few are under way
 BATCH_BITS, TICKET_BITS = 32, 16
@@ -37,6 +49,8 @@ BATCH_BITS, TICKET_BITS = 32, 16
 WRITES = 32
 #: tuples that are held, at most
 MOST_AHEAD = 256
+#: a row that comes is kept where these bits of the shift register are 0
+RARELY = 0x4880
 
 
 @dataclass(frozen=True)
@@ -44,7 +58,7 @@ class RowTable:
     """Models whose rows the same indices name: their rows lie one behind the other in one row of memory.
 
     `models`: names; `columns`: codes of a row of each; `lines`: rows that are held on the chip, no more than there are; `pinned`: rows, in order,
-    that keep their lines once they have them, the last ones.
+    that keep their lines once they have them, the last ones; `keeping`: lines before those where rows stay that are asked for again.
     """
 
     models: tuple[str, ...]
@@ -52,21 +66,26 @@ class RowTable:
     rows: int
     lines: int
     pinned: tuple[int, ...] = ()
+    keeping: int = 0
 
     @property
-    def turning(self) -> int:
-        """Lines of rows that are not pinned."""
-        return self.lines - len(self.pinned)
+    def passing(self) -> int:
+        """Lines where the next one in turn gives way."""
+        return self.lines - len(self.pinned) - self.keeping
+
+
+#: kinds of regions
+PASSING, KEEPING, PINNED = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Region:
-    """Lines of a table that are filled one after the other: the first one, how many there are, whether they are those of pinned rows."""
+    """Lines of a table that are filled one after the other: the first one, how many there are, which kind."""
 
     table: int
     begin: int
     lines: int
-    hot: bool
+    kind: int
 
 
 @dataclass(frozen=True)
@@ -112,9 +131,9 @@ class RowUnitConfig:
     def __post_init__(self) -> None:
         for number, table in enumerate(self.tables):
             asked = 2 * self.batch * sum(place.table == number for place in self.places)
-            if table.turning < min(asked, table.rows - len(table.pinned)):
+            if table.passing < min(asked, table.rows - len(table.pinned)):
                 raise ValueError(
-                    f"{table.turning} lines for two batches that may ask for {asked} of {table.rows} rows"
+                    f"{table.passing} lines for two batches that may ask for {asked} of {table.rows} rows"
                 )
 
     @property
@@ -166,9 +185,11 @@ class RowUnitConfig:
         """All tables' regions, in the order in which they are written back."""
         found = []
         for t, table in enumerate(self.tables):
-            found.append(Region(t, 0, table.turning, False))
-            if table.pinned:
-                found.append(Region(t, table.turning, len(table.pinned), True))
+            begin = 0
+            for kind, lines in enumerate((table.passing, table.keeping, len(table.pinned))):
+                if lines or not kind:
+                    found.append(Region(t, begin, lines, kind))
+                begin += lines
         return tuple(found)
 
     @cached_property
@@ -212,7 +233,7 @@ class RowUnitConfig:
     def memories(self) -> Iterator[tuple[int, Storage]]:
         """Yield (copies, memory) of what the unit has beside the lines."""
         yield 1, Storage(self.line_bits, self.rows, 1, 1)
-        yield 1, Storage(self.row_bits + BATCH_BITS + 1, self.lines, 1, 1)
+        yield 1, Storage(self.row_bits + BATCH_BITS + 3, self.lines, 1, 1)
         if len(self.pins):
             yield 1, Storage(32, len(self.pins), 1)
         name = len(self.places) * self.line_bits + TICKET_BITS + 1
@@ -269,9 +290,11 @@ class Directory:
         self.where: dict[int, int] = {}
         self.owner: dict[int, int] = {}  # of each line that was ever filled, its row
         self.asked: dict[int, int] = {}  # the batch that asked for it last
+        self.again: dict[int, int] = {}  # how often it was asked for since, 3 at most
         self.changed: dict[int, bool] = {}
-        self.filled = [0, table.turning]  # up to which line, of all rows' and of the pinned ones'
-        self.hand = 0
+        self.begins = [0, table.passing, table.passing + table.keeping, table.lines]
+        self.filled, self.hands = self.begins[:3], self.begins[:2]
+        self.random = SEED
         self.counts = Counts()
 
     def find(self, row: int, batch: int, changes: bool) -> Found:
@@ -280,42 +303,47 @@ class Directory:
         line = self.where.get(row)
         if line is not None:
             self.counts.hits += 1
-            self.asked[line] = batch
+            self.asked[line], self.again[line] = batch, min(self.again[line] + 1, 3)
             self.changed[line] |= changes
             return Found(line, True)
         self.counts.fetched += 1
-        hot = row in self.pinned
-        if hot or self.filled[0] < self.table.turning:
-            found = Found(self.filled[hot], False)
-            self.filled[hot] += 1
+        kinds = (PINNED,) if row in self.pinned else (KEEPING, PASSING)
+        kind = next((k for k in kinds if self.filled[k] < self.begins[k + 1]), None)
+        if kind is not None:
+            found = Found(self.filled[kind], False)
+            self.filled[kind] += 1
         else:
             found = self._instead(batch)
             del self.where[self.owner[found.line]]
         self.where[row], self.owner[found.line] = found.line, row
-        self.asked[found.line], self.changed[found.line] = batch, changes
+        self.asked[found.line], self.again[found.line] = batch, 0
+        self.changed[found.line] = changes
         return found
 
     def _instead(self, batch: int) -> Found:
-        """Return the next line in turn that no tuple of this batch or the one before asked for."""
-        looked = 1
-        while self.asked[self.hand] >= batch - 1:
-            self._turn()
-            looked += 1
-        line = self.hand
-        self._turn()
+        """Return the next line in turn that no tuple of this batch or the one before asked for, and that has aged."""
+        self.random = next_random(self.random)
+        kind = KEEPING if self.table.keeping and not self.random & RARELY else PASSING
+        looked, line = 0, -1
+        while line < 0:
+            line, looked = self.hands[kind], looked + 1
+            turned = line + 1 == self.begins[kind + 1]
+            self.hands[kind] = self.begins[kind] if turned else line + 1
+            if self.asked[line] >= batch - 1:
+                line = -1
+            elif kind == KEEPING and self.again[line]:
+                self.again[line] -= 1
+                line = -1
         written = self.owner[line] if self.changed[line] else -1
         self.counts.written += written >= 0
         return Found(line, False, looked, written)
 
-    def _turn(self) -> None:
-        self.hand = (self.hand + 1) % self.table.turning
-
     def flush(self) -> list[dict[int, int]]:
         """Return for each region, by line that was ever filled, the row that is written back at the end, −1 for none."""
-        begins = (0, self.table.turning) if self.table.pinned else (0,)
         found = [
-            {n: self.owner[n] if self.changed[n] else -1 for n in range(begin, end)}
-            for begin, end in zip(begins, self.filled, strict=False)
+            {n: self.owner[n] if self.changed[n] else -1 for n in range(begin, filled)}
+            for begin, filled, end in zip(self.begins, self.filled, self.begins[1:], strict=False)
+            if begin < end or not begin
         ]
         self.counts.written += sum(row >= 0 for region in found for row in region.values())
         return found
