@@ -2,20 +2,11 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.rows.store import SEED, TAPS
-from ...models.rows.unit import (
-    BATCH_BITS,
-    KEEPING,
-    PASSING,
-    PINNED,
-    RARELY,
-    TICKET_BITS,
-    RowUnitConfig,
-)
+from ...models.rows.unit import BATCH_BITS, TICKET_BITS, RowUnitConfig
 from ..index import index, index_range
 from ..memory.axi import AXI4, shared_by
 from ..stream.passing import passed_on
@@ -23,6 +14,7 @@ from .directory import Directory
 from .filler import Filler
 from .gate import Gate, tuple_layout
 from .port import RowPort
+from .regions import Regions
 from .written import Written, row_name
 
 __all__ = ["RowUnit"]
@@ -100,13 +92,6 @@ class RowUnit(wiring.Component):
         config = self.config
         tables = len(config.tables)
         self.table, self.place = index(tables), index(len(config.places))  # at hand
-        regions = range(len(config.regions))
-        self.filled = Array(Signal(config.line_bits, name=f"filled{n}") for n in regions)
-        self.kind, self.region = (
-            Signal(2),
-            index(len(regions)),
-        )  # that a row comes into which has no line
-        self.hands = Array(Signal(config.line_bits, name=f"hand{n}") for n in regions)
         self.batch, self.last_batch = Signal(BATCH_BITS, init=1), Signal(BATCH_BITS)
         self.step = index(max(map(len, config.slices)) + 1)  # beat of a row that is read
         self.position = index(config.batch)  # of the tuple at hand in its batch
@@ -116,16 +101,9 @@ class RowUnit(wiring.Component):
         self._parts()
         self._gate()
         self.quiet = self._batches()
-        self.sweeping, self.sweep = Signal(), index(len(regions))
         flushing = Signal()
-        for n, region in enumerate(config.regions):
-            with m.If(self.sweeping & (self.sweep == n)):
-                m.d.comb += [self.table.eq(region.table), self.region.eq(n)]
-            mine = (self.table == region.table) & (self.kind == region.kind)
-            with m.If(~self.sweeping & mine):
-                m.d.comb += self.region.eq(n)
-        self._kinds()
-        self.known = self._known()
+        with m.If(self.sweeping):
+            m.d.comb += self.table.eq(self.regions.swept)
         with m.If(self.flush):
             m.d.sync += flushing.eq(1)
         with m.FSM() as fsm:
@@ -137,7 +115,7 @@ class RowUnit(wiring.Component):
         return m
 
     def _of(self, at: Signal, values: Sequence[int], shape, name: str) -> Signal:
-        """Return the number that belongs to the table, or the region, at hand."""
+        """Return the number that belongs to the table, at hand."""
         found = Signal(shape, name=name)
         with self.m.Switch(at):
             for t, value in enumerate(values):
@@ -159,6 +137,15 @@ class RowUnit(wiring.Component):
             address_width=self.address_width,
             beats_width=self.beats_width,
         )
+        m.submodules.regions = self.regions = regions = Regions(config)
+        self.sweeping, self.sweep = Signal(), Signal.like(regions.sweep)
+        m.d.comb += [
+            regions.table.eq(self.table),
+            regions.hot.eq(directory.hot),
+            regions.sweeping.eq(self.sweeping),
+            regions.sweep.eq(self.sweep),
+            regions.line.eq(self.read_line),
+        ]
         m.submodules.written = self.written = written = Written(config)
         bad = Mux(port.bad_read, filler.coming.as_value(), written.next.as_value())
         m.d.comb += [
@@ -195,42 +182,6 @@ class RowUnit(wiring.Component):
         ]
         beats = [len(s) for s in config.slices]
         self.beats = self._of(self.table, beats, self.step.shape(), "beats")
-        lines, begins = zip(
-            *((region.lines, region.begin) for region in config.regions), strict=True
-        )
-        self.most_lines = self._of(self.region, lines, config.line_bits, "most_lines")
-        self.first = self._of(self.region, begins, config.line_bits, "first")
-        self.empty = Signal(config.line_bits)  # the region's next line
-        m.d.comb += self.empty.eq(self.first + self.filled[self.region])
-
-    def _kinds(self) -> None:
-        """Say which kind of lines a row comes into that has none."""
-        m, config = self.m, self.config
-        self.chosen, self.probing = Signal(2), Signal()
-        for t in range(len(config.tables)):
-            of = {region.kind: n for n, region in enumerate(config.regions) if region.table == t}
-            full = {kind: self.filled[n] == config.regions[n].lines for kind, n in of.items()}
-            with m.If(self.table == t):
-                if KEEPING in of:
-                    random = Signal(16, init=SEED, name=f"random{t}")
-                    following = (random >> 1) ^ Mux(random[0], TAPS, 0)
-                    rarely = (following & RARELY) == 0
-                    with m.If(~full[KEEPING] | (full[PASSING] & rarely)):
-                        m.d.comb += self.chosen.eq(KEEPING)
-                    with m.If(self.probing):
-                        m.d.sync += random.eq(following)
-                if PINNED in of:
-                    with m.If(self.directory.hot):
-                        m.d.comb += self.chosen.eq(PINNED)
-
-    def _known(self) -> Value:
-        """Return whether the line that is looked at was filled."""
-        m, line, known = self.m, self.read_line, Signal()
-        for region, filled in zip(self.config.regions, self.filled, strict=True):
-            there = (line >= region.begin) & (line < region.begin + filled)
-            with m.If((self.table == region.table) & there):
-                m.d.comb += known.eq(1)
-        return known
 
     def _gate(self) -> None:
         """Build what holds tuples, and say which row of which table the place at hand asks for."""
@@ -306,7 +257,7 @@ class RowUnit(wiring.Component):
     def _look_up(self) -> None:
         """Take a tuple; look up the row of each place: its line by the directory, the row of that by the owners."""
         m, directory = self.m, self.directory
-        here, known = Signal(), self.known  # the line holds the row
+        here = Signal()  # the line holds the row
         with m.State("TAKE"):
             m.d.comb += self.gate.take.eq(1)
             with m.If(self.gate.whole):
@@ -320,7 +271,8 @@ class RowUnit(wiring.Component):
                 m.next = "TAKE"
         with m.State("OWNER"):
             m.d.comb += [self.asking.eq(1), directory.looked.eq(directory.held)]
-            m.d.sync += [self.read_line.eq(directory.held), self.kind.eq(self.chosen)]
+            m.d.comb += self.regions.choose.eq(1)
+            m.d.sync += self.read_line.eq(directory.held)
             m.next = "COMPARE"
             with m.If(self.skip):
                 m.next = "OWNER"
@@ -329,35 +281,34 @@ class RowUnit(wiring.Component):
         with m.State("COMPARE"):
             m.d.comb += [
                 self.lookup.eq(1),
-                here.eq(known & (directory.owner.row == self.row)),
+                here.eq(self.regions.known & (directory.owner.row == self.row)),
                 directory.entry.changed.eq(directory.owner.changed | self.changes),
                 directory.entry.again.eq(directory.owner.again + (directory.owner.again != 3)),
             ]
             with m.If(here):
                 m.d.comb += [self.hit.eq(1), directory.owns.eq(1)]
                 self._next_place("OWNER")
-            with m.Elif(self.filled[self.region] < self.most_lines):
+            with m.Elif(self.regions.room):
                 m.next = "WAIT"
             with m.Else():
-                m.d.comb += self.probing.eq(1)
+                m.d.comb += self.regions.missed.eq(1)
                 self._probe()
 
     def _probe(self) -> None:
         """Look at the next line in turn for one that gives way."""
-        m, hand = self.m, self.hands[self.region]
-        m.d.comb += self.directory.looked.eq(self.first + hand)
-        m.d.sync += self.read_line.eq(self.first + hand)
-        m.d.sync += hand.eq(Mux(hand == self.most_lines - 1, 0, hand + 1))
+        m, regions = self.m, self.regions
+        m.d.comb += [self.directory.looked.eq(regions.hand), regions.turn.eq(1)]
+        m.d.sync += self.read_line.eq(regions.hand)
         m.next = "JUDGE"
 
     def _make_room(self) -> None:
         """Find a line for a row that has none."""
-        m, filled, owner = self.m, self.filled[self.region], self.directory.owner
+        m, regions, owner = self.m, self.regions, self.directory.owner
         dirty = Signal()  # the line that gives way is written back
         with m.State("JUDGE"):
             m.d.sync += [self.old_row.eq(owner.row), dirty.eq(owner.changed)]
             asked = (owner.batch == self.batch) | (owner.batch == self.last_batch)
-            young = (self.kind == KEEPING) & (owner.again != 0)
+            young = regions.keeps & (owner.again != 0)
             m.next = "WAIT"
             with m.If(asked | young):
                 self._probe()
@@ -372,8 +323,9 @@ class RowUnit(wiring.Component):
             with m.If(self.discard):
                 self._next_place("ASK")
             with m.Elif(self.quiet):
-                with m.If(filled < self.most_lines):
-                    m.d.sync += [self.read_line.eq(self.empty), filled.eq(filled + 1)]
+                with m.If(regions.room):
+                    m.d.comb += regions.fill.eq(1)
+                    m.d.sync += self.read_line.eq(regions.empty)
                     m.next = "FETCH"
                 with m.Elif(~dirty):
                     m.next = "FETCH"
@@ -417,11 +369,11 @@ class RowUnit(wiring.Component):
         with m.State("SWEEP"):
             m.d.comb += directory.looked.eq(self.read_line)
             m.next = "LOOK"
-            with m.If(self.read_line == self.empty):
-                nexts = Array([*(region.begin for region in self.config.regions[1:]), 0])
-                m.d.sync += [self.sweep.eq(self.sweep + 1), self.read_line.eq(nexts[self.sweep])]
+            with m.If(self.read_line == self.regions.empty):
+                following = self.regions.following
+                m.d.sync += [self.sweep.eq(self.sweep + 1), self.read_line.eq(following)]
                 m.next = "SWEEP"
-                with m.If(self.sweep == len(nexts) - 1):
+                with m.If(self.sweep == len(self.config.regions) - 1):
                     m.next = "FINAL"
         with m.State("LOOK"):
             m.d.sync += self.old_row.eq(directory.owner.row)

@@ -1,0 +1,90 @@
+"""Lines that are filled one after the other, and those that give way."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...models.rows.store import SEED, TAPS
+from ...models.rows.unit import KEEPING, PASSING, PINNED, RARELY, RowUnitConfig
+from ..index import index, index_range
+
+__all__ = ["Regions"]
+
+
+class Regions(wiring.Component):
+    """How far each region's lines are filled, and where its turn is; which region a row comes into that has no line (`models.rows.unit`).
+
+    Members
+    -------
+    table : In, hot : In(1), choose : In(1)
+        Choose a region of this table for a row that is pinned or not.
+    sweeping : In(1), sweep : In, swept : Out, following : Out
+        The region that is meant is this one, and no chosen one; its table; the first line of the one behind it.
+    line : In, known : Out(1)
+        Whether a line of the table was filled.
+    keeps : Out(1), room : Out(1), empty : Out, hand : Out
+        The region keeps rows; not all its lines are filled; the next one that is not; the one whose turn it is.
+    fill, turn, missed : In(1)
+        A line is filled; the turn goes on; all lines are filled and a row has none.
+    """
+
+    def __init__(self, config: RowUnitConfig):
+        self.config = config
+        lines, regions = config.line_bits, index_range(len(config.regions))
+        members = {"table": In(index_range(len(config.tables))), "sweep": In(regions)}
+        members |= {n: In(1) for n in ("hot", "choose", "sweeping", "fill", "turn", "missed")}
+        members |= {n: Out(1) for n in ("known", "keeps", "room")}
+        members |= {n: Out(lines) for n in ("empty", "hand", "following")}
+        swept = Out(index_range(len(config.tables)))
+        super().__init__({**members, "line": In(lines), "swept": swept})
+
+    def elaborate(self, platform):
+        m = Module()
+        regions, bits = self.config.regions, self.config.line_bits
+        filled = [Signal(bits, name=f"filled{n}") for n in range(len(regions))]
+        turns = [Signal(bits, name=f"turn{n}") for n in range(len(regions))]
+        kind, region = Signal(2), index(len(regions))
+        begins = Array(region.begin for region in regions)
+        m.d.comb += [
+            self.keeps.eq(kind == KEEPING),
+            self.following.eq(Array([*(r.begin for r in regions[1:]), 0])[self.sweep]),
+            self.empty.eq(begins[region] + Array(filled)[region]),
+            self.hand.eq(begins[region] + Array(turns)[region]),
+        ]
+        for n, of in enumerate(regions):
+            with m.If(self.sweep == n):
+                m.d.comb += self.swept.eq(of.table)
+            mine = (self.table == of.table) & (kind == of.kind)
+            with m.If(Mux(self.sweeping, self.sweep == n, mine)):
+                m.d.comb += [region.eq(n), self.room.eq(filled[n] != of.lines)]
+            there = (self.line >= of.begin) & (self.line < of.begin + filled[n])
+            with m.If((self.table == of.table) & there):
+                m.d.comb += self.known.eq(1)
+            with m.If(region == n):
+                m.d.sync += filled[n].eq(filled[n] + self.fill)
+                with m.If(self.turn):
+                    m.d.sync += turns[n].eq(Mux(turns[n] == of.lines - 1, 0, turns[n] + 1))
+        chosen = self._chosen(m, filled)
+        with m.If(self.choose):
+            m.d.sync += kind.eq(chosen)
+        return m
+
+    def _chosen(self, m: Module, filled: list[Signal]) -> Signal:
+        """Return the kind of region for the row."""
+        chosen = Signal(2)
+        for t in range(len(self.config.tables)):
+            of = {r.kind: n for n, r in enumerate(self.config.regions) if r.table == t}
+            full = {kind: filled[n] == self.config.regions[n].lines for kind, n in of.items()}
+            with m.If(self.table == t):
+                if KEEPING in of:
+                    random = Signal(16, init=SEED, name=f"random{t}")
+                    following = (random >> 1) ^ Mux(random[0], TAPS, 0)
+                    rarely = (following & RARELY) == 0
+                    with m.If(~full[KEEPING] | (full[PASSING] & rarely)):
+                        m.d.comb += chosen.eq(KEEPING)
+                    with m.If(self.missed):
+                        m.d.sync += random.eq(following)
+                if PINNED in of:
+                    with m.If(self.hot):
+                        m.d.comb += chosen.eq(PINNED)
+        return chosen
