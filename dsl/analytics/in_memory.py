@@ -17,7 +17,7 @@ from .lower_rows import only_by_rows
 if TYPE_CHECKING:
     from .candidates import Maker
 
-__all__ = ["SHARES", "check_hot", "no_profile", "placed", "placed_tables"]
+__all__ = ["SHARES", "check_hot", "divided", "no_profile", "placed", "placed_tables"]
 
 #: of the RAM blocks, how much the lines and what tells them apart may take, one tried after the other
 SHARES = (0.5, 0.25, 0.125, 0.06)
@@ -84,7 +84,7 @@ def placed_tables(
     hot, places = maker.choices.hot, {names[0]: by for names, by in _groups(graph)}
     asked_at = [sum(indices[i].places for i in places[table.models[0]]) for table in found]
     return tuple(
-        _divided(table, hot, 2 * graph.merge_count * count)
+        divided(table, hot, 2 * graph.merge_count * count)
         for table, count in zip(found, asked_at, strict=True)
     )
 
@@ -108,7 +108,7 @@ def no_profile(what: str, hint: str) -> KernelError:
     return error("E498", f"hot rows: {what}", Span.whole("--hot"), hint=hint)
 
 
-def _divided(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> RowTable:
+def divided(table: RowTable, hot: Mapping[str, Sequence[int]], asked: int) -> RowTable:
     """Return the table with lines that rows pass through, as many as two batches ask for at least; lines where the hottest rows are pinned, as far as
     there are more; and, where there are as many again, lines that keep rows. Where all rows are held, none gives way."""
     if table.lines == table.rows:
