@@ -169,7 +169,7 @@ BAGS = {
 
 
 def options(count: int) -> str:
-    """Cycles and bytes of bags of 8 rows of 100,000 under Zipf 0.99, of which 4,096 are held; each bag comes 1 to 7 times, one behind the other."""
+    """Cycles and bytes of bags of 8 rows of 100,000 under Zipf 0.99, of which 2,048 are held; each bag comes 1 to 7 times, one behind the other."""
     rng, rows = np.random.default_rng(1), 100_000
     times = rng.integers(1, 8, count)
     bags = _zipf(rng, rows, 8 * count).reshape(count, 8)
@@ -181,7 +181,7 @@ def options(count: int) -> str:
     ways = ("", {}), ("--hot", {"hot": hot}), ("--dedupe", {"dedupe": True})
     both = ("both", {"hot": hot, "dedupe": True})
     for kernel, (name, more) in product(BAGS, (*ways, both)):
-        choices = Choices(place={"E": "memory:4096"}, **more)
+        choices = Choices(place={"E": "memory:2048"}, **more)
         design = compile(from_text(BAGS[kernel]), "u55c", table, dims={"n": rows}, choices=choices)
         run = design.run(table, backend="model", memory="hbm2")
         counted = run.counters
