@@ -119,6 +119,23 @@ def test_equal_bags_are_looked_up_once(batch: int, memory: str, tmp_path: Path) 
     assert after["rows_fetched"] == before["rows_fetched"] and fast < slow
 
 
+def test_rows_that_are_asked_for_again_stay(tmp_path: Path) -> None:
+    """Rows come and go; of those that are kept, the ones that were asked for least go first."""
+    first = np.repeat(np.arange(10), 4 - np.arange(10) % 2)
+    asked = np.r_[first, np.tile(np.arange(10, 20), 3)].astype(np.int32)
+    table = {"a": asked, "x": np.arange(len(asked), dtype=np.float32) / 8}
+    text = "kernel k(a: index[n], x: input, s: model[n])\n  s[a] += x\n"
+    design = _compiled(text, table, {"n": 30}, tmp_path, {"s": "memory:12"})
+    [of] = design.compiled.plan.tables
+    assert (of.keeping, of.passing) == (10, 2)
+    directory, looked = Directory(of), 0
+    for n, row in enumerate(asked.tolist(), 1):
+        looked = max(looked, directory.find(row, n, True).looked)
+    gone = {*range(10)} - directory.where.keys()
+    assert gone and gone <= {1, 3, 5, 7, 9} and looked > 20
+    _equal(design, table, "pysim", "latency=3,bytes=8")
+
+
 def _hottest(table: dict[str, np.ndarray], names: str, most: int) -> list[int]:
     rows, counts = np.unique(np.concatenate([table[n] for n in names]), return_counts=True)
     return rows[np.argsort(-counts, kind="stable")][:most].tolist()
