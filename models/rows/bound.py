@@ -66,7 +66,7 @@ def _banks(memory: Dram, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     """Return of each address the bank, counted over all groups, and the DRAM row in it."""
     timing = memory.timing
     at = Mapping(timing).address(addresses // timing.burst_bytes)  # type: ignore[arg-type]
-    return at.group * timing.organisation.banks + at.bank, np.asarray(at.row)
+    return np.asarray(at.group * timing.organisation.banks + at.bank), np.asarray(at.row)
 
 
 def _opened(memory: Memory, addresses: np.ndarray) -> int:
