@@ -439,7 +439,7 @@ class AnalyticsPlan:
             for index in data["indices"]
         )
         data["tables"] = tuple(
-            RowTable(**{n: tuple(v) if isinstance(v, list) else v for n, v in table.items()})
+            RowTable(**{**table, **{n: tuple(v) for n, v in table.items() if isinstance(v, list)}})
             for table in data.get("tables", ())
         )
         data["schema"] = Schema.from_json(data["schema"])

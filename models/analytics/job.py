@@ -222,12 +222,9 @@ def bound(
     times the kernel's way from a model to the next one, with as many units as could be used, and what groups of a batch must then lie apart
     (`notes["recurrence"]`, `notes["interval"]`). Of rows in memory, which tuples of an epoch ask for as `rows` says, the terms of `models.rows.bound`.
     """
-    unit = plan.row_unit
-    by_rows = (
-        ()
-        if unit is None or rows is None
-        else row_terms(unit, rows.asked, rows.bases, memory, epochs)
-    )
+    by_rows: tuple[int, ...] = ()
+    if plan.row_unit is not None and rows is not None:
+        by_rows = row_terms(plan.row_unit, rows.asked, rows.bases, memory, epochs)
     busiest = -(-pages // plan.ports) * plan.page_size * epochs
     work: dict[int, int] = {}
     for op in plan.ops:
