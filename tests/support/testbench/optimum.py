@@ -77,9 +77,8 @@ def least_batch(
     """Return the least `Schedule.batch` with as many units of each kind and the same interval, or what it is at least."""
     ops, interval, ilp = program.ops, schedule.interval, _Ilp()
     placed = [n for n, op in enumerate(ops) if op.region != "epoch"]
-    horizon = (
-        schedule.batch
-    )  # there is a schedule with this distance, and everything starts within it
+    # there is a schedule with this distance, and everything starts within it, or, of a group, within two of it
+    horizon = 2 * schedule.batch
     start = {n: ilp.variable(0, horizon, False) for n in placed}
     writes = {n: write_times(ops[n], program.buffers, fmt, program.lanes, threads) for n in placed}
     reads = {
@@ -95,7 +94,7 @@ def least_batch(
         buffer = op.operands[k].buffer
         kind = program.buffers[buffer].kind
         if kind == "input":
-            ilp.row([(1, 0), (-1, start[n])], int(last.max()) + 1)
+            ilp.row([(2, 0), (-1, start[n])], int(last.max()) + 1)
         if buffer in models:
             w = models[buffer]
             ilp.row(
@@ -155,7 +154,7 @@ def _place(
     for key, uses in _uses(program, fmt, list(start)).items():
         count = have[key]
         for n, _, beats in uses:
-            ilp.row([(1, 0), (-1, start[n])], 1)
+            ilp.row([(2 if key[3] == "group" else 1, 0), (-1, start[n])], 1)
             ilp.row([(1, 0)], beats)  # what is done once a batch is done before the next one
         if count >= len(uses):
             continue
