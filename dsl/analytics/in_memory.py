@@ -81,8 +81,8 @@ def placed_tables(
     found = _with_lines(maker, tables, share)
     if not tables or isinstance(found, str):
         return found or "no model is read and changed by an index alone"
-    hot, places = maker.choices.hot, {names[0]: by for names, by in _groups(graph)}
-    asked_at = [sum(indices[i].places for i in places[table.models[0]]) for table in found]
+    hot, groups = maker.choices.hot, {names[0]: by for names, by in _groups(graph)}
+    asked_at = [sum(indices[i].places for i in groups[table.models[0]]) for table in found]
     return tuple(
         divided(table, hot, 2 * graph.merge_count * count)
         for table, count in zip(found, asked_at, strict=True)

@@ -235,13 +235,13 @@ class RowUnit(wiring.Component):
 
     def _batches(self) -> Value:
         """Count the batches that were looked up and are not closed; return whether all before the last one are through."""
-        m, batch, gate, position = self.m, self.config.batch, self.gate, self.position
+        m, batch, position = self.m, self.config.batch, self.position
         waiting = Signal(8)  # more than slots before the engine
         whole = Signal()
-        with m.If(gate.end):
+        with m.If(self.gate.end):
             m.d.comb += whole.eq(position != 0)
             m.d.sync += position.eq(0)
-        with m.Elif(gate.named):
+        with m.Elif(self.gate.named):
             m.d.comb += whole.eq(position == batch - 1)
             m.d.sync += position.eq(Mux(position == batch - 1, 0, position + 1))
         m.d.sync += [waiting.eq(waiting + whole - self.closed), self.batch.eq(self.batch + whole)]
