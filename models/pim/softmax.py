@@ -36,10 +36,14 @@ __all__ = [
     "POLYNOMIAL",
     "TOTAL",
     "Softmax",
+    "Taken",
     "Tiles",
     "fixed",
     "powers",
+    "scales",
+    "summed",
     "tiles",
+    "told",
 ]
 
 Ints = NDArray[np.int64]

@@ -160,7 +160,9 @@ class Stepping(Workload):
         codes: Mapping[str, Any], out: NDArray[np.uint8], counters: Mapping[str, int]
     ) -> Result:
         """A result with the digest of what was read."""
-        return Result(codes, None, {"results": hashlib.sha256(out).hexdigest()[:16]}, counters)
+        return Result(
+            codes, None, {"results": hashlib.sha256(out.tobytes()).hexdigest()[:16]}, counters
+        )
 
     @cached_property
     def _golden_run(self) -> tuple[Result, list[Program], int]:
