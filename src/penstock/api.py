@@ -103,9 +103,8 @@ def compile(
         typed = "bind" if bind and unknown == "bindings" else unknown
         raise no_option(f"the {kernel.title} {kernel.name}", typed, known)
     for option in engine.options.get("compile", ()):
-        asked = options.get(option.name, getattr(options.get("choices"), option.name, None))
-        if asked is not None:
-            option.check(asked)
+        if option.name in options:
+            option.check(options[option.name])
     part = target_named(engine.default_target if target is None else target)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, engine.reads(kernel, given))

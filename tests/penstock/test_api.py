@@ -53,7 +53,7 @@ MAP = ps.ObliviousMap(value=ps.bytes(8), capacity=1000, name="m")
     ("kernel", "options", "said"),
     [
         ("linear", {"threads": 0}, "threads: it must be a whole number from 1 to 256, not 0"),
-        ("linear", {"choices": ps.Choices(walkers=0)}, "walkers: it must be a whole number from"),
+        ("linear", {"walkers": 0}, "walkers: it must be a whole number from"),
         ("linear", {"fill": 7}, "fill: it must be a number, 0.01<=x<=1.0, not 7"),
         ("linear", {"prefer": "speed"}, "prefer: 'speed' is not one of 'time', 'area', 'energy'"),
         ("closed_form", {"limbs": 4}, "limbs: it must be a whole number from 1 to 3, not 4"),
