@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def vault_values(seed: int) -> dict[str, int]:
 
 class PresetDoor(Door):
     """A door behind which there are sessions from power-up on, and which opens none: slot, role, keys.
-    `keys`: the map's, or "derived"."""
+    `keys`: the map's, or "derived"; then sessions are others at each power-up (`of_power`)."""
 
     def __init__(
         self, sessions: Sequence[tuple[int, Role, Keys]], keys: Any = None, digest: bytes = DIGEST
@@ -94,21 +95,29 @@ class PresetDoor(Door):
         m.submodules.table = table = self.table
         self._lend(m)
         at = Signal(range(len(self.sessions) + 1))
+        there = self.valid if self.keys == "derived" else Const(1)
         if self.keys == "derived":
             self._derive(m, Const(0))
         elif self.keys is not None:
             m.d.comb += self.there.eq(self.valid & (at == len(self.sessions)))
             for name in ("page", "pairs", "hash"):
                 m.d.comb += getattr(self, name).eq(getattr(self.keys, name))
-        m.d.comb += [self.idle.eq(1), table.put.eq(at != len(self.sessions))]
+        m.d.comb += [self.idle.eq(1), table.put.eq(there & (at != len(self.sessions)))]
         m.d.sync += at.eq(at + table.put_taken)
         for k, (slot, role, keys) in enumerate(self.sessions):
             with m.If(at == k):
                 m.d.comb += [table.put_slot.eq(slot), table.put_role.eq(ROLES.index(role))]
                 for name in ("receive", "send"):
                     text = int.from_bytes(getattr(keys, name), "little")
-                    m.d.comb += getattr(table, f"put_{name}").eq(text)
+                    fresh = self.entropy if self.keys == "derived" else 0
+                    m.d.comb += getattr(table, f"put_{name}").eq(text ^ fresh)
         return m
+
+
+def of_power(keys: Keys, entropy: bytes) -> Keys:
+    """The keys that a session of a `PresetDoor` has behind this power-up."""
+    mixed = lambda key: bytes(a ^ b for a, b in zip(key, entropy, strict=True))
+    return replace(keys, receive=mixed(keys.receive), send=mixed(keys.send))
 
 
 class _Engine(wiring.Component):

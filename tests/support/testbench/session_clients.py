@@ -82,16 +82,19 @@ def opened(device: Golden, slot: int, role: Role) -> Client:
     return client
 
 
-def judged(clients: list[Client]) -> None:
-    """All operations that were answered, on a dict in the order of their serials."""
+def judged(clients: list[Client], before: dict[int, bytes] | None = None) -> dict[int, bytes]:
+    """All operations that were answered, on a dict in the order of their serials. Returns it.
+    `before`: what was there before them."""
     done = [(a.serial, c, c.asked[n], a) for c in clients for n, a in c.heard.items()]
-    items: dict[int, bytes] = {}
+    items = dict(before or {})
     last, none = 0, bytes(clients[0].device.config.value_bytes) if clients else b""
     for serial, client, asked, answer in sorted(done, key=lambda one: one[0]):
         assert serial > last
         last = serial
         writes = asked.operation in (Asked.PUT, Asked.DELETE)
-        if asked.operation not in (1, 2, 3) or client.role is Role.KEEPER:
+        if asked.operation == Asked.RECEIPT:
+            assert answer.status in (Status.FOUND, Status.MISSING, Status.UNKNOWN)
+        elif asked.operation not in (1, 2, 3) or client.role is Role.KEEPER:
             assert answer.status in (Status.REFUSED, Status.UNKNOWN)
         elif writes and client.role is not Role.WRITER:
             assert answer.status == Status.REFUSED and answer.value == none
@@ -103,6 +106,7 @@ def judged(clients: list[Client]) -> None:
                 items[asked.key] = asked.value
             elif writes:
                 items.pop(asked.key, None)
+    return items
 
 
 def drawn(draw: random.Random, client: Client) -> bytes:

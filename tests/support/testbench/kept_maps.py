@@ -1,0 +1,157 @@
+# amaranth: UnusedElaboratable=no
+"""A map that keeps its state, in Verilator and golden at once. Sessions are there from power-up on, keys are
+derived."""
+
+from __future__ import annotations
+
+import random
+
+from penstock.cache import generator, kept
+from penstock.hdl.omap.engine import MapEngine
+from penstock.hdl.shell import Shell
+from penstock.hdl.shell.verilog import to_verilog
+from penstock.host.omap.handshake import Session
+from penstock.models.crypto import noise
+from penstock.models.memory import FixedLatency
+from penstock.models.omap.boundary import Header
+from penstock.models.omap.config import OmapConfig
+from penstock.models.omap.cycles import public, run
+from penstock.models.omap.kept_device import KeptDevice
+from penstock.models.omap.session_stages import collected, fetched, filed
+from penstock.models.omap.sessions import ROLES, digest_of_map
+from penstock.models.omap.shell import STATE_PORTS, port_bytes
+from penstock.models.omap.vault import Role
+from penstock.sim.native import Library, PortSpec, build
+
+from .boundary import PresetDoor, Rig, of_power
+from .memories import filled
+from .omap import config, unset
+from .session_clients import Client
+
+__all__ = ["SHAPE", "Both", "compiled"]
+
+SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8, request_openers=2, responders=2)
+_HOST, _HBM = FixedLatency(30, 32), FixedLatency(20, 128)
+_ROOT = bytes(range(32))
+_DRAW = random.Random(11)
+_SESSIONS = [
+    (slot, role, noise.Keys(b"", _DRAW.randbytes(32), _DRAW.randbytes(32), b""))
+    for slot, role in ((0, Role.WRITER), (1, Role.READER), (63, Role.KEEPER))
+]
+
+
+def compiled(shape: OmapConfig) -> Library:
+    """Its hardware, with sessions in three slots from power-up on."""
+    door = PresetDoor(_SESSIONS, "derived", digest_of_map(shape))
+    engine = MapEngine(shape, door=door, state=True)
+    ports = [
+        PortSpec(f"m{k}_axi", size, True, True, space)
+        for k, (size, space) in enumerate(
+            zip(port_bytes(shape, True), STATE_PORTS.values(), strict=True)
+        )
+    ]
+    text = kept(
+        f"{shape!r} state, sessions of a power-up {generator('penstock.engines.omap')}",
+        lambda: to_verilog(Shell(engine, engine.register_map)),
+    )
+    return build(filled(text, unset(shape)), ports=ports, register_map=engine.register_map)
+
+
+class Both:
+    """A device that is powered up, in hardware and golden. All that either does, both must."""
+
+    def __init__(self, library, seed, shape=SHAPE, root=_ROOT):
+        entropy = random.Random(seed).randbytes(32)
+        self.config, self.golden = shape, KeptDevice(shape, root, entropy)
+        self.frames, self.keys = self.golden.frames, self.golden._keys
+        vault = {
+            "root": int.from_bytes(root, "little"),
+            "entropy": int.from_bytes(entropy, "little"),
+        }
+        timings = {
+            f"m{k}": _HBM if space else _HOST for k, space in enumerate(STATE_PORTS.values())
+        }
+        self.rig = Rig(
+            shape, library, timings, shape.host_bytes, shape.hbm_bytes, vault, state=True
+        )
+        self.clients = []
+        for slot, role, preset in _SESSIONS:
+            keys = of_power(preset, entropy)
+            self.golden._boundary._sessions.take(slot, ROLES.index(role), keys)
+            self.clients.append(client := Client(self, slot, role))
+            client.session = Session(keys.receive, keys.send, b"")
+        self.steps = []
+        step = self.golden.device.step
+        self.golden.device.step = lambda request: self.steps.append(step(request)) or self.steps[-1]
+        ended, _ = self.rig.run([])
+        assert ended.error is None
+
+    def _cycles(self, count, **given):
+        at = self.rig.places
+        places = {
+            "requests_at": at["requests"],
+            "responses_at": at["responses"],
+            "log_at": at["log"],
+        }
+        shown = public(self.steps)
+        self.steps.clear()
+        return run(self.config, shown, _HOST, **places, **given).total if count else 1
+
+    def carry(self, frames):
+        """Requests; return the answers and the log's records."""
+        made = self.golden.carry(frames)
+        ended, found = self.rig.run(frames)
+        assert ended.error is None and found == made.answers
+        logs = bool(made.log)
+        assert ended.cycles == self._cycles(len(frames), log=_HOST if logs else None)
+        records = self.rig.frames_at("log", len(frames)) if logs else []
+        size = self.frames.answer_bytes
+        assert made.log == b"".join(self.frames.sealed(record, size) for record in records)
+        numbers = {Header.unpack(record).number for record in records}
+        assert len(numbers) == len(records)
+        return found, made.log
+
+    def take(self, frames, opening=b""):
+        late = self.golden._closed
+        meant = self.golden.take(frames, opening)
+        ended, found = self.rig.run(frames, opening, file=True)
+        assert ended.error is None and found == meant
+        at = 0
+        if opening:
+            at = fetched(self.frames, _HOST, self.rig.places["opening"]) + (1 if late else filed())
+        assert ended.cycles == at + self._cycles(len(frames), records=True)
+        return found
+
+    def begin(self):
+        meant = self.golden.begin()
+        ended, [found] = self.rig.run([], collect=True, file=True)
+        assert ended.error is None and found == meant
+        ready = 2 if Header.unpack(meant).code else 1 + filed()
+        assert ended.cycles == collected(self.frames, _HOST, self.rig.places["welcome"], ready)
+        return found
+
+    def run(self, asked):
+        """(client, operation, key, value)s; return statuses and the records."""
+        frames = [client.ask(*rest) for client, *rest in asked]
+        answers, log = self.carry(frames)
+        return [
+            client.hear(answer).status for (client, *_), answer in zip(asked, answers, strict=True)
+        ], log
+
+    def close(self):
+        self.rig.machine.close()
+
+    def move(self, draw):
+        """Other places in the host's memory, and other orders of writing the registers."""
+        names = list(self.rig.places)
+        draw.shuffle(names)
+        self.rig.places = {
+            name: self.config.host_bytes + (n << 17) + 4096 * draw.randrange(8)
+            for n, name in enumerate(names)
+        }
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
