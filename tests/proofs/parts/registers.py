@@ -158,8 +158,8 @@ PROOFS = [
         registers,
         Defect(
             _REGISTERS,
-            "held = self.busy & (register.name in engine)",
-            "held = self.busy & (register.name in engine) & (half == 0)",
+            "held = self.busy & (own is not None and not own.live)",
+            "held = self.busy & (own is not None and not own.live) & (half == 0)",
         ),
         covers=16,
     ),
