@@ -49,7 +49,8 @@ def held_all(examples: int, folder: Path) -> None:
     assert ends["saturated"] <= 0.04 * examples and ends["unbounded"] <= 4 + 0.01 * examples
     kinds = {end.removesuffix(" of passes") for end in ends} - {"saturated", "unbounded"}
     assert len(kinds) == 4  # updates either way, scores, attention
-    assert sum(ends[end] for end in ends if end.endswith(" of passes")) >= 0.03 * examples
+    # how many depends on the modules that are loaded, whose constants Hypothesis draws
+    assert sum(ends[end] for end in ends if end.endswith(" of passes")) >= 0.01 * examples
 
 
 def test_kernels_are_as_float64_has_them(tmp_path):
