@@ -1,4 +1,7 @@
-"""Attention over two caches: softmax(scale · K q) V, taken apart into what scores take, and what the values take."""
+"""Attention over two caches: softmax(scale · K q) V, taken apart into what scores take, and what the values take.
+
+Caches that grow take a row each, K = append(K, key), before a token reads the rows that they hold then: causal decoding.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ from ..dialect import function
 from .products import HostNodes, spoken
 from .recurrent import HostNode, Pass, Recurrent
 
-__all__ = ["SCORES", "WEIGHTS", "matched", "softmax"]
+__all__ = ["SCORES", "WEIGHTS", "append", "matched", "softmax"]
 
 #: what the scores that are read are called, and the weights that are made of them: names of no parameter
 SCORES, WEIGHTS = ".scores", ".weights"
+#: a cache, and one that took a row
+_HELD = ("cache", "append")
 _FORM = "attention is softmax(scale * (K @ q)) @ V, with a cache K of keys and a cache V of values"
 
 
@@ -25,6 +30,21 @@ def softmax(builder: GraphBuilder, span: Span, v: Any) -> Ref:
     """The weights exp(v) / sum(exp(v)) of a cache's scores, made beside the banks."""
     ref = _vector(builder, span, v)
     return builder.operation("softmax", [ref], builder.shape(ref), span)
+
+
+@function
+def append(builder: GraphBuilder, span: Span, cache: Any, row: Any) -> Ref:
+    """A cache with one row more, behind those that it holds: each token appends one, and reads it."""
+    own, new = builder.operand(cache, span), builder.operand(row, span)
+    shape = builder.shape(own)
+    if builder.nodes[own.index].op != "cache" or builder.shape(new) != shape[1:]:
+        raise builder.error(
+            "E462",
+            f"append to {show(shape)} of {show(builder.shape(new))}",
+            span,
+            hint="a token appends one row, a vector, to a cache: K = append(K, key)",
+        )
+    return builder.operation("append", [own, new], shape, span)
 
 
 def _vector(builder: GraphBuilder, span: Span, v: Operand) -> Ref:
@@ -57,12 +77,13 @@ class _Matcher:
         soft = self._only(output, "softmax")
         read = self._reading(output, soft)
         scores, query = self._scaled(self.nodes[soft].inputs[0])
-        keys, values = (self._cache(n, at) for n, at in ((scores, 0), (read, 1)))
+        (keys, key), (values, value) = (self._cache(n, at) for n, at in ((scores, 0), (read, 1)))
+        self._check_grown(key, value, output)
         host = [HostNode(node.op, node.inputs, node.attrs) for node in self.nodes]
         host[read] = HostNode("unit", (), {"name": ".1"})
         host[scores] = HostNode("unit", (), {"name": SCORES})
         host[soft] = HostNode("input", (), {"name": WEIGHTS})
-        for wanted in (output, query):
+        for wanted in (output, query, *(n for n in (key, value) if n is not None)):
             self._check_rest([*host, *self.host.extra], scores, wanted)
         kernel, names = self.kernel, self.builder.names
         return Recurrent(
@@ -72,7 +93,7 @@ class _Matcher:
             tuple(p.name for p in kernel.of_kind("input")),
             self._sizes(keys),
             (*host, *self.host.extra),
-            (Pass(q=query, result=SCORES), Pass(v=soft, result=".1")),
+            (Pass(q=query, k=key, result=SCORES), Pass(v=soft, k=value, result=".1")),
             output,
             kernel.source or "",
             tuple((p.name, tuple(p.dims)) for p in kernel.parameters),
@@ -118,7 +139,7 @@ class _Matcher:
     def _check_rest(self, host: Sequence[HostNode], scores: int, output: int) -> None:
         """Raise where the host's own is made of scores or of a cache."""
         for number in self._reached(output, host):
-            if any(n == scores or host[n].op == "cache" for n in host[number].inputs):
+            if any(n == scores or host[n].op in _HELD for n in host[number].inputs):
                 raise self.misfit(
                     number, f"{spoken(host[number].op)} of scores or of a cache does not fit"
                 )
@@ -133,7 +154,7 @@ class _Matcher:
                 break
             factors.append((node.op, [n for n in node.inputs if n != own[0]]))
             number = own[0]
-        caches = [n for n in self.nodes[number].inputs if self.nodes[n].op == "cache"]
+        caches = [n for n in self.nodes[number].inputs if self.nodes[n].op in _HELD]
         if self.nodes[number].op != "matmul" or not caches:
             raise self.misfit(last, f"softmax of the result of {spoken(self.nodes[last].op)}")
         [query] = [n for n in self.nodes[number].inputs if n not in caches]
@@ -142,10 +163,20 @@ class _Matcher:
             made = self.host.new(op, (made, *others), {})
         return number, made
 
-    def _cache(self, number: int, at: int) -> Any:
-        """Return the cache that a product reads, as its operand `at`; the other one is a vector."""
+    def _cache(self, number: int, at: int) -> tuple[Any, int | None]:
+        """Return the cache that a product reads, as its operand `at`, and the row that it takes before; the other operand is a vector."""
         inputs = self.nodes[number].inputs
         own, other = self.nodes[inputs[at]], self.nodes[inputs[1 - at]]
-        if own.op != "cache" or len(other.shape) != 1:
+        if own.op not in _HELD or len(other.shape) != 1:
             raise self.misfit(number, "the keys are read by K @ q, the values by weights @ V")
-        return own
+        if own.op == "cache":
+            return own, None
+        return self.nodes[own.inputs[0]], own.inputs[1]
+
+    def _check_grown(self, key: int | None, value: int | None, output: int) -> None:
+        """Raise where one cache grows alone, or is read as it was before."""
+        grown = [n for n, node in enumerate(self.nodes) if node.op == "append"]
+        count = 2 * (key is not None)
+        if (key is None) != (value is None) or len(grown) != count:
+            what = "caches grow together, one row each a token, and are read behind it"
+            raise self.misfit(grown[-1] if grown else output, what)

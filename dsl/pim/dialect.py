@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..core.functions import VALUES
 from ..dialect import Dialect
-from .attention import softmax
+from .attention import append, softmax
 from .front import PythonRecurrence, TextRecurrence
 from .kernel import Recurrence
 
@@ -17,7 +17,7 @@ def _options() -> None:
     """Make a recurrence of a function: `@recurrence`.
 
     The function is one step of one head: it takes the state and the step's inputs, and returns the new
-    state and the output. A function that returns an output alone reads a cache.
+    state and the output. A function that returns an output alone reads a cache, which may grow by a row: `K = append(K, key)`.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def _options() -> None:
 DIALECT = Dialect(
     keyword="recurrence",
     kinds=("state", "cache", "input"),
-    functions={**VALUES, softmax.name: softmax},
+    functions={**VALUES, softmax.name: softmax, append.name: append},
     kernel=Recurrence,
     python=PythonRecurrence,
     text=TextRecurrence,

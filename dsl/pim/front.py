@@ -27,7 +27,7 @@ class PythonRecurrence(Traced, Recurrence):
         if result is None:
             return Returned({}, None, self.name_span)
         spans = self.return_spans(len(values)) or [self.name_span] * len(values)
-        names = [p.name for p in self.of_kind("state")]
+        names = [p.name for kind in ("state", "cache") for p in self.of_kind(kind)]
         if len(values) not in (1, len(names) + 1):
             several = "the new states in their order" if len(names) > 1 else "the new state"
             raise self.error(
@@ -64,7 +64,7 @@ class TextRecurrence(text.Written, Recurrence):
 
 
 class _Body(text.Body):
-    """Runs the statements of a recurrence: `S <- ...` is a new state, which S means from then on; `y <- ...`
+    """Runs the statements of a recurrence: `S <- ...` is a new state, which S means from then on, as `K <- ...` a cache that grew; `y <- ...`
     the output."""
 
     def __init__(self, kernel: TextRecurrence, builder: GraphBuilder) -> None:
@@ -73,7 +73,8 @@ class _Body(text.Body):
 
     def update(self, token: Token, value: Any, span: Span) -> None:
         name, place = str(token), text.span_of(self.kernel.file, token)
-        is_state = any(p.name == name for p in self.kernel.of_kind("state"))
+        kept = (p.name for kind in ("state", "cache") for p in self.kernel.of_kind(kind))
+        is_state = name in kept
         if name in self.returned.states if is_state else self.returned.output is not None:
             what = "the new state" if is_state else "an output"
             raise self.builder.error(

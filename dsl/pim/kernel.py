@@ -82,6 +82,11 @@ class Recurrence(AnyKernel):
                     hint="return the new state and the output: `return S, q @ S`",
                 )
         if self.of_kind("cache"):
+            for name, (value, span) in returned.states.items():
+                own = builder.nodes[value.index]
+                if own.op != "append" or own.inputs[0] != builder.variables[name].index:
+                    how = f"{name} = append({name}, row)"
+                    raise self.fits(f"the cache {name} grows by a row alone", span, hint=how)
             return attention.matched(self, builder, returned.output.index)
         states = self.of_kind("state")
         matrix = next(p for p in states if len(p.dims) == 2)

@@ -30,8 +30,9 @@ class HostNode:
 class Pass:
     """One pass of the units over the state: S' = d ⊙ S + k vᵀ where it has a `k`, and Sᵀ q of what is there then where it has a `q`.
 
-    `d`, `k`, `v`, `q`: the nodes of the operands (no `d`: ones); in attend `v` alone; `result`: the name that the nodes of op "unit" have which
-    stand for what it reads; `waits`: whether operands depend on results of the same token or of those before, which the host must have first.
+    `d`, `k`, `v`, `q`: the nodes of the operands (no `d`: ones); in attend `v` alone; of a cache that grows, `k` is the row that it takes
+    before; `result`: the name that the nodes of op "unit" have which stand for what it reads; `waits`: whether operands depend on results of the
+    same token or of those before, which the host must have first.
     """
 
     d: int | None = None
@@ -105,6 +106,23 @@ class Recurrent:
         """The names of all states, the unit's first."""
         more = (name for name, _ in self.held) if self.values is None else self.values[:1]
         return (self.state, *more)
+
+    @property
+    def grows(self) -> bool:
+        """Whether a token appends a row to a cache before it is read."""
+        return self.mode != "update" and self.passes[0].k is not None
+
+    @property
+    def of_cache(self) -> frozenset[str]:
+        """The parameters that query heads of a group share: caches, and the inputs of which their rows are made."""
+        rows = [one.k for one in self.passes if self.mode != "update" and one.k is not None]
+        todo, found = list(rows), set[str]() if self.mode == "update" else set(self.states)
+        while todo:
+            node = self.nodes[todo.pop()]
+            todo += node.inputs
+            if node.op == "input":
+                found.add(str(node.attrs["name"]))
+        return frozenset(found)
 
     @property
     def results(self) -> tuple[str, ...]:

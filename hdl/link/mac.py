@@ -97,7 +97,9 @@ class FrameReceiver(wiring.Component):
             with m.State("SKIP"), m.If(~self.rx_dv):
                 m.next = "REST"
             with m.State("BODY"):
-                m.d.comb += self.write.en.eq(1)  # the place at `put` is free: it goes no further once there is no room
+                m.d.comb += self.write.en.eq(
+                    1
+                )  # the place at `put` is free: it goes no further once there is no room
                 with m.If(self.rx_dv):
                     m.d.eth += [
                         crc.eq(crc_after(crc, self.rxd)),

@@ -16,10 +16,12 @@ from copy import copy
 
 import numpy as np
 
+from .config import PimConfig
 from .error import Exact, Number, largest_of
+from .operands import Floats
 from .softmax import ERROR, FRACTION, TILE, TOTAL
 
-__all__ = ["attended"]
+__all__ = ["Caches", "attended"]
 
 _HULL = 1.5
 
@@ -51,3 +53,22 @@ def attended(y: Number, values: Exact, parts: int) -> Number:
     return Number(
         value, np.minimum(np.where(np.isnan(bound), np.inf, bound), hull) + 2.0**-23 * np.abs(value)
     )
+
+
+class Caches:
+    """Keys and values (items, dim, keys) in float64, of which queries read the first ones. `parts`: of a score."""
+
+    def __init__(self, config: PimConfig, parts: int, keys: Floats, values: Floats) -> None:
+        self.keys, self.values = (
+            Exact(config, mode, x) for mode, x in (("score", keys), ("attend", values))
+        )
+        self.parts = parts
+
+    def read(self, q: Floats, held: int) -> Number:
+        """Return what queries (items, dim), which have the factor log2 e, read of so many keys."""
+        first = [copy(own) for own in (self.keys, self.values)]
+        for own in first:
+            state = own.state
+            own.state = Number(state.value[..., :held], state.error[..., :held])
+        scores = first[0].read(Number(q, np.zeros_like(q)))
+        return attended(Number(scores.value, scores.error), first[1], self.parts)

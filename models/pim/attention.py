@@ -1,19 +1,22 @@
 """Attention in one program: the rounds of two caches, in turn, and what the host makes of what it reads.
 
 For each token and each tile of 64 keys come the two score rounds of all seats, and then, while the softmax unit is at that tile, the attend rounds
-of the tile before. The host adds the sums of tiles under their powers of two, and divides by the sum of totals.
+of the tile before. Of caches that grow, the token's key is written before its scores, its value behind the rounds of the token before. The host
+adds the sums of tiles under their powers of two, and divides by the sum of totals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .config import COLUMNS, TILE
 from .device import Step
+from .growing import appended
 from .layout import Layout
 from .operands import Floats, Work
 from .softmax import Taken, scales, summed, told
@@ -21,97 +24,140 @@ from .softmax import Taken, scales, summed, told
 __all__ = ["Attention"]
 
 Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+#: the exponent of a tile that there is not
+_NONE = -(1 << 40)
+#: what lies in a pair of banks: the pair, item and part of it
+_Part = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attention:
-    """`keys` and `values` lie one behind the other in the banks of one device, which has the softmax unit."""
+    """`keys` and `values` lie in the banks of one device, which has the softmax unit; `held`: how many keys each token reads (tokens, items)."""
 
     keys: Layout
     values: Layout
+    held: Ints
 
     @classmethod
-    def of(cls, keys: Layout, values: Layout) -> Attention:
+    def of(cls, keys: Layout, values: Layout, held: Ints) -> Attention:
         """Return it with the values behind the keys."""
-        return cls(keys, replace(values, base=keys.rows))
+        return cls(keys, replace(values, base=keys.rows), held)
 
-    def steps(self, queries: Work, keys: Floats, values: Floats) -> list[Step]:
-        """Return all steps; `keys` and `values` as `Layout.rows_of` takes them."""
-        steps = self.keys.loads(self.keys.rows_of(keys))
-        steps += self.values.loads(self.values.rows_of(values))
+    def loads(self, keys: Floats, values: Floats) -> list[Step]:
+        """Return the rounds that write caches, as `Layout.rows_of` takes them."""
+        both = (own.loads(own.rows_of(x)) for own, x in ((self.keys, keys), (self.values, values)))
+        return [step for steps in both for step in steps]
+
+    def steps(
+        self, queries: Work, rows: tuple[Floats, Floats] | None, every: int = 1
+    ) -> list[Step]:
+        """Return all steps; `rows`: of caches that grow, the keys and values (tokens, items, …) of which one in `every` is written."""
         held = self.keys.held(queries, np.zeros(self.keys.items, dtype=np.bool_))
-        number = 0
+        steps: list[Step] = []
         due: list[Step] = []
-        for token in range(self.keys.tokens):
-            for tile in range(self.values.chunks):
-                steps += self._scores(held, token, tile, number)
-                number += 1
-                steps += due
-                due = self._attends(tile, number)
+        number = after = 0
+        for token, tile in self._turns():
+            begins = rows is not None and tile == token % every == 0
+            if begins:
+                steps += appended(self.keys, rows[0][token], self.held[token] - 1)
+            steps += self._scores(held, token, tile, number)
+            number, after = number + 1, after + int((self.held[token] > tile * TILE).sum())
+            steps += due
+            if begins:
+                steps += appended(self.values, rows[1][token], self.held[token] - 1)
+            due = self._attends(token, tile, number, after)
         return steps + due
+
+    def _turns(self) -> Iterator[tuple[int, int]]:
+        """Each token with each of its tiles."""
+        for token, held in enumerate(self.held):
+            for tile in range(-(-int(held.max()) // TILE)):
+                yield token, tile
+
+    @cached_property
+    def _seated(self) -> tuple[list[list[_Part]], list[list[_Part]]]:
+        """What lies in each seat of keys, and of values: pair, item and part."""
+        both: tuple[list[list[_Part]], list[list[_Part]]] = [], []
+        for own, seats in zip((self.keys, self.values), both, strict=True):
+            seats += [[] for _ in range(own.seats)]
+            for n in np.argsort(own.slots).tolist():
+                seat, pair = divmod(int(own.slots[n]), own.config.pairs)
+                seats[seat].append((pair, *divmod(n, own.parts)))
+        return both
+
+    def _open(self, of: int, token: int, key: int) -> Iterator[tuple[int, list[_Part]]]:
+        """The seats of keys (0) or values (1) where there are items that read a key, with those."""
+        for seat, parts in enumerate(self._seated[of]):
+            if own := [one for one in parts if self.held[token, one[1]] > key]:
+                yield seat, own
+
+    def _slot(self, number: int, item: int) -> int:
+        return number % 2 * self.keys.config.soft_items + item
 
     def _scores(self, held: dict[str, Bytes], token: int, tile: int, number: int) -> list[Step]:
         """The score rounds of a tile, which is the program's `number`th."""
         own, steps = self.keys, []
         config, every = own.config, slice(0, 2 * own.config.pairs)
-        keys = min(TILE, own.columns - tile * TILE)
+        keys = np.clip(self.held[token] - tile * TILE, 0, TILE)
         last = -(-keys // COLUMNS) - 1
-        for chunk, seat in np.ndindex(last + 1, own.seats):
-            places, ended, at = [], [], []
-            for pair in range(config.pairs):
-                item, part = divmod(seat * config.pairs + pair, own.parts)
-                slot = number % 2 * config.soft_items + item
-                place = (slot * 2 + chunk) * config.soft_parts_wide + part
-                places.append(place if item < own.items else -1)
-                if item < own.items and chunk == last and part == own.parts - 1:
-                    ended.append(slot)
-                    at.append((own.reads - 1) * config.pairs + pair)
-            where = tile * TILE // COLUMNS + chunk
-            given = own.round_of(0, where, 1, own.row(seat, where))
-            made = own.step_of(
-                replace(given, soft=True, ended=tuple(at)), held, token, seat, where, every
-            )
-            steps.append(replace(made, taken=Taken(tuple(places), tuple(ended), keys)))
+        for where in range(tile * 2, tile * 2 + int(last.max()) + 1):
+            for seat, parts in self._open(0, token, where * COLUMNS):
+                places, ended, chunk = [-1] * config.pairs, [], where % 2
+                for pair, item, part in parts:
+                    slot = self._slot(number, item)
+                    places[pair] = (slot * 2 + chunk) * config.soft_parts_wide + part
+                    if chunk == last[item] and part == own.parts - 1:
+                        at = (own.reads - 1) * config.pairs + pair
+                        ended.append((at, slot, int(keys[item])))
+                given = own.round_of(0, where, 1, own.row(seat, where))
+                given = replace(given, soft=True, ended=tuple(at for at, _, _ in ended))
+                made = own.step_of(given, held, token, seat, where, every)
+                slots, counts = (tuple(one[n] for one in ended) for n in (1, 2))
+                steps.append(replace(made, taken=Taken(tuple(places), slots, counts)))
         return steps
 
-    def _attends(self, tile: int, number: int) -> list[Step]:
-        """The attend rounds of a tile when there were `number` of the program; totals are read with an item's first part."""
-        own, steps = self.values, []
-        config, none = own.config, np.zeros(0, dtype=np.uint8)
-        for seat in range(own.seats):
-            places, ended = [], []
-            for pair in range(config.pairs):
-                item, part = divmod(seat * config.pairs + pair, own.parts)
-                slot = (number - 1) % 2 * config.soft_items + item
-                places.append(slot if item < own.items else -1)
-                if item < own.items and part == 0:
-                    ended.append(slot)
+    def _attends(self, token: int, tile: int, number: int, after: int) -> list[Step]:
+        """The attend rounds of a tile when there were `number` of the program, and `after` of all items; totals are read with an item's first
+        part."""
+        own, steps, none = self.values, [], np.zeros(0, dtype=np.uint8)
+        for seat, parts in self._open(1, token, tile * TILE):
+            places, ended = [-1] * own.config.pairs, []
+            for pair, item, part in parts:
+                places[pair] = self._slot(number - 1, item)
+                ended += [places[pair]] * (part == 0)
             given = own.round_of(0, tile, 1, own.row(seat, tile))
-            given = replace(given, soft=True, after=number * own.items, totals=len(ended))
+            given = replace(given, soft=True, after=after, totals=len(ended))
             steps.append(Step(given, none, taken=Taken(tuple(places), tuple(ended))))
         return steps
 
     def results(
         self, order: Iterable[tuple[int, int, int]], steps: Sequence[Step], out: Bytes
-    ) -> tuple[Floats, Floats, NDArray[np.int64]]:
+    ) -> tuple[Floats, Floats, Ints]:
         """Return the sums (tokens, items, dim of values), the totals that they are divided by (tokens, items), and how many scores lay
         beyond the range (tokens, items, tiles)."""
-        own, sums = self.values, self.values.config.pairs * self.values.reads
-        attends = [n for n, step in enumerate(steps) if step.round.mode == "attend"]
-        turn = {n: at for at, n in enumerate(attends)}
-        words = np.zeros((self.keys.tokens, own.items, own.chunks, 32), dtype=np.uint8)
-        read, which = [], []
-        for number, (of, step, index) in enumerate(order):
-            rest, seat = divmod(turn[step], own.seats)
-            token, tile = divmod(rest, own.chunks)
+        own, tokens = self.values, len(self.held)
+        pairs, sums = own.config.pairs, own.config.pairs * own.reads
+        attends = (n for n, step in enumerate(steps) if step.round.mode == "attend")
+        opened = (
+            (token, tile, seat)
+            for token, tile in self._turns()
+            for seat, _ in self._open(1, token, tile * TILE)
+        )
+        at = dict(zip(attends, opened, strict=True))
+        words = np.zeros((tokens, own.items, own.chunks, 32), dtype=np.uint8)
+        partial = np.zeros((tokens, own.seats, own.chunks, pairs, own.reads, 32), dtype=np.uint8)
+        for (_, step, index), data in zip(order, out, strict=True):
+            token, tile, seat = at[step]
             if index < sums:
-                read.append((of, token * own.rows + seat * own.chunks + tile, index))
-                which.append(number)
+                pair, half = divmod(index, own.reads)
+                partial[token, seat, tile, pair, half] = data
             else:
                 taken = steps[step].taken
                 assert taken is not None
-                words[token, taken.ended[index - sums] % own.config.soft_items, tile] = out[number]
+                words[token, taken.ended[index - sums] % own.config.soft_items, tile] = data
         exponent, total, beyond = told(words)
-        given = [[steps[n] for n in attends]]
-        y, _ = own.results(read, given, out[which], scales(exponent))
+        there = np.arange(own.chunks) * TILE < self.held[..., None]
+        exponent = np.where(there, exponent, _NONE)
+        y = own.added(partial.reshape(-1, pairs, own.reads, 32), scales(exponent))
         return y, summed(exponent, total), beyond

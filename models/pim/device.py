@@ -40,7 +40,7 @@ def registers_of(config: PimConfig, given: Round) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Step:
-    """A round with its data: operands (banks of the set, registers, 32), or for a load (its banks, 32, 32); the seeds
+    """A round with its data: operands (banks of the set, registers, 32), or for a load (its banks, 32, 32) or (its banks, 1, 32); the seeds
     (pairs of banks, 32), of which each unit has a half, are two words each (`models.numerics.lfsr`). `taken`: what the softmax unit has to do
     with it, which gives the operands of an attend then."""
 
@@ -98,7 +98,8 @@ class Device:
         own, given = self.set_banks(number), step.round
         moved = own[list(given.banks)] if given.banks else own
         if given.mode == "load":
-            self.banks[moved, given.row] = step.data
+            where = (given.columns,) if given.columns else ()
+            self.banks[moved, given.row, *where] = step.data[:, 0] if where else step.data
             return np.zeros((0, 32), dtype=np.uint8)
         if given.mode == "store":
             return self.banks[moved, given.row].reshape(-1, 32)

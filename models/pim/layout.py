@@ -153,11 +153,15 @@ class Layout:
 
     def _vectors(self, x: Floats) -> Bytes:
         """(tokens, items, dim_head) as bytes (tokens, seats, banks, 32)."""
-        lanes, tokens = self.config.lanes, len(x)
-        wide = np.zeros((tokens, self.items, 2 * self.parts * lanes))
+        return self._dealt(self.sub_chunks(x))
+
+    def sub_chunks(self, x: Floats) -> Bytes:
+        """Vectors (tokens, items, dim_head) as bytes (tokens, items · parts, 2 banks, 32): in attend the same ones for both banks."""
+        halves = 1 if self.mode == "attend" else 2
+        wide = np.zeros((len(x), self.items, halves * self.parts * self.config.lanes))
         wide[..., : self.head] = x
-        data = self._bytes(wide.reshape(tokens, self.items, self.parts, 2, lanes))
-        return self._dealt(data.reshape(tokens, self.items * self.parts, 2, 32))
+        data = self._bytes(wide.reshape(len(x), self.items * self.parts, halves, -1))
+        return np.broadcast_to(data, (*data.shape[:2], 2, 32))
 
     def _rates(self, c: Floats, fresh: NDArray[np.bool_]) -> Bytes:
         """Rates (tokens, items, dim_head or 1) as bytes (tokens, seats, banks, registers, 32); `fresh`: items that
@@ -371,11 +375,9 @@ class Layout:
         order: Iterable[tuple[int, int, int]],
         steps: list[list[Step]],
         out: Bytes,
-        scales: Floats | None = None,
     ) -> tuple[Floats, Floats | None]:
         """Return the outputs (passes of tokens, items, dim_state; dim of values in attend) as the host adds them, 0 of passes that do not
-        read, and the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it;
-        `scales`: what each chunk of a turn counts (turns, items, chunks)."""
+        read, and the state after the last token (None where it is not stored). `order`: of the transfers, as `Program` has it."""
         config = self.config
         each = config.pairs // config.sets
         kinds = [step.round.mode for step in steps[0]]
@@ -390,18 +392,23 @@ class Layout:
                 partial[place, number * each + pair, half] = data
             else:
                 rows[place - rounds, number * each * 2 * COLUMNS + index] = data
+        return self.added(partial), self.state_of(rows) if stored else None
+
+    def added(self, partial: Bytes, scales: Floats | None = None) -> Floats:
+        """Return the outputs (turns, items, …) of what all rounds read (turns · rows, pairs, reads, 32), as the host adds it; `scales`: what each
+        chunk of a turn counts (turns, items, chunks)."""
         x = self._numbers(partial.reshape(*partial.shape[:2], -1))
-        turns = rounds // self.rows
-        x = x.reshape(turns, self.seats, self.chunks, config.pairs, -1)
+        turns = len(partial) // self.rows
+        x = x.reshape(turns, self.seats, self.chunks, self.config.pairs, -1)
         x = x.transpose(0, 1, 3, 2, 4).reshape(turns, -1, self.chunks, x.shape[-1])
         x = x[:, self.slots].reshape(turns, self.items, self.parts, self.chunks, -1)
         if scales is not None:
-            x = x * scales[:, :, None, :, None]
+            counts = scales[:, :, None, :, None]
+            x = np.where(counts == 0, 0, x) * counts
         many, axis = (self.head, 3) if self.mode == "attend" else (self.columns, 2)
         x = np.moveaxis(x, axis, 0)
         y = x[0]
         with np.errstate(invalid="ignore"):  # ∞ − ∞, where parts left float16 on opposite sides
             for part in x[1:]:  # one after another: NumPy's order depends on the array's shape
                 y = y + part
-        y = y.reshape(turns, self.items, -1)[..., :many]
-        return y, self.state_of(rows) if stored else None
+        return np.asarray(y.reshape(turns, self.items, -1)[..., :many])

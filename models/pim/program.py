@@ -151,7 +151,7 @@ def _fields(config: PimConfig, c: Command, step: Step) -> _Fields:
         if step.round.banks:
             place = step.round.banks.index(place)
         if c.name == "WRITE":
-            return _Fields(fields, step.data[place, column])
+            return _Fields(fields, step.data[place, 0 if step.round.columns else column])
         return _Fields(fields, None, place * COLUMNS + column)
     if c.name == "RESULT_READ":
         fields, pair, half = _result(config, c.index)
@@ -187,10 +187,10 @@ def _softened(config: PimConfig, c: Command, step: Step, base: int) -> _Fields:
         fields, pair, half = _result(config, c.index)
         if (place := taken.places[pair]) < 0:
             return _Fields(fields)
-        ends = c.index in step.round.ended
-        return _Fields(
-            fields | (place * reads + half) << 28 | 1 << 53 | ends << 54 | (taken.keys - 1) << 55
-        )
+        fields |= (place * reads + half) << 28 | 1 << 53
+        if c.index in step.round.ended:
+            fields |= 1 << 54 | (taken.keys[step.round.ended.index(c.index)] - 1) << 55
+        return _Fields(fields)
     if c.name == "WEIGH":
         bank, number = divmod(c.index, reads)
         word = taken.slots[(base + bank) // 2] * config.soft_words + bank % 2 * reads + number

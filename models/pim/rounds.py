@@ -35,7 +35,7 @@ class Round:
     `registers`: REG_WRITEs for each bank; `row`: the row that all banks open; `reads`: RESULT_READs for
     each pair of banks; `first`: whether operands that chunks share come with it; `seeds`: REG_WRITEs for each
     pair of banks, of random bits; `rates`: how many of the registers hold rates; `banks`: of the set, whose rows are
-    transferred, all where none are named.
+    transferred, all where none are named; `columns`: of a load of 32 bytes a bank, where they go, by bank.
 
     Of attention in one program, `soft`: scores go to the softmax unit, or weights come from it; `ended`: the RESULT_READs behind each of which
     that unit begins a tile; `after`: how many tiles of the program it has ended before the round; `totals`: of how many their totals are read.
@@ -49,6 +49,7 @@ class Round:
     seeds: int = 0
     rates: int = 1
     banks: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
     soft: bool = False
     ended: tuple[int, ...] = ()
     after: int = 0

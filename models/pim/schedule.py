@@ -225,10 +225,11 @@ class _Set:
         direction = 1 if given.mode == "load" else -1
         cycle = last_act + t.tRCD - self.step
         every = range(len(self.groups) * self.config.banks)
-        for bank in sorted(given.banks) or every:
+        for n, bank in enumerate(sorted(given.banks) or every):
             place, local = divmod(bank, self.config.banks)
-            for index in range(local * COLUMNS, (local + 1) * COLUMNS):
-                group = (self.groups[place],)
+            group = (self.groups[place],)
+            for column in (given.columns[n],) if given.columns else range(COLUMNS):
+                index = local * COLUMNS + column
                 wish = _Wish(cycle + self.step, name, group, index, column=True, data=direction)
                 _, cycle = yield [wish]
         return cycle + (t.inner_write_to_read - t.tWTR + t.tWR if direction > 0 else t.tRTP)
@@ -299,7 +300,7 @@ class _Player:
         self.playing = [self._next(own) for own in self.sets]
 
     def _length(self, given: Round) -> int:
-        key = replace(given, row=0, ended=(), after=0)
+        key = replace(given, row=0, columns=given.columns and (0,), ended=(), after=0)
         if key not in self.lengths:
             self.lengths[key] = period_of(self.config, key, self.charges)
         return self.lengths[key]

@@ -135,18 +135,19 @@ class Taken:
     """What a round has to do with the softmax unit.
 
     Of scores: `places`, for each pair of the set the slot, chunk of the tile and part that its results are, (slot · 2 + chunk) · parts + part
-    rounded up to a power of two, and `ended`, the slots whose last scores these are, in order, by pair; `keys`: of the tile.
+    rounded up to a power of two, and `ended`, the slots whose last scores these are, in order, by pair; `keys`: of each of their tiles.
     Of an attend: `places`, the slot of each pair, and `ended`, the slots whose exponents and totals are read. −1: none.
     """
 
     places: tuple[int, ...]
     ended: tuple[int, ...] = ()
-    keys: int = TILE
+    keys: tuple[int, ...] = ()
 
     @property
     def slots(self) -> tuple[int, ...]:
-        """The slot of each pair of an attend, the first pair's where it has none."""
-        return tuple(n if n >= 0 else self.places[0] for n in self.places)
+        """The slot of each pair of an attend, another's where it has none."""
+        other = max(self.places)
+        return tuple(n if n >= 0 else other for n in self.places)
 
 
 class Softmax:
@@ -169,13 +170,16 @@ class Softmax:
         config, count = self.config, len(slots)
         parts, outside = fixed(decoded(config.format, self._parts[slots, :, : config.soft_parts]))
         y, beyond = fixed(np.ldexp(parts.sum(axis=2).astype(np.float64), -FRACTION))
-        beyond = (beyond | outside.any(axis=2)).reshape(count, -1)[:, : taken.keys].sum(axis=1)
-        made = tiles(config.format, y.reshape(count, -1)[:, : taken.keys])
-        words = self.words[slots]
-        words[:, :-1] = made.codes.reshape(count, -1, 32)
-        told = np.stack([made.exponent[:, 0], made.total[:, 0], beyond, np.zeros(count)], axis=1)
-        words[:, -1] = np.ascontiguousarray(told.astype("<i8")).view(np.uint8)
-        self.words[slots] = words
+        gone, y = (beyond | outside.any(axis=2)).reshape(count, -1), y.reshape(count, -1)
+        for keys in set(taken.keys):
+            own = np.array(taken.keys) == keys
+            made, lost = tiles(config.format, y[own, :keys]), gone[own, :keys].sum(axis=1)
+            told = np.stack([made.exponent[:, 0], made.total[:, 0], lost, 0 * lost], axis=1)
+            words = np.concatenate(
+                [made.codes.reshape(len(lost), -1, 32), told.astype("<i8").view(np.uint8)[:, None]],
+                axis=1,
+            )
+            self.words[np.array(slots)[own]] = words
 
     def weights(self, taken: Taken) -> Bytes:
         """Return the registers (banks, registers, 32) of an attend; where there is no slot, those of the first pair."""

@@ -52,6 +52,7 @@ __all__ = [
     "Target",
     "__version__",
     "abs",
+    "append",
     "argmax",
     "argmin",
     "bytes",
@@ -105,6 +106,9 @@ State: Annotation
 
 def abs(v: Any) -> Tensor:
     """The magnitude, elementwise."""
+
+def append(cache: Any, row: Any) -> Tensor:
+    """A cache with one row more, behind those that it holds: each token appends one, and reads it."""
 
 def argmax(v: Any, *, axis: int | None = None) -> Tensor:
     """The place of the largest element, counted from 0, or along one axis; of the first where several are equal, and of the first NaN."""
@@ -226,7 +230,7 @@ def recurrence() -> Callable[[Callable[..., Any]], PythonRecurrence]:
     """Make a recurrence of a function: `@recurrence`.
 
     The function is one step of one head: it takes the state and the step's inputs, and returns the new
-    state and the output. A function that returns an output alone reads a cache.
+    state and the output. A function that returns an output alone reads a cache, which may grow by a row: `K = append(K, key)`.
 
     Raises
     ------

@@ -273,7 +273,7 @@ def parts_of(config, rng, slot, keys):
         last = chunk == 1 and part == config.soft_parts - 1
         place = (slot * 2 + chunk) * config.soft_parts_wide + part
         data = encoded(config, x.reshape(-1, config.lanes)).reshape(1, -1)
-        yield data, Taken((place,), (slot,) if last else (), keys)
+        yield data, Taken((place,), (slot,) if last else (), (keys,) if last else ())
 
 
 async def asked(ctx, unit, word):
@@ -292,7 +292,7 @@ async def given(ctx, unit, config, data, taken):
         ctx.set(unit.place, taken.places[0] * config.result_reads + half)
         ctx.set(unit.data, int.from_bytes(word.tobytes(), "little"))
         ctx.set(unit.ends, bool(taken.ended) and half == config.result_reads - 1)
-        ctx.set(unit.keys, taken.keys - 1)
+        ctx.set(unit.keys, taken.keys[0] - 1 if taken.keys else 0)
         await ctx.tick()
         ctx.set(unit.take, 0)
 

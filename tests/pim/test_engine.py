@@ -68,7 +68,9 @@ def softened(config: PimConfig, rng: np.random.Generator) -> list:
         slot = number % 2 * config.soft_items
         for chunk in (0, 1):
             score = Round("score", 1, 0, reads, soft=True, ended=(reads - 1,) * chunk)
-            taken = Taken((slot * 2 + chunk,), (slot,) * chunk, int(rng.integers(33, 65)))
+            taken = Taken(
+                (slot * 2 + chunk,), (slot,) * chunk, (int(rng.integers(33, 65)),) * chunk
+            )
             steps.append(replace(step(config, score, rng), taken=taken))
         attend = Round("attend", reads, 1, 1, soft=True, after=number + 1, totals=1)
         none = np.zeros(0, dtype=np.uint8)

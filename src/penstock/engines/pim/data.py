@@ -112,7 +112,8 @@ def policy_of(given: Given, format: str, default: str = "error") -> bool:
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """What a run takes in. `arrays`: by parameter, (tokens, requests, heads, …), the state without tokens; `bare`:
-    those that were given without requests and heads; `alone`: those of a session's request, given without requests."""
+    those that were given without requests and heads; `alone`: those of a session's request, given without requests; `group`: heads that share a
+    cache; `turns`: of each token, where the heads of a group take turns."""
 
     recurrent: Recurrent
     batch: int
@@ -121,16 +122,20 @@ class Inputs:
     arrays: Mapping[str, Floats]
     bare: frozenset[str] = field(default_factory=frozenset)
     alone: bool = False
+    group: int = 1
+    turns: int = 1
 
     @classmethod
-    def random(cls, recurrent: Recurrent, batch: int, heads: int, tokens: int, seed: int) -> Inputs:
+    def random(
+        cls, recurrent: Recurrent, batch: int, heads: int, tokens: int, seed: int, group: int = 1
+    ) -> Inputs:
         """Return random inputs: normal, decays uniform between 0.8 and 1; a state of a recurrence begins at 0."""
         rng, decay, rates = np.random.default_rng(seed), recurrent.decays(), recurrent.rates()
         found: dict[str, Floats] = {}
         for name, shape in shapes_of(recurrent).items():
-            lead = (batch, heads)
+            lead = (batch, heads // group if name in recurrent.of_cache else heads)
             if name in recurrent.states:
-                if recurrent.mode != "update":
+                if recurrent.mode != "update" and not recurrent.grows:
                     found[name] = rng.normal(size=(*lead, *shape))
             elif name in decay:
                 found[name] = rng.uniform(0.8, 1.0, size=(tokens, *lead, *shape))
@@ -138,11 +143,17 @@ class Inputs:
                 found[name] = rng.uniform(0.0, 0.2, size=(tokens, *lead, *shape))
             else:
                 found[name] = rng.normal(size=(tokens, *lead, *shape))
-        return cls(recurrent, batch, heads, tokens, found)
+        return cls(recurrent, batch, heads, tokens, found, group=group)
 
     @classmethod
     def of(
-        cls, recurrent: Recurrent, batch: int | None, heads: int, source: Any, tokens: int | None
+        cls,
+        recurrent: Recurrent,
+        batch: int | None,
+        heads: int,
+        source: Any,
+        tokens: int | None,
+        group: int = 1,
     ) -> Inputs:
         """Return the arrays that a user gave; `tokens`: how many of them, all without; `batch`: None for those of a session's
         request, which have no axis of requests and no state. Raises SourceError."""
@@ -158,12 +169,13 @@ class Inputs:
                 if kept
                 else f"its parameters are {', '.join(shapes)}",
             )
-        lead = (heads,) if batch is None else (batch, heads)
         found: dict[str, Floats] = {}
         bare = set()
         for name, shape in shapes.items():
+            own = heads // group if name in recurrent.of_cache else heads
+            lead = (own,) if batch is None else (batch, own)
             if name not in given:
-                if name in recurrent.states and recurrent.mode == "update":
+                if name in recurrent.states and (recurrent.mode == "update" or recurrent.grows):
                     continue
                 said = _said(lead, shape, name in recurrent.states)
                 raise table_error(f"the data have no array {name!r}", f"it has the shape {said}")
@@ -173,7 +185,7 @@ class Inputs:
             found[name] = value.reshape(len(value), 1, *value.shape[1:]) if batch is None else value
         many = _counted(recurrent, found, tokens)
         cut = {n: v if n in recurrent.states else v[:many] for n, v in found.items()}
-        return cls(recurrent, batch or 1, heads, many, cut, frozenset(bare), batch is None)
+        return cls(recurrent, batch or 1, heads, many, cut, frozenset(bare), batch is None, group)
 
     def warn_of_first(self) -> None:
         """Warn of a state that goes on without the number of its token: random bits would begin anew."""
@@ -190,6 +202,26 @@ class Inputs:
         recurrent, own = self.recurrent.parts[number], {**self.arrays, **(more or {})}
         kept = {name: own[name] for name, _ in recurrent.dims if name in own}
         return replace(self, recurrent=recurrent, arrays=kept)
+
+    def in_turns(self) -> Inputs:
+        """Return it with the heads of caches, whose groups take turns: each token is as many of them."""
+        many, few, shared = self.group, self.heads // self.group, self.recurrent.of_cache
+        arrays = {}
+        for name, x in self.arrays.items():
+            if name not in self.recurrent.states and name in shared:
+                x = np.repeat(x, many, axis=0)
+            elif name not in shared:
+                x = np.moveaxis(x.reshape(*x.shape[:2], few, many, *x.shape[3:]), 3, 1)
+                x = x.reshape(self.tokens * many, *x.shape[2:])
+            arrays[name] = x
+        tokens = self.tokens * many
+        return replace(self, heads=few, tokens=tokens, arrays=arrays, group=1, turns=many)
+
+    def place(self, token: int, item: int) -> tuple[int, int, int]:
+        """Return token, request and head of a turn."""
+        request, head = divmod(item, self.heads)
+        token, turn = divmod(token, self.turns)
+        return token, request, head * self.turns + turn
 
     @property
     def items(self) -> int:

@@ -58,6 +58,7 @@ class PimDesign(Design):
     on_overflow: str = "error"  #: of the data, unless a run says otherwise
     more: tuple[Recurrent, ...] = ()  #: beside the first
     layers: tuple[int, ...] = (0,)  #: which recurrence each layer is
+    group: int = 1  #: heads that share a cache
     engine_name = "pim"
     #: two thirds of what placements reached (docs/explanation/pim.md), the board's own oscillator; grade 8 is a guess
     clocks: ClassVar[Mapping[tuple[str, str], float]] = {("ecp5", "6"): 25.0, ("ecp5", "8"): 30.0}
@@ -114,6 +115,7 @@ class PimDesign(Design):
             "dim_state": self.recurrent.shape[1],
             "batch": self.batch,
             "heads": self.heads,
+            "kv_heads": self.heads // self.group,
             "layers": len(self.layers),
             "banks": device.groups * device.banks,
             "bank_groups": device.groups,
@@ -142,6 +144,7 @@ class PimDesign(Design):
             "batch": self.batch,
             "heads": self.heads,
             "on_overflow": self.on_overflow,
+            "group": self.group,
         }
 
     def text(self) -> str:

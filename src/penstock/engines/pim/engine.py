@@ -207,11 +207,12 @@ class PimEngine(Engine):
         timing = timing_of(given.memory, part)
         if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
-        batch, heads = self._heads(recurrent, given)
+        batch, heads, group = self._heads(recurrent, given)
         stack = [part for n in layers for part in recurrents[n].parts]
         attends = recurrent.values is not None
-        device = self._device(kernel, stack, part, given, batch * heads, attends)
-        slow = self._slow(stack[0], device, batch * heads)
+        items = batch * heads // group
+        device = self._device(kernel, stack, part, given, items, attends)
+        slow = self._slow(stack[0], device, items)
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
             self._fits(kernel, device, part, given)
@@ -225,6 +226,7 @@ class PimEngine(Engine):
             "saturate" if saturates else "error",
             tuple(recurrents[1:]),
             layers,
+            group,
             source=kernel.source or "",
         )
 
@@ -301,19 +303,30 @@ class PimEngine(Engine):
             dims.setdefault(name, _SIZE)
         return kernel.trace(dims)
 
-    def _heads(self, recurrent: Recurrent, given: Given) -> tuple[int, int]:
-        """Return requests and heads: those that were given, or those of the data."""
-        batch, heads = given.option("batch"), given.option("heads")
+    def _heads(self, recurrent: Recurrent, given: Given) -> tuple[int, int, int]:
+        """Return requests, heads, and how many of them share a cache: those that were given, or those of the data. Raises E464."""
+        batch, heads, few = (given.option(name) for name in ("batch", "heads", "kv_heads"))
+        asked, shared = few, recurrent.of_cache if recurrent.mode == "attention" else ()
         if isinstance(given.data, Mapping):
             for name, dims in recurrent.dims:
                 shape = getattr(given.data.get(name), "shape", ())
                 lead = len(shape) - len(dims) - (name not in recurrent.states)
                 if lead == 2:
                     at = len(shape) - len(dims) - 2
-                    batch, heads = batch or int(shape[at]), heads or int(shape[at + 1])
+                    batch, own = batch or int(shape[at]), int(shape[at + 1])
+                    heads, few = (heads, few or own) if name in shared else (heads or own, few)
                 elif lead == 0 and len(shape):
                     batch, heads = batch or 1, heads or 1
-        return batch or 1, heads or 2
+        heads = heads or few or 2
+        few = few or heads
+        if asked and not shared:
+            what = f"{recurrent.name} reads no two caches that heads could share"
+            raise error("E464", what, Span.whole("--kv-heads"), hint="leave --kv-heads out")
+        if heads % few:
+            what = f"{heads} heads cannot share {few} caches alike"
+            hint = f"--heads takes a multiple of {few}"
+            raise error("E464", what, Span.whole("--kv-heads"), hint=hint)
+        return batch or 1, heads, heads // few
 
     def _device(
         self,
@@ -392,6 +405,7 @@ class PimEngine(Engine):
             manifest["on_overflow"],
             tuple(map(recurrent_from, manifest.get("more", ()))),
             tuple(manifest.get("layers", (0,))),
+            manifest.get("group", 1),
             given_verilog=verilog,
         )
 
@@ -405,9 +419,9 @@ class PimEngine(Engine):
         if not isinstance(given.data, Mapping):  # nothing that has sizes
             return (facts(kernel.trace(given.option("dims", {}))),)
         recurrent = self._sized(kernel, given)
-        heads = self._heads(recurrent, given)
-        inputs = Inputs.of(recurrent, *heads, given.data, given.option("tokens"))
-        course = Course(inputs.part(0), _format(given), saturates)
+        batch, many, group = self._heads(recurrent, given)
+        inputs = Inputs.of(recurrent, batch, many, given.data, given.option("tokens"), group)
+        course = Course(inputs.in_turns().part(0), _format(given), saturates)
         return facts(recurrent), read(inputs, course.beyond)
 
     def sections(self, outcome: Outcome) -> Iterable[Part]:

@@ -230,10 +230,10 @@ class Course:
 
     def _place(self, index: NDArray[np.int64], begin: int) -> str:
         token, item = divmod(int(index[0]), self.inputs.items)
-        request, head = divmod(item, self.inputs.heads)
+        token, request, head = self.inputs.place(begin + token, item)
         whose = "" if self.inputs.alone else f" request {request},"
         element = f", element {index[1]}" if len(index) > 1 else ""
-        return f"token {begin + token},{whose} head {head}{element}"
+        return f"token {token},{whose} head {head}{element}"
 
     def _check(
         self, name: str, value: Floats, node: int | None, begin: int, waits: bool = False
@@ -271,6 +271,10 @@ class Course:
                 )
                 index = np.array(np.unravel_index(flat, own.shape))
             at, lead = index.tolist(), int(node is not None)
+            if lead and self.inputs.turns > 1:
+                token, request, head = self.inputs.place(at[0], at[1] * self.inputs.heads + at[2])
+                shared = leaf in self.recurrent.of_cache
+                at[:3] = token, request, at[2] if shared else head
             gone = 2 if leaf in self.inputs.bare else int(self.inputs.alone)
             what = f"{leaf}{[*at[:lead], *at[lead + gone :]]} is {number}"
         return SourceError(

@@ -22,6 +22,14 @@ _RUN = (
     Option("--first", "first", Count(0, 1 << 40), "N", "Number of the first token.  [default: 0]"),
     Option("--batch", "batch", Count(1, 1 << 16), "N", "Requests.  [default: 1]", plans=True),
     Option("--heads", "heads", Count(1, 1 << 16), "N", "Heads of each.  [default: 2]", plans=True),
+    Option(
+        "--kv-heads",
+        "kv_heads",
+        Count(1, 1 << 16),
+        "N",
+        "Caches that heads share, of attention.  [default: one each]",
+        plans=True,
+    ),
 )
 _DEVICE = tuple(
     Option(f"--{name}", name, kind, metavar, text, plans=True, forces=name in ("banks", "schedule"))

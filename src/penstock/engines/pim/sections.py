@@ -75,11 +75,12 @@ def summary(outcome: Outcome) -> Iterable[Part]:
     assert isinstance(design, PimDesign)
     yield facts(design.recurrent)
     device = design.device
+    shared = f", {plural(design.group, 'head')} for each cache" if design.group > 1 else ""
     yield Facts.of(
         ("target", target_text(design.target)),
         ("format", f"{device.format}, {'stochastic' if device.stochastic else 'nearest'} rounding"),
         ("device", f"{design.text()}, {plural(device.rows, 'row')} of 1 KB each"),
-        ("heads", f"{plural(design.heads, 'head')} of {plural(design.batch, 'request')}"),
+        ("heads", f"{plural(design.heads, 'head')} of {plural(design.batch, 'request')}" + shared),
     )
     if outcome.rows is not None:
         yield Facts(tuple(_run(outcome, design)))

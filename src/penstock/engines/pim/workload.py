@@ -86,12 +86,12 @@ class Stepping(Workload):
         source, tokens = given.data, given.option("tokens")
         seed, bits = seed_of(source, given.seed), bits_of(source, given.seed)
         first = int(given.option("first", 0))
-        of = (design.recurrent, design.batch, design.heads)
+        of, group = (design.recurrent, design.batch, design.heads), design.group
         if source is None or isinstance(source, str):
-            inputs = Inputs.random(*of, tokens_of(source, tokens, given.rows), seed)
+            inputs = Inputs.random(*of, tokens_of(source, tokens, given.rows), seed, group)
             name = "random" if source is not None else "assumed"
             return cls(design, inputs, name, source is None, bits, saturates, first)
-        inputs = Inputs.of(*of, source, tokens)
+        inputs = Inputs.of(*of, source, tokens, group)
         if given.option("first") is None and design.device.stochastic:
             inputs.warn_of_first()
         return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)

@@ -1,0 +1,165 @@
+"""Caches that grow by a row each token, and heads that share them, beside NumPy's float64: causal decoding."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.text import parse_kernel
+from penstock.engines.pim.design import recurrent_from
+from penstock.host.sources.errors import SourceError
+from penstock.models.pim.rules import check
+
+FORMATS = ("mx8", "float16")
+HEAD = "recurrence decode(K: cache[t, k], V: cache[t, v], key: input[k], value: input[v], q: input[k])\n"
+TEXT = HEAD + "  K <- append(K, key)\n  V <- append(V, value)\n  y <- softmax(0.3 * (K @ q)) @ V\n"
+
+
+@ps.recurrence
+def decode(
+    K: ps.Cache["t", "k"],
+    V: ps.Cache["t", "v"],
+    key: ps.Input["k"],
+    value: ps.Input["v"],
+    q: ps.Input["k"],
+):
+    K = ps.append(K, key)
+    V = ps.append(V, value)
+    return ps.softmax(0.3 * (K @ q)) @ V
+
+
+def drawn(rng, tokens, batch, heads, few, k, v):
+    lead = (tokens, batch)
+    return {
+        "key": rng.normal(size=(*lead, few, k)),
+        "value": rng.normal(size=(*lead, few, v)) + 1,
+        "q": rng.normal(size=(*lead, heads, k)),
+    }
+
+
+def beside(data):
+    """Each token reads the keys up to its own; neighbouring heads share a cache, as `repeat_interleave` has it."""
+    group = data["q"].shape[2] // data["key"].shape[2]
+    keys, values = (np.repeat(data[n], group, axis=2) for n in ("key", "value"))
+    found = []
+    for token, q in enumerate(data["q"]):
+        scores = 0.3 * np.einsum("tbhk,bhk->tbh", keys[: token + 1], q)
+        weights = np.exp(scores - scores.max(axis=0))
+        found.append(np.einsum("tbh,tbhv->bhv", weights / weights.sum(axis=0), values[: token + 1]))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tokens_read_the_rows_up_to_their_own(seed):
+    rng = np.random.default_rng(seed)
+    tokens, k, v = (int(rng.integers(1, high)) for high in (100, 100, 80))
+    batch, few, group = (int(n) for n in rng.integers(1, 3, size=3))
+    data = drawn(rng, tokens, batch, few * group, few, k, v)
+    design = ps.compile(
+        decode,
+        target="u55c",
+        banks=4,
+        dims={"t": tokens + int(rng.integers(0, 9)), "k": k, "v": v},
+        batch=batch,
+        heads=few * group,
+        kv_heads=few,
+        format=FORMATS[seed % 2],
+    )
+    outcome, exact = design.run(data, backend="golden"), beside(data)
+    own, error = outcome.details["float64"], np.abs(outcome.result["y"] - exact)
+    assert own["within_bound"] and error.max() <= own["bound"]
+    assert error.max() == pytest.approx(own["largest"], rel=1e-4, abs=1e-6)
+    assert error.max() <= (0.4, 0.03)[seed % 2] * np.abs(exact).max()
+
+
+def test_a_run_goes_on_where_another_ended():
+    """With the rows that are held, whatever lies behind them, a run gives the bits of one run."""
+    data = drawn(np.random.default_rng(1), 68, 1, 2, 1, 40, 33)
+    kernel, dims = parse_kernel(TEXT), {"t": 68, "k": 40, "v": 33}
+    design = ps.compile(kernel, target="small", dims=dims, heads=2, kv_heads=1)
+    whole = design.run(data, backend="golden").result["y"]
+    for first in (1, 63, 64):
+        held = {
+            cache: np.concatenate([data[row][:first], np.full_like(data[row][first:], 9.0)])
+            for cache, row in (("K", "key"), ("V", "value"))
+        }
+        given = {name: np.moveaxis(x, 0, 2) for name, x in held.items()}
+        rest = {name: x[first:] for name, x in data.items()}
+        again = design.run({**rest, **given}, first=first, backend="golden").result["y"]
+        assert (again == whole[first:]).all(), first
+
+
+def test_schedules_keep_the_rules():
+    data = drawn(np.random.default_rng(2), 66, 1, 2, 1, 40, 33)
+    dims = {"t": 66, "k": 40, "v": 33}
+    design = ps.compile(decode, target="small", dims=dims, heads=2, kv_heads=1)
+    [made] = design.run(data, backend="model").workload.programs
+    assert not check(made.schedule)
+    writes = sum(c.name == "WRITE" for c in made.schedule.commands)
+    # a key is a transfer to both banks; each of two slices of a value is one to one of them, but the first of 64 writes both whole
+    assert writes == 2 * (63 + 3 * 32) + 2 * (64 + 2 * 64)
+
+
+def test_both_languages_say_the_same():
+    one, two = decode.trace(), parse_kernel(TEXT).trace()
+    assert one.passes == two.passes and one.grows
+    assert [n.op for n in one.nodes] == [n.op for n in two.nodes]
+    assert one.of_cache == {"K", "V", "key", "value"}
+    design = ps.compile(decode, target="small", dims={"t": 8, "k": 8, "v": 9}, kv_heads=1)
+    again = recurrent_from(json.loads(json.dumps(design.to_json()["recurrent"])))
+    assert again == design.recurrent
+
+
+def test_a_full_cache_is_one_message():
+    design = ps.compile(decode, target="small", dims={"t": 8, "k": 8, "v": 8}, heads=1)
+    rng = np.random.default_rng(1)
+    with pytest.raises(SourceError, match=r"K and V are full: they have room for 8 rows") as caught:
+        design.run(drawn(rng, 9, 1, 1, 1, 8, 8), backend="golden")
+    assert caught.value.code == "E460"
+    data, cache = drawn(rng, 1, 1, 1, 1, 8, 8), np.zeros((1, 1, 8, 8))
+    for given, first in (({"K": cache, "V": cache}, 0), ({}, 3), ({"K": cache}, 3)):
+        with pytest.raises(SourceError, match="the number of rows that they hold") as caught:
+            design.run({**data, **given}, first=first, backend="golden")
+        assert caught.value.code == "E460"
+
+
+MISFITS = {
+    "  K <- append(K, key)\n  y <- softmax(K @ q) @ V": "caches grow together",
+    "  K2 = append(K, key)\n  V <- append(V, value)\n  y <- softmax(K @ q) @ V": "caches grow together",
+    "  K <- append(append(K, key), key)\n  y <- softmax(K @ q) @ V": "append to",
+    "  K <- append(K, value)\n  y <- softmax(K @ q) @ V": "append to",
+    "  K <- 2 * K\n  y <- softmax(K @ q) @ V": "the cache K grows by a row alone",
+    "  K <- append(K, key)\n  V <- append(V, softmax(K @ q) @ V)\n  y <- softmax(K @ q) @ V": "softmax",
+}
+
+
+@pytest.mark.parametrize("body", MISFITS)
+def test_what_does_not_grow(body):
+    with pytest.raises(KernelError, match=MISFITS[body]) as caught:
+        parse_kernel(HEAD + body).trace()
+    assert caught.value.diagnostic.code == "E462"
+
+
+@pytest.mark.parametrize(
+    ("heads", "few", "said"), [(4, 3, "cannot share 3 caches alike"), (2, 4, "cannot share")]
+)
+def test_heads_that_cannot_share(heads, few, said):
+    with pytest.raises(KernelError, match=said) as caught:
+        ps.compile(decode, target="small", heads=heads, kv_heads=few)
+    assert caught.value.diagnostic.code == "E464"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format", FORMATS)
+def test_hardware_gives_goldens_bits_in_the_models_cycles(format):
+    data = drawn(np.random.default_rng(4), 68, 1, 4, 2, 40, 33)
+    dims = {"t": 70, "k": 40, "v": 33}
+    design = ps.compile(
+        decode, target="small", dims=dims, heads=4, kv_heads=2, banks=2, format=format
+    )
+    golden, model, rtl = (design.run(data, backend=name) for name in ("golden", "model", "rtl"))
+    assert (golden.result["y"] == rtl.result["y"]).all() and model.cycles == rtl.cycles
