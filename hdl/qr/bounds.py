@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data
 
 from ...models.qr.config import FitPlan
-from ...models.qr.errors import FitError
+from ...models.qr.shell import FitError
 from ...models.qr.stages import bounds
 from ..modules import Parts
 from .control import Control

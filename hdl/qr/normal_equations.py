@@ -27,7 +27,7 @@ def lanes_of(config: FitPlan) -> int:
 class NormalEquationAccumulator:
     """Adds to the engine's module what adds up records of one job after the other; while one job's sums are read, the next job's grow in the other bank.
 
-    Golden: differences of `models.qr.normal_equations.update_sums` to the memo. A record whose `sign` is not 0 takes
+    Golden: differences of `models.qr.golden.update_sums` to the memo. A record whose `sign` is not 0 takes
     ceil(entries of AᵀA / gram_lanes) cycles, any other one, and a job's end, 1 cycle (`models.qr.cycles.Work.sums_cycles`, and one).
     The sums are there 3 cycles after the job's end was accepted; in two of them nothing is accepted.
 

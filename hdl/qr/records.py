@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
-from ...models.qr.errors import FitError
+from ...models.qr.shell import FitError
 from ..stream.queue import Buffer
 from .gearbox import Gearbox
 

@@ -6,8 +6,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
-from ...models.qr.errors import FitError
-from ...models.qr.shell import ADDRESS_BITS
+from ...models.qr.shell import ADDRESS_BITS, FitError
 from ..index import index
 from ..stream.queue import Buffer
 from .barrel import shifted_right
@@ -258,7 +257,7 @@ class FullScan:
     its label times itself to c, in a full job it comes as well. Label `slot`: a place without a row changes nothing.
 
     Times as those of `Rows` with one row a cycle; the `end` follows the last place at once. A group without places gives the `end` in the cycle after
-    `begins`. Golden: `models.qr.normal_equations.sum_all_rows`.
+    `begins`. Golden: `models.qr.golden.sum_all_rows`.
 
     Parameters
     ----------

@@ -7,9 +7,9 @@ from amaranth.lib.memory import Memory
 from ...models.errors import ErrorCode
 from ...models.numerics.limbs import LIMB
 from ...models.qr.schedule import CONVERT, settling
-from ...models.qr.shell import ADDRESS_BITS
+from ...models.qr.shell import ADDRESS_BITS, table_register_map
 from ...models.qr.stages import TABLE
-from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan, register_map
+from ...models.qr.table_config import AHEAD, UNIT_BYTES, TableFitPlan
 from ..arith.pipeline import Pipeline
 from ..index import index
 from ..memory.axi import AXI4, shared_by
@@ -50,7 +50,7 @@ class TableFitEngine(wiring.Component):
 
     def __init__(self, config: TableFitPlan, library: Parts, *, design: int = 0):
         self.config, self.library, self.settling = config, library, settling(config.solver.n_max)
-        self.register_map = register_map(design)
+        self.register_map = table_register_map(design)
         port = AXI4(address_width=ADDRESS_BITS, data_bytes=config.bus_bytes)
         super().__init__(engine_members(self.register_map, [port]))
 

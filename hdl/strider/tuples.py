@@ -30,7 +30,7 @@ def item_bits(config):
 
 def units_members(config):
     """What conversions to `Limbs` are told before the first page: of each flat position its offset (`kind` 0), then its unit: the shift,
-    above it the code of what older rows hold there (`models.qr.table_memory`). Nothing in other formats."""
+    above it the code of what older rows hold there (`models.qr.table_config`). Nothing in other formats."""
     if not isinstance(config.format, Limbs):
         return {}
     layout = data.StructLayout(

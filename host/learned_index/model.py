@@ -15,9 +15,9 @@ import numpy as np
 
 from ...models.errors import Error, HardwareError
 from ...models.qr.config import FitPlan
-from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Label, Method, Window
+from ...models.qr.shell import FitError
 from .slots import DENSITY, Slots
 from .windows import common, features
 

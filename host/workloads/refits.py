@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from ...models.errors import HardwareError
 from ...models.qr.config import FitPlan
 from ...models.qr.cycles import Work
-from ...models.qr.errors import FitError
 from ...models.qr.golden import refit
 from ...models.qr.job import Fit, Job, Window
+from ...models.qr.shell import FitError
 from ..learned_index.windows import common_prefixes, features
 from .groups import Group, keys
 

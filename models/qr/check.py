@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from ..errors import HardwareCode
 from .arith import LABEL_MAX
 from .config import FitPlan
-from .errors import FitError
-from .job import Job
-from .normal_equations import ROWS_MAX, target_of
+from .job import ROWS_MAX, Job
+from .shell import FitError
 
 __all__ = ["check", "descending", "disorder"]
 
@@ -64,7 +63,7 @@ def check(job: Job, config: FitPlan) -> HardwareCode | None:
         return FitError.QR_DESCRIPTOR
     if m > ROWS_MAX:
         return FitError.QR_ROWS
-    if target_of(job) is not config.target or (job.labels is not None and job.labels.shape != (m,)):
+    if job.target is not config.target or (job.labels is not None and job.labels.shape != (m,)):
         return FitError.QR_DESCRIPTOR
     code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
     if code is not None:

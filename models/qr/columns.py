@@ -8,7 +8,7 @@ Python's integers (`Totals.joined`), so that sums over products of q are exact a
 A refit adds and takes rows. When the rows' means have moved away from the offsets (`needs_recentring`), the sums are moved exactly
 (`recentre`), by whole units of the highest limbs. Float32 weights of the highest limbs are solved beside them, with the elimination,
 rank rule and solves of `factor`: those are the device's. What a user gets is the host's (`host.least_squares`).
-The hardware is `hdl.qr.table_engine`, its memory is in `table_memory`, its cycles are in `table_cycles`.
+The hardware is `hdl.qr.table_engine`, its memory is in `table_config`, its cycles are in `table_cycles`.
 """
 
 from __future__ import annotations

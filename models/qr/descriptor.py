@@ -10,9 +10,8 @@ from typing import Any
 
 from ..errors import HardwareCode
 from .config import FitPlan
-from .errors import FitError
-from .job import Label, Method
-from .normal_equations import ROWS_MAX
+from .job import ROWS_MAX, Label, Method
+from .shell import FitError
 
 __all__ = [
     "DESCRIPTOR",

@@ -2,8 +2,8 @@
 
 1. **Check** (`check.py`): sizes, lists of changes, memo, window and offsets, order of the rows that are read. The first error ends the job with its
    code; the old model stays.
-2. **Sums** (`normal_equations.py`): counts, column sums, sums of squares, c = Aᵀb, for `gram` AᵀA. Integers of 64 bits; with m ≤ 2²³ and labels < 2³¹
-   none overflows.
+2. **Sums** (`sum_all_rows`, `update_sums`): counts, column sums, sums of squares, c = Aᵀb, for `gram` AᵀA. Integers of 64 bits; with m ≤ 2²³ and
+   labels < 2³¹ none overflows: |a| ≤ 255, so |c| ≤ 255 · 2³¹ · 2²³ < 2⁶².
 3. **Factor** (`factor.py`): AᵀA = uᵀ D u, u with a unit diagonal, by one of the two methods.
 4. **Right side**: h = trunc(float32(c₀) / float32(rows)), about the labels' mean; c − h · sums in exact integers, rounded to float32 once; after the
    solve h (float32) is added to the bias.
@@ -28,11 +28,57 @@ from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
 from .check import check, disorder
 from .config import FitPlan
-from .errors import FitError
-from .job import Exact, Fit, Job, Memo, Method
-from .normal_equations import design, sum_all_rows, target_of, update_sums
+from .job import Exact, Fit, Integers, Job, Memo, Method, Rows
+from .shell import FitError
 
-__all__ = ["factors", "kept", "refit", "right_side"]
+__all__ = ["design", "factors", "kept", "refit", "right_side", "sum_all_rows", "update_sums"]
+
+
+def design(rows: Rows, offsets: Rows) -> Integers:
+    """The design matrix, int64 (m, n): 1, then bytes minus offsets."""
+    a = np.ones((len(rows), rows.shape[1] + 1), dtype=np.int64)
+    a[:, 1:] = rows.astype(np.int64) - offsets.astype(np.int64)
+    return a
+
+
+def _gram(a: Integers) -> Integers:
+    # products of 9-bit integers over at most 2**23 rows stay below 2**39: float64 sums are exact, and BLAS is fast
+    real = a.astype(np.float64)
+    return np.triu(real.T @ real).astype(np.int64)
+
+
+def sum_all_rows(job: Job, gram: bool) -> Exact:
+    """Everything from a pass over all rows."""
+    a = design(job.rows, job.offsets)
+    sums = a.sum(axis=0), (a * a).sum(axis=0), job.target_labels() @ a
+    return Exact(len(a), *sums, _gram(a) if gram else None)
+
+
+def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
+    """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`, else target `slot`."""
+    new, gone = design(job.rows[job.inserted], job.offsets), design(job.gone, job.offsets)
+    gram = None if memo.gram is None else memo.gram + _gram(new) - _gram(gone)
+    if scan:
+        right_hand_side = job.target_labels() @ design(job.rows, job.offsets)
+    else:
+        right_hand_side = memo.right_hand_side + _moved(job, new, gone)
+    return Exact(
+        len(job.rows),
+        memo.sums + new.sum(axis=0) - gone.sum(axis=0),
+        memo.squares + (new * new).sum(axis=0) - (gone * gone).sum(axis=0),
+        right_hand_side,
+        gram,
+    )
+
+
+def _moved(job: Job, new: Integers, gone: Integers) -> Integers:
+    """What the changes add to c: labels times rows that came, less those that went, plus the changes of label of those that stay."""
+    labels = job.target_labels()
+    delta = labels[job.inserted] @ new
+    moved = design(job.rows[job.moved], job.offsets)
+    return np.asarray(
+        delta - job.removed_labels @ gone + (labels[job.moved] - job.moved_from) @ moved
+    )
 
 
 def right_side(exact: Exact) -> tuple[Numbers, np.float32]:
@@ -152,7 +198,7 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     new = Memo(
         **vars(exact),
         method=config.method,
-        target=target_of(job),
+        target=job.target,
         window=job.window,
         offsets=job.offsets,
         epoch=0 if memo is None else memo.epoch + 1,

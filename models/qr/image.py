@@ -16,7 +16,6 @@ from ..errors import HardwareCode, HardwareError
 from ..numerics.formats import Codes
 from .config import FitPlan
 from .descriptor import DESCRIPTOR, HEAD, LABELS, METHODS, head_fields, pack, unpack
-from .errors import FitError
 from .job import Anchor, Fit, Integers, Job, Memo, Method, Rows, Window
 from .layout import (
     ENTRY_BYTES,
@@ -30,6 +29,7 @@ from .layout import (
     row_stride,
     words,
 )
+from .shell import FitError
 
 __all__ = [
     "Placed",

@@ -18,6 +18,7 @@ from .arith import predict
 
 __all__ = [
     "ENTRY_BYTES",
+    "ROWS_MAX",
     "Anchor",
     "Exact",
     "Fit",
@@ -59,6 +60,8 @@ class Window:
         return self.length + 1
 
 
+#: most rows of a group
+ROWS_MAX = 1 << 23
 #: bytes of a Gram entry: |entry| <= 255² · 2**23 rows < 2**39. Always so many, so that a group's growth changes no word's places
 ENTRY_BYTES = 5
 
@@ -191,6 +194,10 @@ class Job:
     memo: Memo | None = None
     epoch: int = 0
     limit: int = 1 << 30
+
+    @property
+    def target(self) -> Label:
+        return Label.RANK if self.labels is None else Label.SLOT
 
     @property
     def gone(self) -> Rows:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ..errors import HardwareError, NamedCode
 from .check import descending
 from .config import FitPlan
-from .errors import FitError
 from .golden import kept
 from .job import Fit, Job, Method
 from .layout import (
@@ -28,6 +27,7 @@ from .layout import (
     words,
 )
 from .programs import tasks
+from .shell import FitError
 from .solver import alone
 
 __all__ = ["Fails", "Work"]

@@ -18,8 +18,8 @@ from penstock.host.learned_index.root import Root
 from penstock.host.learned_index.views import OrderedSet
 from penstock.models.errors import HardwareError
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Fit, Job, Method
+from penstock.models.qr.shell import FitError
 from testbench.learned_index import CONFIGS, SMALL, found, same, small
 from testbench.qr_cases import slot_plan
 from testbench.workloads import amazon_keys, random_keys, url_keys

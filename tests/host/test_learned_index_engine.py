@@ -20,7 +20,7 @@ from penstock.host.learned_index.slots import Slots
 from penstock.models.errors import ErrorCode
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.errors import FitError
+from penstock.models.qr.shell import FitError
 from penstock.sim.native.machine import NativeMachine
 from testbench.learned_index import SMALL
 from testbench.qr import build

@@ -11,7 +11,7 @@ from penstock.discovery import engines
 from penstock.dsl.core.codes import codes
 from penstock.failures import hardware_failure
 from penstock.models.errors import ErrorCode, HardwareCode, HardwareError
-from penstock.models.qr.errors import FitError
+from penstock.models.qr.shell import FitError
 from penstock.models.strider.errors import PageError
 from testbench.command_line import fill, told
 

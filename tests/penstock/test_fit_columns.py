@@ -15,8 +15,8 @@ from penstock.host.device import DeviceError, DeviceMachine
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
 from penstock.models.qr import columns as c
-from penstock.models.qr.table_config import Segment
-from penstock.models.qr.table_memory import (
+from penstock.models.qr.table_config import (
+    Segment,
     memory_for,
     pack_totals,
     places,

@@ -22,9 +22,9 @@ from penstock.host.workloads import Changes
 from penstock.models.errors import HardwareError
 from penstock.models.memory import FixedLatency, block_ram
 from penstock.models.qr.cycles import run as run_jobs
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.job import Label
 from penstock.models.qr.resources import estimate
+from penstock.models.qr.shell import FitError
 from penstock.models.resources import AIM, FILL
 from penstock.models.shell import Status
 from penstock.run import Run

@@ -11,9 +11,9 @@ import pytest
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import HardwareError
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit, Label, Method
+from penstock.models.qr.shell import FitError
 from testbench.qr_least_squares import as_least_squares, exact
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from penstock.models.errors import ErrorCode
 from penstock.models.qr.check import check
 from penstock.models.qr.descriptor import DESCRIPTOR, HEAD, head_faults, unpack
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.image import Places, pack_descriptor, pack_memo
 from penstock.models.qr.job import Window
+from penstock.models.qr.shell import FitError
 from testbench.qr_cases import jobs_of, slot_plan
 from testbench.qr_runs import first_fault
 

@@ -13,11 +13,11 @@ from penstock.host.workloads.groups import Group, keys
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.memory import FixedLatency
 from penstock.models.qr.cycles import Work, run
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import place_jobs
 from penstock.models.qr.job import Fit, Label, Method
 from penstock.models.qr.layout import Size, change_words, row_stride, words
+from penstock.models.qr.shell import FitError
 from penstock.sim.native import Session
 from testbench.qr import build, simulate
 from testbench.qr_cases import slot_plan

@@ -13,9 +13,9 @@ from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import ErrorCode, HardwareError
 from penstock.models.qr.arith import numbers, predict
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Anchor, Fit, Job, Label, Method, Window
+from penstock.models.qr.shell import FitError
 from testbench.qr_least_squares import as_least_squares, exact
 
 METHODS = [Method.GIVENS, Method.GRAM]

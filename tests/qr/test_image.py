@@ -10,7 +10,6 @@ import pytest
 from penstock.host.workloads.groups import Group, keys, mean_offsets
 from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import (
     Places,
@@ -31,6 +30,7 @@ from penstock.models.qr.layout import (
     result_words,
     row_words,
 )
+from penstock.models.qr.shell import FitError
 from testbench.qr_cases import slot_plan
 
 

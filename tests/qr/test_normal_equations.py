@@ -10,9 +10,9 @@ from amaranth.hdl import Const, Module
 
 from penstock.hdl.qr.normal_equations import NormalEquationAccumulator
 from penstock.models.qr.cycles import Work
+from penstock.models.qr.golden import update_sums
 from penstock.models.qr.image import pack_changes
 from penstock.models.qr.layout import Size
-from penstock.models.qr.normal_equations import update_sums
 from testbench.pysim import feed, simulate
 from testbench.qr_cases import jobs_of, slot_plan, unpack_changes
 

@@ -15,9 +15,14 @@ from penstock.models.memory import FixedLatency
 from penstock.models.numerics.limbs import Limbs
 from penstock.models.numerics.policy import InputPolicy
 from penstock.models.qr import columns as c
-from penstock.models.qr.table_config import Segment, TableFitPlan, layout
+from penstock.models.qr.table_config import (
+    Segment,
+    TableFitPlan,
+    layout,
+    pack_totals,
+    unpack_answer,
+)
 from penstock.models.qr.table_cycles import bound, run, words_read
-from penstock.models.qr.table_memory import pack_totals, unpack_answer
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import analyse
 from penstock.models.strider.errors import PageError

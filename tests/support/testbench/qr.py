@@ -24,9 +24,8 @@ from penstock.models.qr.image import Placed, place_jobs, unpack_result
 from penstock.models.qr.job import Fit, Job
 from penstock.models.qr.resources import memories as key_memories
 from penstock.models.qr.shell import register_map as key_registers
-from penstock.models.qr.table_config import Segment, TableFitPlan
+from penstock.models.qr.table_config import Places, Segment, TableFitPlan, pack_totals, registers
 from penstock.models.qr.table_config import register_map as table_registers
-from penstock.models.qr.table_memory import Places, pack_totals, registers
 from penstock.models.qr.table_resources import memories as table_memories
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec

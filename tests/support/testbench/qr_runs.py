@@ -20,11 +20,11 @@ from penstock.models.qr.descriptor import (
     head_faults,
     unpack,
 )
-from penstock.models.qr.errors import FitError
 from penstock.models.qr.golden import refit
 from penstock.models.qr.image import Placed, pack_memo, pack_result, place_jobs
 from penstock.models.qr.job import Fit, Job, Window
 from penstock.models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES
+from penstock.models.qr.shell import FitError
 from penstock.models.qr.work import Fails
 from penstock.sim.native import Library
 from testbench.qr import Simulated, simulate

@@ -27,7 +27,8 @@ from penstock.models.numerics.limbs import Limbs
 from penstock.models.numerics.policy import InputPolicy
 from penstock.models.qr.columns import Columns
 from penstock.models.qr.job import Method
-from penstock.models.qr.table_config import TableFitPlan, layout, register_map
+from penstock.models.qr.shell import table_register_map
+from penstock.models.qr.table_config import TableFitPlan, layout
 from penstock.models.qr.table_resources import estimate, memories
 from penstock.models.resources import AIM, Resources
 from penstock.models.shell import RegisterMap
@@ -91,7 +92,7 @@ class ColumnsDesign(AnyFit):
 
     @property
     def registers(self) -> RegisterMap:
-        return register_map(self.identity)
+        return table_register_map(self.identity)
 
     def component(self, parts: Parts) -> Any:
         from penstock.hdl.qr.table_engine import TableFitEngine

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.dsl.qr.kernel import FitKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict, no_option
-from penstock.models.qr.errors import FitError
+from penstock.models.qr.shell import FitError
 from penstock.models.strider.errors import PageError
 
 from .options import OPTIONS, Solving

@@ -23,15 +23,16 @@ from penstock.models.numerics.formats import Codes
 from penstock.models.qr import columns as c
 from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers
-from penstock.models.qr.table_config import Segment, TableFitPlan
-from penstock.models.qr.table_cycles import bound, machine_bound, run, words_read
-from penstock.models.qr.table_memory import (
+from penstock.models.qr.table_config import (
+    Segment,
+    TableFitPlan,
     memory_for,
     pack_totals,
     places,
     registers,
     unpack_answer,
 )
+from penstock.models.qr.table_cycles import bound, machine_bound, run, words_read
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.costs import Costs, analyse
 from penstock.models.strider.judge import RowCounts
