@@ -20,8 +20,8 @@ from penstock.dsl.core.load import load_kernel
 from penstock.hdl.modules import ModuleLibrary
 from penstock.hdl.qr.table_engine import TableFitEngine
 from penstock.models.heap.schema import Column, Schema
+from penstock.models.qr.resources import estimate
 from penstock.models.qr.table_config import TableFitPlan
-from penstock.models.qr.table_resources import estimate
 from penstock.models.target import Target
 
 KERNEL = "fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n"

@@ -58,6 +58,21 @@ class FitGraph:
         """Whether it is fitted to keys' bytes, not to numeric columns."""
         return self.target is not None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the graph as plain data."""
+        target = self.target and self.target.value
+        return vars(self) | {
+            "target": target,
+            "method": self.method.value,
+            "span": self.span.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FitGraph:
+        target = data["target"] and Label(data["target"])
+        method, span = Method(data["method"]), Span(**data["span"])
+        return cls(**{**data, "target": target, "method": method, "span": span})
+
 
 @dataclass
 class FitKernel(AnyKernel):

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ...models.memory.timing import Memory
 from ...models.qr.columns import Columns
+from ...models.qr.resources import estimate
 from ...models.qr.table_config import Segment, TableFitPlan
 from ...models.qr.table_cycles import run
-from ...models.qr.table_resources import estimate
 from ...models.resources import AIM, Resources
 from ...models.strider.config import WalkConfig
 from ...models.strider.costs import analyse

@@ -1,4 +1,4 @@
-"""Resources of an engine for fits over keys, estimated from its units; and the memories that it is written with."""
+"""Resources of engines for fits over keys and over numeric columns, estimated from their units; and the memories that they are written with."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from ..mapping import (
     map_storage,
     memory_blocks,
     multiplier_blocks,
+    ultra_shapes,
 )
 from ..numerics.formats import float32
 from ..numerics.latency import Cost, convert_cost, cost
+from ..resources import CONTROL, SHELL, UNITS, Resources, device_memories
 from ..resources import DEVICE as DEVICE_LUT
-from ..resources import Resources, device_memories
+from ..strider import resources as strider
 from ..target import Target
+from .columns import OPERAND
 from .config import FitPlan
 from .job import Method
 from .layout import ENTRY_BYTES, Size, entry_counts, factor_words, held_words
 from .requests import AHEAD
 from .schedule import CONVERT, WIDEN_SHARED
+from .table_config import AHEAD as ANSWERS_AHEAD
+from .table_config import UNIT_BYTES, TableFitPlan
 
-__all__ = ["estimate", "memories"]
+__all__ = ["COEFFICIENTS", "estimate", "features", "memories"]
 
 #: the host's link and the memory's control
 DEVICE = Cost(round(DEVICE_LUT), 600)
@@ -36,18 +41,49 @@ BETWEEN = 1.29
 #: on UltraScale+, whose look-up tables are wider: benchmarks/ultrascale.py
 WIDER = 0.78
 
+_BITS = 8 * UNIT_BYTES
+#: over columns: look-up tables of one of each kind of thing that `features` counts, but for the Striders'; benchmarks/fit_estimates.py compares
+COEFFICIENTS = {
+    "device": DEVICE_LUT,
+    "shell": SHELL,
+    "engine": 2450.0,
+    "bus": 5.0,
+    "column": 193.0,
+    "lane": 242.0,
+    "operands": 0.75,
+    "units": 0.91,
+    "cells": 4.4,
+}
+
 #: bits of a descriptor; of what a job's end must know of it, of its memo's head without the offsets, of its records, of a segment's errors
 _DESCRIPTOR, _KEPT = 480, 289
 _HEAD, _REPORT = 8, 8
 _ERRORS = 96
 
 
-def estimate(config: FitPlan, target: Target) -> Resources:
-    """Return what an engine is expected to take on `target`.
+def estimate(plan: FitPlan | TableFitPlan, target: Target) -> Resources:
+    """Return what an engine is expected to take on `target`, the whole device where the target has its memory and link on the chip (`Target.shared`).
 
-    The whole device is counted where the target has its memory and link on the chip (`Target.shared`). Integer products of two 9-bit numbers take
-    one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one or two; float32 units as in `numerics.latency`.
+    Multiplier blocks and block RAMs are those that the hardware is written with, mapped as Yosys maps them; look-up tables and flip-flops are sums over its
+    parts.
     """
+    return _of_keys(plan, target) if isinstance(plan, FitPlan) else _of_columns(plan, target)
+
+
+def memories(plan: FitPlan | TableFitPlan) -> list[tuple[int, Storage]]:
+    """Return (copies, memory) of all that an engine has; over keys those with clocked reads, which may become blocks.
+
+    There smaller queues are LUT RAM, and counted with the logic beside them, as is a lane's memory of sums, which is read and written in one cycle.
+    `tests/qr/test_resources.py` holds the list against the hardware's netlist.
+    """
+    if isinstance(plan, FitPlan):
+        return [*_clocked(plan)]
+    return [*strider.memories(plan.port), *_behind_striders(plan)]
+
+
+def _of_keys(config: FitPlan, target: Target) -> Resources:
+    """Integer products of two 9-bit numbers take one multiplier block each, label (32 bits) times byte two of 18 or more bits, float32 times byte one or
+    two; float32 units as in `numerics.latency`."""
     shape, n, adders = target.multiplier, config.n_max, -(-config.n_max // WIDEN_SHARED)
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
     count = entry_counts(config)[-1]
@@ -73,7 +109,7 @@ def estimate(config: FitPlan, target: Target) -> Resources:
     if config.row_units > 1 or n > 1:
         total += config.row_units * n * Cost(120, 120)  # suffix sums
     total += Cost(0, 0, multiplier_blocks(_strays(config), target.family))
-    held = list(memories(config))
+    held = memories(config)
     kept = list(held)
     if shared_lanes:  # else a lane's one entry is in registers
         slots = 2 * -(-count // config.gram_lanes)
@@ -88,12 +124,7 @@ def estimate(config: FitPlan, target: Target) -> Resources:
     )
 
 
-def memories(config: FitPlan) -> Iterator[tuple[int, Storage]]:
-    """Yield (copies, memory): those with clocked reads, which may become blocks.
-
-    Smaller queues are LUT RAM, and counted with the logic beside them, as is a lane's memory of sums, which is read and written in one cycle.
-    `tests/qr/test_resources.py` holds the list against the hardware's netlist.
-    """
+def _clocked(config: FitPlan) -> Iterator[tuple[int, Storage]]:
     bus, jobs = 8 * config.bus_bytes, config.jobs
     givens = config.method is Method.GIVENS
     queues = [
@@ -156,3 +187,68 @@ def _rotations(config: FitPlan) -> Iterator[tuple[int, Storage]]:
     yield n, Storage(32, rows, apart=True)
     yield n, Storage(32, 2 * rows, apart=True)
     yield 1, Storage(8 * config.bus_bytes, config.jobs * factor_words(Size(n, 0), config))
+
+
+def _behind_striders(engine: TableFitPlan) -> list[tuple[int, Storage]]:
+    """Return (copies, memory) of what is behind the Striders: sums, words of the answer, the solver's rows and limits."""
+    columns, places = engine.columns, 2 << (engine.solver.n_max - 1).bit_length()
+    sums = [(columns.gram_lanes, Storage(_BITS, columns.slots))] if columns.slots > 1 else []
+    return [
+        *sums,
+        (1, Storage(_BITS, engine.head)),
+        (1, Storage(8 * engine.bus_bytes, ANSWERS_AHEAD)),
+        (engine.solver.lanes + 1, Storage(32, places, apart=True)),
+    ]
+
+
+def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
+    """Return how many of each kind of thing there are behind the Striders: `COEFFICIENTS` has what one takes."""
+    columns, shape = engine.columns, target.multiplier
+    mul, add, div = (cost(op, float32, shape).lut for op in ("mul", "add", "div"))
+    cells = sum(
+        copies * map_storage(memory, target.family).cells
+        for copies, memory in _behind_striders(engine)
+    )
+    return {
+        "device": int(target.shared is not None),
+        "shell": 1,
+        "engine": 1,
+        "bus": 8 * engine.bus_bytes,
+        "column": columns.factors - 1,
+        "lane": columns.gram_lanes,
+        "operands": columns.gram_lanes * 2 * OPERAND * (columns.slots - 1),
+        "cells": cells,
+        "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut,
+    }
+
+
+def _flops(engine: TableFitPlan, target: Target) -> float:
+    """Return the flip-flops: those of the Striders, of shell and device, of words and numbers on their way, and of the solver's units with their delays."""
+    columns, shape = engine.columns, target.multiplier
+    mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
+    units = engine.solver.lanes * (mul + add) + div
+    around = 880 + 600 * (target.shared is not None)
+    found = strider.flops(engine.port) + around + 94 * engine.bus_bytes
+    return found + 432 * (columns.factors - 1) + 150 * columns.gram_lanes + 1.66 * units
+
+
+def _of_columns(engine: TableFitPlan, target: Target) -> Resources:
+    columns, family = engine.columns, target.family
+    held = memories(engine)
+    striders = strider.features(engine.port, family, ultra_shapes(held, target))
+    lut = CONTROL[family] * sum(strider.COEFFICIENTS[n] * count for n, count in striders.items())
+    for name, count in features(engine, target).items():
+        scale = (CONTROL if name in ("shell", "device") else UNITS)[family]
+        lut += scale * COEFFICIENTS[name] * count
+    if target.shared is not None:
+        held += device_memories(engine.bus_bytes, target.shared)
+    floats = sum(
+        copies * cost(op, float32, target.multiplier).dsp
+        for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div"))
+    )
+    constant = columns.slots == 1  # one lane counts rows, a product of constants
+    dsp = (columns.gram_lanes - constant) * multiplier_blocks(
+        [(OPERAND, OPERAND, False)], family
+    ) + floats
+    found = round(lut), round(_flops(engine, target)), dsp if target.dsp else 0
+    return Resources(*found, *memory_blocks(held, target))

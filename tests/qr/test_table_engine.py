@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.dsl.qr.units import unit_of
-from penstock.engines.qr.values import values_of
+from penstock.engines.qr.solution import values_of
 from penstock.models.heap.schema import TYPES, Column, Schema
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.limbs import Limbs

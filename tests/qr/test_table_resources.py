@@ -17,8 +17,8 @@ from penstock.hdl.qr.table_engine import TableFitEngine
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.mapping import Storage
 from penstock.models.qr.columns import Columns
+from penstock.models.qr.resources import estimate, memories
 from penstock.models.qr.table_config import TableFitPlan, layout
-from penstock.models.qr.table_resources import estimate, memories
 from penstock.models.strider import resources as strider
 from penstock.models.strider.config import WalkConfig
 

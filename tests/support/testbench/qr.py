@@ -22,11 +22,9 @@ from penstock.models.qr.columns import Solution, Totals
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.image import Placed, place_jobs, unpack_result
 from penstock.models.qr.job import Fit, Job
-from penstock.models.qr.resources import memories as key_memories
-from penstock.models.qr.shell import register_map as key_registers
+from penstock.models.qr.resources import memories
+from penstock.models.qr.shell import register_map, table_register_map
 from penstock.models.qr.table_config import Places, Segment, TableFitPlan, pack_totals, registers
-from penstock.models.qr.table_config import register_map as table_registers
-from penstock.models.qr.table_resources import memories as table_memories
 from penstock.sim.machine import Ended
 from penstock.sim.native import Library, PortSpec
 from penstock.sim.native import build as build_native
@@ -73,9 +71,9 @@ def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
     """Compile a plan's engine for simulation; `options` as `sim.native.build`."""
     kind: Any
     kind, registers = (
-        (FitEngine, key_registers())
+        (FitEngine, register_map())
         if isinstance(plan, FitPlan)
-        else (TableFitEngine, table_registers())
+        else (TableFitEngine, table_register_map())
     )
 
     def verilog() -> str:
@@ -83,8 +81,8 @@ def build(plan: FitPlan | TableFitPlan, **options: Any) -> Library:
         return to_verilog(Shell(kind(plan, library), registers), library=library)
 
     text = kept(f"{plan!r} {generator('penstock.engines.qr')}", verilog)
-    held = key_memories(plan) if isinstance(plan, FitPlan) else table_memories(plan)
-    return build_native(filled(text, held), ports=ports(plan), register_map=registers, **options)
+    text = filled(text, memories(plan))
+    return build_native(text, ports=ports(plan), register_map=registers, **options)
 
 
 def _unpacked(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from penstock.engines.score import Groups, Scoring
 from penstock.host.sources import Table
 from penstock.inputs import input_policy
 from penstock.models.heap.schema import Column, Schema
-from penstock.models.mapping import Storage
 from penstock.models.memory import FixedLatency
 from penstock.models.numerics.limbs import Limbs
 from penstock.models.numerics.policy import InputPolicy
@@ -29,8 +28,7 @@ from penstock.models.qr.columns import Columns
 from penstock.models.qr.job import Method
 from penstock.models.qr.shell import table_register_map
 from penstock.models.qr.table_config import TableFitPlan, layout
-from penstock.models.qr.table_resources import estimate, memories
-from penstock.models.resources import AIM, Resources
+from penstock.models.resources import AIM
 from penstock.models.shell import RegisterMap
 from penstock.models.strider.config import WalkConfig
 from penstock.models.strider.isa import disassemble
@@ -43,10 +41,9 @@ from penstock.targets import timing_of
 from .changes import asked_of, limited_fits
 from .designs import AnyFit
 from .options import Solving
-from .packed_fits import PackedFits
-from .packing import Group, Packing, without
+from .packing import Group, PackedFits, Packing, without
+from .solution import column_names, values_of
 from .table_fits import AssumedFits, TableFits
-from .values import column_names, values_of
 
 __all__ = ["ColumnsDesign", "check_method", "compile_columns"]
 
@@ -98,12 +95,6 @@ class ColumnsDesign(AnyFit):
         from penstock.hdl.qr.table_engine import TableFitEngine
 
         return TableFitEngine(self.plan, parts, design=self.identity)
-
-    def resources_on(self, part: Target) -> Resources:
-        return estimate(self.plan, part)
-
-    def storages(self) -> Iterable[tuple[int, Storage]]:
-        return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
         plan, packing = self.plan, self.packing

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from penstock.dsl.core.diagnostics import Span
 from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Design
+from penstock.models.mapping import Storage
 from penstock.models.numerics.formats import Format, float32
-from penstock.models.qr.job import Label, Method
+from penstock.models.qr.resources import estimate, memories
+from penstock.models.resources import Resources
+from penstock.models.target import Target
 
-__all__ = ["AnyFit", "graph_from", "graph_json"]
+__all__ = ["AnyFit"]
 
 if TYPE_CHECKING:
     from penstock.sim.native import PortSpec
@@ -33,6 +35,12 @@ class AnyFit(Design):
         whole = {"engine": self.engine_name, "kernel": self.name}
         return whole | {"target": self.target.to_json(), "config": self.plan.structure()}
 
+    def resources_on(self, part: Target) -> Resources:
+        return estimate(self.plan, part)
+
+    def storages(self) -> Iterable[tuple[int, Storage]]:
+        return memories(self.plan)
+
     @property
     def format(self) -> Format:
         return float32  # the solver's
@@ -44,18 +52,4 @@ class AnyFit(Design):
         return (PortSpec("m0_axi", self.plan.bus_bytes, True, True),)
 
     def to_json(self) -> dict[str, Any]:
-        return {"config": self.plan.to_json(), "fit": graph_json(self.graph)}
-
-
-def graph_json(graph: FitGraph) -> dict[str, Any]:
-    """Return a graph as plain data."""
-    target = graph.target and graph.target.value
-    more = {"target": target, "method": graph.method.value, "span": graph.span.to_json()}
-    return vars(graph) | more
-
-
-def graph_from(data: Mapping[str, Any]) -> FitGraph:
-    """Return the graph of `graph_json`."""
-    target = data["target"] and Label(data["target"])
-    method, span = Method(data["method"]), Span(**data["span"])
-    return FitGraph(**{**data, "target": target, "method": method, "span": span})
+        return {"config": self.plan.to_json(), "fit": self.graph.to_json()}

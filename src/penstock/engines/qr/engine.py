@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.dsl.qr.kernel import FitKernel
+from penstock.dsl.qr.kernel import FitGraph, FitKernel
 from penstock.engines.base import Design, Engine, Given
 from penstock.errors import Conflict, no_option
 from penstock.models.qr.shell import FitError
@@ -148,11 +148,10 @@ class FitEngine(Engine):
         from penstock.models.qr.table_config import TableFitPlan
 
         from .columns import ColumnsDesign
-        from .designs import graph_from
         from .keys import FitDesign
         from .packing import Packing
 
-        graph, memory = graph_from(manifest["fit"]), parse_memory(manifest["memory"])
+        graph, memory = FitGraph.from_json(manifest["fit"]), parse_memory(manifest["memory"])
         part, config = from_json(manifest["target"]), manifest["config"]
         if manifest["kind"] == "keys":
             return FitDesign(part, memory, graph, FitPlan.from_json(config), given_verilog=verilog)

@@ -16,18 +16,14 @@ from penstock.engines.score import Scoring, no_score
 from penstock.host.workloads import Changes, Refits, Round
 from penstock.models.bound import Machine
 from penstock.models.errors import HardwareCode, HardwareError
-from penstock.models.mapping import Storage
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, float32
 from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Bound, bound, machine_bound, run
 from penstock.models.qr.image import pack_memo, place_jobs, unpack_result
 from penstock.models.qr.job import Fit
-from penstock.models.qr.resources import estimate, memories
 from penstock.models.qr.shell import register_map
-from penstock.models.resources import Resources
 from penstock.models.shell import RegisterMap
-from penstock.models.target import Target
 from penstock.sim.machine import Metered, round_up
 from penstock.tables import open_source
 
@@ -66,12 +62,6 @@ class FitDesign(AnyFit):
         from penstock.hdl.qr.engine import FitEngine
 
         return FitEngine(self.plan, parts, design=self.identity)
-
-    def resources_on(self, part: Target) -> Resources:
-        return estimate(self.plan, part)
-
-    def storages(self) -> Iterable[tuple[int, Storage]]:
-        return memories(self.plan)
 
     def config(self) -> dict[str, Any]:
         own = {"window": self.graph.columns - 1, "incremental": self.graph.incremental}

@@ -44,8 +44,7 @@ from penstock.tables import table_failure
 from .changes import Asked
 from .designs import AnyFit
 from .options import Solving
-from .solution import Solution, solved
-from .values import Values, values_of
+from .solution import Solution, Values, solved, values_of
 
 __all__ = ["AssumedFits", "TableFits"]
 
