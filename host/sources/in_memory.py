@@ -41,7 +41,7 @@ def from_memory(data: Any, features: Features = NO_FEATURES) -> Table:
 
     try:
         table = _as_table(data)
-    except (pa.ArrowException, TypeError, ValueError, OSError) as problem:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise table_error(
             f"this {type(data).__name__} cannot be packed: {reason}", "leave the column out"

@@ -96,6 +96,8 @@ class Table:
         found = next((c for c in self.schema.columns if c.name == column and not c.dropped), None)
         packed = self.provenance is None or self.provenance.way == "packed"
         name_it = f"{'?' if packed else '&'}features={column}"
+        if packed:
+            name_it += f', in Python ps.open_table(…, features=["{column}"])'
         if column in left or (found is not None and not found.is_numeric):
             kind = left.get(column, found.type if found is not None else "")
             if kind == UNREADABLE:

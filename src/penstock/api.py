@@ -96,8 +96,9 @@ def compile(
     if bind and bindings:
         raise not_both("bind", "bindings")
     if named := bind or bindings:
-        one = {name: (c,) if isinstance(c, str) else tuple(c) for name, c in named.items()}
-        options["bindings"] = one
+        # a frame's columns may be named by numbers
+        listed = ((name, (c,) if isinstance(c, (str, int)) else c) for name, c in named.items())
+        options["bindings"] = {name: tuple(map(str, columns)) for name, columns in listed}
     known = options_of(kernel)
     if unknown := next((name for name in options if name not in known), None):
         typed = "bind" if bind and unknown == "bindings" else unknown

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import penstock as ps
@@ -220,3 +221,19 @@ def test_policies_are_part_of_a_design() -> None:
 def test_refits_default_to_as_many_as_there_are_rows_for() -> None:
     for rows, refits in ((3, 0), (52, 0), (53, 1), (230, 4), (1000, 4)):
         assert fitted(table(1, rows)).counters["refits"] == refits
+
+
+def test_frames_with_names_and_values_of_all_kinds() -> None:
+    """Columns that are named by numbers are found; what no column holds, and what has to be named in Python, is said."""
+    columns = table(16)
+    named = pd.DataFrame({0: columns["a"], 1: columns["b"], "y": columns["y"]})
+    made = ps.compile("f.psk", "vu9p", named, bind={"x": [0, 1], "y": "y"}).run(named)
+    check(made, columns)
+    assert made.fit is not None and made.fit.names == ["bias", "0", "1"]
+    frame = pd.DataFrame(columns)
+    frame["a"] = pd.Series([1 << 70] * len(frame), dtype=object)
+    with pytest.raises(ps.SourceError, match="this DataFrame cannot be packed: .*int too"):
+        ps.compile("f.psk", "vu9p", frame)
+    frame["a"] = pd.date_range("2026-01-01", periods=len(frame))
+    with pytest.raises(ps.KernelError, match=r'in Python ps.open_table\(…, features=\["a"\]\)'):
+        ps.compile("f.psk", "vu9p", frame, bind={"x": ["a", "b"]})
