@@ -7,6 +7,7 @@ from ...models.qr.config import FitPlan
 from ...models.qr.shell import FitError
 from ...models.qr.stages import bounds
 from ..modules import Parts
+from ..stream.passing import fields
 from .control import Control
 from .descriptor import first_code
 from .dot import NOTHING, Pass, segment_shape
@@ -83,12 +84,10 @@ class Bounds:
 
     def _passes(self, m):
         """Rows of a pass go through the dot units."""
+        kept = self.i.kept
         m.d.comb += [
-            self.passing.p.address.eq(self.i.kept.rows_at),
-            self.passing.p.span.eq(self.i.kept.span),
-            self.passing.p.length.eq(self.i.kept.length),
-            self.reader.command.p.length.eq(self.i.kept.length),
-            self.reader.command.p.span.eq(self.i.kept.span),
+            *fields(self.passing.p, address=kept.rows_at, span=kept.span, length=kept.length),
+            *fields(self.reader.command.p, length=kept.length, span=kept.span),
             self.reader.o.ready.eq(1),
         ]
 
@@ -102,11 +101,8 @@ class Bounds:
         m.d.comb += self.lost.eq(first_code(faults))
         found = Signal(segment_shape(self.config.n_max))
         m.d.comb += [
-            self.o.p.code.eq(self.lost),
-            self.o.p.rescanned.eq(self.rescanned),
-            self.o.p.kept.eq(self.i.kept),
-            self.o.p.offsets.eq(self.i.head.offsets),
-            self.o.p.mask.eq(self.i.mask),
+            *fields(self.o.p, code=self.lost, rescanned=self.rescanned, kept=self.i.kept),
+            *fields(self.o.p, offsets=self.i.head.offsets, mask=self.i.mask),
             self.o.p.weights.eq(self.i.weights),
             found.eq(self.sweep.o),
         ]
@@ -114,8 +110,7 @@ class Bounds:
             m.d.comb += found.eq(self.sweep.nothing)
         empty = found.err_min == NOTHING["err_min"]
         m.d.comb += [
-            self.o.p.anchor.weights.eq(self.i.weights),
-            self.o.p.anchor.segment.eq(found),
+            *fields(self.o.p.anchor, weights=self.i.weights, segment=found),
             self.o.p.err_min.eq(Mux(empty, 1, found.err_min)),
             self.o.p.err_max.eq(Mux(empty, 0, found.err_max)),
         ]
@@ -139,11 +134,8 @@ class Bounds:
             self.enough.eq(widen.valid & (width <= self.i.kept.limit)),
         ]
         with m.If(~self.rescanned):
-            m.d.comb += [
-                self.o.p.anchor.eq(self.i.anchor),
-                self.o.p.err_min.eq(widen.err_min),
-                self.o.p.err_max.eq(widen.err_max),
-            ]
+            ends = {"err_min": widen.err_min, "err_max": widen.err_max}
+            m.d.comb += fields(self.o.p, anchor=self.i.anchor, **ends)
 
     def _phases(self, m):
         """A job's bounds, one job after the other."""

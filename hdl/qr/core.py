@@ -10,7 +10,7 @@ from ...models.qr.job import Method
 from ...models.qr.layout import held_words
 from ..index import index, index_range
 from ..modules import Parts
-from ..stream.passing import passed_on
+from ..stream.passing import fields, passed_on
 from ..stream.queue import Queue
 from .gearbox import Gearbox
 from .givens import Givens, start_shape
@@ -94,9 +94,7 @@ class Core:
         for queue in queues:
             ready = ready & queue.i.ready
             m.d.comb += [
-                queue.i.p.columns.eq(job.length + 1),
-                queue.i.p.fresh.eq(full),
-                queue.i.p.job.eq(self.job.slot),
+                *fields(queue.i.p, columns=job.length + 1, fresh=full, job=self.job.slot),
                 queue.i.valid.eq(self.begins & ~full if queue in queues[2:] else self.begins),
             ]
         m.d.comb += [
@@ -119,9 +117,7 @@ class Core:
         m.d.comb += [
             cutter.command.valid.eq(factors.o.valid),
             factors.o.ready.eq(cutter.command.ready),
-            cutter.command.p.size.eq(1),
-            cutter.command.p.grow.eq(1),
-            cutter.command.p.count.eq(columns),
+            *fields(cutter.command.p, size=1, grow=1, count=columns),
             cutter.command.p.units.eq(Array([k * (k + 1) // 2 for k in range(n + 1)])[columns]),
         ]
         words = cutter.o, self.loader.o, self.back.factor
@@ -145,9 +141,7 @@ class Core:
             rest = ~folded | rows.ready
             m.d.comb += [
                 rows.valid.eq(offered & folded & self.accumulator.i.ready),
-                rows.p.a.eq(item.a),
-                rows.p.gone.eq(item.sign < 0),
-                rows.p.end.eq(item.end),
+                *fields(rows.p, a=item.a, gone=item.sign < 0, end=item.end),
             ]
         taken = offered & rest & self.accumulator.i.ready
         m.d.comb += [
@@ -187,8 +181,7 @@ class Core:
             self.loader.command.p.job.eq(waiting.p.job),
             waiting.ready.eq(begin),
             self.report_valid.eq(begin),
-            self.report.job.eq(waiting.p.job),
-            self.report.code.eq(accumulator.done.payload),
+            *fields(self.report, job=waiting.p.job, code=accumulator.done.payload),
             *passed_on(self.intake.sums, self.sums.i),
             *passed_on(self.sums.o, merge.i),
             last_taken.eq(merge.o.valid & merge.o.ready & merge.o.p.last),

@@ -15,6 +15,7 @@ from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .bounds import Bounds, solved_shape
 from .core import Core
@@ -90,12 +91,10 @@ class FitEngine(wiring.Component):
         fetch, reader, routes = self.fetch, self.reader, self.routes
         self.m.d.comb += [
             reader.i.valid.eq(fetch.o.valid),
-            reader.i.p.address.eq(fetch.o.p.address),
-            reader.i.p.beats.eq(fetch.o.p.beats),
+            *fields(reader.i.p, address=fetch.o.p.address, beats=fetch.o.p.beats),
             fetch.o.ready.eq(reader.i.ready),
             routes.i.valid.eq(fetch.o.valid & reader.i.ready),
-            routes.i.p.route.eq(fetch.o.p.route),
-            routes.i.p.final.eq(fetch.o.p.final),
+            *fields(routes.i.p, route=fetch.o.p.route, final=fetch.o.p.final),
         ]
 
     def _kept(self, name, shape, enable, slot, value):
@@ -105,13 +104,8 @@ class FitEngine(wiring.Component):
             shape=unsigned(Shape.cast(shape).width), depth=self.config.jobs, init=[]
         )
         put, get = memory.write_port(), memory.read_port()
-        m.d.comb += [
-            put.en.eq(enable),
-            put.addr.eq(slot),
-            put.data.eq(Value.cast(value)),
-            get.addr.eq(self.slot),
-            get.en.eq(1),
-        ]
+        m.d.comb += fields(put, en=enable, addr=slot, data=Value.cast(value))
+        m.d.comb += fields(get, addr=self.slot, en=1)
         return get.data, memory
 
     def _jobs(self, ready_next) -> None:

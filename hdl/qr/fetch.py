@@ -12,7 +12,7 @@ from ...models.qr.shell import ADDRESS_BITS
 from ...models.qr.stages import fetch
 from ..arith.pipeline import Pipeline
 from ..index import index, index_range
-from ..stream.passing import passed_on
+from ..stream.passing import fields, passed_on
 from ..stream.queue import Queue
 from .control import Control
 from .descriptor import checked, descriptor_shape
@@ -51,8 +51,7 @@ def slot_shape():
 
 def _asked(request, valid, address, beats, route):
     """Assignments of a request's fields; add them to the combinational domain."""
-    fields = {"address": address, "beats": beats, "route": route}
-    return [request.valid.eq(valid), *(request.p[name].eq(of) for name, of in fields.items())]
+    return [request.valid.eq(valid), *fields(request.p, address=address, beats=beats, route=route)]
 
 
 class Fetch:
@@ -172,16 +171,12 @@ class Fetch:
         """What a job's body is, and its end."""
         self.done = Signal()
         m.d.comb += [
-            self.kept.code.eq(self.code),
-            self.kept.full.eq(self.d.flags[0]),
+            *fields(self.kept, code=self.code, full=self.d.flags[0]),
             *(self.kept[name].eq(self.d[name]) for name in _KEPT),
-            self.bodies.i.p.slot.eq(self.slot),
-            self.bodies.i.p.solver.eq(self.solver),
-            self.bodies.i.p.descriptor.eq(self.d),
+            *fields(self.bodies.i.p, slot=self.slot, solver=self.solver, descriptor=self.d),
             self.came.o.ready.eq(self.done),
             self.requests.i.p.address.eq(self.d.rows_at),
-            self.requests.i.p.span.eq(self.d.span),
-            self.requests.i.p.length.eq(self.d.length),
+            *fields(self.requests.i.p, span=self.d.span, length=self.d.length),
         ]
         with m.If(self.done):
             m.d.sync += [

@@ -15,6 +15,7 @@ from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked, leading_zeros
 from ..index import index
 from ..modules import Parts
+from ..stream.passing import fields
 from .control import Control
 from .numbers import lane, operation
 from .sequencer import Thread
@@ -166,8 +167,7 @@ class Givens:
         with m.If(self.rows.valid & self.rows.ready):
             m.d.sync += [
                 self.row.eq(self.rows.payload),
-                wave.held.eq(~self.rows.p.end),
-                wave.ended.eq(self.rows.p.end),
+                *fields(wave, held=~self.rows.p.end, ended=self.rows.p.end),
                 wave.some.eq(wave.some | ~self.rows.p.end),
             ]
         with m.If(goes["LOAD"]):
@@ -191,11 +191,8 @@ class Givens:
         with m.If(now["SIDE"] & goes["WAVE"]):
             # what is above its limit is known a cycle after LOOK
             stays = wave.above | wave.last | wave.waited
-            m.d.sync += [
-                wave.drops.eq(~stays),
-                wave.dropped.eq(wave.dropped | ~stays),
-                wave.short.eq(~wave.dropped & stays),
-            ]
+            m.d.sync += fields(wave, drops=~stays, dropped=wave.dropped | ~stays)
+            m.d.sync += wave.short.eq(~wave.dropped & stays)
             with m.If(wave.above & ~wave.waited):
                 m.d.sync += self.keep.bit_select(wave.first, 1).eq(1)
         with m.If(self.thread.over):
@@ -305,8 +302,7 @@ class Givens:
                 u_write.en.eq(self.factor_in.some | changes),
                 u_write.addr.eq(Mux(self.factor_in.some, self.factor_in.column, end["column"])),
                 u_write.data.eq(Mux(self.factor_in.some, given, result)),
-                x_write.en.eq(done[Kind.REST]),
-                x_write.addr.eq(Cat(end["column"], ~end["half"])),
+                *fields(x_write, en=done[Kind.REST], addr=Cat(end["column"], ~end["half"])),
                 x_write.data.eq(before),
             ]
             with m.If(self.factor_in.some & (self.factor_in.column == k)):
@@ -325,11 +321,8 @@ class Givens:
                 goes = goes & ~Unpacked(before, float32).zero & (self.job.columns != k)
                 m.d.sync += [self.live[k].eq(goes if k else 0), self.of.delta[k].eq(before)]
             m.d.comb += self.o.weights[k].eq(Mux(self.keep[k], result, 0))
-        m.d.comb += [
-            self.o_valid.eq(done[Kind.FINAL]),
-            self.o.job.eq(self.job.job),
-            self.o.mask.eq(self.keep),
-        ]
+        m.d.comb += self.o_valid.eq(done[Kind.FINAL])
+        m.d.comb += fields(self.o, job=self.job.job, mask=self.keep)
 
     def _divide(self, m):
         """c of all lanes, then s, behind a wave's PIVOT; or 1 / d."""

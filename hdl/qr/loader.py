@@ -10,6 +10,7 @@ from ...models.qr.schedule import CONVERT, DIV, FLOOR
 from ..arith.pipeline import Pipeline
 from ..index import index
 from ..modules import Parts
+from ..stream.passing import fields
 from ..stream.queue import Queue
 from .gearbox import Gearbox
 from .numbers import Floor, as_float32, operation
@@ -55,8 +56,7 @@ class Loader:
         m.d.comb += [
             self.command.ready.eq(~self.active & self.rows.command.ready),
             self.rows.command.valid.eq(self.command.valid & ~self.active),
-            self.rows.command.p.size.eq(2 if givens else 1),
-            self.rows.command.p.grow.eq(not givens),
+            *fields(self.rows.command.p, size=2 if givens else 1, grow=not givens),
             self.rows.command.p.count.eq(self.command.p.columns),
             self.rows.command.p.units.eq(Array(counts)[self.command.p.columns]),
         ]
@@ -151,11 +151,9 @@ class Loader:
             last.eq(self.rows.o.p.end),
             self.o.valid.eq(self.rows.o.valid & (~last | self.full)),
             self.rows.o.ready.eq(self.o.ready & (~last | self.full)),
-            self.o.p.columns.eq(self.columns),
-            self.o.p.row.eq(row),
-            self.o.p.side.eq(last),
-            self.o.p.h.eq(self.h_code),
-            self.o.p.job.eq(self.job),
+            *fields(
+                self.o.p, columns=self.columns, row=row, side=last, h=self.h_code, job=self.job
+            ),
         ]
         for k in range(self.n):
             here = self.rows.o.p.data.word_select(k, 32)
@@ -167,8 +165,6 @@ class Loader:
         with m.If(self.command.valid & self.command.ready):
             anew = (self.number, self.all_in, self.known, self.place, self.full, row, *self.side)
             m.d.sync += [
-                self.active.eq(1),
-                self.columns.eq(self.command.p.columns),
-                self.job.eq(self.command.p.job),
+                *fields(self, active=1, columns=self.command.p.columns, job=self.command.p.job),
                 *(value.eq(0) for value in anew),
             ]

@@ -7,6 +7,7 @@ from amaranth.lib.memory import Memory
 from ...models.qr.config import FitPlan
 from ...models.qr.layout import ENTRY_BYTES, entries, entry_counts, words
 from ..index import index
+from ..stream.passing import fields
 from .records import record_shape
 
 __all__ = ["Merge", "NormalEquationAccumulator", "lanes_of"]
@@ -100,10 +101,8 @@ class NormalEquationAccumulator:
         self.some, self.slot1, self.first_slots = Signal(), Signal.like(self.slot), Signal()
         self.fresh_gram = Signal(init=1)  # nothing of this job's AᵀA is in the bank yet
         m.d.sync += [
-            self.some.eq(self.go & (self.i.p.sign != 0)),
-            self.slot1.eq(self.slot),
+            *fields(self, some=self.go & (self.i.p.sign != 0), slot1=self.slot, sign=self.i.p.sign),
             self.value.eq(Mux(self.taken, self.i.p.value, 0)),
-            self.sign.eq(self.i.p.sign),
             self.first_slots.eq(self.fresh_gram),
             *(x.eq(self.i.p.a[k]) for k, x in enumerate(self.a)),
         ]
@@ -121,17 +120,11 @@ class NormalEquationAccumulator:
         )
         with m.If(ends):
             mine = settled[self.bank]
-            m.d.sync += [
-                self.closing.eq(1),
-                mine.code.eq(self.i.p.code),
-                mine.none.eq(self.fresh_gram),
-            ]
+            m.d.sync += self.closing.eq(1)
+            m.d.sync += fields(mine, code=self.i.p.code, none=self.fresh_gram)
         with m.If(self.closed2):
-            m.d.sync += [
-                self.full.bit_select(self.bank, 1).eq(1),
-                self.bank.eq(~self.bank),
-                self.closing.eq(0),
-            ]
+            m.d.sync += self.full.bit_select(self.bank, 1).eq(1)
+            m.d.sync += fields(self, bank=~self.bank, closing=0)
         with m.If(self.done.valid & self.done.ready):
             m.d.sync += [
                 self.full.bit_select(self.reading, 1).eq(0),
@@ -208,10 +201,9 @@ class NormalEquationAccumulator:
             write = memory.write_port()
             own, out = (memory.read_port(domain="comb") for _ in range(2))
             m.d.comb += [
-                write.addr.eq(Cat(slot, self.bank)),
                 own.addr.eq(Cat(slot, self.bank)),
                 out.addr.eq(Cat(read_slot, self.reading)),
-                write.en.eq(add),
+                *fields(write, addr=Cat(slot, self.bank), en=add),
                 write.data.eq(Mux(first, 0, own.data) + product),
             ]
             lanes.append(Mux(self.zero_gram, 0, out.data))
@@ -283,28 +275,17 @@ class Merge:
             self.chunk.eq(Mux(self.advance, self.number, self.held_number)),
         ]
         with m.If(self.command.valid & self.command.ready):
-            m.d.sync += [
-                self.active.eq(1),
-                self.columns.eq(self.command.p.columns),
-                self.fresh.eq(self.command.p.fresh),
-                self.gram.eq(0),
-                self.number.eq(0),
-            ]
+            asked = self.command.p
+            m.d.sync += fields(self, active=1, columns=asked.columns, fresh=asked.fresh)
+            m.d.sync += fields(self, gram=0, number=0)
         with m.If(take):
-            m.d.sync += [
-                self.number.eq(Mux(final, 0, self.number + 1)),
-                self.gram.eq(self.gram ^ final),
-            ]
+            m.d.sync += fields(self, number=Mux(final, 0, self.number + 1), gram=self.gram ^ final)
             with m.If(final & self.gram):
                 m.d.sync += self.active.eq(0)
         with m.If(self.advance):
-            m.d.sync += [
-                self.valid.eq(take),
-                self.held.eq(Mux(anew, 0, self.i.payload)),
-                self.held_number.eq(self.number),
-                self.held_gram.eq(self.gram),
-                self.held_last.eq(final & self.gram),
-            ]
+            m.d.sync += fields(self, valid=take, held=Mux(anew, 0, self.i.payload))
+            m.d.sync += fields(self, held_number=self.number, held_gram=self.gram)
+            m.d.sync += self.held_last.eq(final & self.gram)
 
     def _add(self, m):
         """Sums of this word, old and new."""

@@ -9,6 +9,7 @@ from ...models.qr.schedule import FLOOR, MUL
 from ..arith.convert import pg_converter
 from ..arith.pipeline import Pipeline, Unpacked, exponent_shape, leading_zeros, rounded
 from ..arith.unit import unit
+from ..stream.passing import fields
 
 __all__ = ["Floor", "Times", "as_float32", "lane", "operation"]
 
@@ -141,12 +142,7 @@ class Floor(wiring.Component):
         below = ((Cat(s.whole, Const(0, 1)) ^ s.sign.replicate(32)) + (s.sign & ~s.inexact))[:32]
         label = Mux(s.sign | s.nan, 0, Mux(s.large, (1 << 31) - 1, s.whole))[:31]
         s = pipe.rank(o=below.as_signed(), inexact=s.inexact & ~s.large, large=s.large, label=label)
-        m.d.comb += [
-            self.o.eq(s.o),
-            self.inexact.eq(s.inexact),
-            self.large.eq(s.large),
-            self.label.eq(s.label),
-        ]
+        m.d.comb += fields(self, o=s.o, inexact=s.inexact, large=s.large, label=s.label)
         if pipe.depth != FLOOR:
             raise RuntimeError(f"rounding down has {pipe.depth} stages, the schedule says {FLOOR}")
         return m

@@ -8,6 +8,7 @@ from amaranth.lib import data, stream
 from ...models.qr.config import FitPlan
 from ...models.qr.shell import ADDRESS_BITS, FitError
 from ..index import index
+from ..stream.passing import fields
 from ..stream.queue import Buffer
 from .barrel import shifted_right
 from .descriptor import first_code
@@ -122,12 +123,8 @@ class Rows:
                     held.some.eq(~ends),
                 ]
             with m.If(held.stream.valid & held.stream.ready):
-                m.d.sync += [
-                    held.word.eq(held.stream.payload),
-                    held.left.eq(full),
-                    held.some.eq(1),
-                    held.last.eq(ends_at_once),
-                ]
+                values = {"word": held.stream.payload, "left": full, "last": ends_at_once}
+                m.d.sync += fields(held, **values, some=1)
 
     def _judge(self, m):
         """Which places hold rows, their labels and their order."""
@@ -167,9 +164,7 @@ class Rows:
         empty = (self.any_row, self.wrong, self.label, self.words_held.some, self.bits_held.some)
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += [
-                self.active.eq(1),
-                self.some.eq(1),
-                self.length.eq(self.command.p.length),
+                *fields(self, active=1, some=1, length=self.command.p.length),
                 self.left.eq(self.command.p.span),
                 self.choice.eq(stride_choice(self.command.p.length, self.config.bus_bytes)),
                 *(flag.eq(0) for flag in empty),
@@ -225,8 +220,7 @@ class RowRequests:
             self.i.ready.eq(~active),
             self.o.valid.eq(active),
             here.eq(Mux(left < block, left, block)),
-            self.o.p.bits.eq(~of_rows),
-            self.o.p.last.eq(of_rows & (left <= block)),
+            *fields(self.o.p, bits=~of_rows, last=of_rows & (left <= block)),
             self.o.p.beats.eq(Mux(of_rows, beats[choice], 1)),
             self.o.p.address.eq(Mux(of_rows, rows_at, bits_at) << shift),
         ]
@@ -282,8 +276,7 @@ class FullScan:
         wrong, full, missing = Signal(), Signal(), Signal(24)
         some, record, row = job.span != 0, self.o.p, rows.o.p.rows[0]
         m.d.comb += [
-            rows.command.p.length.eq(job.length),
-            rows.command.p.span.eq(job.span),
+            *fields(rows.command.p, length=job.length, span=job.span),
             self.ready.eq(~active & rows.command.ready),
             rows.command.valid.eq(begins & ~active & some),
             self.o.valid.eq(ends | rows.o.valid),

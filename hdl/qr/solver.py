@@ -13,6 +13,7 @@ from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked
 from ..index import index, index_range
 from ..modules import Parts, Submodules
+from ..stream.passing import fields
 from .numbers import lane, operation
 from .sequencer import Thread
 
@@ -202,8 +203,7 @@ class Solver(wiring.Component):
             ]
         m.d.comb += [
             self.o_valid.eq(self.end["issue"] & (self.done == Kind.FINAL)),
-            self.o.job.eq(self.end["job"]),
-            self.o.mask.eq(self.end["keep"]),
+            *fields(self.o, job=self.end["job"], mask=self.end["keep"]),
         ]
 
     def _divide_pivots(self, m):
@@ -219,8 +219,7 @@ class Solver(wiring.Component):
         for i, (_, _, pivot_write) in enumerate(self.writes):
             m.d.comb += [
                 pivot_write.en.eq(self.s.some & (self.s.row == i)),
-                pivot_write.addr.eq(self.s.context),
-                pivot_write.data.eq(self.s.value),
+                *fields(pivot_write, addr=self.s.context, data=self.s.value),
             ]
         depth = self.config.contexts << len(self.next.row)
         m.submodules.limits = limits = Memory(shape=32, depth=depth, init=[], attrs=APART)
@@ -291,9 +290,7 @@ class Solver(wiring.Component):
             with m.If(issued[c]):
                 m.d.comb += [
                     context.eq(c),
-                    task.kind.eq(thread.step),
-                    task.column.eq(thread.first),
-                    task.row.eq(thread.column),
+                    *fields(task, kind=thread.step, column=thread.first, row=thread.column),
                     task.side.eq(side & (loaded | (thread.step == Kind.ROW))),
                     self.closes.eq((thread.step == Kind.ROW) & side & last),
                 ]

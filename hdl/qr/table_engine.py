@@ -18,7 +18,7 @@ from ..memory.writer import BurstWriter
 from ..modules import Parts
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
-from ..stream.passing import passed_on
+from ..stream.passing import fields, passed_on
 from ..stream.queue import Queue
 from ..strider.port import AccessPort
 from ..strider.sequencer import PageSequencer
@@ -102,15 +102,10 @@ class TableFitEngine(wiring.Component):
             reader.i.p.address.eq(Mux(loading, registers.totals, sequencer.o.p.address)),
             reader.i.p.beats.eq(Mux(loading, self.config.totals_words, sequencer.o.p.beats)),
             sequencer.o.ready.eq(reader.i.ready & ~loading),
-            sequencer.base.eq(base),
-            sequencer.pages.eq(pages),
-            sequencer.epochs.eq(1),
+            *fields(sequencer, base=base, pages=pages, epochs=1, free=self.access.free),
             sequencer.stride.eq(self.config.walk.schema.page_size),
-            sequencer.free.eq(self.access.free),
-            self.access.pages.eq(pages),
-            self.access.block_stride.eq(1),
+            *fields(self.access, pages=pages, block_stride=1, flush=now["FLUSH"]),
             self.access.first_block.eq(Mux(second, registers.go_block, registers.come_block)),
-            self.access.flush.eq(now["FLUSH"]),
         ]
         with m.If(loading & reader.i.ready):
             m.d.sync += asked.eq(1)
@@ -136,15 +131,10 @@ class TableFitEngine(wiring.Component):
             gives.eq(loading & (have | filler)),
             last.eq(place == units - 1),
             self.loaded.eq(gives & (number == count - 1)),
-            sums.load.eq(gives & (number >= head)),
-            sums.sum.eq(held[:_BITS]),
-            write.en.eq(gives & (number < head)),
-            write.addr.eq(number),
-            write.data.eq(held[:_BITS]),
-            told.write.eq(write.en),
-            told.kind.eq(number >= n),
+            *fields(sums, load=gives & (number >= head), sum=held[:_BITS]),
+            *fields(write, en=gives & (number < head), addr=number, data=held[:_BITS]),
+            *fields(told, write=write.en, kind=number >= n, number=held[:_BITS]),
             told.place.eq(Mux(told.kind, number - n, number)),
-            told.number.eq(held[:_BITS]),
         ]
         with m.If(gives):
             m.d.sync += [
@@ -172,8 +162,7 @@ class TableFitEngine(wiring.Component):
         ]
         m.d.sync += coming.eq(coming + asks - comes)
         m.d.comb += [
-            access.i.payload.eq(reader.o.p.data),
-            access.i.valid.eq(walking & reader.o.valid),
+            *fields(access.i, payload=reader.o.p.data, valid=walking & reader.o.valid),
             access.o.ready.eq(sums.i.ready & walking),
             tuple_.eq(access.o.valid & ~access.o.p.end),
             takes.eq((before == 0) & (left != 0)),
@@ -206,8 +195,7 @@ class TableFitEngine(wiring.Component):
             with m.Elif(left != 0):
                 m.d.sync += [left.eq(left - 1), over.eq(left == 1)]
         m.d.comb += [
-            self.counters.summed.eq(passes & takes),
-            self.counters.left.eq(passes & ~takes),
+            *fields(self.counters, summed=passes & takes, left=passes & ~takes),
             self.counters.held.eq(access.o.valid & walking & ~sums.i.ready),
             *observe(self.monitors.tuples, access.o),
         ]
@@ -222,10 +210,10 @@ class TableFitEngine(wiring.Component):
             (reader.error, [ErrorCode.BUS_READ.value, 0, 0, 0]),
             (self.writer.error, [ErrorCode.BUS_WRITE.value, 0, 0, 0]),
         ]
-        for bad, fields in what_ends:
+        for bad, values in what_ends:
             with m.If(bad):
                 m.d.comb += self.error.eq(1)
-                m.d.comb += [self.report[n].eq(of) for n, of in zip(names, fields, strict=True)]
+                m.d.comb += [self.report[n].eq(of) for n, of in zip(names, values, strict=True)]
 
     def _write(self) -> None:
         """Numbers of the answer, a word's in as many cycles without a pause; sums go to the solver on their way."""
@@ -239,8 +227,7 @@ class TableFitEngine(wiring.Component):
         popped, begins = Signal(), Signal()
         m.d.comb += [
             writer.i.valid.eq(writing & ~asked),
-            writer.i.p.address.eq(self.registers.answer),
-            writer.i.p.beats.eq(words),
+            *fields(writer.i.p, address=self.registers.answer, beats=words),
             *passed_on(queue.o, writer.i_data),
             popped.eq(queue.o.valid & queue.o.ready),
             *observe(self.monitors.words, queue.o),
@@ -326,9 +313,6 @@ class TableFitEngine(wiring.Component):
                     m.d.sync += value.eq(code)
         m.d.comb += [
             solver.i.valid.eq(whole),
-            solver.i.p.columns.eq(n),
-            solver.i.p.row.eq(of),
-            solver.i.p.side.eq(of == n),
-            solver.i.p.h.eq(_NOTHING),
+            *fields(solver.i.p, columns=n, row=of, side=of == n, h=_NOTHING),
             *(solver.i.p.values[k].eq(value) for k, value in enumerate(values)),
         ]

@@ -9,6 +9,7 @@ from ...models.qr.columns import Columns
 from ...models.qr.table_config import UNIT_BYTES
 from ..arith.pipeline import Pipeline
 from ..index import index
+from ..stream.passing import fields
 
 __all__ = ["TableSums", "values_shape"]
 
@@ -68,8 +69,7 @@ class TableSums:
             m.d.sync += self.slot.eq(Mux(last, 0, self.slot + 1))
         with m.If(self.i.ready):
             m.d.sync += [
-                self.busy.eq(self.i.valid),
-                self.minus.eq(self.i.p.minus),
+                *fields(self, busy=self.i.valid, minus=self.i.p.minus),
                 *(value.eq(self.i.p.values[k]) for k, value in enumerate(values)),
             ]
 
@@ -81,11 +81,7 @@ class TableSums:
         self.into, self.out = index(slots, name="into"), index(slots, name="out")
         filled, left = index(lanes, name="filled"), index(lanes, name="left")
         last_in, last_out = filled == lanes - 1, left == lanes - 1
-        m.d.sync += [
-            self.full.eq(self.load & last_in),
-            self.reads.eq(self.read),
-            self.fresh.eq(left == 0),
-        ]
+        m.d.sync += fields(self, full=self.load & last_in, reads=self.read, fresh=left == 0)
         with m.If(self.load):
             m.d.sync += filled.eq(Mux(last_in, 0, filled + 1))
         with m.If(self.read):
@@ -134,10 +130,8 @@ class TableSums:
         m.submodules[f"lane{p}"] = memory = Memory(shape=signed(_BITS), depth=slots, init=[])
         write, read = memory.write_port(), memory.read_port()
         m.d.comb += [
-            read.addr.eq(at),
-            read.en.eq(1),
-            write.addr.eq(Mux(self.full, self.into, t.slot)),
-            write.en.eq(self.full | t.busy),
+            *fields(read, addr=at, en=1),
+            *fields(write, addr=Mux(self.full, self.into, t.slot), en=self.full | t.busy),
             write.data.eq(Mux(self.full, given, read.data + change + t.minus)),
         ]
         return read.data

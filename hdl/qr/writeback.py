@@ -8,6 +8,7 @@ from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import HEAD, head_fields
 from ...models.qr.layout import HEAD_BYTES, Size, memo_parts, result_words, words
 from ..index import index
+from ..stream.passing import fields
 from .barrel import shifted_left
 from .bounds import outcome_shape
 from .givens import factor_shape
@@ -85,11 +86,8 @@ class WriteBack:
         put, get = memory.write_port(), memory.read_port()
         m.d.comb += [
             words.ready.eq(1),
-            put.en.eq(words.valid),
-            put.addr.eq(job * depth + number),
-            put.data.eq(words.p.data),
-            get.en.eq(self.advance),
-            get.addr.eq(self.job_slot * depth + self.place),
+            *fields(put, en=words.valid, addr=job * depth + number, data=words.p.data),
+            *fields(get, en=self.advance, addr=self.job_slot * depth + self.place),
         ]
         with m.If(words.valid):
             m.d.sync += number.eq(Mux(words.p.last, 0, number + 1))

@@ -1,6 +1,6 @@
-"""One stream into another, as it is."""
+"""One stream into another, as it is; and fields of an item, one by one."""
 
-__all__ = ["passed_on"]
+__all__ = ["fields", "passed_on"]
 
 
 def passed_on(giver, taker):
@@ -10,3 +10,8 @@ def passed_on(giver, taker):
         taker.valid.eq(giver.valid),
         giver.ready.eq(taker.ready),
     ]
+
+
+def fields(of, **values):
+    """Assignments of these fields of a record, or of these members of an interface; add them to a domain."""
+    return [getattr(of, name).eq(value) for name, value in values.items()]

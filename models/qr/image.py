@@ -147,21 +147,9 @@ def pack_descriptor(job: Job, config: FitPlan, places: Places) -> bytes:
     """The fields of `descriptor.DESCRIPTOR`."""
     size = Size.of(job)
     flags = size.full | METHODS.index(config.method) << 1 | LABELS.index(config.target) << 2
-    counts = {name: getattr(size, name) for name in ("inserted", "removed", "moved")}
-    at = {"memo": places.memo, "changes": places.changes, "rows_at": places.rows}
-    fields = {
-        "group": job.group,
-        "prefix": job.window.prefix,
-        "length": job.window.length,
-        "flags": flags,
-        "rows": size.rows,
-        "span": size.places,
-        "epoch": job.epoch,
-        "limit": job.limit,
-        **counts,
-        **at,
-        "result": places.result,
-    }
+    own = {name: getattr(job, name) for name in ("group", "epoch", "limit")}
+    more = {"flags": flags, "span": size.places, "rows_at": places.rows}
+    fields = {**vars(places), **vars(size), **vars(job.window), **own, **more}
     return _padded(pack(DESCRIPTOR, fields), config.bus_bytes)
 
 
