@@ -232,7 +232,7 @@ def test_frames_with_names_and_values_of_all_kinds() -> None:
     assert made.fit is not None and made.fit.names == ["bias", "0", "1"]
     frame = pd.DataFrame(columns)
     frame["a"] = pd.Series([1 << 70] * len(frame), dtype=object)
-    with pytest.raises(ps.SourceError, match="this DataFrame cannot be packed: .*int too"):
+    with pytest.raises(ps.SourceError, match=r"this DataFrame cannot be packed: .*int too"):
         ps.compile("f.psk", "vu9p", frame)
     frame["a"] = pd.date_range("2026-01-01", periods=len(frame))
     with pytest.raises(ps.KernelError, match=r'in Python ps.open_table\(…, features=\["a"\]\)'):

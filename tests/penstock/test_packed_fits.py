@@ -223,6 +223,8 @@ def test_rows_without_a_weight_or_a_group() -> None:
     [
         ({"sample_weight": "v"}, "the table table has no column v"),
         ({"sample_weight": "region"}, "column region has the type text"),
+        ({"sample_weight": "day"}, "column day has the type timestamp[s], which is not numeric"),
+        ({"group_by": "day"}, "column day has the type timestamp[s], which is not numeric"),
         ({"group_by": "a"}, "groups are whole numbers, booleans or texts; column a has the type float8"),
         ({"sample_weight": "bad"}, "the weight in row 5, column bad, is -2: weights are 0 or more"),
         ({"sample_weight": "none"}, "no row has a weight above 0 in column none: nothing is fitted"),
@@ -234,6 +236,7 @@ def test_what_is_refused(options: dict[str, str], message: str) -> None:
     columns = table(7)
     columns |= {"bad": np.ones(120), "none": np.zeros(120), "east": columns["region"] == "east"}
     columns["bad"][4] = -2
+    columns["day"] = np.arange(120).astype("datetime64[s]")
     with pytest.raises(ps.KernelError) as caught:
         fit = ps.compile("f.psk", "vu9p", columns, bind={"x": "a"}, **options)
         fit.run(columns)

@@ -263,8 +263,9 @@ def _bound(
     if packed_here(given.data, given.source):
         schema = paged(schema, part)
     named = [name for names in bindings.values() for name in names]
-    free = without(schema, given.options, named)
-    binding = bind(kernel, free, bindings, dims, getattr(data, "unusable", None))
+    unusable = getattr(data, "unusable", None)
+    free = without(schema, given.options, named, unusable)
+    binding = bind(kernel, free, bindings, dims, unusable)
     graph = kernel.trace(binding.dims)
     check_method(graph)
     assert graph.label is not None

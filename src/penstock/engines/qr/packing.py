@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "Packed", "PackedFits", "Packing", "without"]
 
+#: why a column cannot be used, and what to do; None where nothing is known of it
+Unusable = Callable[[str], tuple[str, str] | None]
 _GROUPS = ("bool", "int2", "int4", "int8", "text")
 
 
@@ -222,10 +224,12 @@ class Packing:
         raise _unfit(message, place, hint)
 
 
-def without(schema: Schema, asked: Mapping[str, Any], bound: Sequence[str]) -> Schema:
+def without(
+    schema: Schema, asked: Mapping[str, Any], bound: Sequence[str], unusable: Unusable | None
+) -> Schema:
     """Return the schema without the columns of weights and groups, so that no variable takes them unless it was bound to them.
 
-    Raises KernelError (E846) where there are no such columns, or they hold something else.
+    `unusable`: says why there is no such column, where there was one. Raises KernelError (E846) where there are no such columns, or they hold something else.
     """
     hidden = set()
     for option, what in (("sample_weight", "sample weights"), ("group_by", "groups")):
@@ -235,6 +239,8 @@ def without(schema: Schema, asked: Mapping[str, Any], bound: Sequence[str]) -> S
         try:
             column = schema.column(name)
         except KeyError:
+            if unusable is not None and (known := unusable(name)) is not None:
+                raise _unfit(f"column {name} {known[0]}", flag, known[1]) from None
             there = [c.name for c in schema.columns if not c.dropped]
             hint = closest(name, there) or f"its columns are {', '.join(there)[:200]}"
             raise _unfit(f"the table {schema.table} has no column {name}", flag, hint) from None
