@@ -237,3 +237,12 @@ def test_frames_with_names_and_values_of_all_kinds() -> None:
     frame["a"] = pd.date_range("2026-01-01", periods=len(frame))
     with pytest.raises(ps.KernelError, match=r'in Python ps.open_table\(…, features=\["a"\]\)'):
         ps.compile("f.psk", "vu9p", frame, bind={"x": ["a", "b"]})
+
+
+def test_weights_that_float64_does_not_hold() -> None:
+    columns = table(18)
+    columns["a"] *= 1e-320
+    with pytest.raises(ps.KernelError) as caught:
+        fitted(columns)
+    assert caught.value.diagnostic.code == "E847"
+    assert "the weight of column a is beyond what float64 holds" in caught.value.diagnostic.message

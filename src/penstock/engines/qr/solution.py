@@ -146,14 +146,20 @@ def solved(
 
     Parameters: `rows`: those of `columns` that are in them; `units`: of the engine's columns; `place`: what messages call the table.
 
-    Raises KernelError (E844) where the rows do not determine all weights and the policy is "error".
+    Raises KernelError (E844) where the rows do not determine all weights and the policy is "error", (E847) where a weight is beyond float64.
     """
     offsets, shifts = totals.offsets.tolist(), totals.shifts.tolist()
     exact, names = [u.exact for u in units], columns.names
     sums = Sums(totals.joined, offsets, shifts, exact, columns.centres)
     choices = solving.on_singular == "minimum-norm", solving.refine != "never"
     options = Options(graph.intercept, graph.ridge, graph.ridge_per, *choices)
-    found = fit(sums, rows if totals.rows else None, options)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = fit(sums, rows if totals.rows else None, options)
+    if (beyond := ~np.isfinite([*found.weights, found.bias])).any():
+        what = [*(f"weight of column {name}" for name in names[:-1]), "bias"][int(beyond.argmax())]
+        message = f"the {what} is beyond what float64 holds"
+        hint = "give the column or the label in another unit"
+        raise error("E847", message, Span.whole(place), hint=hint)
     reasons = tuple((names[d.column], _reason(d, found, names)) for d in found.dependent)
     if solving.on_singular == "error" and reasons:
         raise _undetermined(found, reasons, place)
