@@ -16,9 +16,8 @@ from ..arith.pipeline import Pipeline, Unpacked, leading_zeros
 from ..index import index
 from ..modules import Parts
 from ..stream.passing import fields
-from .control import Control
+from .control import Control, Thread
 from .numbers import lane, operation
-from .sequencer import Thread
 from .solver import above, scaled, solution_shape
 
 __all__ = ["Givens", "factor_shape", "row_shape", "start_shape"]

@@ -9,11 +9,11 @@ from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, wor
 from ...models.qr.requests import Route
 from ...models.qr.stages import INTAKE
 from ..index import index
-from .barrel import shifted_right
 from .control import Control
 from .descriptor import checked, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import body_shape
+from .gearbox import shifted_right
 
 __all__ = ["Intake", "anchor_shape", "head_kept_shape"]
 

@@ -10,9 +10,9 @@ from ...models.qr.shell import ADDRESS_BITS, FitError
 from ..index import index
 from ..stream.passing import fields
 from ..stream.queue import Buffer
-from .barrel import shifted_right
 from .descriptor import first_code
 from .dot import row_shape
+from .gearbox import shifted_right
 from .records import record_shape
 
 __all__ = ["FullScan", "RowRequests", "Rows"]

@@ -14,8 +14,8 @@ from ..arith.pipeline import Pipeline, Unpacked
 from ..index import index, index_range
 from ..modules import Parts, Submodules
 from ..stream.passing import fields
+from .control import Thread
 from .numbers import lane, operation
-from .sequencer import Thread
 
 __all__ = ["Solver", "above", "load_shape", "scaled", "solution_shape"]
 

@@ -29,6 +29,9 @@ def _operand(name):
 class TableSums:
     """Adds to a module what adds a aᵀ of each row, a = (1, values), to the sums that were loaded, or takes it from them.
 
+    It is no `NormalEquationAccumulator`: that one's sums of a job begin at 0 and leave in bus words beside the next job's, these are loaded, outlive the run
+    and pass one converter, a sum a cycle. As one they would cost this engine a converter for each number of a bus word, or that one a cycle for each sum.
+
     Golden: `models.qr.columns.add_rows`, `remove_rows`.
     Lane p has one multiplier of 18 × 18 bits, and holds the sums p, p + gram_lanes, … of the upper triangle,
     packed by columns. A row accepted in cycle t occupies the lanes in cycles t + 1 to t + `row_cycles`, in the last of which the next one is accepted; its sums

@@ -9,8 +9,8 @@ from ...models.qr.descriptor import HEAD, head_fields
 from ...models.qr.layout import HEAD_BYTES, Size, memo_parts, result_words, words
 from ..index import index
 from ..stream.passing import fields
-from .barrel import shifted_left
 from .bounds import outcome_shape
+from .gearbox import shifted_left
 from .givens import factor_shape
 
 __all__ = ["WriteBack"]

@@ -1,4 +1,4 @@
-"""The solvers' programs, as data that hardware (`hdl.qr.sequencer`) and cycle models (`solver`, `givens`) both read.
+"""The solvers' programs, as data that hardware (`hdl.qr.control`) and cycle models (`solver`, `givens`) both read.
 
 Each step is one operation of all lanes, result = minuend - a · b, for one column j or for several, one a cycle. A job of one context issues its steps in order.
 

@@ -1,4 +1,4 @@
-"""hdl/qr/control and hdl/qr/sequencer against the cycle model, over random stages and all of their conditions, and over whole programs."""
+"""hdl/qr/control against the cycle model, over random stages and all of their conditions, and over whole programs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module, Signal
 
-from penstock.hdl.qr.control import Control
-from penstock.hdl.qr.sequencer import Thread
+from penstock.hdl.qr.control import Control, Thread
 from penstock.models.qr.programs import GIVENS, GRAM, Kind, tasks, walk
 from penstock.models.qr.stages import Phase, Stage
 from testbench.pysim import simulate
