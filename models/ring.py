@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from typing import Protocol
 
-from .shell import Counter, EngineRegister
+from .shell import Counter, EngineRegister, RegisterMap
 
-__all__ = ["NEVER", "Arrivals", "Line", "Overrun", "Recorded", "Ring"]
+__all__ = ["NEVER", "Arrivals", "Line", "Overrun", "Recorded", "Ring", "places"]
 
 #: the cycle of what does not come
 NEVER = 1 << 62
@@ -49,6 +50,13 @@ class Ring:
     @property
     def counter(self) -> Counter:
         return Counter(self.done, f"pages that port {self.port} has read from its ring", bits=32)
+
+
+def places(known: RegisterMap) -> tuple[tuple[int, int], ...]:
+    """Return the addresses of both registers of each port's ring: what is ready, and what is done. An engine without rings has none."""
+    offsets = {register.name: register.offset for register in known.registers}
+    rings = takewhile(lambda ring: ring.ready in offsets, map(Ring, count()))
+    return tuple((offsets[ring.ready], offsets[f"count_{ring.done}"]) for ring in rings)
 
 
 class Arrivals(Protocol):

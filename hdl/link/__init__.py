@@ -5,6 +5,7 @@ from .datagrams import DatagramReceiver, DatagramSender
 from .frames import Deframer, Framer
 from .link import Link
 from .mac import FrameReceiver, FrameSender
+from .pusher import Pusher
 from .responder import Responder
 from .station import Composer, Ethernet, Reader
 from .uart import UartReceiver, UartTransmitter
@@ -20,6 +21,7 @@ __all__ = [
     "FrameSender",
     "Framer",
     "Link",
+    "Pusher",
     "Reader",
     "Responder",
     "UartReceiver",

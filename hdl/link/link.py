@@ -9,6 +9,7 @@ from ..memory.axi import AXI4, AXI4Lite
 from .bridge import Bridge
 from .datagrams import BYTES, DatagramReceiver, DatagramSender
 from .frames import Deframer, Framer
+from .pusher import Pusher
 from .responder import Responder
 from .uart import UartReceiver, UartTransmitter
 
@@ -26,6 +27,8 @@ class Link(wiring.Component):
         Cycles of a bit on the wire, ≥ 4. None: there are datagrams, without what carries these.
     peer
         Bytes before each datagram, of who sent it or whom it goes to.
+    rings
+        Of the engine, into which datagrams push pages; as `models.ring.places` gives them.
 
     Members
     -------
@@ -36,9 +39,11 @@ class Link(wiring.Component):
     bus : Out(AXI4)
     """
 
-    def __init__(self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor, peer=0):
+    def __init__(
+        self, identity: Identity, *, registers: AXI4Lite, memory: AXI4, divisor, peer=0, rings=()
+    ):
         self.identity = identity
-        self.peer = peer
+        self.peer, self.rings = peer, tuple(rings)
         self.divisor = divisor
         self.registers = registers
         self.memory = memory
@@ -79,12 +84,19 @@ class Link(wiring.Component):
 
     def _datagrams(self, m, bridge):
         m.submodules.receiver = receiver = DatagramReceiver(self.identity.ring, self.peer)
-        m.submodules.responder = responder = Responder(self.peer)
+        m.submodules.responder = responder = Responder(self.peer, bool(self.rings))
         m.submodules.sender = sender = DatagramSender(self.peer)
         m.d.comb += [responder.tick.eq(self.tick), receiver.spoilt.eq(self.spoilt)]
         connect(m, wiring.flipped(self.i), receiver.i)
         connect(m, receiver.o, responder.i)
-        connect(m, responder.asks, bridge.i)
-        connect(m, bridge.o, responder.told)
+        asks, told = bridge.i, bridge.o
+        if self.rings:
+            m.submodules.pusher = pusher = Pusher(self.rings)
+            connect(m, responder.pushes, pusher.of)
+            connect(m, pusher.o, asks)
+            connect(m, told, pusher.i)
+            asks, told = pusher.asks, pusher.told
+        connect(m, responder.asks, asks)
+        connect(m, told, responder.told)
         connect(m, responder.o, sender.i)
         connect(m, sender.o, wiring.flipped(self.o))

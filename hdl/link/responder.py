@@ -1,18 +1,23 @@
 """Sessions and sequences: which request is done, and what is answered. Twin of `models.link.envelope.Envelope`."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.link.envelope import LONGEST, SILENCE, WINDOW
 from ...models.link.frames import HEADER, MAXIMUM, RESPONSE, Space, Status
 from ..apart import APART
 from .datagrams import BYTES, HEAD
+from .pusher import PUSHING
 
 __all__ = ["Responder"]
 
 #: bytes of an answer before its data
 _ANSWER = 28
+#: a request before its data
+_REQUEST = data.StructLayout(
+    {"number": 32, "sequence": 32, "kind": 8, "port": 8, "length": 16, "address": 64}
+)
 
 
 class Responder(wiring.Component):
@@ -22,6 +27,8 @@ class Responder(wiring.Component):
     ----------
     peer
         Bytes before each request, which stand before its answer.
+    rings
+        There is a `Pusher`, which takes requests about rings.
 
     Members
     -------
@@ -31,12 +38,14 @@ class Responder(wiring.Component):
         A bridge's `i` and `o`.
     o : Out(stream.Signature(BYTES))
         Answers, without CRC.
+    pushes : Out(PUSHING)
+        Where there are rings.
     tick : In(1)
         High for a cycle in each second: `SILENCE` of them without a request of its session, and the device may be taken over.
     """
 
-    def __init__(self, peer: int = 0):
-        self.peer = peer
+    def __init__(self, peer: int = 0, rings: bool = False):
+        self.peer, self.rings = peer, rings
         super().__init__(
             {
                 "i": In(stream.Signature(8)),
@@ -44,6 +53,7 @@ class Responder(wiring.Component):
                 "told": In(stream.Signature(BYTES)),
                 "o": Out(stream.Signature(BYTES)),
                 "tick": In(1),
+                **({"pushes": Out(PUSHING)} if rings else {}),
             }
         )
 
@@ -64,12 +74,11 @@ class Responder(wiring.Component):
     def _fields(self, m):
         """What the request says, and what becomes of it."""
         self.head = Signal(8 * (self.peer + HEAD))  # the peer before it
-        head = self.head[8 * self.peer :]
-        self.number, self.sequence = head[:32], head[32:64]
-        self.kind, self.length = head[64:72], head[80:96]
-        self.writes, space = self.kind[0], self.kind[1:6]
+        self.asked = asked = data.View(_REQUEST, self.head[8 * self.peer :])
+        self.writes, space = asked.kind[0], asked.kind[1:6]
         self.opens = (space == Space.IDENTITY) & ~self.writes
         self.in_registers, self.in_memory = space == Space.REGISTERS, space == Space.MEMORY
+        self.in_ring = Const(self.rings, 1) & (space == Space.RING)
         self.at = Signal(range(self.peer + _ANSWER))  # in a head
         self.left = Signal(range(LONGEST + 1))  # bytes of the request that are not done
         self.piece = Signal(range(MAXIMUM + 1))  # of them in this piece
@@ -87,7 +96,7 @@ class Responder(wiring.Component):
         self.worst, self.wrote = Signal(2), Signal(2)
         self.distance = Signal(32)
         self.again, self.taken = Signal(), Signal()
-        m.d.comb += self.distance.eq(self.sequence - self.first)
+        m.d.comb += self.distance.eq(self.asked.sequence - self.first)
         with m.If(self.tick & (self.quiet != SILENCE)):
             m.d.sync += self.quiet.eq(self.quiet + 1)
 
@@ -104,12 +113,13 @@ class Responder(wiring.Component):
                     m.d.sync += self.at.eq(0)
                     m.next = "DECIDE"
         with m.State("DECIDE"):
-            below, above = self.head[-64:-32], self.head[-32:]
-            m.d.sync += [self.left.eq(self.length), self.place.eq(below), self.far.eq(above.any())]
+            below, above = self.asked.address[:32], self.asked.address[32:]
+            m.d.sync += self.left.eq(self.asked.length)
+            m.d.sync += [self.place.eq(below), self.far.eq(above.any())]
             m.next = "DRAIN"
             with m.If(self.opens):
                 self._open(m, (below == self.mine) & ~above.any())
-            with m.Elif((self.number != self.mine) | (self.mine == 0)):
+            with m.Elif((self.asked.number != self.mine) | (self.mine == 0)):
                 m.d.sync += self.status.eq(Status.GONE)
             with m.Else():
                 old = self.distance[-1]
@@ -117,8 +127,13 @@ class Responder(wiring.Component):
                 m.d.sync += [self.quiet.eq(0), self.again.eq(again), self.taken.eq(~again)]
                 with m.If(~old & (self.distance >= WINDOW)):
                     m.next = "FORGET"
-                with m.Elif(~again | ~self.writes):
+                with m.Elif(~again | (~self.writes & ~self.in_ring)):
                     m.next = "PIECE"
+                    if self.rings:
+                        with m.If(self.in_ring):
+                            m.next = "JUDGE"
+        if self.rings:
+            self._push(m)
         for name, then in (("DRAIN", "SETTLE"), ("FORGET", "HEAD")):
             with m.State(name):  # data that nobody needs
                 with m.If(~self.writes | (self.left == 0)):
@@ -127,14 +142,43 @@ class Responder(wiring.Component):
                     m.d.comb += self.i.ready.eq(1)
                     m.d.sync += self.left.eq(self.left - self.i.valid)
 
+    def _push(self, m):
+        """Have a request about a ring judged, and a piece kept once memory has it. What is refused does not take its sequence."""
+        of, asked = self.pushes, self.asked
+        m.d.comb += [
+            of.port.eq(asked.port),
+            of.address.eq(asked.address),
+            of.length.eq(asked.length),
+            of.asked.eq(asked.kind[6]),
+        ]
+        with m.State("JUDGE"):
+            m.d.comb += [of.begin.eq(~self.writes), of.take.eq(self.writes)]
+            m.next = "JUDGED"
+        with m.State("JUDGED"), m.If(of.done):
+            m.d.sync += [
+                *(self.status.eq(of.status), self.taken.eq(of.status == 0)),
+                *(self.place.eq(of.place), self.far.eq(0)),
+            ]
+            m.next = "DRAIN"
+            with m.If(of.goes):
+                m.next = "PIECE"
+        with m.State("KEEP"):
+            m.d.comb += of.kept.eq(self.status == 0)
+            m.d.sync += self.taken.eq(self.status == 0)
+            m.next = "SETTLE"
+            with m.If(self.status == 0):
+                m.next = "KEPT"
+        with m.State("KEPT"), m.If(of.done):
+            m.next = "SETTLE"
+
     def _open(self, m, follows):
         """A request for the device: of the session that has it, or of another one."""
-        silent = (self.quiet == SILENCE) & (self.number != 0)
-        with m.If((self.number == self.mine) | (self.mine == 0) | follows | silent):
+        silent = (self.quiet == SILENCE) & (self.asked.number != 0)
+        with m.If((self.asked.number == self.mine) | (self.mine == 0) | follows | silent):
             m.d.sync += [self.quiet.eq(0), self.place.eq(0), self.far.eq(0)]
-            with m.If(self.number != self.mine):
+            with m.If(self.asked.number != self.mine):
                 m.d.sync += [
-                    self.mine.eq(self.number),
+                    self.mine.eq(self.asked.number),
                     self.first.eq(self.first + WINDOW),
                     self.bitmap.eq(0),
                     self.worst.eq(0),
@@ -155,7 +199,7 @@ class Responder(wiring.Component):
             head = Cat(
                 self.turn,
                 Const(0, 7),
-                self.kind[:6],
+                Mux(self.in_ring, Space.MEMORY << 1 | 1, self.asked.kind[:6])[:6],
                 Const(0, 2),
                 self.piece,
                 self.place[:16],
@@ -209,11 +253,14 @@ class Responder(wiring.Component):
                 m.next = "SETTLE"
                 with m.If(self.left != 0):
                     m.next = "PIECE"
+                if self.rings:
+                    with m.Elif(self.in_ring):
+                        m.next = "KEEP"
 
     def _settle(self, m):
         """What is remembered of it, and whether it is answered."""
         with m.State("SETTLE"):
-            with m.If(self.writes & (self.taken | self.again)):
+            with m.If(self.writes & (self.taken | self.again) & ~self.in_ring):
                 with m.If(self.in_registers):
                     m.d.sync += [
                         self.wrote.eq(Mux(self.again, self.wrote, self.status)),
@@ -230,14 +277,25 @@ class Responder(wiring.Component):
                 m.d.sync += [self.bitmap.eq(self.bitmap >> 1), self.first.eq(self.first + 1)]
             with m.Else():
                 m.next = "ANSWER"
-                asked = self.kind[6] | self.again | self.bitmap.any() | self.status.any()
-                with m.If(self.in_memory & self.writes & ~asked):
+                asked = self.asked.kind[6] | self.again | self.bitmap.any() | self.status.any()
+                with m.If((self.in_memory | self.in_ring) & self.writes & ~asked):
                     m.next = "HEAD"
 
     def _answer(self, m):
-        head = Cat(self.number, self.sequence, self.kind | RESPONSE, self.status, Const(0, 5))
+        head = Cat(
+            self.asked.number,
+            self.asked.sequence,
+            self.asked.kind | RESPONSE,
+            self.status,
+            Const(0, 5),
+        )
         head = Cat(head, self.filled, Const(0, 16 - len(self.filled)), self.bitmap, self.first)
-        head = Cat(self.head[: 8 * self.peer], head, Const(0, 32))
+        pages = (
+            Mux(self.in_ring & (self.status != Status.GONE), self.pushes.pages, 0)
+            if self.rings
+            else Const(0, 32)
+        )
+        head = Cat(self.head[: 8 * self.peer], head, pages)
         assert len(head) == 8 * (self.peer + _ANSWER)
         given = Signal.like(self.filled)
         m.d.comb += [self.load.addr.eq(given), self.load.en.eq(1)]

@@ -8,6 +8,7 @@ from ...models.link.device import Identity
 from ...models.link.envelope import BUFFER
 from ...models.link.ethernet import PEER, Station
 from ...models.link.timing import divisor
+from ...models.ring import places
 from ..link.link import Link
 from ..link.station import Ethernet
 from ..memory.arbiter import Arbiter
@@ -139,6 +140,7 @@ class Soc(wiring.Component):
             memory=self.port,
             divisor=self.divisor,
             peer=peer,
+            rings=places(self.shell.register_map),
         )
         if self.station is not None:
             self._ethernet(m, link, Ethernet(self.station))

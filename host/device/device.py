@@ -18,7 +18,7 @@ from ...models.shell import IDENTITY, VERSION, Control, Interrupt, RegisterMap, 
 from ...sim.machine import Closing
 from ...sim.native import MonitorState
 from .errors import DeviceError, LinkError
-from .transport import Connect, Refused, Statistics, Transport
+from .transport import Connect, Pushing, Refused, Statistics, Transport
 
 __all__ = ["Device", "Report"]
 
@@ -139,7 +139,7 @@ class Device(Closing):
         """Read memory. Raises DeviceError outside of it."""
         address, length = index(address), index(length)
         self._inside(address, length)
-        with self._asked(f"read of memory at {address:#x}"):
+        with self.asked(f"read of memory at {address:#x}"):
             return self._line.read(Space.MEMORY, address, length)
 
     def write(self, address: int, data: bytes | np.ndarray) -> None:
@@ -153,7 +153,7 @@ class Device(Closing):
             else np.ascontiguousarray(data).tobytes(),
         )
         self._inside(address, len(content))
-        with self._asked(f"write to memory at {address:#x}"):
+        with self.asked(f"write to memory at {address:#x}"):
             self._line.write(Space.MEMORY, address, content)
 
     def _inside(self, address: int, length: int) -> None:
@@ -165,7 +165,7 @@ class Device(Closing):
     def read_register(self, name: str) -> int:
         """Read a register by name, both halves of a 64-bit one."""
         register = self._register(name)
-        with self._asked(f"read of register {name}"):
+        with self.asked(f"read of register {name}"):
             data = self._line.read(Space.REGISTERS, register.offset, register.bits // 8)
         return int.from_bytes(data, "little")
 
@@ -174,7 +174,7 @@ class Device(Closing):
         register, value = self._register(name), index(value)
         if not 0 <= value < 1 << register.bits:
             raise ValueError(f"register {name}: {value!r} does not fit in {register.bits} bits")
-        with self._asked(f"write to register {name}"):
+        with self.asked(f"write to register {name}"):
             data = value.to_bytes(register.bits // 8, "little")
             self._line.write(Space.REGISTERS, register.offset, data)
 
@@ -184,8 +184,14 @@ class Device(Closing):
         except KeyError:
             raise DeviceError(f"the design has no register {name!r}") from None
 
+    @property
+    def pushing(self) -> Pushing | None:
+        """The connection, where pages may be pushed over it."""
+        return self._line if isinstance(self._line, Pushing) else None
+
     @contextmanager
-    def _asked(self, what: str) -> Iterator[None]:
+    def asked(self, what: str) -> Iterator[None]:
+        """Have the device's refusal of `what` raised as a DeviceError."""
         try:
             yield
         except Refused as problem:

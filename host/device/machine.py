@@ -12,7 +12,7 @@ from ...models.shell import Status
 from ...sim.machine import Closing, Ended, Feed, Progress, Transfer, Unsupported
 from .device import Device
 from .errors import DeviceError
-from .feeding import Feeder
+from .feeding import fill
 
 __all__ = ["DeviceMachine"]
 
@@ -72,11 +72,9 @@ class DeviceMachine(Closing):
     def _feed(self, feeds: Sequence[Feed], limit: int | None) -> None:
         """Fill the rings until no page is left, or the run is over."""
         ends = float("inf") if limit is None else perf_counter() + limit
-        feeders = [Feeder(self.device, feed) for feed in feeds]
-        while any(feeder.sent < feeder.feed.line.total for feeder in feeders):
-            if sum(feeder.push() for feeder in feeders) == 0:
-                if self.device.read_register("status") & Status.IDLE:
-                    return  # it has ended early, well or not
+        for sent in fill(self.device, feeds, ends):
+            if not sent and self.device.read_register("status") & Status.IDLE:
+                return  # it has ended early, well or not
             if perf_counter() > ends:
                 raise TimeoutError(f"{self.device.path}: the run is not over after {limit} s")
 

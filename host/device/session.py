@@ -17,7 +17,7 @@ from .transport import Refused, Statistics
 
 __all__ = ["Piece", "Session"]
 
-#: kind, address, length, data: what is asked in one datagram
+#: kind (above its 8 bits the port), address, length, data: what is asked in one datagram
 Piece = tuple[int, int, int, bytes | memoryview]
 
 #: datagrams by which one may be late without being taken for lost
@@ -27,10 +27,11 @@ _UNASKED = 8
 #: least seconds of the timer (of RFC 6298's one second for far networks), and its parts of the time-out: at first, and at most
 _SOONEST, _FIRST, _LONGEST = 0.02, 8, 4
 
-_HEAD = Struct("<IIBBHQ")
+_HEAD = Struct("<IIHHQ")
 _CRC = Struct("<I")
 _MASK = (1 << 32) - 1
-_MEMORY = Space.MEMORY << 1 | 1
+#: kinds of which one answer tells about others
+_TOLD = (Space.MEMORY << 1 | 1, Space.RING << 1 | 1)
 #: the order of what the timer doubts
 _DOUBTED = -_REORDERED - 1
 
@@ -50,7 +51,7 @@ class Session:
     """A session of one host. `begin` a transfer; then `send` what it returns, `take` what comes, until it is `done`; at `due` send again.
 
     Parameters: `number`: of the session, 0 to close; `before`: the session that it follows, 0: none; `timeout`: seconds without an answer that tells
-    something new, after which `send` raises LinkError; `name`: of the device, for messages.
+    something new, after which `send` raises LinkError; `name`: of the device, for messages. `pages`: that each port has read, as its latest answer says.
     """
 
     def __init__(self, number: int, timeout: float, name: str, before: int = 0) -> None:
@@ -58,6 +59,7 @@ class Session:
         self.statistics = Statistics()
         self.identity: Identity | None = None
         self.data: list[bytes] = []
+        self.pages: dict[int, int] = {}
         self.due = float("inf")
         self._next = 0
         self._room = 1  # bytes that may be under way; a datagram always may
@@ -130,7 +132,7 @@ class Session:
             ends = following is None or self._size + _HEAD.size + len(following[3]) >= self._room
             asks = ends or self._unasked >= _UNASKED or (self._next + 1 - oldest) & _MASK >= WINDOW
             asked = kind | ASK if asks else kind
-            head = _HEAD.pack(self.number, self._next, asked, 0, piece[2], piece[1])
+            head = _HEAD.pack(self.number, self._next, asked, piece[2], piece[1])
             self._unasked = 0 if asks else self._unasked
             self._sent[self._next] = sent = _Sent(kind, self._count, b"".join((head, data)), size)
             self._order += 1
@@ -146,7 +148,7 @@ class Session:
         self._order += 1
         sent.order, sent.at, sent.again = self._order, now, True
         body = bytearray(sent.body)
-        body[8] = sent.kind | ASK if asks else sent.kind
+        body[8] = (sent.kind | ASK if asks else sent.kind) & 0xFF
         return bytes(body) + _CRC.pack(zlib.crc32(body))
 
     def take(self, datagram: bytes, now: float) -> None:
@@ -160,12 +162,14 @@ class Session:
             return
         sent, before = self._sent.get(answer.sequence), len(self._sent)
         latest = _DOUBTED
-        if sent is not None and sent.kind == answer.kind & ~ASK:
+        if answer.status == Status.FULL:
+            return  # it is sent again, later
+        if sent is not None and sent.kind & 0xFF == answer.kind & ~ASK:
             if answer.status in (Status.BUSY, Status.GONE):
                 self._turned_away(answer.status)
                 return
             latest = self._answered(answer, sent, now)
-        if answer.kind & ~ASK == _MEMORY and answer.status != Status.GONE:
+        if answer.kind & ~ASK in _TOLD and answer.status != Status.GONE:
             latest = max(latest, self._told(answer))
         if len(self._sent) < before:
             self._heard = now
@@ -187,6 +191,10 @@ class Session:
         """Take the answer to a request; return its order."""
         self._forget(answer.sequence)
         self._status |= answer.status
+        if sent.kind & 0xFF == Space.RING << 1 | 1:
+            port = sent.kind >> 8
+            if follows(answer.pages, self.pages.get(port, 0)) > 0:  # answers may be overtaken
+                self.pages[port] = answer.pages
         if sent.kind == OPENING:
             self._next = answer.first
             self.identity = Identity.decode(answer.data)
@@ -208,7 +216,7 @@ class Session:
         for at, sent in self._sent.items():
             distance = follows(at, answer.first)
             if distance < 0 or (distance < WINDOW and answer.bitmap >> distance & 1):
-                if sent.kind == _MEMORY:
+                if sent.kind & 0xFF in _TOLD:
                     told.append(at)
                     latest = max(latest, sent.order)
             elif not answer.bitmap:

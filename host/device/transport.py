@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ...models.link import Identity, Space, Status
 from .errors import DeviceError
 
-__all__ = ["Connect", "Refused", "Statistics", "Transport", "seconds"]
+__all__ = ["Connect", "Piece", "Pushing", "Refused", "Statistics", "Transport", "seconds"]
 
 
 @dataclass
@@ -50,6 +50,24 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """End the connection, and calls under way with LinkError; closing twice is fine."""
+
+
+#: port, position in its stream, bytes: of a page that is pushed
+Piece = tuple[int, int, bytes | memoryview]
+
+
+@runtime_checkable
+class Pushing(Transport, Protocol):
+    """A transport by which a device takes pages into its rings by itself (`models.link.pushes`)."""
+
+    def begin(self, port: int, at: int, slots: int, page: int) -> None:
+        """Begin a port's stream: `slots` pages of `page` bytes lie from address `at` on. Raises Refused where the device has no such ring."""
+
+    def push(self, pieces: Iterable[Piece]) -> None:
+        """Push pieces; return when the device has them. Pieces are asked for as there is room for them, so they may follow what `pages` says meanwhile."""
+
+    def pages(self, port: int) -> int:
+        """Return how many pages of its stream a port has read, modulo 2^32, as its latest answer says."""
 
 
 #: opens a connection to a place

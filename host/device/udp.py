@@ -18,8 +18,10 @@ from secrets import randbits
 from ...models.link import FrameError, Space
 from ...models.link.envelope import LONGEST
 from ...models.link.ethernet import PORT
+from ...models.link.pushes import PIECE, describe
 from .errors import DeviceError, LinkError
 from .session import Piece, Session
+from .transport import Piece as Pushed
 from .transport import Statistics, seconds
 
 __all__ = ["PORT", "Udp"]
@@ -55,7 +57,7 @@ class Udp:
         self._lock, self._closed = threading.Lock(), False
         self._segments = hasattr(socket.socket, "sendmsg")
         self._failure: LinkError | None = None
-        self.statistics = Statistics()
+        self.statistics, self._pages = Statistics(), dict[int, int]()
         self._session, self._usable = self._following(0), False
         try:
             self._socket.setblocking(False)
@@ -86,6 +88,18 @@ class Udp:
         for piece in pieces:  # one leaves when the one before is answered
             self._call([piece])
 
+    def begin(self, port: int, at: int, slots: int, page: int) -> None:
+        size = slots * page // PIECE
+        self._call([(Space.RING << 1 | port << 8, describe(at, page), size, b"")])
+        self._pages[port] = 0
+
+    def push(self, pieces: Iterable[Pushed]) -> None:
+        kind = Space.RING << 1 | 1
+        self._call((kind | port << 8, at, len(data), data) for port, at, data in pieces)
+
+    def pages(self, port: int) -> int:
+        return self._pages.get(port, 0)
+
     def _call(self, pieces: Iterable[Piece]) -> list[bytes]:
         """Make a transfer; return what was read."""
         with self._lock:
@@ -104,7 +118,7 @@ class Udp:
 
     def _following(self, before: int) -> Session:
         session = Session(randbits(31) + 1, self.timeout, self.name, before)
-        session.statistics = self.statistics
+        session.statistics, session.pages = self.statistics, self._pages
         return session
 
     def _open(self) -> None:

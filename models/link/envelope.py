@@ -9,7 +9,8 @@ Answer, device to host:
     session u32 | sequence u32 | kind u8 + 0x80 | status u8 | length u16 | bitmap u64 | first u32 | pages u32 | data (length bytes, of a read) | crc u32
 
 The CRC is that of `frames`, over all before it; `kind` is a space and a direction as there, and `ASK` where an answer is wanted in any case. `port` and
-`pages` are of pages that are pushed, which no device takes yet: 0. A datagram that is no such request is dropped without an answer.
+`pages` are of pages that are pushed (`pushes`; a device without a ring does not know these kinds), else 0. A datagram that is no such request is dropped
+without an answer.
 
 Opening: a read of the identity is outside of sequences. It makes its session the device's, if the device has none (0), has the one that its `address`
 names, or has not heard of its own for `SILENCE` seconds; a device whose session it is already answers again. Else the answer is BUSY. Session 0 is
@@ -18,19 +19,22 @@ and what is left of another session in the network is old, whoever it belongs to
 
 The device takes each sequence once, in any order from `first` on, the first one missing, to `WINDOW` after it; `bitmap` has bit k for `first` + k, and
 numbers compare as in RFC 1982. What comes again is answered again and changes nothing; a read is done again. What is beyond is dropped. Memory that is
-written is answered where `ASK` is set, where something before it is missing, and where it is refused; the status is the worst since the opening. All
-else is answered always.
+written is answered where `ASK` is set, where something before it is missing, and where it is refused; the status is the worst since the opening. So are
+pushes, with a status of their own. All else is answered always.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from .device import Device
 from .ethernet import PEER
 from .frames import CRC_BYTES, MAXIMUM, RESPONSE, Request, Space, Status
+from .pushes import PIECE, Pushes
 
 __all__ = [
     "ASK",
@@ -44,6 +48,7 @@ __all__ = [
     "decode_answer",
     "encode",
     "follows",
+    "push_cycles",
     "write_cycles",
 ]
 
@@ -74,12 +79,13 @@ class Answer(NamedTuple):
     bitmap: int
     first: int
     data: bytes
+    pages: int = 0
 
     def encode(self) -> bytes:
         """Return the datagram."""
         kind, length = self.kind | RESPONSE, len(self.data)
-        head = (self.session, self.sequence, kind, self.status, length, self.bitmap, self.first, 0)
-        return _closed(_ANSWER.pack(*head) + self.data)
+        head = (self.session, self.sequence, kind, self.status, length, self.bitmap, self.first)
+        return _closed(_ANSWER.pack(*head, self.pages) + self.data)
 
 
 def _closed(body: bytes) -> bytes:
@@ -87,10 +93,16 @@ def _closed(body: bytes) -> bytes:
 
 
 def encode(
-    session: int, sequence: int, kind: int, address: int, length: int, data: bytes = b""
+    session: int,
+    sequence: int,
+    kind: int,
+    address: int,
+    length: int,
+    data: bytes = b"",
+    port: int = 0,
 ) -> bytes:
     """Return a request's datagram."""
-    return _closed(_REQUEST.pack(session, sequence, kind, 0, length, address) + data)
+    return _closed(_REQUEST.pack(session, sequence, kind, port, length, address) + data)
 
 
 def _opened(datagram: bytes, layout: struct.Struct) -> tuple[tuple[int, ...], bytes] | None:
@@ -108,10 +120,10 @@ def decode_answer(datagram: bytes) -> Answer | None:
     found = _opened(datagram, _ANSWER)
     if found is None:
         return None
-    (session, sequence, kind, status, length, bitmap, first, _), data = found
+    (session, sequence, kind, status, length, bitmap, first, pages), data = found
     if not kind & RESPONSE or length != len(data) or status not in set(Status):
         return None
-    return Answer(session, sequence, kind & ~RESPONSE, status, bitmap, first, data)
+    return Answer(session, sequence, kind & ~RESPONSE, status, bitmap, first, data, pages)
 
 
 #: cycles of a write to memory beside its bytes: of a datagram (head, decision, its place in the window), of each piece of `MAXIMUM`
@@ -127,16 +139,30 @@ def write_cycles(size: int, bus_bytes: int, peer: int = PEER) -> int:
     return peer + _EACH + size + _PIECE * len(pieces) + _WORD * words
 
 
+#: cycles of a push of a piece beyond those of a write, of a page that is whole, of a look at the counter and an answer, without the peer before it
+_JUDGED, _WHOLE, _ANSWERED = 8, 23, 57
+
+
+def push_cycles(page: int, bus_bytes: int, peer: int = PEER) -> Fraction:
+    """Return in how many cycles a device takes a page of `page` bytes that is pushed while others wait: as of `write_cycles`, and as many of its pieces
+    are answered as hosts ask about, one of those that its buffer holds."""
+    held = BUFFER // (_REQUEST.size + PIECE)
+    each = write_cycles(PIECE, bus_bytes, peer) + _JUDGED + Fraction(_ANSWERED + peer, held)
+    return page // PIECE * each + _WHOLE
+
+
 def follows(sequence: int, other: int) -> int:
     """Return how far a sequence lies behind another one: below 0 where it comes before (RFC 1982)."""
     return (sequence - other + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 class Envelope:
-    """Answers datagrams. `device` does what they ask; `silence`: cycles after which it may be taken over."""
+    """Answers datagrams. `device` does what they ask; `silence`: cycles after which it may be taken over; `rings`: the registers of each port's ring
+    (`models.ring.places`)."""
 
-    def __init__(self, device: Device, silence: int) -> None:
+    def __init__(self, device: Device, silence: int, rings: Sequence[tuple[int, int]] = ()) -> None:
         self.device, self.silence = device, silence
+        self.pushes = Pushes(rings, device.perform)
         self.session = self.heard = 0
         self.first = self.bitmap = 0
         self._worst = self._register = (
@@ -148,10 +174,11 @@ class Envelope:
         found = _opened(datagram, _REQUEST)
         if found is None:
             return None
-        (session, sequence, kind, _, length, address), data = found
+        (session, sequence, kind, port, length, address), data = found
         if length > LONGEST or kind & RESPONSE or len(data) != (length if kind & 1 else 0):
             return None
-        bare = kind & ~ASK
+        bare, pages = kind & ~ASK, 0
+        rings = bool(self.pushes.places) and bare >> 1 == Space.RING
         request = (
             Request(0, bare >> 1, address, 0, data)
             if kind & 1
@@ -169,13 +196,23 @@ class Envelope:
             if distance >= WINDOW:
                 return None
             again = distance < 0 or bool(self.bitmap >> distance & 1)
-            status, read = self._do(request, again)
-            if not again:
+            if rings:
+                status = 0 if again else self._push(port, request, bool(kind & ASK))
+                read, pages = b"", self.pushes.pages(port)
+            else:
+                status, read = self._do(request, again)
+            if not again and not (rings and status):
                 self._take(distance)
-            memory = bare == Space.MEMORY << 1 | 1
-            if memory and not (kind & ASK or again or self.bitmap or status):
+            quiet = bare == Space.MEMORY << 1 | 1 or (rings and kind & 1)
+            if quiet and not (kind & ASK or again or self.bitmap or status):
                 return None
-        return Answer(session, sequence, kind, status, self.bitmap, self.first, read).encode()
+        head = (session, sequence, kind, status, self.bitmap, self.first)
+        return Answer(*head, read, pages).encode()
+
+    def _push(self, port: int, request: Request, asked: bool) -> int:
+        if request.data is None:
+            return self.pushes.begin(port, request.address, request.length)
+        return self.pushes.take(port, request.address, request.data, asked)
 
     def _open(self, session: int, before: int, now: int) -> int:
         if session == self.session:

@@ -82,6 +82,7 @@ class Space(IntEnum):
     IDENTITY = 0  #: 16 bytes that say what the device is (`models.link.device.Identity`), again and again; read only
     REGISTERS = 1  #: the shell's registers, on AXI4-Lite
     MEMORY = 2  #: the engine's memory, on AXI4
+    RING = 3  #: of datagrams (`pushes`): rings of pages in that memory
 
 
 class Status(IntEnum):
@@ -93,6 +94,7 @@ class Status(IntEnum):
     DECERR = 3  #: also: a space that does not exist, a write to the identity
     BUSY = 4  #: of datagrams (`envelope`): another session has the device
     GONE = 5  #: of datagrams: the session is not the device's
+    FULL = 6  #: of datagrams: a page comes before its slot is free
 
 
 class FrameError(ValueError):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .envelope import LONGEST, write_cycles
+from .envelope import LONGEST, push_cycles, write_cycles
 from .frames import MAXIMUM, Request, Response, Space
 from .timing import BYTE_BITS
 
@@ -57,6 +57,12 @@ class Link:
         if self.kind != "udp":
             return self
         return replace(self, takes=clock_hz * Fraction(LONGEST, write_cycles(LONGEST, bus_bytes)))
+
+    def pushing(self, page: int, clock_hz: Fraction | int, bus_bytes: int) -> Link:
+        """Return the link by which pages of `page` bytes come into a ring during a run (`models.ring`)."""
+        if self.kind != "udp":
+            return self
+        return replace(self, takes=clock_hz * page / push_cycles(page, bus_bytes))
 
     def seconds(self, count: Fraction | int, bursts: int = 1) -> Fraction:
         """Return how long so many of the user's bytes take, in so many bursts."""

@@ -6,6 +6,7 @@ How they come is an estimate, which a simulation keeps to the cycle.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from math import ceil
 
 import numpy as np
@@ -39,7 +40,10 @@ def lines(
     if not slots:
         return []
     link = link_of(target, link_text)
-    page = 0 if link is None else page_size / link.bytes_per_s * round(target.clock.mhz * 10**6)
+    clock_hz, page = round(target.clock.mhz * 10**6), Fraction(0)
+    if link is not None:
+        rate = link.pushing(page_size, clock_hz, target.bus_bytes).bytes_per_s
+        page = page_size / rate * clock_hz
     interval, turn = max(_LEAST, ceil(page * ports)), _TURN * ports
     return [
         Line(slots, len(range(q, pages, ports)) * epochs, interval, phase=_TURN * q, turn=turn)

@@ -73,7 +73,10 @@ def unheard() -> Iterator[tuple[str, GmiiFrame]]:
     yield "address of all", whole(ether() / ip(sink="255.255.255.255") / ping(9, 8))
     yield "VLAN", whole(ether() / Dot1Q(vlan=5) / ip() / ping(9, 8))
     yield "IPv6", whole(ether() / IPv6(src="fe80::1", dst="fe80::2") / ICMPv6EchoRequest())
-    yield "another ARP", whole(ether("ff:ff:ff:ff:ff:ff") / ARP(hwsrc=MAC, psrc=HERE, pdst="10.0.0.8"))
+    yield (
+        "another ARP",
+        whole(ether("ff:ff:ff:ff:ff:ff") / ARP(hwsrc=MAC, psrc=HERE, pdst="10.0.0.8")),
+    )
     yield "ARP's answer", whole(ether() / ARP(op=2, hwsrc=MAC, psrc=HERE, pdst=THERE))
     yield "options", whole(ether() / ip(options=[(b"\x44\x04\x05\x00")]) / ping(9, 8))
     for k, part in enumerate(fragment(ip() / ping(9, 600), 400)):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 
 import pytest
 
 from penstock.host.device import LinkError
 from penstock.host.device.session import Session
-from penstock.models.link import Space, Status
+from penstock.models.link import Device, Identity, Space, Status
 from penstock.models.link.envelope import (
     ASK,
     OPENING,
@@ -20,6 +21,10 @@ from penstock.models.link.envelope import (
     encode,
     follows,
 )
+from penstock.models.link.pushes import PIECE, describe
+from penstock.models.ring import Ring, places
+from penstock.models.shell import RegisterMap
+from testbench.link_cases import RestRegisters, Words
 from testbench.networks import CLOCK_HZ, Logged, play
 
 WRITE = Space.MEMORY << 1 | 1
@@ -125,3 +130,37 @@ def test_bad_networks() -> None:
 @pytest.mark.timeout(3600)
 def test_ten_thousand_bad_networks() -> None:
     assert played(range(10_000))["whole"] > 8_000
+
+
+def test_pushes() -> None:
+    """Pieces come in any order; what comes early is refused and may come again; a page is ready once it is whole."""
+    rings = RegisterMap([Ring(0).register], [Ring(0).counter])
+    memory, registers = Words(4096 + 4 * PIECE, 8), RestRegisters(rings)
+    device = Device(Identity(8, len(memory.content), CLOCK_HZ), registers, memory)
+    envelope = Envelope(device, SILENCE * CLOCK_HZ, places(rings))
+    opened = told(envelope, 0, 7, 0, OPENING, 0, 16)
+    assert opened is not None
+    numbers, ready, done = count(opened.first), *places(rings)[0]
+
+    def sent(kind: int, at: int, size: int, data: bytes = b"", port: int = 0) -> tuple[int, ...]:
+        number = next(numbers)
+        found = envelope.receive(encode(7, number, kind | ASK, at, size, data, port), 0)
+        answer = decode_answer(found or b"")
+        assert answer is not None
+        if answer.status:  # its sequence was not taken
+            assert answer.first <= number
+        return answer.status, answer.pages, registers.words[ready][0]
+
+    def push(piece: int, data: bytes | None = None, port: int = 0) -> tuple[int, ...]:
+        whole = bytes([piece]) * PIECE if data is None else data
+        return sent(Space.RING << 1 | 1, piece * PIECE, len(whole), whole, port)
+
+    assert push(0)[0] == Status.FULL  # no ring yet
+    assert sent(Space.RING << 1, describe(4096, 2 * PIECE), 4) == (0, 0, 0)
+    assert push(1) == (0, 0, 0) and push(0) == (0, 0, 1) and push(0, bytes(PIECE)) == (0, 0, 1)
+    assert push(4)[0] == Status.FULL and push(3) == (0, 0, 1) and push(2) == (0, 0, 2)
+    assert memory.content[4096:] == b"".join(bytes([k]) * PIECE for k in range(4))
+    registers.words[done][0] = 1
+    assert push(4) == (0, 1, 2) and push(6)[0] == Status.FULL and push(5) == (0, 1, 3)
+    assert memory.content[4096 : 4096 + PIECE] == bytes([4]) * PIECE
+    assert push(6, port=1)[0] == Status.DECERR and push(6, b"12")[0] == Status.SLVERR

@@ -44,7 +44,9 @@ class Pads:
 
     def __init__(self, pins: Board) -> None:
         names = ("rx_clk", "rx_data", "rx_ctrl", "tx_clk", "tx_data", "tx_ctrl")
-        both = {name: SimpleNamespace(i=getattr(pins, name), o=getattr(pins, name)) for name in names}
+        both = {
+            name: SimpleNamespace(i=getattr(pins, name), o=getattr(pins, name)) for name in names
+        }
         none = SimpleNamespace(o=Signal(), oe=Signal())
         self.pads = SimpleNamespace(**both, rst=SimpleNamespace(o=Signal()), mdc=none, mdio=none)
 

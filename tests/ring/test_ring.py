@@ -166,8 +166,18 @@ def played(seeds: range) -> Counter[str]:
 
 
 @pytest.mark.parametrize("link", ["udp", pytest.param("uart", marks=pytest.mark.long)])
-def test_a_host_fills_the_ring_of_a_device(design: Any, link: str) -> None:
-    """The whole device, Verilated: link, arbiter, memory and engine, and the driver that boards have."""
+def test_a_host_fills_the_ring_of_a_device(
+    design: Any, link: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole device, Verilated: link, arbiter, memory and engine, and the driver that boards have. Over UDP it raises `pages_ready` itself."""
+    written: Counter[str] = Counter()
+    known = Device.write_register
+
+    def noted(device: Device, name: str, value: int) -> None:
+        written[name] += 1
+        known(device, name, value)
+
+    monkeypatch.setattr(Device, "write_register", noted)
     work = workload(design, 300)
     assert work.pages > 3 * SLOTS and design.device_timing("block RAM") is None
     size, registers = work.memory_bytes(), design.registers
@@ -183,3 +193,4 @@ def test_a_host_fills_the_ring_of_a_device(design: Any, link: str) -> None:
     assert not run.errors and run.codes is not None and golden is not None
     assert all(np.array_equal(run.codes[name], codes) for name, codes in golden.items())
     assert run.counters["pages_done0"] == 2 * work.pages
+    assert (written["pages_ready0"] == 1) == (link == "udp")

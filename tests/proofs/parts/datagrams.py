@@ -10,7 +10,7 @@ from harness import Bench, Defect, Proof
 from harness.environment import offer, take
 from harness.small import made, registers_of, shrunk
 
-from penstock.hdl.link import DatagramReceiver, DatagramSender, Responder
+from penstock.hdl.link import DatagramReceiver, DatagramSender, Pusher, Responder
 from penstock.models.link.frames import CRC_BYTES
 
 from .link import after
@@ -79,7 +79,7 @@ def responder() -> Bench:
     b.d.comb += dut.tick.eq(b.free("tick"))
     b.check(
         "the bridge is asked for the session that has the device, or for its opening",
-        ~dut.asks.valid | ((dut.number == dut.mine) & ((dut.mine != 0) | dut.opens)),
+        ~dut.asks.valid | ((dut.asked.number == dut.mine) & ((dut.mine != 0) | dut.opens)),
     )
     b.cover("the bridge is asked", dut.asks.valid)
     b.cover("an answer begins", dut.o.valid)
@@ -87,6 +87,8 @@ def responder() -> Bench:
 
 
 _D, _R = "hdl.link.datagrams", "hdl.link.responder"
+
+COMPONENTS = {"Pusher": lambda: Pusher([(0x7C, 0x48), (0x80, 0x50)])}
 
 PROOFS = [
     Proof(
@@ -111,8 +113,8 @@ PROOFS = [
         responder,
         Defect(
             _R,
-            "(self.number != self.mine) | (self.mine == 0)",
-            "self.number != self.mine",
+            "(self.asked.number != self.mine) | (self.mine == 0)",
+            "self.asked.number != self.mine",
         ),
         covers=26,
         search=30,

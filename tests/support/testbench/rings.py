@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from unittest.mock import patch
 
 import numpy as np
@@ -13,7 +14,8 @@ from penstock.models.errors import ErrorCode
 from penstock.models.link import Device as GoldenDevice
 from penstock.models.link import Identity, Space
 from penstock.models.link.envelope import BUFFER, LONGEST, OPENING, SILENCE, Envelope, encode
-from penstock.models.ring import Line, Ring
+from penstock.models.link.pushes import PIECE, describe
+from penstock.models.ring import Line, Ring, places
 from penstock.models.shell import Control, RegisterMap, Status
 from penstock.sim.machine import Feed
 
@@ -24,7 +26,7 @@ __all__ = ["Rig", "filled"]
 
 RING = Ring(0)
 MAP = RegisterMap([RING.register], [RING.counter], design=0x1234_5678)
-SLOTS, SIZE, COUNT, EPOCHS, BASE = 2, 1024, 7, 2, 4096
+SLOTS, SIZE, COUNT, EPOCHS, BASE = 2, 2048, 7, 2, 4096
 #: cycles, which are milliseconds here
 WATCHDOG = 5000
 
@@ -135,7 +137,7 @@ class _Wire:
         if not network.transfer(self.session, self.dies):
             raise _Died
 
-    def _call(self, pieces: list[Piece]) -> None:
+    def _call(self, pieces: Iterable[Piece]) -> None:
         self.session.begin(pieces, self.rig.network.now)
         self._pass()
 
@@ -153,6 +155,22 @@ class _Wire:
         pass
 
 
+class _Pushes(_Wire):
+    """One by which a device takes pages by itself."""
+
+    def begin(self, port: int, at: int, slots: int, page: int) -> None:
+        kind = Space.RING << 1 | port << 8
+        self._call([(kind, describe(at, page), slots * page // PIECE, b"")])
+        self.session.pages[port] = 0
+
+    def push(self, pieces: Iterable[tuple[int, int, bytes | memoryview]]) -> None:
+        kind = Space.RING << 1 | 1
+        self._call((kind | port << 8, at, len(data), data) for port, at, data in pieces)
+
+    def pages(self, port: int) -> int:
+        return self.session.pages.get(port, 0)
+
+
 class Rig:
     """A table, a device and a network. `machine`: as a new host sees it."""
 
@@ -161,7 +179,10 @@ class Rig:
         self.pages = rng.integers(0, 256, (COUNT, SIZE), dtype=np.uint8)
         memory, registers = Words(BASE + SLOTS * SIZE, 8), _Registers(MAP)
         identity = Identity(8, len(memory.content), CLOCK_HZ, ring=BUFFER)
-        envelope = Envelope(GoldenDevice(identity, registers, memory), SILENCE * CLOCK_HZ)
+        envelope = Envelope(
+            GoldenDevice(identity, registers, memory), SILENCE * CLOCK_HZ, places(MAP)
+        )
+        self.wire = _Pushes if rng.random() < 0.7 else _Wire
         self.reader = reader = Reader(memory, registers, rng)
 
         def answers(datagram: bytes, now: int) -> bytes | None:
@@ -184,7 +205,7 @@ class Rig:
         """Have a new host do a run; return the error that ended it. Raises LinkError, and _Died."""
         self.hosts += 1
         number = self.hosts
-        device = Device("it", lambda _: _Wire(self, number, dies), register_map=MAP)
+        device = Device("it", lambda _: self.wire(self, number, dies), register_map=MAP)
         line = Line(SLOTS, COUNT * EPOCHS, 8)
         with patch("time.sleep", self.wait):
             ended = DeviceMachine(device).run(

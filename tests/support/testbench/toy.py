@@ -38,12 +38,12 @@ def copy_map(ports: int = 1) -> RegisterMap:
 
 
 class CopyEngine(wiring.Component):
-    """See the module. `bus_bytes` and `address_width` of each port; `ports` of them."""
+    """See the module. `bus_bytes` and `address_width` of each port; `ports` of them; `register_map`: with more in it, which does nothing."""
 
-    def __init__(self, *, bus_bytes=8, ports=1, address_width=40):
+    def __init__(self, *, bus_bytes=8, ports=1, address_width=40, register_map=None):
         self.bus_bytes = bus_bytes
         self.ports = ports
-        self.register_map = copy_map(ports)
+        self.register_map = register_map or copy_map(ports)
         super().__init__(
             engine_members(
                 self.register_map, [AXI4(data_bytes=bus_bytes, address_width=address_width)] * ports
