@@ -240,10 +240,10 @@ class Datagrams(_Clocked):
         self._api.penstock_board_send(self._handle, datagram, len(datagram))
         self._last = self.cycle
 
-    def run(self) -> bytes:
-        """Let a little time pass; return a datagram of the device, b"" without one."""
+    def run(self, cycles: int | None = None) -> bytes:
+        """Let so many cycles pass, or a little time; return the first datagram of the device that ends meanwhile, at once, or b""."""
         size = self._api.penstock_board_run(
-            self._handle, _PIECE, self._room, len(self._room), ctypes.byref(self._count)
+            self._handle, cycles or _PIECE, self._room, len(self._room), ctypes.byref(self._count)
         )
         if size:
             self._last = self.cycle

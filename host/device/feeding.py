@@ -67,9 +67,9 @@ def fill(device: Device, feeds: Sequence[Feed], ends: float) -> Iterator[int]:
     rings = [_Filled(device, feed) for feed in feeds]
     line = device.pushing
     try:
-        for ring in rings if line else ():
-            feed, page = ring.feed, ring.feed.pages.shape[1]
-            line.begin(feed.ring.port, feed.at, feed.line.slots, page)
+        for feed in feeds:
+            if line is not None:
+                line.begin(feed.ring.port, feed.at, feed.line.slots, feed.pages.shape[1])
     except Refused:
         line = None
     while not all(ring.whole for ring in rings):
@@ -86,7 +86,7 @@ def fill(device: Device, feeds: Sequence[Feed], ends: float) -> Iterator[int]:
 
 def _pieces(rings: Sequence[_Filled], line: Pushing, ends: float) -> Iterator[Piece]:
     """Yield pieces while there is room for their pages, a page of each port in turn."""
-    flat = [memoryview(np.ascontiguousarray(ring.feed.pages)).cast("B") for ring in rings]
+    flat = [np.ascontiguousarray(ring.feed.pages).data.cast("B") for ring in rings]
     while perf_counter() < ends and any(ring.free for ring in rings):
         for ring, content in zip(rings, flat, strict=True):
             if ring.free:

@@ -22,7 +22,7 @@ Piece = tuple[int, int, int, bytes | memoryview]
 
 #: datagrams by which one may be late without being taken for lost
 _REORDERED = 3
-#: datagrams that may wait for an answer which none has asked for
+#: datagrams that may wait for an answer which none has asked for, if they do not take half of the device's room: the other half keeps it busy meanwhile
 _UNASKED = 8
 #: least seconds of the timer (of RFC 6298's one second for far networks), and its parts of the time-out: at first, and at most
 _SOONEST, _FIRST, _LONGEST = 0.02, 8, 4
@@ -66,7 +66,7 @@ class Session:
         self._pieces: Iterator[Piece] = iter(())
         self._ahead: Piece | None = None
         self._count = self._size = 0
-        self._unasked = self._order = 0
+        self._unasked = self._untold = self._order = 0
         self._sent: dict[int, _Sent] = {}  # in the order of their sequences
         self._lost: list[int] = []
         self._heard = 0.0
@@ -85,7 +85,7 @@ class Session:
         self._pieces, self._heard = iter(pieces), now
         self._ahead = next(self._pieces, None)
         self._count = self._size = 0
-        self._unasked = self._status = 0
+        self._unasked = self._untold = self._status = 0
         self._sent, self._lost, self.data = {}, [], []
 
     @property
@@ -129,11 +129,14 @@ class Session:
             self._ahead = following = next(self._pieces, None)
             self._size += size
             self._unasked += 1
+            self._untold += size
             ends = following is None or self._size + _HEAD.size + len(following[3]) >= self._room
-            asks = ends or self._unasked >= _UNASKED or (self._next + 1 - oldest) & _MASK >= WINDOW
+            many = self._unasked >= _UNASKED or 2 * self._untold >= self._room
+            asks = ends or many or (self._next + 1 - oldest) & _MASK >= WINDOW
             asked = kind | ASK if asks else kind
             head = _HEAD.pack(self.number, self._next, asked, piece[2], piece[1])
-            self._unasked = 0 if asks else self._unasked
+            if asks:
+                self._unasked = self._untold = 0
             self._sent[self._next] = sent = _Sent(kind, self._count, b"".join((head, data)), size)
             self._order += 1
             sent.order, sent.at = self._order, now

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 
 from amaranth.hdl import Cat, Const, Mux, Signal
+from amaranth.lib.data import StructLayout
 from harness import Bench, Defect, Proof
 from harness.environment import offer, take
 from harness.small import made, registers_of, shrunk
@@ -15,9 +16,12 @@ from penstock.models.link.frames import CRC_BYTES
 
 from .link import after
 
-_DATAGRAMS, _RESPONDER = (
-    sys.modules[f"penstock.hdl.link.{name}"] for name in ("datagrams", "responder")
+_DATAGRAMS, _RESPONDER, _PUSHER = (
+    sys.modules[f"penstock.hdl.link.{name}"] for name in ("datagrams", "responder", "pusher")
 )
+#: pieces up to 64, rings of up to 15
+_STREAM = {"at": 2, "size": 4, "shift": 1, "first": 6, "slot": 4, "there": 4, "done": 4}
+_FEW = {"_COUNT": 6, "_STREAM": StructLayout(_STREAM)}
 #: heads of 3 bytes, at most 2 of data, a CRC of one byte that is right for any datagram of four
 _SMALL = {"HEAD": 3, "_KIND": 0, "_LENGTH": 1, "LONGEST": 2, "CRC_BYTES": 1}
 _ANY_CRC = {"CRC_POLYNOMIAL": 0, "CRC_RESIDUE": 0}
@@ -86,9 +90,35 @@ def responder() -> Bench:
     return b
 
 
-_D, _R = "hdl.link.datagrams", "hdl.link.responder"
+def pusher() -> Bench:
+    """One port, whose counter reads as anything, also as less than before."""
+    b = Bench()
+    dut, b.m.submodules.dut = shrunk(_PUSHER, lambda: Pusher([(0x7C, 0x48)]), **_FEW)
+    for name in ("asks", "i"):
+        offer(b, getattr(dut, name), name)
+    for name in ("told", "o"):
+        take(b, getattr(dut, name), name)
+    of, stream, busy = dut.of, dut.stream, Signal()
+    pulses, said = ("begin", "take", "kept"), ("port", "address", "length", "asked")
+    for name in (*pulses, *said):
+        b.d.comb += getattr(of, name).eq(b.free(name, len(getattr(of, name))))
+    begins, whole = Cat(getattr(of, n) for n in pulses), Cat(getattr(of, n) for n in said)
+    before = Signal.like(whole)
+    b.d.sync += [before.eq(whole), busy.eq((busy | begins.any()) & ~of.done)]
+    b.assume("one thing at a time", of.begin + of.take + of.kept <= Mux(busy, 0, 1))
+    b.assume("the request stays", ~busy | (whole == before))
+    b.assume("the responder rests", ~(busy | begins.any()) | ~dut.asks.valid)
+    b.assume("and waits for nothing", ~begins.any() | ~dut.i.valid)
+    behind = Signal(32)
+    b.d.comb += behind.eq((of.address[10:16] >> stream.shift) - stream.done)
+    free = behind < stream.size >> stream.shift
+    b.check("what goes to memory has a slot that is free", ~(of.done & of.goes) | free)
+    b.cover("a piece goes to memory", of.done & of.goes)
+    b.cover("a register is asked for", busy & dut.o.valid)
+    return b
 
-COMPONENTS = {"Pusher": lambda: Pusher([(0x7C, 0x48), (0x80, 0x50)])}
+
+_D, _R = "hdl.link.datagrams", "hdl.link.responder"
 
 PROOFS = [
     Proof(
@@ -118,5 +148,16 @@ PROOFS = [
         ),
         covers=26,
         search=30,
+    ),
+    Proof(
+        "hdl.link.Pusher",
+        "a piece goes to memory only where its page's slot was read; what it offers stays; any answers of the bridge; "
+        "counts of 6 bits",
+        pusher,
+        Defect(
+            "hdl.link.pusher",
+            "self.ahead[:6] >= stream.size) | ~free",
+            "self.ahead[:6] >= stream.size)",
+        ),
     ),
 ]

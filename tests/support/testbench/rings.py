@@ -22,7 +22,7 @@ from penstock.sim.machine import Feed
 from .link_cases import RestRegisters, Words
 from .networks import CLOCK_HZ, Network
 
-__all__ = ["Rig", "filled"]
+__all__ = ["Pushes", "Rig", "Wire", "filled"]
 
 RING = Ring(0)
 MAP = RegisterMap([RING.register], [RING.counter], design=0x1234_5678)
@@ -112,7 +112,7 @@ class _Died(Exception):
     """A host is no more."""
 
 
-class _Wire:
+class Wire:
     """A `Transport` in a network's own time. `dies`: when its host does."""
 
     timeout = 2.0
@@ -155,7 +155,7 @@ class _Wire:
         pass
 
 
-class _Pushes(_Wire):
+class Pushes(Wire):
     """One by which a device takes pages by itself."""
 
     def begin(self, port: int, at: int, slots: int, page: int) -> None:
@@ -182,7 +182,7 @@ class Rig:
         envelope = Envelope(
             GoldenDevice(identity, registers, memory), SILENCE * CLOCK_HZ, places(MAP)
         )
-        self.wire = _Pushes if rng.random() < 0.7 else _Wire
+        self.wire = Pushes if rng.random() < 0.7 else Wire
         self.reader = reader = Reader(memory, registers, rng)
 
         def answers(datagram: bytes, now: int) -> bytes | None:
