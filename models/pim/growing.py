@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .config import COLUMNS, TILE
+from .config import COLUMNS
 from .device import Step
 from .layout import Layout
 from .operands import Floats
@@ -30,7 +30,7 @@ def appended(layout: Layout, rows: Floats, held: NDArray[np.int64]) -> list[Step
     whole: dict[int, dict[int, Bytes]] = {}
     single: dict[int, dict[int, tuple[int, Bytes]]] = {}
     for n, slot in enumerate(layout.slots.tolist()):
-        chunk, place = divmod(int(held[n // layout.parts]), TILE if attends else COLUMNS)
+        chunk, place = divmod(int(held[n // layout.parts]), layout.each)
         seat, pair = divmod(slot, layout.config.pairs)
         row, (half, column) = layout.row(seat, chunk), divmod(place, COLUMNS)
         for bank in (0, 1):

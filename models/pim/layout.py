@@ -81,9 +81,14 @@ class Layout:
         return self.slices if self.mode == "attend" else -(-self.slices // 2)
 
     @property
+    def each(self) -> int:
+        """Columns of the state, or tokens of a cache, in a row of a pair of banks."""
+        return 2 * COLUMNS if self.mode == "attend" else COLUMNS
+
+    @property
     def chunks(self) -> int:
         """Rows of a bank for one part of an item."""
-        return -(-self.columns // (2 * COLUMNS if self.mode == "attend" else COLUMNS))
+        return -(-self.columns // self.each)
 
     @property
     def seats(self) -> int:
@@ -209,8 +214,8 @@ class Layout:
 
     def _columns(self, x: Floats) -> Bytes:
         """(tokens, items, dim_state) as bytes (tokens, seats, banks, chunks, bytes of 32 numbers)."""
-        tokens, each = len(x), 2 * COLUMNS if self.mode == "attend" else COLUMNS
-        wide = np.zeros((tokens, self.items, self.chunks * each))
+        tokens = len(x)
+        wide = np.zeros((tokens, self.items, self.chunks * self.each))
         wide[..., : self.columns] = x
         if self.mode == "attend":
             halves = wide.reshape(tokens, self.items, 1, self.chunks, 2, COLUMNS).swapaxes(3, 4)
@@ -243,11 +248,11 @@ class Layout:
         return dealt.swapaxes(1, 2).reshape(self.rows, -1, COLUMNS, 32)
 
     def numbers_of(self, parts: Bytes) -> Floats:
-        """Return the state (items, dim_head, dim_state) of bytes that `parts_of` gave."""
-        x = self._numbers(parts).reshape(
-            self.items, self.parts, 2, self.chunks, COLUMNS, self.config.lanes
-        )
-        x = x.transpose(0, 1, 2, 5, 3, 4).reshape(self.items, -1, self.chunks * COLUMNS)
+        """Return the state or cache of bytes that `parts_of` gave."""
+        shape = (self.items, self.parts, 2, self.chunks, COLUMNS, self.config.lanes)
+        order = (0, 1, 5, 3, 2, 4) if self.mode == "attend" else (0, 1, 2, 5, 3, 4)
+        x = self._numbers(parts).reshape(shape).transpose(order)
+        x = x.reshape(self.items, -1, self.chunks * self.each)
         return x[:, : self.head, : self.columns]
 
     def state_of(self, rows: Bytes) -> Floats:

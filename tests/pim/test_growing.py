@@ -127,6 +127,79 @@ def test_a_full_cache_is_one_message():
         assert caught.value.code == "E460"
 
 
+def compiled(format="mx8", tokens=70, batch=3, **more):
+    dims = {"t": tokens, "k": 40, "v": 33}
+    return ps.compile(
+        decode, target="small", dims=dims, batch=batch, heads=2, kv_heads=1, format=format, **more
+    )
+
+
+def alone(design, tokens, seed):
+    """Arrays of a request without an axis of requests, and what one run of it alone gives."""
+    data = drawn(np.random.default_rng(seed), tokens, 1, 2, 1, 40, 33)
+    single = compiled(design.compiled.device.format, batch=1)
+    y = single.run(data, backend="golden").result["y"][:, 0]
+    return {name: x[:, 0] for name, x in data.items()}, y
+
+
+def cut(data, begin, end):
+    return {name: x[begin:end] for name, x in data.items()}
+
+
+def arrivals(session, own, others):
+    """A prompt of two requests of different lengths; steps; one leaves, and another takes its seat; the bits are those of runs alone."""
+    (data, y), (more, z), (last, w) = own, *others
+    a, b = session.join(), session.join()
+    made = session.step({a: cut(data, 0, 3), b: cut(more, 0, 5)})
+    found = [made[a]]
+    assert (made[b] == z[:5]).all()
+    session.leave(b)
+    for n in range(3, 6):
+        found.append(session.step({a: cut(data, n, n + 1)})[a])
+    c = session.join()
+    made = session.step({c: cut(last, 0, 2), a: cut(data, 6, 7)})
+    found.append(made[a])
+    assert (made[c] == w[:2]).all() and (np.concatenate(found) == y[:7]).all()
+    assert session.errors["within_bound"]
+    return session.snapshot(a)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_session_gives_the_bits_of_runs_alone(format):
+    design = compiled(format)
+    own, *others = (alone(design, 68 if n == 0 else 5, n) for n in range(3))
+    with design.open(backend="model") as session:
+        saved = arrivals(session, own, others)
+        assert session.cycles > 0
+    data, y = own
+    other = compiled(format, batch=4, banks=2)
+    # elsewhere, behind a request that it does not know, over the end of a tile
+    with other.open() as session:
+        session.step({session.join(): cut(others[0][0], 0, 1)})
+        request = session.join(state=saved)
+        found = session.step({request: cut(data, 7, 66)})[request]
+        assert (found == y[7:66]).all() and session.errors["within_bound"]
+        again = session.join(state=session.snapshot(request))
+        found = session.step({request: cut(data, 66, 67), again: cut(data, 66, 67)})
+        assert (found[request] == y[66:67]).all() and (found[again] == y[66:67]).all()
+        with pytest.raises(SourceError, match="room for 70 rows, hold 67, and 4 come") as caught:
+            session.step({request: cut(data, 0, 4)})
+        assert caught.value.code == "E460"
+        assert (session.step({request: cut(data, 67, 68)})[request] == y[67:68]).all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_session_on_hardware(format):
+    design = compiled(format)
+    own, *others = (alone(design, 7 if n == 0 else 5, n) for n in range(3))
+    saved = []
+    for backend in ("model", "rtl"):
+        with design.open(backend=backend) as session:
+            saved.append((arrivals(session, own, others), session.cycles))
+    assert saved[0] == saved[1]
+
+
 MISFITS = {
     "  K <- append(K, key)\n  y <- softmax(K @ q) @ V": "caches grow together",
     "  K2 = append(K, key)\n  V <- append(V, value)\n  y <- softmax(K @ q) @ V": "caches grow together",

@@ -334,7 +334,7 @@ def test_sessions_that_there_are_not(tmp_path):
     refused(closed.join, SessionError, "E466", "it is closed")
     refused(small(refresh="all-bank").open, SessionError, "E466", "refresh 'all-bank'")
     cache = ps.compile(str(Path(RETNET).with_name("attend.psk")))
-    refused(cache.open, SessionError, "E466", "attend reads a cache")
+    refused(cache.open, SessionError, "E466", "attend reads a cache that does not grow")
     kernel = Path(RETNET).with_name("linear.psk")
     refused(lambda: ps.compile([kernel, RETNET]), ps.Error, "E609", "linear is compiled alone")
     refused(lambda: ps.compile([RETNET, kernel]), ps.Error, "E609", "retnet is compiled alone")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.dsl.pim.attention import WEIGHTS
+from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Result
 from penstock.host.sources.errors import SourceError
 from penstock.models.bound import Machine
@@ -28,7 +29,7 @@ from penstock.models.pim.softmax import TILE
 from .errors import Beside, Compared, clipped
 from .workload import Played, Stepping
 
-__all__ = ["Attending"]
+__all__ = ["Attending", "check_room"]
 
 
 class Attending(Stepping):
@@ -51,8 +52,7 @@ class Attending(Stepping):
 
     def _check_room(self) -> None:
         recurrent, inputs = self.inputs.recurrent, self.inputs
-        given, room = [n for n in recurrent.states if n in inputs.arrays], recurrent.sizes[0]
-        assert room is not None
+        given = [n for n in recurrent.states if n in inputs.arrays]
         if not self.grows:
             return
         if (self.first > 0) != (len(given) > 0) or len(given) == 1:
@@ -62,8 +62,7 @@ class Attending(Stepping):
                 f"give {' and '.join(recurrent.states)} with first=N (--first N), or none of them",
                 code="E460",
             )
-        if self.first + inputs.tokens > room:
-            raise full(recurrent.states, room, self.first, inputs.tokens)
+        check_room(recurrent, self.first, inputs.tokens)
 
     def _held(self, turns: int, items: int) -> NDArray[np.int64]:
         """How many keys each turn reads."""
@@ -139,10 +138,8 @@ class Attending(Stepping):
         return keys + values
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        found = self.read.values(codes)
-        y, group = found["y"], self.inputs.group
-        y = np.moveaxis(y.reshape(self.tokens, group, *y.shape[1:]), 1, 3)
-        return {**found, "y": y.reshape(*y.shape[:2], self.design.heads, *y.shape[4:])}
+        y = self.inputs.in_heads(self.read._told(codes).output())
+        return {"y": y.reshape(self.tokens, self.design.batch, self.design.heads, *y.shape[2:])}
 
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
         """How far the units' attention is from float64."""
@@ -164,10 +161,13 @@ class Attending(Stepping):
         return {"float64": told, "collapsed": [], **self.language}
 
 
-def full(caches: tuple[str, ...], room: int, held: int, more: int) -> SourceError:
-    """The error of caches that have no room for tokens."""
-    return SourceError(
-        f"the caches {' and '.join(caches)} are full: they have room for {room:,} rows, hold {held:,}, and {more:,} come",
-        f"compile for more (--dim NAME={held + more}), or take fewer tokens",
-        code="E460",
-    )
+def check_room(recurrent: Recurrent, held: int, more: int) -> None:
+    """Raise SourceError (E460) where caches have no room for tokens behind those that they hold."""
+    room, dim = recurrent.sizes[0], dict(recurrent.dims)[recurrent.state][0]
+    assert room is not None
+    if held + more > room:
+        raise SourceError(
+            f"the caches {' and '.join(recurrent.states)} are full: they have room for {room:,} rows, hold {held:,}, and {more:,} come",
+            f"compile for more (--dim {dim}={held + more}), or take fewer tokens",
+            code="E460",
+        )

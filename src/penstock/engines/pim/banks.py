@@ -75,15 +75,16 @@ class Golden:
 class Room:
     """Memory of a session: programs from address 0 on, results from `results_at`, `bytes` in all.
 
-    It has room for a row of all banks that is loaded, and for `rounds` that update, `_MOST` at most; longer ones are several programs.
+    It has room for a row of all banks that is loaded, for `rounds` that update, `_MOST` at most, and for `least` words and results; longer ones
+    are several programs.
     """
 
-    def __init__(self, config: PimConfig, rounds: int) -> None:
+    def __init__(self, config: PimConfig, rounds: int, least: tuple[int, int] = (0, 0)) -> None:
         self.config = config
         banks, count = config.groups * config.banks, min(rounds, _MOST)
         self._most = (
-            max(5 * COLUMNS * banks, 5 * 6 * banks * count) + 4 * banks * count + 1,
-            max(COLUMNS * banks, config.pairs * 2 * count),
+            max(5 * COLUMNS * banks, 5 * 6 * banks * count, least[0]) + 4 * banks * count + 1,
+            max(COLUMNS * banks, config.pairs * 2 * count, least[1]),
         )
         self.results_at = round_up(8 * self._most[0])
         self.bytes = self.results_at + round_up(32 * self._most[1] + 1, PAGE)
@@ -91,14 +92,19 @@ class Room:
     def _size(self, step: Step) -> tuple[int, int]:
         """Return how many words and results a step takes at most."""
         banks = self.config.groups * self.config.banks // self.config.sets
-        mode, moved = step.round.mode, COLUMNS * (len(step.round.banks) or banks)
+        given, mode = step.round, step.round.mode
+        moved = (1 if given.columns else COLUMNS) * (len(given.banks) or banks)
         if mode == "load":
             return 5 * moved + 4 * banks, 0
         if mode == "store":
             return moved + 4 * banks, moved
         seeds = 0 if step.seeds is None else len(step.seeds)
-        reads = step.round.reads * banks // 2
-        return 5 * (step.data.size // 32 + seeds) + reads + 4 * banks, reads
+        reads = given.reads * banks // 2 + given.totals
+        taken = given.soft and mode == "score"
+        weights = 2 * banks * (given.soft and mode == "attend")
+        return 5 * (
+            step.data.size // 32 + seeds
+        ) + weights + reads + 4 * banks, 0 if taken else reads
 
     def programs(self, steps: Steps) -> Iterator[tuple[int, Program]]:
         """Return programs that play the steps one after another, each with the number of its first round."""

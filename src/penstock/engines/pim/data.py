@@ -217,6 +217,12 @@ class Inputs:
         tokens = self.tokens * many
         return replace(self, heads=few, tokens=tokens, arrays=arrays, group=1, turns=many)
 
+    def in_heads(self, y: Floats) -> Floats:
+        """Return outputs (turns, requests · caches, …) as (tokens, requests · heads, …)."""
+        few = self.items // self.group
+        y = np.moveaxis(y.reshape(self.tokens, self.group, few, *y.shape[2:]), 1, 2)
+        return y.reshape(self.tokens, self.items, *y.shape[3:])
+
     def place(self, token: int, item: int) -> tuple[int, int, int]:
         """Return token, request and head of a turn."""
         request, head = divmod(item, self.heads)

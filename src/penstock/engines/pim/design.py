@@ -173,12 +173,17 @@ class PimDesign(Design):
         Parameters: `backend`: "golden", "model" (golden's results, with cycles), "rtl", "pysim", "netlist" or "board"; `seed`: of random bits;
         `on_overflow`: "error" or "saturate"; `memory`, `watchdog`, `stall_percent`, `waves`, `family`, `device`: as `run` takes them.
 
-        Raises SessionError (E466) for a recurrence that reads a cache, and banks that are refreshed; OptionError for an unknown backend or option.
+        Raises SessionError (E466) for a recurrence that reads a cache which does not grow, and banks that are refreshed; OptionError for an
+        unknown backend or option.
         """
         from .requests import Stack
         from .session import opened
 
         stack = Stack(
-            self.name, self.device, self.heads, tuple(self.recurrents[n] for n in self.layers)
+            self.name,
+            self.device,
+            self.heads,
+            self.group,
+            tuple(self.recurrents[n] for n in self.layers),
         )
         return opened(self, stack, backend, {"on_overflow": self.on_overflow, **options})

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.dsl.pim.recurrent import Recurrent
     from penstock.models.pim.config import Design as Unit
     from penstock.models.pim.config import PimConfig
+    from penstock.models.pim.layout import Layout
     from penstock.models.target import Target
     from penstock.outcome import Outcome
     from penstock.report.rows import Part
@@ -49,7 +50,7 @@ def _unit(recurrent: Recurrent, given: Given) -> Unit:
     from penstock.models.pim.config import Design as Unit
 
     unit = Unit.named(given.option("unit", "pimba"))
-    reads = any(one.k is None for one in recurrent.passes)
+    reads = recurrent.mode != "update" or any(one.k is None for one in recurrent.passes)
     if reads and unit is not Unit.PIMBA:
         what = "a state that it does not change" if recurrent.mode == "update" else "a cache"
         raise error(
@@ -121,8 +122,8 @@ def _check_pace(config: PimConfig) -> None:
         )
 
 
-def _softened(config: PimConfig, items: int, parts: int) -> PimConfig:
-    """Return a device with the softmax unit for heads whose scores are sums of so many parts. Raises E464."""
+def _softened(config: PimConfig, scores: Sequence[Layout]) -> PimConfig:
+    """Return a device with the softmax unit for caches of keys. Raises E464."""
     if config.sets > 1:
         raise error(
             "E464",
@@ -130,7 +131,15 @@ def _softened(config: PimConfig, items: int, parts: int) -> PimConfig:
             Span.whole("--schedule"),
             hint="leave --schedule out",
         )
-    made = replace(config, soft_parts=parts)
+    items, parts = max(one.items for one in scores), {one.parts for one in scores}
+    if len(parts) > 1:
+        raise error(
+            "E464",
+            "the softmax unit adds as many parts of a score in all layers, and keys of different sizes have other numbers of them",
+            Span.whole("--dim"),
+            hint="give the keys of all layers one size",
+        )
+    made = replace(config, soft_parts=parts.pop())
     if items > made.most_soft_items:
         raise error(
             "E464",
@@ -207,12 +216,15 @@ class PimEngine(Engine):
         timing = timing_of(given.memory, part)
         if isinstance(timing, FixedLatency):  # the device's port is 8 bytes wide
             timing = replace(timing, bytes_per_cycle=min(timing.bytes_per_cycle, 8))
-        batch, heads, group = self._heads(recurrent, given)
-        stack = [part for n in layers for part in recurrents[n].parts]
-        attends = recurrent.values is not None
-        items = batch * heads // group
-        device = self._device(kernel, stack, part, given, items, attends)
-        slow = self._slow(stack[0], device, items)
+        attends = [one for one in recurrents if one.values is not None]
+        batch, heads, group = self._heads((attends or recurrents)[0], given)
+        stack = [
+            (part, batch * heads // (1 if recurrents[n].values is None else group))
+            for n in layers
+            for part in recurrents[n].parts
+        ]
+        device = self._device(kernel, stack, part, given, len(attends) > 0)
+        slow = self._slow(stack[0][0], device, stack[0][1])
         kernel.warnings = [*(w for w in kernel.warnings if w.code != "W465"), *slow]
         if part.shared is not None:  # it will be built
             self._fits(kernel, device, part, given)
@@ -331,10 +343,9 @@ class PimEngine(Engine):
     def _device(
         self,
         kernel: Recurrence,
-        layers: Sequence[Recurrent],
+        layers: Sequence[tuple[Recurrent, int]],
         part: Target,
         given: Given,
-        items: int,
         attends: bool,
     ) -> PimConfig:
         from penstock.models.pim.config import PimConfig
@@ -343,9 +354,9 @@ class PimEngine(Engine):
         from penstock.models.pim.timing import timing_named
         from penstock.models.resources import AIM
 
-        chosen, recurrent = _format(given), layers[0]
+        chosen, recurrent = _format(given), layers[0][0]
         unit = _unit(recurrent, given)
-        stochastic = _stochastic(given, chosen) and recurrent.mode == "update"
+        stochastic = _stochastic(given, chosen) and any(one.mode == "update" for one, _ in layers)
         sets, local = SCHEDULES[given.option("schedule", "together")]
         timing = timing_named(given.option("dram", "pimba"))
 
@@ -363,10 +374,11 @@ class PimEngine(Engine):
                 timing,
                 given.option("refresh", "none"),
             )
-            placed = [Layout(config, *one.form, items, 1) for one in layers]
+            placed = [Layout(config, *one.form, items, 1) for one, items in layers]
             used = sum(one.rows for one in placed)
             if attends:
-                config = _softened(config, items, placed[0].parts)
+                scores = [one for one in placed if one.mode == "score"]
+                config = _softened(config, scores)
             return replace(config, rows=1 << max(0, min(used, 1 << 16) - 1).bit_length()), used
 
         made = [device(n) for n in _bank_counts(part, given, sets)]
@@ -380,7 +392,7 @@ class PimEngine(Engine):
         if used > 1 << 16:
             raise error(
                 "E464",
-                f"the states of {items} heads take {used:,} rows of each bank; a bank has 65,536",
+                f"the states of {layers[0][1]} heads take {used:,} rows of each bank; a bank has 65,536",
                 kernel.name_span,
                 hint="take more banks, fewer heads or requests",
                 source=kernel.source,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,19 +28,28 @@ _COMPARED = 1 << 16
 
 @dataclass(frozen=True)
 class Stack:
-    """What a session has of a design: its name, its device, the heads of a request, and the recurrence of each layer."""
+    """What a session has of a design: its name, its device, the heads of a request, how many of them share a cache, and the recurrence of
+    each layer."""
 
     name: str
     device: PimConfig
     heads: int
+    group: int
     layers: tuple[Recurrent, ...]
 
     def layout_of(
-        self, layer: int, requests: int, tokens: int = 1, seating: Seating | None = None
+        self,
+        layer: int,
+        requests: int,
+        tokens: int = 1,
+        seating: Seating | None = None,
+        part: int = 0,
     ) -> Layout:
-        """Return where tokens of some requests lie in a layer."""
-        form, items = self.layers[layer].form, requests * self.heads
-        return Layout(self.device, *form, items, tokens, heads=self.heads, seating=seating)
+        """Return where tokens of some requests lie in a layer, or in its caches of keys (`part` 0) and values (1)."""
+        recurrent = self.layers[layer]
+        heads = self.heads // (1 if recurrent.values is None else self.group)
+        form = recurrent.parts[part].form
+        return Layout(self.device, *form, requests * heads, tokens, heads=heads, seating=seating)
 
 
 class Request:
@@ -54,10 +64,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Layer:
-    """Seats of a layer: from row `base` on. `one`: where the parts of one request lie, alone; `fit`: how many fit in the design;
-    `heads`: those that are compared with float64."""
+    """Seats of a layer, or of one of its caches: from row `base` on. `name`: of its bytes in a snapshot; `one`: where the parts of one request
+    lie, alone; `fit`: how many fit in the design; `heads`: those that are compared with float64."""
 
     number: int
+    name: str
     one: Layout
     base: int
     seats: Seats
@@ -69,15 +80,21 @@ class Layer:
         """Groups of seats."""
         return len(self.seats.owner) // self.seats.pairs
 
-    def places(self, slots: Iterable[int]) -> list[tuple[int, int]]:
-        """Return row and bank of each chunk of some slots: (slots, 2 banks, chunks)."""
+    def places(self, slots: Iterable[int], begun: int | None = None) -> list[tuple[int, int]]:
+        """Return row and bank of each chunk of some slots, or of those that are `begun`: (slots, 2 banks, chunks)."""
         pairs, chunks = self.seats.pairs, self.one.chunks
         return [
             (self.base + slot // pairs * chunks + chunk, slot % pairs * 2 + bank)
             for slot in slots
             for bank in (0, 1)
-            for chunk in range(chunks)
+            for chunk in range(chunks if begun is None else begun)
         ]
+
+    def begun(self, tokens: int) -> int:
+        """Return how many chunks hold something of a request: of caches, those of its tokens."""
+        if self.one.mode == "update":
+            return self.one.chunks
+        return -(-tokens // self.one.each)
 
     def held(self, states: Iterable[State]) -> list[int]:
         """Return the slots of requests that have a state."""
@@ -103,15 +120,24 @@ class Layer:
     def columns(self, data: Bytes) -> Bytes:
         """Return a request's rows as its snapshot has them: (heads, columns, slices, 32)."""
         one = self.one
-        x = data.reshape(one.heads, one.parts, 2, one.chunks, COLUMNS, 32)
-        x = x.transpose(0, 3, 4, 1, 2, 5)
+        x = data.reshape(one.heads, one.parts, 2, -1, COLUMNS, 32)
+        whole = np.zeros((*x.shape[:3], one.chunks, COLUMNS, 32), dtype=np.uint8)
+        whole[:, :, :, : x.shape[3]] = x
+        if one.mode == "attend":  # chunks of tokens in both banks in turn
+            x = whole.transpose(0, 3, 2, 4, 1, 5)
+            return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts, 32)
+        x = whole.transpose(0, 3, 4, 1, 2, 5)
         return np.ascontiguousarray(x).reshape(one.heads, -1, one.parts * 2, 32)
 
     def parts(self, columns: Bytes) -> Bytes:
         """Return what `columns` took, as parts (heads · parts, 2, chunks, 32, 32)."""
         one = self.one
-        x = columns.reshape(one.heads, one.chunks, COLUMNS, one.parts, 2, 32)
-        x = x.transpose(0, 3, 4, 1, 2, 5)
+        if one.mode == "attend":
+            x = columns.reshape(one.heads, one.chunks, 2, COLUMNS, one.parts, 32)
+            x = x.transpose(0, 4, 2, 1, 3, 5)
+        else:
+            x = columns.reshape(one.heads, one.chunks, COLUMNS, one.parts, 2, 32)
+            x = x.transpose(0, 3, 4, 1, 2, 5)
         return np.ascontiguousarray(x).reshape(-1, 2, one.chunks, COLUMNS, 32)
 
     def exact(
@@ -133,7 +159,7 @@ class State:
     own: int
     tokens: list[int]
     held: list[dict[str, Floats]]
-    exact: dict[int, Exactly] = field(default_factory=dict)
+    exact: dict[int, Any] = field(default_factory=dict)
 
 
 def compare(
@@ -174,15 +200,21 @@ def compare(
             compared.add(given[name], values, bounds, place)
 
 
-def layers_of(stack: Stack) -> list[Layer]:
-    """Return the seats of all layers, all free: as many as the device's rows have room for."""
-    config, heads = stack.device, stack.heads
-    alone = [stack.layout_of(number, 1) for number in range(len(stack.layers))]
-    of_request = [(heads * one.parts, one.chunks) for one in alone]
+def layers_of(stack: Stack) -> list[tuple[Layer, ...]]:
+    """Return the seats of all layers, of attention those of keys and of values, all free: as many as the device's rows have room for."""
+    config = stack.device
+    alone = [
+        (number, f"layers.{number}.{'state' if one.values is None else own.state}", layout)
+        for number, one in enumerate(stack.layers)
+        for part, own in enumerate(one.parts)
+        for layout in [stack.layout_of(number, 1, part=part)]
+    ]
+    of_request = [(one.items * one.parts, one.chunks) for _, _, one in alone]
     fit, rows = stacked(config.rows, config.pairs, of_request)
-    made = []
-    for number, (one, (base, groups)) in enumerate(zip(alone, rows, strict=True)):
-        most = min(heads, max(1, _COMPARED // (one.head * one.columns)))
-        compared = [n * heads // most for n in range(most)]
-        made.append(Layer(number, one, base, Seats(groups, config.pairs), fit, compared))
-    return made
+    made: list[list[Layer]] = [[] for _ in stack.layers]
+    for (number, name, one), (base, groups) in zip(alone, rows, strict=True):
+        most = min(one.heads, max(1, _COMPARED // (one.head * one.columns)))
+        compared = [n * one.heads // most for n in range(most)]
+        seats = Seats(groups, config.pairs)
+        made[number].append(Layer(number, name, one, base, seats, fit, compared))
+    return [tuple(own) for own in made]

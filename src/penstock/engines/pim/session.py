@@ -22,8 +22,10 @@ from penstock.models.pim.seats import read, transfer
 from penstock.report.words import plural
 from penstock.sim.machine import Closing, Metered
 
+from .attention import check_room
 from .banks import Banks, Golden, Hardware, Modelled, Order, Room
 from .data import Inputs, policy_of, shapes_of
+from .decoding import Brought, Remembered, decoded, program_size
 from .errors import Compared, clipped, collapsed
 from .host import Course, batches, worked
 from .requests import Layer, Request, Stack, State, compare, layers_of
@@ -42,7 +44,12 @@ class PimSession(Closing):
     """
 
     def __init__(
-        self, stack: Stack, banks: Banks, layers: Sequence[Layer], seed: int, saturates: bool
+        self,
+        stack: Stack,
+        banks: Banks,
+        layers: Sequence[tuple[Layer, ...]],
+        seed: int,
+        saturates: bool,
     ) -> None:
         self.stack, self.seed, self.saturates = stack, seed, saturates
         self._banks, self._layers = banks, layers
@@ -70,7 +77,7 @@ class PimSession(Closing):
         """How far outputs were from float64's, with the bound, a restored request from its snapshot on. `heads`: how many of a request's are
         compared, by layer; `collapsed`: heads whose decays do."""
         return {
-            "heads": [len(layer.heads) for layer in self._layers],
+            "heads": [len(layer.heads) for layer, *_ in self._layers],
             "of": self.stack.heads,
             **self._compared.to_json(),
             "collapsed": [
@@ -87,7 +94,7 @@ class PimSession(Closing):
     @property
     def free(self) -> int:
         """How many more requests can join."""
-        return self._layers[0].fit - len(self._requests)
+        return self._layers[0][0].fit - len(self._requests)
 
     def __repr__(self) -> str:
         seated = plural(len(self._requests), "request")
@@ -120,33 +127,54 @@ class PimSession(Closing):
         self._seat(request)
         self._joined += 1
         self._requests[request] = own
-        for number, layer in enumerate(self._layers):
-            if own.tokens[number]:
-                parts = layer.parts(tensors[f"layers.{number}.state"])
+        for number, layers in enumerate(self._layers):
+            if tokens := own.tokens[number]:
                 for name, value in said["held"][number].items():
                     own.held[number][name] = np.array(value)
-                one = self.stack.layers[number]
-                own.exact[number] = layer.exact(one, own.held[number], layer.one.numbers_of(parts))
-                slots = layer.seats.slots[request.number]
-                self._write(layer.places(slots), parts.reshape(-1, *parts.shape[-2:]))
+                given = [layer.parts(tensors[layer.name]) for layer in layers]
+                self._remember(own, number, given)
+                for layer, parts in zip(layers, given, strict=True):
+                    begun = layer.begun(tokens)
+                    slots = layer.seats.slots[request.number]
+                    data = parts[:, :, :begun].reshape(-1, *parts.shape[-2:])
+                    self._write(layer.places(slots, begun), data)
         return request
+
+    def _remember(self, own: State, number: int, given: Sequence[NDArray[np.uint8]]) -> None:
+        """Know in float64 what a snapshot has of a layer."""
+        layers, recurrent = self._layers[number], self.stack.layers[number]
+        held = [layer.one.numbers_of(parts) for layer, parts in zip(layers, given, strict=True)]
+        if recurrent.values is None:
+            own.exact[number] = layers[0].exact(recurrent, own.held[number], held[0])
+        else:
+            own.exact[number] = made = self._remembered(number)
+            made.start(own.tokens[number], held)
+
+    def _remembered(self, number: int) -> Remembered:
+        keys, values = self._layers[number]
+        return Remembered(keys.one, values.one, keys.heads)
 
     def leave(self, request: Request) -> None:
         """Free the seats of a request; its states are gone. Raises SessionError (E466)."""
         self._state(request)
         del self._requests[request]
-        for layer in self._layers:
+        for layer in self._all:
             layer.seats.leave(request.number)
+
+    @property
+    def _all(self) -> list[Layer]:
+        return [layer for layers in self._layers for layer in layers]
 
     def snapshot(self, request: Request) -> bytes:
         """Return a request's states, for `join` of this session or of another one, on any backend, target and number of banks. The request
         stays. Raises SessionError (E466)."""
         own = self._state(request)
         tensors = {}
-        for number, layer in enumerate(self._layers):
-            if own.tokens[number]:
-                places = layer.places(layer.seats.slots[request.number])
-                tensors[f"layers.{number}.state"] = layer.columns(self._read(places))
+        for layer in self._all:
+            if tokens := own.tokens[layer.number]:
+                slots = layer.seats.slots[request.number]
+                places = layer.places(slots, layer.begun(tokens))
+                tensors[layer.name] = layer.columns(self._read(places))
         held = [{name: x.tolist() for name, x in states.items()} for states in own.held]
         said = {"seed": own.seed, "request": own.own, "tokens": own.tokens, "held": held}
         return packed(tensors, {**self._form, **said})
@@ -178,8 +206,7 @@ class PimSession(Closing):
         for count in sorted({course.inputs.tokens for course in taken.values()}):
             many = {who: own for who, own in taken.items() if own.inputs.tokens >= count}
             lost = self._played(layer, many, done, count) or lost
-            latest = [(self._requests[who], course) for who, course in many.items()]
-            compare(self._layers[layer], latest, done, count, self._compared)
+            self._compare(layer, many, done, count)
             done = count
         for who, course in taken.items():
             self._counters["saturated_inputs"] += course.beyond
@@ -197,11 +224,29 @@ class PimSession(Closing):
                 raise SourceError(said, problem.hint, code=problem.code)
         return {who: course.output() for who, course in taken.items()}
 
-    def _taken(self, who: Request, layer: int, arrays: Any) -> Course:
-        """Return what a request brings. Raises SourceError."""
+    def _compare(self, number: int, many: Mapping[Request, Any], begin: int, end: int) -> None:
+        """Compare results of tokens with float64's."""
+        latest = [(self._requests[who], course) for who, course in many.items()]
+        layer = self._layers[number][0]
+        if self.stack.layers[number].values is None:
+            compare(layer, latest, begin, end, self._compared)
+            return
+        for state, brought in latest:
+            own = state.exact.setdefault(number, self._remembered(number))
+            first = state.tokens[number] - (end - begin)
+            place = partial(_place, [number, state.number], first, brought.turns, layer.heads)
+            self._compared.add(*own.step(brought, begin, end), place)
+
+    def _taken(self, who: Request, layer: int, arrays: Any) -> Any:
+        """Return what a request brings: a Course, or a Brought of attention. Raises SourceError."""
+        stack, recurrent = self.stack, self.stack.layers[layer]
         try:
-            inputs = Inputs.of(self.stack.layers[layer], None, self.stack.heads, arrays, None)
-            held = self._requests[who].held[layer]
+            group = 1 if recurrent.values is None else stack.group
+            inputs = Inputs.of(recurrent, None, stack.heads, arrays, None, group)
+            held, tokens = self._requests[who].held[layer], self._requests[who].tokens[layer]
+            if recurrent.values is not None:
+                check_room(recurrent, tokens, inputs.tokens)
+                return Brought(inputs, stack.device.format, self.saturates)
             return Course(inputs, self.stack.device.format, self.saturates, held, defers=True)
         except SourceError as problem:
             said = f"{who!r}: {problem.message}"
@@ -221,10 +266,37 @@ class PimSession(Closing):
         shapes = shapes_of(recurrent)
         return {name: np.zeros((self.stack.heads, *shapes[name])) for name, _ in recurrent.held}
 
-    def _played(self, number: int, many: Mapping[Request, Course], begin: int, end: int) -> str:
+    def _decoded(self, number: int, many: Mapping[Request, Brought], begin: int, end: int) -> str:
+        """As `_played`, for attention: as many requests at once as the softmax unit has room for."""
+        layers, lost, who = self._layers[number], "", list(many)
+        most = self.stack.device.soft_items // layers[0].one.heads
+        for first in range(0, len(who), most):
+            own = who[first : first + most]
+            states = [self._requests[one] for one in own]
+            for layer in layers:
+                self._pack(layer, own)
+            seatings = [layer.seating(states, self._requests.values()) for layer in layers]
+            keys, values = (
+                self.stack.layout_of(number, len(own), 1, seating, part)
+                for part, seating in enumerate(seatings)
+            )
+            for token in range(begin, end):
+                held = [state.tokens[number] for state in states]
+                brought = [many[one] for one in own]
+                beyond, sums, wrong = decoded((keys, values), brought, held, token, self._play)
+                self._counters.update(saturated_scores=beyond, saturated_sums=sums)
+                if wrong.any() and not lost:
+                    lost = f"{own[int(wrong.argmax())]!r}, token {token}"
+                for state in states:
+                    state.tokens[number] += 1
+        return lost
+
+    def _played(self, number: int, many: Mapping[Request, Any], begin: int, end: int) -> str:
         """Take the tokens from `begin` to `end` of what some requests bring. Return which sum left float32 first, if one did."""
-        self._pack(number, list(many))
-        layer, courses, lost = self._layers[number], list(many.values()), ""
+        if self.stack.layers[number].values is not None:
+            return self._decoded(number, many, begin, end)
+        layer, courses, lost = self._layers[number][0], list(many.values()), ""
+        self._pack(layer, list(many))
         fresh = [not self._requests[who].tokens[number] for who in many]
         for batch in batches(self.stack.layers[number], end - begin):
             parts = [worked(batch, partial(_operands, own, begin)) for own in courses]
@@ -249,9 +321,8 @@ class PimSession(Closing):
             self._requests[who].tokens[number] += end - begin
         return lost
 
-    def _pack(self, number: int, many: Sequence[Request]) -> None:
+    def _pack(self, layer: Layer, many: Sequence[Request]) -> None:
         """Exchange seats of the requests that take a step with others, where they lie in too many groups."""
-        layer = self._layers[number]
         moves = layer.seats.moves([who.number for who in many])
         if not moves:
             return
@@ -311,16 +382,16 @@ class PimSession(Closing):
 
     def _seat(self, request: Request) -> None:
         """Take seats in all layers. Raises SessionError (E466) where some layer has none."""
-        heads, done = self.stack.heads, []
+        done = []
         try:
-            for layer in self._layers:
-                layer.seats.take(request.number, heads * layer.one.parts)
+            for layer in self._all:
+                layer.seats.take(request.number, layer.one.items * layer.one.parts)
                 done.append(layer)
         except ValueError:
             for layer in done:
                 layer.seats.leave(request.number)
             raise _refused(
-                f"no seat is free: {self._layers[0].fit} requests fit, and {len(self._requests)} are seated",
+                f"no seat is free: {self._layers[0][0].fit} requests fit, and {len(self._requests)} are seated",
                 "let one leave, or compile for more requests (--batch)",
             ) from None
 
@@ -334,7 +405,11 @@ class PimSession(Closing):
             "format": stack.device.format,
             "rounding": "stochastic" if stack.device.stochastic else "nearest",
             "heads": stack.heads,
-            "layers": [[one.name, *one.form[1:], one.turned] for one in stack.layers],
+            "layers": [
+                [one.name, *(n for own in one.parts for n in own.form[1:]), one.turned]
+                + ([] if one.values is None else [stack.group])
+                for one in stack.layers
+            ],
         }
 
     def _restored(self, state: Any) -> tuple[dict[str, NDArray[np.uint8]], dict[str, Any]]:
@@ -364,6 +439,13 @@ def _operands(course: Course, first: int, number: int, begin: int, end: int) -> 
     return course.operands(number, first + begin, first + end)
 
 
+def _place(
+    who: list[int], first: int, turns: int, heads: Sequence[int], turn: int, item: int, column: int
+) -> list[int]:
+    token, own = divmod(turn, turns)
+    return [*who, first + token, heads[item] * turns + own, column]
+
+
 def _joined(works: Sequence[Work]) -> Work:
     """The works of several requests as one."""
     given = [work.given for work in works]
@@ -385,10 +467,10 @@ def opened(design: Design, stack: Stack, backend: str, options: Mapping[str, Any
     from penstock.sim.memory.dram import fast
     from penstock.targets import timing_of
 
-    caches = [one.name for one in stack.layers if one.mode != "update"]
+    caches = [one.name for one in stack.layers if one.mode != "update" and not one.grows]
     if caches:
-        what = f"{caches[0]} reads a cache, which a session does not keep"
-        raise _refused(what, "sessions are for recurrences that update their state")
+        what = f"{caches[0]} reads a cache that does not grow, which a session does not keep"
+        raise _refused(what, "K = append(K, key) has a cache grow from nothing")
     if stack.device.refresh != "none":
         raise _refused(
             f"refresh {stack.device.refresh!r} of banks is not counted from one program to the next",
@@ -401,7 +483,15 @@ def opened(design: Design, stack: Stack, backend: str, options: Mapping[str, Any
     memory = rest.get("memory")
     timing = design.memory if memory is None else timing_of(memory, design.target, BUS)
     layers = layers_of(stack)
-    room = Room(stack.device, max(layer.groups * layer.one.chunks for layer in layers))
+    every = [layer for own in layers for layer in own]
+    least = [
+        program_size(stack.device, stack.group, own[0].one.columns, (own[0].groups, own[1].groups))
+        for own in layers
+        if len(own) > 1
+    ]
+    most = max(layer.groups * layer.one.chunks for layer in every)
+    words, results = (max((one[n] for one in least), default=0) for n in (0, 1))
+    room = Room(stack.device, most, (words, results))
     banks: Banks
     if backend == "golden":
         banks = Golden(stack.device)
