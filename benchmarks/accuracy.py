@@ -86,8 +86,8 @@ def theirs(name: str, x: np.ndarray, y: np.ndarray) -> float:
 class Found:
     """Rows of both tables, and what is named below them."""
 
-    errors: list[tuple[str, ...]] = field(default_factory=list)
-    scores: list[tuple[str, ...]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    scores: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
 
@@ -107,16 +107,8 @@ class Found:
         if error > unit * updates:
             self.outside.append(f"{name} in {number}")
         self.errors.append(
-            (
-                name,
-                number,
-                f"{run.epochs}" + (" (converged)" if run.converged else ""),
-                f"{updates:,}",
-                f"{largest:.4f}",
-                f"{error:.2e}",
-                f"{error / unit:.1f} ε",
-                f"{error / unit / updates:.3f} ε",
-            )
+            f"{name} | {number} | {f'{run.epochs}' + (' (converged)' if run.converged else '')} | {updates:,} | {largest:.4f} | "
+            f"{error:.2e} | {error / unit:.1f} ε | {error / unit / updates:.3f} ε"
         )
         return run.result
 
@@ -132,12 +124,7 @@ class Found:
         scores = [quality(name, model, x, y) for model in models]
         fitted = theirs(name, x, y)
         self.scores.append(
-            (
-                f"{name}, {data}",
-                "accuracy" if sorts else "R²",
-                *(f"{value:.2%}" for value in scores),
-                f"{fitted:.2%} ({peer})",
-            )
+            f"{name}, {data} | {'accuracy' if sorts else 'R²'} | {' | '.join(f'{value:.2%}' for value in scores)} | {fitted:.2%} ({peer})"
         )
         self.apart += [
             f"{name} in {number}"
@@ -146,16 +133,7 @@ class Found:
         ]
 
 
-HEADS = (
-    "example",
-    "format",
-    "epochs",
-    "updates",
-    "largest weight",
-    "greatest error ÷ largest weight",
-    "the same in ε",
-    "ε an update",
-)
+HEADS = "example | format | epochs | updates | largest weight | greatest error ÷ largest weight | the same in ε | ε an update"
 
 
 def make(options: Options) -> str:
@@ -167,7 +145,7 @@ def make(options: Options) -> str:
         + "\n\nWithin one ε an update: "
         + (f"all but {', '.join(found.outside)}." if found.outside else "all.")
         + "\n\n"
-        + markdown(("example, table", "", *FORMATS, "scikit-learn"), found.scores)
+        + markdown(f"example, table | | {' | '.join(FORMATS)} | scikit-learn", found.scores)
         + "\n\nMore than one point below scikit-learn: "
         + (f"{', '.join(found.apart)}." if found.apart else "none.")
         + f"\n\nWith {versions('scikit-learn', 'numpy')}."

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from common import EXAMPLES, ROOT
+from common import EXAMPLES, ROOT, markdown
 
 FIXED, FLOAT = ("--dim", "d=4", "--format", "fixed:8,8"), ("--dim", "d=4", "--format", "float32")
 PLAIN = ("--dim", "d=2", "--bind", "x=a,b", "--bind", "y=y", "--format", "fixed:4,6")
@@ -39,17 +39,7 @@ CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("crosslink-nx-evn", FIXED),
 )
 PAGE = ROOT / "docs" / "howto" / "boards.md"
-HEADER = (
-    "board",
-    "plan",
-    "format",
-    "estimated LUT / FF / DSP / BRAM",
-    "placed LUT / FF / DSP / BRAM",
-    "clock, MHz",
-    "Fmax, MHz",
-    "seconds",
-    "seed",
-)
+HEADER = "board | plan | format | estimated LUT / FF / DSP / BRAM | placed LUT / FF / DSP / BRAM | clock, MHz | Fmax, MHz | seconds | seed"
 
 
 def build(board: str, words: tuple[str, ...], seeds: int) -> tuple[str, ...]:
@@ -58,20 +48,16 @@ def build(board: str, words: tuple[str, ...], seeds: int) -> tuple[str, ...]:
         out, begin = Path(temporary) / "out", perf_counter()
         line = [
             "build",
-            str(EXAMPLES / "logistic.py"),
+            EXAMPLES / "logistic.py",
             "--board",
             board,
             "--out",
-            str(out),
+            out,
             "--seeds",
             str(seeds),
-            "-q",
-            *words,
         ]
-        code = "import sys; from penstock.cli import main; sys.exit(main())"
-        done = subprocess.run(
-            [sys.executable, "-c", code, *line], capture_output=True, text=True, check=False
-        )
+        command = [sys.executable, "-m", "penstock", *line, "-q", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
         return row(json.loads((out / "manifest.json").read_text()), perf_counter() - begin)
@@ -110,8 +96,8 @@ def written(text: str, rows: list[tuple[str, ...]]) -> str:
     lines |= {(r[0], r[2]): f"| {' | '.join(r)} |" for r in rows}
     places = {board: n for n, (board, _) in enumerate(CASES)}
     order = sorted(lines, key=lambda key: (places.get(key[0], len(places)), key[1]))
-    head = [f"| {' | '.join(HEADER)} |", f"|{' --- |' * len(HEADER)}"]
-    return before + begin + "\n".join([*head, *(lines[key] for key in order)]) + "\n" + end + after
+    table = markdown(HEADER, (lines[key].strip("| ") for key in order))
+    return f"{before}{begin}{table}\n{end}{after}"
 
 
 def main() -> int:

@@ -217,11 +217,11 @@ def busy(seconds: float = 2.0) -> float:
 # writing
 
 
-def markdown(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table."""
-    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
+def markdown(header: str, rows: Iterable[str | Sequence[object]]) -> str:
+    """Return a table; header and rows have bars between their cells, or are their cells."""
+    shown = [row if isinstance(row, str) else " | ".join(map(str, row)) for row in rows]
+    rule = "|" + " --- |" * (header.count("|") + 1)
+    return "\n".join([f"| {header} |", rule, *(f"| {row} |" for row in shown)])
 
 
 def main(sections: Sequence[Section], doc: str | None) -> None:
@@ -233,9 +233,7 @@ def main(sections: Sequence[Section], doc: str | None) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument(
-        "--write",
-        action="store_true",
-        help="rewrite the generated parts of benchmarks/measured.md",
+        "--write", action="store_true", help="rewrite the generated parts of benchmarks/measured.md"
     )
     given = parser.parse_args()
     if given.quick and given.write:

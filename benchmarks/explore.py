@@ -83,7 +83,7 @@ def _local(sweeps: Sweeps, turns: str) -> list[tuple[str, float, str]]:
 
 def _shown(sweeps: Sweeps, rows: Sequence[tuple[str, float, str]]) -> str:
     cells = [(what, f"{seconds:.1f}", more) for what, seconds, more in rows]
-    return markdown((f"{5 * 2 * 5 * sweeps.threads:,} points", "seconds", ""), cells)
+    return markdown(f"{5 * 2 * 5 * sweeps.threads:,} points | seconds | ", cells)
 
 
 def make(options: Options) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 # one thread: groups are small; before NumPy loads its library
@@ -101,106 +102,84 @@ def planned(columns: int, part: Target, rows: int, method: str = "gram") -> FitP
     return lower(from_text(text).trace(), part, load=Load(rows, NEW))
 
 
-def sustained(config: FitPlan, part: Target, rows: int, jobs: int) -> tuple[float, int, str]:
+#: an engine's place and MHz, cycles of a refit, and the bound
+Engine = tuple[str, float, float, str]
+
+
+def sustained(config: FitPlan, part: Target, rows: int, jobs: int) -> tuple[float, str]:
     """Cycles a refit when many follow one another, and their bound."""
     works = [Load(rows, NEW).work(config)] * jobs
     memory = FixedLatency(part.latency, config.bus_bytes if part.shared else part.bytes_per_cycle)
     least = bound(config, works, memory)
-    return run(config, works, memory).total / jobs, least.cycles // jobs, least.by
+    return run(config, works, memory).total / jobs, f"{least.cycles // jobs:,} ({least.by})"
+
+
+_HEADS = "rows × columns | refit | µs | ÷ best CPU | cycles | bound"
+
+
+def _table(rows: Iterable[str]) -> str:
+    return f"{markdown(_HEADS, rows)}\n\n{_SAID} {machine()}"
+
+
+def _rows(label: str, times: dict[str, float], engines: Iterable[Engine]) -> Iterator[str]:
+    """Yield ways of the CPU by their µs, and engines beside the best of them."""
+    best = min(times.values())
+    for name, micro in times.items():
+        yield f"{label} | CPU: {name} | {micro:,.2f} | {micro / best:.2f} | | "
+    for name, clock, cycles, least in engines:
+        micro = cycles / clock
+        yield f"{label} | engine on {name}, {clock:g} MHz | {micro:,.2f} | {micro / best:.2f} | {cycles:,.0f} | {least}"
+
+
+def _engines(rows: int, columns: int, jobs: int) -> Iterator[Engine]:
+    parts = [(f"`{name}`", target(name), target(name).clock_mhz) for name in TARGETS]
+    for name in BOARDS:
+        board = boards()[name]
+        clock = REACH[board.family, board.pins.speed][3]
+        parts.append((f"the board `{name}`, block RAM", board, clock))
+    for name, part, clock in parts:
+        try:
+            config = planned(columns, part, rows)
+        except KernelError:
+            continue  # too small for it
+        yield name, clock, *sustained(config, part, rows, jobs)
 
 
 def cpu(options: Options) -> str:
-    rows = []
-    for shape in SHAPES[:1] if options.quick else SHAPES:
-        label = f"{shape[0]:,} × {shape[1]}"
-        times = {
-            name: min(repeated(action, 3 if options.quick else 200 if shape[1] < 20 else 60)) * 1e6
-            for name, action in ways(*shape).items()
-        }
-        moved = {9: 38, 33: 10}[shape[1]]
-        turns = 20 if options.quick else 2000
-        times[_CORE] = keys_seconds(*shape, NEW, moved, turns) * 1e6
-        best = min(times.values())
-        rows += [
-            (label, f"CPU: {name}", f"{value:,.2f}", f"{value / best:.1f}", "", "")
-            for name, value in times.items()
-        ]
-        parts = [(f"`{name}`", target(name), target(name).clock_mhz) for name in TARGETS]
-        parts += [
-            (
-                f"the board `{name}`, block RAM",
-                board,
-                REACH[board.family, board.pins.speed][3],
-            )
-            for name in BOARDS
-            for board in (boards()[name],)
-        ]
-        for name, part, clock in parts:
-            try:
-                config = planned(shape[1], part, shape[0])
-            except KernelError:
-                continue  # too small for it
-            cycles, least, by = sustained(config, part, shape[0], 16 if options.quick else 128)
-            micro = cycles / clock
-            rows.append(
-                (
-                    label,
-                    f"engine on {name}, {clock:g} MHz",
-                    f"{micro:,.2f}",
-                    f"{micro / best:.2f}",
-                    f"{cycles:,.0f}",
-                    f"{least:,} ({by})",
-                )
-            )
-    return (
-        markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows)
-        + f"\n\n{_SAID} {machine()}"
-    )
+    found: list[str] = []
+    for rows, columns in SHAPES[:1] if options.quick else SHAPES:
+        often = 3 if options.quick else 200 if columns < 20 else 60
+        times = _micros(ways(rows, columns), often)
+        moved, turns = {9: 38, 33: 10}[columns], 20 if options.quick else 2000
+        times[_CORE] = keys_seconds(rows, columns, NEW, moved, turns) * 1e6
+        engines = _engines(rows, columns, 16 if options.quick else 128)
+        found += _rows(f"{rows:,} × {columns}", times, engines)
+    return _table(found)
+
+
+def _micros(ways: dict[str, Callable[[], Any]], often: int) -> dict[str, float]:
+    return {name: min(repeated(action, often)) * 1e6 for name, action in ways.items()}
 
 
 def methods(options: Options) -> str:
-    rows = []
+    found = []
     part = target("vu9p")
-    for shape in SHAPES[:1] if options.quick else SHAPES:
-        for method in Method:
-            fastest = planned(shape[1], part, shape[0], method.value)
-            # the smallest engine beside the fastest one
-            small = replace(
-                fastest,
-                gram_lanes=min(fastest.gram_lanes, 12 * (shape[1] // 4))
-                if method is Method.GRAM
-                else fastest.gram_lanes,
-                solvers=1,
-                row_units=1,
+    for (rows, columns), method in product(SHAPES[:1] if options.quick else SHAPES, Method):
+        fastest = planned(columns, part, rows, method.value)
+        lanes = fastest.gram_lanes
+        if method is Method.GRAM:
+            lanes = min(lanes, 12 * (columns // 4))
+        # the smallest engine beside the fastest one
+        small = replace(fastest, gram_lanes=lanes, solvers=1, row_units=1)
+        for name, config in (("fastest", fastest), ("one solver", small)):
+            cycles, least = sustained(config, part, rows, 16 if options.quick else 64)
+            need = estimate(config, part)
+            found.append(
+                f"{rows:,} × {columns} | {method.value} | {name} | {cycles:,.0f} | {least} | {need.dsp:,} | {need.lut:,} | "
+                f"{cycles * need.dsp / 1000:,.0f}"
             )
-            for name, config in (("fastest", fastest), ("one solver", small)):
-                cycles, least, by = sustained(config, part, shape[0], 16 if options.quick else 64)
-                found = estimate(config, part)
-                rows.append(
-                    (
-                        f"{shape[0]:,} × {shape[1]}",
-                        method.value,
-                        name,
-                        f"{cycles:,.0f}",
-                        f"{least:,} ({by})",
-                        f"{found.dsp:,}",
-                        f"{found.lut:,}",
-                        f"{cycles * found.dsp / 1000:,.0f}",
-                    )
-                )
-    return markdown(
-        (
-            "rows × columns",
-            "method",
-            "engine",
-            "cycles a refit",
-            "bound",
-            "DSP",
-            "LUT",
-            "kilo DSP cycles a refit",
-        ),
-        rows,
-    )
+    head = "rows × columns | method | engine | cycles a refit | bound | DSP | LUT | kilo DSP cycles a refit"
+    return markdown(head, found)
 
 
 def column_ways(rows: int, features: int) -> dict[str, Callable[[], Any]]:
@@ -266,47 +245,27 @@ def column_refit(design: Any, table: Table, rows: int) -> tuple[int, Bound]:
     )
 
 
-def columns(options: Options) -> str:
+def _column_engines(table: Table, rows: int) -> Iterator[Engine]:
     kernel = from_text("fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)\n")
-    rows = []
-    for count, features in (
-        ((1000, 10),) if options.quick else ((1000, 10), (100_000, 10), (100_000, 30))
-    ):
-        label = f"{count:,} × {features + 1}"
-        table = random_table(features, count + NEW, "regression")
-        often = 3 if options.quick else 100
-        times = {
-            name: min(repeated(action, often)) * 1e6
-            for name, action in column_ways(count, features).items()
-        }
+    for name in ("vu9p", "u55c", "ulx3s-85f-sdram"):
+        try:
+            design = compile(kernel, name, table)
+        except KernelError:
+            continue  # too small for it
+        cycles, least = column_refit(design, table, rows)
+        yield f"`{name}`", design.target.clock_mhz, cycles, f"{least.cycles:,} ({least.by})"
+
+
+def columns(options: Options) -> str:
+    found: list[str] = []
+    shapes = (1000, 10), (100_000, 10), (100_000, 30)
+    for rows, features in shapes[: 1 if options.quick else None]:
+        table = random_table(features, rows + NEW, "regression")
+        times = _micros(column_ways(rows, features), 3 if options.quick else 100)
         turns = 20 if options.quick else 2000
         times["C: sums update, elimination"] = table_seconds(1000, features, NEW, turns) * 1e6
-        best = min(times.values())
-        rows += [
-            (label, f"CPU: {name}", f"{value:,.2f}", f"{value / best:.2f}", "", "")
-            for name, value in times.items()
-        ]
-        for name in ("vu9p", "u55c", "ulx3s-85f-sdram"):
-            try:
-                design = compile(kernel, name, table)
-            except KernelError:
-                continue  # too small for it
-            cycles, least = column_refit(design, table, count)
-            micro = cycles / design.target.clock_mhz
-            rows.append(
-                (
-                    label,
-                    f"engine on `{name}`, {design.target.clock_mhz:g} MHz",
-                    f"{micro:,.1f}",
-                    f"{micro / best:.2f}",
-                    f"{cycles:,}",
-                    f"{least.cycles:,} ({least.by})",
-                )
-            )
-    return (
-        markdown(("rows × columns", "refit", "µs", "÷ best CPU", "cycles", "bound"), rows)
-        + f"\n\n{_SAID} {machine()}"
-    )
+        found += _rows(f"{rows:,} × {features + 1}", times, _column_engines(table, rows))
+    return _table(found)
 
 
 SECTIONS = [

@@ -283,7 +283,7 @@ def column_rows(options: Options) -> Iterator[tuple[str, ...]]:
 def ratios(options: Options) -> str:
     rows = [*key_rows(options), *column_rows(options)]
     lost = sum("loses" in row[-1] for row in rows)
-    heads = ("work", "case", "one core in C, µs", "ours, µs", "core ÷ ours")
+    heads = "work | case | one core in C, µs | ours, µs | core ÷ ours"
     said = (
         f"{lost} of {len(rows)} rows lose. Ours: cycle model on `{PART.name}` at {PART.clock_mhz:g} MHz, the target's clock, "
         f"not a placed one. C by gcc {' '.join(FLAGS[2:4])}, best of three."

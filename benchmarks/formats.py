@@ -25,29 +25,11 @@ def make(options: Options) -> str:
                     for what in ("lut", "ff", "dsp", "bram")
                 ]
                 rows.append(
-                    (
-                        f"{target}, {name}",
-                        number,
-                        f"{design.plan.threads} × {design.plan.lanes}",
-                        *shares,
-                        f"{run.cycles:,}",
-                        run.bound.by,
-                        f"{run.cycles / run.bound.cycles:.3f}",
-                    )
+                    f"{target}, {name} | {number} | {design.plan.threads} × {design.plan.lanes} | {' | '.join(shares)} | "
+                    f"{run.cycles:,} | {run.bound.by} | {run.cycles / run.bound.cycles:.3f}"
                 )
     return markdown(
-        (
-            "target, example",
-            "format",
-            "threads × lanes",
-            "LUT",
-            "FF",
-            "DSP",
-            "BRAM",
-            "cycles",
-            "binds",
-            "ratio",
-        ),
+        "target, example | format | threads × lanes | LUT | FF | DSP | BRAM | cycles | binds | ratio",
         rows,
     )
 

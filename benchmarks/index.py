@@ -120,35 +120,16 @@ def share(options: Options) -> str:
         if rest < min(theirs.values()):
             wins.append(case.name)
         rows.append(
-            (
-                case.name,
-                f"{len(items):,}",
-                f"{len(operations):,}",
-                f"{seconds * unit:.1f}",
-                f"{rest * unit:.1f}",
-                f"{part:.0%}",
-                f"{kept.refits:,}",
-                f"{index.trainer.incremental - again:,} / {index.trainer.full - full:,}",
-                f"{many * unit:.1f}",
-                *(f"{value * unit:.1f}" for value in theirs.values()),
-            )
+            f"{case.name} | {len(items):,} | {len(operations):,} | {seconds * unit:.1f} | {rest * unit:.1f} | {part:.0%} | {kept.refits:,} | "
+            f"{index.trainer.incremental - again:,} / {index.trainer.full - full:,} | {many * unit:.1f} | "
+            + " | ".join(f"{value * unit:.1f}" for value in theirs.values())
         )
+    head = (
+        "workload | keys loaded | operations | µs an operation | without retraining | share of retraining | refits | from memo / in full | "
+        f"get_many, µs a key | {' | '.join(f'{name}, µs' for name in theirs)}"
+    )
     return (
-        markdown(
-            (
-                "workload",
-                "keys loaded",
-                "operations",
-                "µs an operation",
-                "without retraining",
-                "share of retraining",
-                "refits",
-                "from memo / in full",
-                "get_many, µs a key",
-                *(f"{name}, µs" for name in theirs),
-            ),
-            rows,
-        )
+        markdown(head, rows)
         + f"\n\nLargest share of retraining: {worst:.0%}. Faster than the other two, were retraining free: {', '.join(wins) or 'nowhere'}."
         + f"\n\nWith {versions('sortedcontainers', 'BTrees')}. {machine()}"
     )

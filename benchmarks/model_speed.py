@@ -49,23 +49,10 @@ def _beside_simulation(options: Options) -> str:
             assert all(run.cycles == wanted for run in runs)
             ratio = statistics.median(run.seconds for run in runs) / statistics.median(model)
             rows.append(
-                (
-                    f"logistic 54, {target}",
-                    f"{count:,} × {epochs}",
-                    f"{wanted:,}",
-                    spread(model, ms),
-                    spread([run.seconds for run in runs], ms),
-                    f"{ratio:.0f} × ({'met' if ratio >= GOAL else '**not met**'})",
-                )
+                f"logistic 54, {target} | {count:,} × {epochs} | {wanted:,} | {spread(model, ms)} | "
+                f"{spread([run.seconds for run in runs], ms)} | {ratio:.0f} × ({'met' if ratio >= GOAL else '**not met**'})"
             )
-    heads = (
-        "design",
-        "rows × epochs",
-        "cycles",
-        "model, ms",
-        "native simulation, ms",
-        f"simulation ÷ model, goal ≥ {GOAL}",
-    )
+    heads = f"design | rows × epochs | cycles | model, ms | native simulation, ms | simulation ÷ model, goal ≥ {GOAL}"
     return markdown(heads, rows)
 
 
@@ -90,16 +77,9 @@ def _at_full_size(options: Options) -> str:
             )
             cycles = design.run(assumed, "model", epochs=1).cycles
             full.append(
-                (
-                    f"logistic {features}, {name}",
-                    target,
-                    f"{held_rows:,}",
-                    f"{cycles:,}",
-                    ms(begin[0]),
-                    spread(model, ms),
-                )
+                f"logistic {features}, {name} | {target} | {held_rows:,} | {cycles:,} | {ms(begin[0])} | {spread(model, ms)}"
             )
-    return markdown(("kernel, table", "target", "rows", "cycles", "plan, ms", "model, ms"), full)
+    return markdown("kernel, table | target | rows | cycles | plan, ms | model, ms", full)
 
 
 SECTIONS = [Section("model-speed", True, make)]

@@ -43,7 +43,7 @@ def make(options: Options) -> str:
     for file, given in list(KERNELS.items())[: 1 if options.quick else None]:
         engine, signals, unnamed = counted(file, given)
         rows.append((file, engine, f"{signals:,}", f"{unnamed:,}", f"{unnamed / signals:.1%}"))
-    head = ("kernel", "engine", "signals", "without a name from the source", "share")
+    head = "kernel | engine | signals | without a name from the source | share"
     return markdown(head, rows)
 
 

@@ -32,43 +32,27 @@ __all__ = ["SECTIONS"]
 _PART = target_named("u55c")
 _PCIE = 12e9
 
-_HEAD = (
-    "capacity",
-    "value, bytes",
-    "items a bin",
-    "in HBM",
-    "channels",
-    "window",
-    "host bytes an operation",
-    "million operations/s",
-    "of the model's link",
-    "of 12 GB/s",
-    "latency at half load, µs",
-    "requests fetched over PCIe, µs",
-    "binds",
-    "failure, log2",
+#: of a design alone; of its run; how it may fail
+_PLAN = "capacity | value, bytes | items a bin | in HBM | channels"
+_RUN = (
+    "window | host bytes an operation | million operations/s | of the model's link | of 12 GB/s | "
 )
+_RUN += "latency at half load, µs | requests fetched over PCIe, µs | binds"
+_HEAD = f"{_PLAN} | {_RUN} | failure, log2"
 
 
-def _cells(row: Served) -> tuple[str, ...]:
+def _run(row: Served) -> str:
     config, rate = row.design.plan, 1 / row.full
     moved = config.bytes_per_operation + Frames.of(config).size
-    return (
-        f"2^{log2(config.capacity):.0f}",
-        str(config.value_bytes),
-        f"{config.load:.1f}",
-        f"{config.alpha:.2f}",
-        str(config.bus_bytes // _PART.bus_bytes),
-        str(config.window),
-        f"{moved:.0f}",
-        f"{rate / 1e6:.3f}",
-        f"{row.link:.2f}",
-        f"{rate * moved / _PCIE:.2f}",
-        f"{row.half * 1e6:.2f}",
-        f"{row.fetched * 1e6:.2f}",
-        row.binds,
-        f"{total(config):.0f}",
-    )
+    shares = f"{row.link:.2f} | {rate * moved / _PCIE:.2f} | {row.half * 1e6:.2f} | {row.fetched * 1e6:.2f}"
+    return f"{config.window} | {moved:.0f} | {rate / 1e6:.3f} | {shares} | {row.binds}"
+
+
+def _cells(row: Served) -> str:
+    config = row.design.plan
+    channels = config.bus_bytes // _PART.bus_bytes
+    plan = f"2^{log2(config.capacity):.0f} | {config.value_bytes} | {config.load:.1f} | {config.alpha:.2f} | {channels}"
+    return f"{plan} | {_run(row)} | {total(config):.0f}"
 
 
 def _measured(design: MapDesign, options: Options, most: int = 1000) -> Served:
@@ -89,8 +73,8 @@ def _joined(capacity: int, options: Options) -> str:
         design = _plan(capacity, channels=channels, rounds=rounds)
         row, config = _measured(design, options, 10_000), design.plan
         cores = f"{config.openers}, {config.sealers}"
-        rows.append((str(channels), str(rounds), cores, *_cells(row)[5:-1]))
-    return markdown(("channels", "rounds a cycle", "openers, sealers", *_HEAD[5:-1]), rows)
+        rows.append(f"{channels} | {rounds} | {cores} | {_run(row)}")
+    return markdown(f"channels | rounds a cycle | openers, sealers | {_RUN}", rows)
 
 
 def _table(configs: Iterable[MapDesign], options: Options) -> str:
@@ -163,7 +147,7 @@ def _logged(designs: Sequence[MapDesign], options: Options) -> str:
         ]
         size = Frames.of(config).size
         rows.append((str(config.value_bytes), *(f"{rate:.3f}" for rate in rates), str(size)))
-    heads = ("value, bytes", "million operations/s", "with a log", "bytes of the log an operation")
+    heads = "value, bytes | million operations/s | with a log | bytes of the log an operation"
     return markdown(heads, rows)
 
 
@@ -192,10 +176,7 @@ def _peers(options: Options) -> str:
     return "\n\n".join([table, *parts, f"Scan: {machine()}"])
 
 
-SECTIONS = [
-    Section("omap", False, _model),
-    Section("omap-peers", True, _peers),
-]
+SECTIONS = [Section("omap", False, _model), Section("omap-peers", True, _peers)]
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

@@ -79,8 +79,7 @@ def tests(options: Options) -> str:
         both += same_times(waits["sweep"], waits[name])[:1]
         told = ["—"] * 4 if name == "sweep" else [_number(finding) for finding in both]
         rows.append([name, *(_number(finding) for finding in alone), *told, load])
-    header = ["workload", "T1 p", "T2 z", "T3 z", "T4 p, histograms", "T4 p, gaps"]
-    header += ["T5 (AUC − ½) ÷ σ", "T8 t", "largest load"]
+    header = "workload | T1 p | T2 z | T3 z | T4 p, histograms | T4 p, gaps | T5 (AUC − ½) ÷ σ | T8 t | largest load"
     return markdown(header, rows) + f"\n\n{count:,} operations a workload, T8 on 2,000."
 
 
@@ -97,7 +96,7 @@ def leaks(options: Options) -> str:
         worst = [finding for finding in found if finding.test == test and not finding.passes]
         shown = f"{worst[0].statistic} = {worst[0].value:.4g}" if worst else "passes"
         rows.append([leak, name, test, shown])
-    return markdown(["leak", "workload", "test", "result"], rows) + f"\n\n{count:,} operations."
+    return markdown("leak | workload | test | result", rows) + f"\n\n{count:,} operations."
 
 
 SECTIONS = [Section("omap-tests", False, tests), Section("omap-leaks", False, leaks)]

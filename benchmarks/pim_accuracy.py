@@ -107,7 +107,9 @@ def drift(options: Options) -> str:
                 error = np.sqrt(((got - exact)[last] ** 2).mean((0, 2))) / size
                 way = "nearest" if random is None else "stochastic"
                 rows.append([name, way, *(f"{100 * e:.3g}" for e in error)])
-        tables.append(markdown(["format", "rounding", *(head.name for head in made)], rows))
+        tables.append(
+            markdown(f"format | rounding | {' | '.join(head.name for head in made)}", rows)
+        )
     return (
         f"The state alone is rounded:\n\n{tables[0]}\n\n"
         f"Decays, keys, values and queries as well:\n\n{tables[1]}\n\n"

@@ -63,7 +63,7 @@ def golden(options: Options) -> str:
             rows.append(
                 [name, mode, f"{slow / 1e6:.2f}", f"{fast / 1e6:.0f}", f"{fast / slow:.0f} ×"]
             )
-    heads = ["units", "rounds", "NumPy, M elements/s", "C++, M elements/s", "C++ ÷ NumPy"]
+    heads = "units | rounds | NumPy, M elements/s | C++, M elements/s | C++ ÷ NumPy"
     return f"{markdown(heads, rows)}\n\n{machine()}"
 
 

@@ -57,10 +57,10 @@ def swept(sizes: tuple[int, ...], kept: Path | None) -> str:
         if kept:
             with kept.open("a") as file:
                 print(json.dumps(rows[-1]), file=file)
-    header = "d", "merge", "target", "cycles", "best of the sweep", "ratio", "÷ machine's", "plans"
+    header = "d | merge | target | cycles | best of the sweep | ratio | ÷ machine's | plans"
     shown = [
-        (*shape, f"{cycles:,}", f"{best:,}", f"{ratio:.3f}", f"{machine:.3f}", plans)
-        for *shape, cycles, best, ratio, machine, plans in rows
+        f"{size} | {merge} | {target} | {cycles:,} | {best:,} | {ratio:.3f} | {machine:.3f} | {plans}"
+        for size, merge, target, cycles, best, ratio, machine, plans in rows
     ]
     worst = max(row[5] for row in rows)
     return markdown(header, shown) + f"\n\nAt most {worst:.3f} × the best plan that fits."
@@ -79,7 +79,7 @@ def dram() -> str:
                 why = "" if ratio <= goal else missing(design, run)
                 rows.append((f"{name} {features}", target, memory, f"{ratio:.3f}", why))
                 print(*rows[-1], file=sys.stderr, flush=True)
-    return markdown(("kernel", "target", "memory", "÷ machine's bound", "cycles a batch"), rows)
+    return markdown("kernel | target | memory | ÷ machine's bound | cycles a batch", rows)
 
 
 def seconds() -> Iterator[float]:

@@ -155,16 +155,7 @@ def measured(options: Options) -> str:
         machine()
         + f"; {versions('psycopg', 'numpy')}; medians of {_TIMES}.\n\n"
         + markdown(
-            [
-                "table",
-                "rows",
-                "pages",
-                "way",
-                "transfer alone, ms",
-                "count(*) alone, ms",
-                "read, ms",
-                "read / transfer",
-            ],
+            "table | rows | pages | way | transfer alone, ms | count(*) alone, ms | read, ms | read / transfer",
             found,
         )
     )

@@ -1,4 +1,4 @@
-"""Refits of learned-index models: ways to c = Aᵀb and to bounds compared, sustained refits on targets, traffic against rows, folding a block."""
+"""Refits of learned-index models: sustained refits on targets, traffic against rows, folding a block, ways to bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, bound, run
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit, Label, Method
-from penstock.models.qr.layout import Size, row_stride
+from penstock.models.qr.layout import Size
 from penstock.models.qr.resources import estimate
 from penstock.models.qr.solver import alone
 from penstock.targets import target_named as target
@@ -83,36 +83,17 @@ def sequence(
 
 def sustained(
     config: FitPlan, works: list[Work], memory: FixedLatency, groups: int = 16
-) -> tuple[float, int, str, float, float]:
-    """Cycles a refit (trainings count as cycles, not as refits) when so many groups like this one refit in turn; the bound's, its term, words read and
-    written a refit."""
+) -> tuple[float, str, float, float]:
+    """Cycles a refit (trainings count as cycles, not as refits) when so many groups like this one refit in turn; the bound, words read and written
+    a refit."""
     every = [work for work in works for _ in range(groups)]
-    result, least, count = (
-        run(config, every, memory),
-        bound(config, every, memory),
-        sum(not work.size.full for work in every),
-    )
-    return (
-        result.total / count,
-        least.cycles // count,
-        least.by,
-        result.words_read / count,
-        result.words_written / count,
-    )
+    result, least = run(config, every, memory), bound(config, every, memory)
+    count = sum(not work.size.full for work in every)
+    said = f"{least.cycles // count:,} ({least.by})"
+    return result.total / count, said, result.words_read / count, result.words_written / count
 
 
-REFITS = (
-    "rows × columns",
-    "target",
-    "cycles a refit",
-    "bound",
-    "KiB read",
-    "passes",
-    "rows moved",
-    "window ÷ true",
-    "µs",
-    "one core in C ÷ this",
-)
+REFITS = "rows × columns | target | cycles a refit | bound | KiB read | passes | rows moved | window ÷ true | µs | one core in C ÷ this"
 
 
 def refits(options: Options) -> str:
@@ -128,34 +109,17 @@ def refits(options: Options) -> str:
         cores[shape] = keys_seconds(*shape, NEW, moved, 20 if options.quick else 2000) * 1e6
         for name in ("ranks", "slots", steady, growing):
             config = BASE if name == "ranks" else SLOTS
-            at_500, at_5000 = (
-                (60, 20) if name == steady else (20, 60) if name == growing else (4, 20)
-            )
-            count = 4 if options.quick else at_500 if shape[0] == 500 else at_5000
-            works, ratios = sequence(
-                config,
-                *shape,
-                count,
-                NEW if name == steady else 0,
-                grown=GROWN if name == growing else None,
-            )
-            cycles, least, by, read, _ = sustained(config, works, memory)
+            counts = {steady: (60, 20), growing: (20, 60)}.get(name, (4, 20))
+            count = 4 if options.quick else counts[shape[0] != 500]
+            gone, grown = NEW * (name == steady), GROWN if name == growing else None
+            works, ratios = sequence(config, *shape, count, gone, grown=grown)
+            cycles, least, read, _ = sustained(config, works, memory)
             passes = sum(work.rescanned for work in works)
             moves = sum(work.size.moved for work in works) / count
             us = cycles / part.clock_mhz
             rows.append(
-                (
-                    f"{shape[0]:,} × {shape[1]}",
-                    name,
-                    f"{cycles:,.0f}",
-                    f"{least:,} ({by})",
-                    f"{read * part.bus_bytes / 1024:.1f}",
-                    f"{passes} of {count}",
-                    f"{moves:.0f}",
-                    f"{np.mean(ratios):.2f}",
-                    f"{us:.2f}",
-                    f"{cores[shape] / us:.2f} ×",
-                )
+                f"{shape[0]:,} × {shape[1]} | {name} | {cycles:,.0f} | {least} | {read * part.bus_bytes / 1024:.1f} | "
+                f"{passes} of {count} | {moves:.0f} | {np.mean(ratios):.2f} | {us:.2f} | {cores[shape] / us:.2f} ×"
             )
     table = markdown(REFITS, rows)
     found = estimate(SLOTS, part)
@@ -172,35 +136,6 @@ def refits(options: Options) -> str:
     )
 
 
-def options_table(options: Options) -> str:
-    """Bytes that c = Aᵀb alone costs a refit of 50 inserted rows, by way."""
-    rows = []
-    for count, columns in (
-        ((500, 9), (5000, 33))
-        if options.quick
-        else ((500, 9), (5000, 33), (50_000, 33), (500_000, 33))
-    ):
-        length = columns - 1
-        stride = row_stride(length)
-        fenwick = 2 * NEW * int(np.ceil(np.log2(count))) * 8 * length
-        root = int(np.sqrt(count))
-        two = root * 4 * length + NEW * root // 2 * stride
-        record = 8 + length
-        ways = (count * stride, fenwick, two, NEW * record, 2 * NEW * record)
-        rows.append((f"{count:,} × {columns}", *(f"{value / 1024:,.1f}" for value in ways)))
-    return markdown(
-        (
-            "rows × columns",
-            "KiB: scan",
-            "Fenwick, 8-byte sums",
-            "√rows blocks",
-            "slots, no moves",
-            "slots, a move each",
-        ),
-        rows,
-    )
-
-
 def traffic(options: Options) -> str:
     """Bytes and cycles of a refit of 50 new rows against the group's rows: the first refit after a training, without a pass for bounds."""
     rows = []
@@ -208,17 +143,11 @@ def traffic(options: Options) -> str:
     for count in (500, 5000) if options.quick else (500, 5000, 15_000, 50_000, 500_000):
         works, _ = sequence(SLOTS, count, 33, 1, wider=1000)
         assert not works[0].rescanned
-        cycles, _, _, read, written = sustained(SLOTS, works, memory, 64)
+        cycles, _, read, written = sustained(SLOTS, works, memory, 64)
         rows.append(
-            (
-                f"{count:,}",
-                f"{read * 64 / 1024:.1f}",
-                f"{written * 64 / 1024:.1f}",
-                f"{works[0].size.moved}",
-                f"{cycles:,.0f}",
-            )
+            f"{count:,} | {read * 64 / 1024:.1f} | {written * 64 / 1024:.1f} | {works[0].size.moved} | {cycles:,.0f}"
         )
-    return markdown(("rows (33 columns)", "KiB read", "KiB written", "rows moved", "cycles"), rows)
+    return markdown("rows (33 columns) | KiB read | KiB written | rows moved | cycles", rows)
 
 
 def folding(options: Options) -> str:
@@ -234,9 +163,8 @@ def folding(options: Options) -> str:
         alone_, whole_ = alone(work), run(config, [work] * 8, MEMORY).total / 8
         busy = work.multiplications(config) / alone_ / config.lanes
         rows.append((name, f"{alone_:,}", f"{busy:.0%}", f"{whole_:,.0f}"))
-    return markdown(
-        ("64 × 32", "cycles of the solver", "multipliers busy", "a job of 8 in the engine"), rows
-    )
+    head = "64 × 32 | cycles of the solver | multipliers busy | a job of 8 in the engine"
+    return markdown(head, rows)
 
 
 def whole(options: Options) -> str:
@@ -246,37 +174,23 @@ def whole(options: Options) -> str:
         Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
         Method.GIVENS: FitPlan(n_max=9, method=Method.GIVENS, row_units=8, lanes=9, gram_lanes=18),
     }
+    every = Work.plain(Size(9, 500, inserted=NEW), True)
+    moved = Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False)
     for method, passes in by_method.items():
-        for name, config, work in (
-            ("passes", passes, Work.plain(Size(9, 500, inserted=NEW), True)),
-            (
-                "slots",
-                replace(passes, target=Label.SLOT),
-                Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False),
-            ),
-        ):
+        slots = replace(passes, target=Label.SLOT)
+        for name, config, work in (("passes", passes, every), ("slots", slots, moved)):
             for jobs in (1, 64):
-                cycles, least = (
-                    run(config, [work] * jobs, MEMORY).total,
-                    bound(config, [work] * jobs, MEMORY),
-                )
+                works = [work] * jobs
+                cycles, least = run(config, works, MEMORY).total, bound(config, works, MEMORY)
                 rows.append(
-                    (
-                        method.value,
-                        name,
-                        jobs,
-                        f"{cycles:,}",
-                        f"{cycles / jobs:,.0f}",
-                        f"{least.cycles:,} ({least.by})",
-                        f"{cycles / least.cycles:.2f}",
-                    )
+                    f"{method.value} | {name} | {jobs} | {cycles:,} | {cycles / jobs:,.0f} | {least.cycles:,} ({least.by}) | "
+                    f"{cycles / least.cycles:.2f}"
                 )
-    return markdown(("method", "c and bounds", "jobs", "cycles", "a job", "bound", "ratio"), rows)
+    return markdown("method | c and bounds | jobs | cycles | a job | bound | ratio", rows)
 
 
 SECTIONS = [
     Section("qr-refits", True, refits),
-    Section("qr-options", False, options_table),
     Section("qr-traffic", False, traffic),
     Section("qr-folding", False, folding),
     Section("qr-whole", False, whole),

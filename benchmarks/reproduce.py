@@ -21,7 +21,7 @@ def written(parts: Iterable[Part]) -> str:
         if isinstance(part, Facts):
             pieces.append("\n".join(f"* {row.name}: {row.value}" for row in part.rows))
         elif isinstance(part, Grid):
-            heads = [column.name for column in part.columns]
+            heads = " | ".join(column.name for column in part.columns)
             pieces += [f"**{part.title}**", markdown(heads, part.rows)]
             pieces += [part.caption] * bool(part.caption)
     return "\n\n".join(pieces)

@@ -50,7 +50,8 @@ def clocks(count: int) -> str:
             found = [_served(timing, bursts) / count for bursts in orders]
             bound = float(least_clocks(timing, size))
             rows.append([name, str(size), *(f"{c:.1f}" for c in found), f"{bound:.1f}"])
-    head = ["DRAM", "bytes", "as they come", *(f"window {w}" for w in WINDOWS), "bound"]
+    windows = " | ".join(f"window {w}" for w in WINDOWS)
+    head = f"DRAM | bytes | as they come | {windows} | bound"
     return markdown(head, rows)
 
 
@@ -147,8 +148,8 @@ def zipf(count: int) -> str:
         said = [f"{all_of_them:.3f}", f"{rate:.3f}", f"{rate / best:.3f}", f"{times:.2f}"]
         rows.append([name, *said])
     rows.append(["best fixed set", "", f"{best:.3f}", "1.000", f"{1 / (1 - best):.2f}"])
-    head = ["lines", "held", "of the last two fifths", "÷ best fixed set"]
-    return markdown([*head, "times fewer bytes than without lines"], rows)
+    head = "lines | held | of the last two fifths | ÷ best fixed set"
+    return markdown(f"{head} | times fewer bytes than without lines", rows)
 
 
 BAGS = {
@@ -190,8 +191,8 @@ def options(count: int) -> str:
         cells = [f"{counted['row_lookups']:,}", f"{moved / 1e6:.2f}", f"{first[0] / moved:.2f}"]
         cells += [f"{run.cycles / count:.1f}", f"{first[1] / run.cycles:.2f}", run.bound.by]
         said.append([kernel, name, *cells, f"{run.cycles / run.bound.cycles:.2f}"])
-    head = ["rows are", "options", "lookups", "MB moved", "times fewer", "cycles a tuple"]
-    return markdown([*head, "times fewer", "binds", "÷ bound"], said)
+    head = "rows are | options | lookups | MB moved | times fewer | cycles a tuple"
+    return markdown(f"{head} | times fewer | binds | ÷ bound", said)
 
 
 def main() -> None:

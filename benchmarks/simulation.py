@@ -77,31 +77,13 @@ def equality(options: Options) -> str:
         plan = design.plan
         weights = sum(codes.size for codes in golden.codes.values())
         rows.append(
-            (
-                f"{name}, {features or 'ratings'}",
-                target,
-                number,
-                f"{plan.ports} · {plan.threads} × {plan.lanes}",
-                f"{table.rows:,} × {golden.epochs}",
-                f"{weights} weights {'equal' if bits else '**differ**'}",
-                f"{rtl.cycles:,}",
-                f"{model.cycles:,}",
-                f"{rtl.cycles / model.bound.cycles:.3f}",
-            )
+            f"{name}, {features or 'ratings'} | {target} | {number} | {plan.ports} · {plan.threads} × {plan.lanes} | "
+            f"{table.rows:,} × {golden.epochs} | {weights} weights {'equal' if bits else '**differ**'} | {rtl.cycles:,} | "
+            f"{model.cycles:,} | {rtl.cycles / model.bound.cycles:.3f}"
         )
     return (
         markdown(
-            (
-                "example, features",
-                "target",
-                "format",
-                "ports · threads × lanes",
-                "rows × epochs",
-                "RTL and golden",
-                "cycles: RTL",
-                "model",
-                "ratio",
-            ),
+            "example, features | target | format | ports · threads × lanes | rows × epochs | RTL and golden | cycles: RTL | model | ratio",
             rows,
         )
         + f"\n\n{len(rows) - unequal} of {len(rows)} equal in every bit and every cycle."
@@ -168,28 +150,13 @@ def speed(options: Options) -> str:
         times = [cocotb_run(design, beside) for _ in range(1 if options.quick else 3)]
         slow = [cycles / seconds for seconds, cycles in times]
         rows.append(
-            (
-                f"logistic 54, {target}",
-                f"{run.cycles:,}",
-                spread(harness, rate),
-                spread(bare, rate),
-                f"{ratio:.2f} ({'met' if ratio >= 0.7 else '**not met**'})",
-                f"{times[0][1]:,}",
-                spread(slow, rate),
-                f"{statistics.median(harness) / statistics.median(slow):.0f} ×",
-            )
+            f"logistic 54, {target} | {run.cycles:,} | {spread(harness, rate)} | {spread(bare, rate)} | "
+            f"{ratio:.2f} ({'met' if ratio >= 0.7 else '**not met**'}) | {times[0][1]:,} | {spread(slow, rate)} | "
+            f"{statistics.median(harness) / statistics.median(slow):.0f} ×"
         )
     return f"{head} {versions('cocotb', 'cocotbext-axi')}.\n\n" + markdown(
-        (
-            "design",
-            "cycles",
-            "native, cycles/s",
-            "bare loop, cycles/s",
-            "native ÷ bare, goal ≥ 0.7",
-            "cycles under cocotb",
-            "cocotb, cycles/s",
-            "native ÷ cocotb",
-        ),
+        "design | cycles | native, cycles/s | bare loop, cycles/s | native ÷ bare, goal ≥ 0.7 | cycles under cocotb | cocotb, cycles/s | "
+        "native ÷ cocotb",
         rows,
     )
 

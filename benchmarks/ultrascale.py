@@ -32,7 +32,7 @@ def main() -> int:
         seconds = f"{sum(os.times()[2:4]) - begin:.0f}"
         rows.append((name, *words, f"{need.lut / found.lut - 1:+.1%}", seconds))
         print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
-    print(markdown(("design", "LUT", "DSP", "BRAM", "URAM", "LUT, error", "s"), rows))
+    print(markdown("design | LUT | DSP | BRAM | URAM | LUT, error | s", rows))
     return 0
 
 

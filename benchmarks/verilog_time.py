@@ -59,22 +59,10 @@ def make(options: Options) -> str:
         form = "{:.2f}".format
         met = statistics.median(whole) <= GOAL
         rows.append(
-            (
-                target,
-                f"{runs[0][2]:,}",
-                spread(whole, form),
-                spread(inside, form),
-                "met" if met else "**not met**",
-            )
+            f"{target} | {runs[0][2]:,} | {spread(whole, form)} | {spread(inside, form)} | {'met' if met else '**not met**'}"
         )
     return f"{head}\n\n" + markdown(
-        (
-            "target",
-            "lines of Verilog",
-            "whole process, s",
-            "without imports, s",
-            f"goal ≤ {GOAL:g} s, whole process",
-        ),
+        f"target | lines of Verilog | whole process, s | without imports, s | goal ≤ {GOAL:g} s, whole process",
         rows,
     )
 

@@ -16,7 +16,7 @@ __all__ = ["estimate"]
 _CORE, _ROUND = 1_160, 2_420
 #: its flip-flops
 _STATE = 333
-#: a core of AES-256-GCM on an ECP5 (`benchmarks/crypto_area.py`): look-up tables and flip-flops
+#: a core of AES-256-GCM on an ECP5 (`benchmarks/area.py`): look-up tables and flip-flops
 _GCM = 9_480, 820
 #: the door: a handshake, HMAC, and what it keeps of keys and of the messages on their way; multipliers
 _DOOR, _PRODUCTS = (28_000, 13_000), 17

@@ -13,7 +13,7 @@ from .softmax import LIMIT
 
 __all__ = ["memories", "resources_of"]
 
-#: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/pim_area.py`), and for one pair's registers, random
+#: LUTs, flip-flops and multipliers of an ECP5 for one unit (`benchmarks/area.py`), and for one pair's registers, random
 #: bits and results
 _UNIT = {"mx8": (21323, 5298, 32), "float16": (15976, 6310, 32)}
 _PAIR = {"mx8": (6900, 5290, 0), "float16": (5360, 4580, 0)}

@@ -42,7 +42,7 @@ BETWEEN = 1.29
 WIDER = 0.78
 
 _BITS = 8 * UNIT_BYTES
-#: over columns: look-up tables of one of each kind of thing that `features` counts, but for the Striders'; benchmarks/fit_estimates.py compares
+#: over columns: look-up tables of one of each kind of thing that `features` counts, but for the Striders'; benchmarks/estimates.py compares
 COEFFICIENTS = {
     "device": DEVICE_LUT,
     "shell": SHELL,

@@ -1,5 +1,5 @@
 """Estimates of fits over columns: multipliers and memories are those that the hardware is written with. What nextpnr-ecp5 packs of whole
-devices is beside their look-up tables in benchmarks/fit_estimates.py."""
+devices is beside their look-up tables in benchmarks/estimates.py."""
 
 from __future__ import annotations
 
