@@ -12,6 +12,7 @@ import os
 import platform
 import statistics
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,7 +24,7 @@ import numpy as np
 
 from penstock.api import Design, Run, Table
 from penstock.dsl.analytics.kernel import Kernel
-from penstock.dsl.core.load import from_text, load_kernel
+from penstock.dsl.core.load import load_kernel
 from penstock.models.analytics.config import depth
 from penstock.models.heap.schema import Column, Schema
 
@@ -38,7 +39,6 @@ __all__ = [
     "machine",
     "main",
     "markdown",
-    "merged",
     "missing",
     "ms",
     "random_table",
@@ -59,20 +59,6 @@ SHAPES = {
     520: ("WLAN", 19_937),
     384: ("patient", 53_500),
     280: ("blog feedback", 52_397),
-}
-
-_MERGED = {
-    "logistic": """kernel logistic(x: input[d], y: output, w: model[d], rate: meta = 0.1)
-  error = sigmoid(sum(w * x)) - y
-  step  = merge(error * x, {count})
-  w    <- w - rate / {count} * step
-""",
-    "linear": """kernel linear(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
-  error = sum(w * x) + b - y
-  step  = merge(error * x, {count})
-  w    <- w - rate / {count} * step
-  b    <- b - rate / {count} * merge(error, {count})
-""",
 }
 
 
@@ -98,11 +84,6 @@ class Section:
 def kernel(name: str) -> Kernel:
     """Return the example of that name."""
     return load_kernel(EXAMPLES / f"{name}.py")
-
-
-def merged(name: str, count: int) -> Kernel:
-    """Return the logistic or linear example with batches of `count` tuples; the step is the batch's mean."""
-    return from_text(_MERGED[name].format(count=count), f"{name}-{count}.psk")
 
 
 def schema(features: int) -> Schema:
@@ -224,27 +205,52 @@ def markdown(header: str, rows: Iterable[str | Sequence[object]]) -> str:
     return "\n".join([f"| {header} |", rule, *(f"| {row} |" for row in shown)])
 
 
-def main(sections: Sequence[Section], doc: str | None) -> None:
-    """Print the sections of one script; `--write` puts them into benchmarks/measured.md instead."""
-    from page import rewrite
+def main(sections: Sequence[Section], doc: str | None, whole: bool = False) -> None:
+    """Print sections; with `--write`, and where it is the `whole` page, put them into benchmarks/measured.md. Exits with 1 where one fails or differs."""
+    from page import differences, rewrite
 
-    parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
-    parser.add_argument(
-        "--write", action="store_true", help="rewrite the generated parts of benchmarks/measured.md"
-    )
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=doc, formatter_class=form)
+    for flag, what in (
+        ("--quick", "tiny sizes, printed, to see that it runs"),
+        ("--write", "rewrite the generated parts of benchmarks/measured.md"),
+        ("--check", "write nothing: say which lines of the page differ"),
+        ("--timings", "only what depends on this machine's speed; nothing else should run"),
+        ("--counts", "only what does not: cycles, ratios, estimates, equality, accuracy"),
+    ):
+        parser.add_argument(flag, action="store_true", help=what)
+    parser.add_argument("parts", nargs="*", help="only these parts of the page, by their names")
     given = parser.parse_args()
-    if given.quick and given.write:
+    if odd := sorted(set(given.parts) - {section.name for section in sections}):
+        sys.exit(f"no part {odd[0]}: there are {', '.join(s.name for s in sections)}")
+    if given.quick and (given.write or given.check):
         sys.exit("--quick numbers are not for the page")
-    if given.write and any(section.timed for section in sections) and (load := busy()) > 0.25:
-        sys.exit(
-            f"{load:.1f} CPUs are busy with something else: times beside it are not for the page"
-        )
-    for section in sections:
-        text = section.make(Options(given.quick))
-        if given.write:
+    chosen = [
+        section
+        for section in sections
+        if not (given.counts if section.timed else given.timings)
+        and (not given.parts or section.name in given.parts)
+    ]
+    write = (whole or given.write) and not (given.quick or given.check)
+    if given.write and any(section.timed for section in chosen) and (load := busy()) > 0.25:
+        said = "CPUs are busy with something else: times beside it are not for the page"
+        sys.exit(f"{load:.1f} {said}")
+    failed = 0
+    for section in chosen:
+        begin = perf_counter()
+        try:
+            text = section.make(Options(given.quick))
+        except Exception:  # the others are still worth having
+            traceback.print_exc()
+            failed += 1
+            continue
+        if given.check and (wrong := differences(section.name, text)):
+            failed += 1
+            print(f"benchmarks/measured.md, {section.name}:", *wrong, sep="\n  ", flush=True)
+        elif write:
             rewrite(section.name, text)
-        else:
+        elif not given.check:
             print(f"## {section.name}\n\n{text}\n", flush=True)
+        if whole:
+            print(f"{section.name}: {perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+    sys.exit(min(failed, 1))

@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -180,47 +181,34 @@ def _row(what: str, case: str, core: float, engine: float) -> tuple[str, ...]:
     return what, case, f"{core * 1e6:,.2f}", f"{engine * 1e6:,.2f}", mark
 
 
+def _each(
+    what: str, case: str, core: float, config: FitPlan, works: list[Work]
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each number of jobs at once and each latency."""
+    for jobs, latency in product(JOBS, LATENCIES):
+        said = f"{case}{', ' * bool(case)}{jobs} at once, latency {latency}"
+        yield _row(what, said, core, engine_seconds(config, works, jobs, latency))
+
+
 def key_rows(options: Options) -> Iterator[tuple[str, ...]]:
-    turns = 20 if options.quick else 2000
+    turns, count = (20, 2) if options.quick else (2000, 6)
     for rows, columns in SHAPES[:1] if options.quick else SHAPES:
-        shape, count = f"{rows:,} × {columns}", 2 if options.quick else 6
+        shape = f"{rows:,} × {columns}"
         for kind in KINDS:
             _, works, moved = key_works(SLOTS, rows, columns, kind, count)
             # a core has to go over all rows as often as the engine
             passes = sum(work.rescanned for work in works) / len(works)
             core = refit_seconds(rows, columns, min(moved, 400), turns)
             core += passes * fit_seconds(rows, columns, 0, turns // 20 + 1)
-            for jobs in JOBS:
-                for latency in LATENCIES:
-                    case = f"{kind}, {jobs} at once, latency {latency}"
-                    yield _row(
-                        f"refit in slots, {shape}",
-                        case,
-                        core,
-                        engine_seconds(SLOTS, works, jobs, latency),
-                    )
+            yield from _each(f"refit in slots, {shape}", kind, core, SLOTS, works)
         core = fit_seconds(rows, columns, NEW, turns // 20 + 1)
         _, works, _ = key_works(BASE, rows, columns, "uniform", count)
-        for jobs in JOBS:
-            for latency in LATENCIES:
-                case = f"uniform, {jobs} at once, latency {latency}"
-                yield _row(
-                    f"refit of ranks, {shape}",
-                    case,
-                    core,
-                    engine_seconds(BASE, works, jobs, latency),
-                )
+        yield from _each(f"refit of ranks, {shape}", "uniform", core, BASE, works)
         core = fit_seconds(rows, columns, rows, turns // 20 + 1)
-        training, _, _ = key_works(SLOTS, rows, columns, "uniform", count)
+        training = [key_works(SLOTS, rows, columns, "uniform", count)[0]]
         svd = dgelss_seconds(rows, columns, turns // 100 + 1)
-        for jobs in JOBS:
-            for latency in LATENCIES:
-                case, engine = (
-                    f"{jobs} at once, latency {latency}",
-                    engine_seconds(SLOTS, [training], jobs, latency),
-                )
-                yield _row(f"training, {shape}", case, core, engine)
-                yield _row(f"training, {shape}, the core by dgelss", case, svd, engine)
+        yield from _each(f"training, {shape}", "", core, SLOTS, training)
+        yield from _each(f"training, {shape}, the core by dgelss", "", svd, SLOTS, training)
 
 
 def column_rows(options: Options) -> Iterator[tuple[str, ...]]:
@@ -233,30 +221,20 @@ def column_rows(options: Options) -> Iterator[tuple[str, ...]]:
     for limbs in (1, 2):
         design = compile(kernel, PART, table, limbs=limbs)
         cycles, _ = column_refit(design, table, rows)
-        refit_core = (
-            _least(lambda: table_seconds(1000, FEATURES, NEW, turns * 20)) if limbs == 1 else None
-        )
         q = source.integers(-(1 << 17 * limbs - 1), 1 << 17 * limbs - 1, (rows, FEATURES + 1))
         sums = np.zeros(((FEATURES + 1) ** 2, 2), dtype=np.int64)
         core = _least(lambda q=q, s=sums: library.time_limbs(address(q), rows, address(s), turns))
         assert int(sums[0, 0]) & (1 << 63) - 1 == sum(int(v) ** 2 for v in q[:, 0]) & (1 << 63) - 1
         clock = design.target.clock_mhz * 1e6
-        if refit_core is not None:
-            yield _row(
-                f"refit of columns, {shape}",
-                f"{limbs} limb, {NEW} in and out",
-                refit_core,
-                cycles / clock,
-            )
+        if limbs == 1:
+            again = _least(lambda: table_seconds(1000, FEATURES, NEW, turns * 20))
+            case = f"1 limb, {NEW} in and out"
+            yield _row(f"refit of columns, {shape}", case, again, cycles / clock)
         given = Given(table, table, options={"refits": 0})
         whole = design.workload(given).model(design.memory).total
         assert whole is not None
-        yield _row(
-            f"training of columns, {shape}",
-            f"{limbs} limb{'s' * (limbs > 1)}, C in __int128",
-            core,
-            whole / clock,
-        )
+        case = f"{limbs} limb{'s' * (limbs > 1)}, C in __int128"
+        yield _row(f"training of columns, {shape}", case, core, whole / clock)
     x = source.standard_normal((rows, FEATURES + 1))
     w, gradient, scores = np.ones(FEATURES), np.zeros(FEATURES), np.zeros(rows)
     ends = (rows, address(w), address(gradient), address(scores), turns)
@@ -264,20 +242,15 @@ def column_rows(options: Options) -> Iterator[tuple[str, ...]]:
     columns = Rows(list(x.T))
     columns.step(np.zeros(FEATURES, np.longdouble))
     host = min(repeated(lambda: columns.step(np.zeros(FEATURES, np.longdouble)), BEST_OF))
-    yield _row(
-        f"a pass of refinement, {shape}", "our host's, no hardware; C in float64", core, host
-    )
+    case = "our host's, no hardware; C in float64"
+    yield _row(f"a pass of refinement, {shape}", case, core, host)
     ends = (rows, address(w), None, address(scores), turns)
     core = _least(lambda: library.time_rows(address(x), *ends))
     scoring = compile(kernel, PART, table).run(table, "golden").scoring
     design: Any = score_design(scoring, table, table, PART)
     total = design.workload(Given(table, table)).model(design.memory).total
-    yield _row(
-        f"scores, {shape}",
-        "from pages; C from arrays in its cache",
-        core,
-        total / (design.target.clock_mhz * 1e6),
-    )
+    engine = total / (design.target.clock_mhz * 1e6)
+    yield _row(f"scores, {shape}", "from pages; C from arrays in its cache", core, engine)
 
 
 def ratios(options: Options) -> str:

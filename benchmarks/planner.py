@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 
-from common import ROOT, SHAPES, kernel, markdown, merged, missing, schema
+from common import ROOT, SHAPES, kernel, markdown, missing, schema
 
 from penstock.api import compile
 from penstock.dsl.core.diagnostics import KernelError
@@ -91,7 +91,7 @@ def seconds() -> Iterator[float]:
                 for _ in range(3):
                     begin = process_time()
                     try:
-                        compile(merged("linear", merge), target, dims={"d": size})
+                        compile(linear(merge), target, dims={"d": size})
                     except KernelError:
                         break
                     times.append(process_time() - begin)

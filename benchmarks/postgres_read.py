@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -22,29 +23,17 @@ from common import ROOT, Options, Section, machine, main, markdown, ms, versions
 from penstock.host.sources import open_table
 from penstock.host.sources.postgres import source
 
+_NUMBERS = "i::int4 AS id, i * 0.5::float4 AS a, i / 3.0::float8 AS b, (i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y"
+_NULLS = _NUMBERS.replace(
+    "i * 0.5::float4", "CASE WHEN i % 10 > 0 THEN i * 0.5::float4 END"
+).replace("i / 3.0::float8", "CASE WHEN i % 9 > 0 THEN i / 3.0::float8 END")
+_ARRAYS = "i::int4 AS id, i * 0.5::float4 AS y, array_fill(i::float4, ARRAY[54]) AS x"
 #: name -> (columns, rows, the SELECT list that the rows way sends)
 TABLES = {
-    "6 numbers": (
-        "i::int4 AS id, i * 0.5::float4 AS a, i / 3.0::float8 AS b, (i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
-        1_200_000,
-        "id, a, b, c, d, y",
-    ),
-    "6 numbers, few rows": (
-        "i::int4 AS id, i * 0.5::float4 AS a, i / 3.0::float8 AS b, (i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
-        1_000,
-        "id, a, b, c, d, y",
-    ),
-    "6 numbers, a tenth NULL": (
-        "i::int4 AS id, CASE WHEN i % 10 > 0 THEN i * 0.5::float4 END AS a, CASE WHEN i % 9 > 0 THEN i / 3.0::float8 END AS b, "
-        "(i % 100)::int2 AS c, i * 2.0::float4 AS d, i % 2 = 0 AS y",
-        1_200_000,
-        "id, a, b, c, d, y",
-    ),
-    "float4[54]": (
-        "i::int4 AS id, i * 0.5::float4 AS y, array_fill(i::float4, ARRAY[54]) AS x",
-        300_000,
-        "id, y, x",
-    ),
+    "6 numbers": (_NUMBERS, 1_200_000, "id, a, b, c, d, y"),
+    "6 numbers, few rows": (_NUMBERS, 1_000, "id, a, b, c, d, y"),
+    "6 numbers, a tenth NULL": (_NULLS, 1_200_000, "id, a, b, c, d, y"),
+    "float4[54]": (_ARRAYS, 300_000, "id, y, x"),
 }
 _TIMES = 5
 
@@ -87,7 +76,7 @@ def seconds(action: Callable[[], Any]) -> float:
     return best(action, lambda: None)[0]
 
 
-def rows(uri: str, options: Options) -> Iterator[list[object]]:
+def rows(uri: str, options: Options) -> Iterator[str]:
     relation = source.relation
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("CREATE EXTENSION IF NOT EXISTS pageinspect")
@@ -122,47 +111,33 @@ def rows(uri: str, options: Options) -> Iterator[list[object]]:
                 raise AssertionError("the table has other rows than were written")
             counted = seconds(lambda: connection.execute("SELECT count(*) FROM measured"))
             select = f"COPY (SELECT {listed} FROM measured) TO STDOUT (FORMAT binary)"
-            for way, bare, ours in (
+            ways = (
                 (
                     "pages from buffers",
-                    lambda raw=raw: drain(connection, raw),
-                    lambda address=address: open_table(address, pages=True),
+                    partial(drain, connection, raw),
+                    partial(open_table, address, pages=True),
                 ),
                 ("pages from files", files, from_files),
                 (
                     "rows",
-                    lambda select=select: drain(connection, select),
-                    lambda address=address: open_table(address, pages=False),
+                    partial(drain, connection, select),
+                    partial(open_table, address, pages=False),
                 ),
-            ):
+            )
+            for way, bare, ours in ways:
                 alone, read = best(bare, ours)
-                yield [
-                    name,
-                    f"{count:,}",
-                    f"{pages:,}",
-                    way,
-                    ms(alone),
-                    ms(counted) if way != "rows" else "–",
-                    ms(read),
-                    f"{read / alone:.2f}",
-                ]
+                bound = ms(counted) if way != "rows" else "–"
+                yield f"{name} | {count:,} | {pages:,} | {way} | {ms(alone)} | {bound} | {ms(read)} | {read / alone:.2f}"
 
 
 def measured(options: Options) -> str:
     with server() as uri:
         found = list(rows(uri, options))
-    return (
-        machine()
-        + f"; {versions('psycopg', 'numpy')}; medians of {_TIMES}.\n\n"
-        + markdown(
-            "table | rows | pages | way | transfer alone, ms | count(*) alone, ms | read, ms | read / transfer",
-            found,
-        )
-    )
+    head = "table | rows | pages | way | transfer alone, ms | count(*) alone, ms | read, ms | read / transfer"
+    return f"{machine()}; {versions('psycopg', 'numpy')}; medians of {_TIMES}.\n\n{markdown(head, found)}"
 
 
 SECTIONS = [Section("postgres", True, measured)]
-
 
 if __name__ == "__main__":
     main(SECTIONS, __doc__)

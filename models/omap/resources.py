@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..mapping import map_storage, memory_blocks, ultra_shapes
+from ..crypto.x25519 import ACCUMULATOR_BITS, LIMB_BITS, LIMBS
+from ..mapping import map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..resources import SCALE, Resources
 from ..target import Target
 from .back import BackSchedule
@@ -18,8 +19,12 @@ _CORE, _ROUND = 1_160, 2_420
 _STATE = 333
 #: a core of AES-256-GCM on an ECP5 (`benchmarks/area.py`): look-up tables and flip-flops
 _GCM = 9_480, 820
-#: the door: a handshake, HMAC, and what it keeps of keys and of the messages on their way; multipliers
-_DOOR, _PRODUCTS = (28_000, 13_000), 17
+#: the door: a handshake, HMAC, and what it keeps of keys and of the messages on their way
+_DOOR = 28_000, 13_000
+#: its multipliers: limbs of X25519, and carries times 19
+_LIMB = LIMB_BITS + 1
+_PRODUCTS = [(_LIMB, _LIMB, True)] * LIMBS
+_PRODUCTS += [(_LIMB, 5, True), (ACCUMULATOR_BITS - LIMB_BITS, 5, True)]
 #: what is known of files of state (`hdl.omap.past` on an ECP5), and flip-flops of a record that is opened
 _PAST, _RECORD = (2_400, 1_100), 512
 #: what choosing a bit of one bank more takes
@@ -75,6 +80,6 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     return Resources(
         round(lut * SCALE[part.family]) + round(stored),
         round(ff),
-        _PRODUCTS,
+        multiplier_blocks(_PRODUCTS, part.family),
         *memory_blocks(held, part),
     )

@@ -13,7 +13,6 @@ import penstock as ps
 from penstock import Choices
 from penstock.api import Design, compile
 from penstock.assumed import fitted
-from penstock.boards.tools import run_tool
 from penstock.dsl.core.load import from_text, load_kernel
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.qr.job import Label, Method
@@ -41,12 +40,17 @@ def _analytics(name: str, number: str, d: int, page: int = 8192, lanes: int = 1)
     return compile(kernel, "u55c", schema, number, dims={"d": d}, choices=forced)
 
 
-def _columns(count: int, limbs: int, page: int = 8192) -> Design:
+def _columns(count: int, limbs: int, page: int = 8192, products: int | None = None) -> Design:
     columns = [Column(f"x{k}", "float4", not_null=True) for k in range(count)]
     table = Schema("t", (*columns, Column("y", "float4")), page_size=page)
     bindings = {"x": [column.name for column in columns]}
     made = from_text(_FIT, "f.psk")
-    return compile(made, "u55c", table, limbs=limbs, bindings=bindings, dims={"d": count})
+    given = {"bindings": bindings, "dims": {"d": count}}
+    design = compile(made, "u55c", table, limbs=limbs, **given)
+    if products is None:
+        return design
+    columns = replace(design.plan.columns, gram_lanes=products)
+    return replace(design, plan=replace(design.plan, columns=columns, walkers=1, slots=4))
 
 
 def _keys(**options: Any) -> Design:
@@ -75,7 +79,7 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "linear, 64": lambda: _analytics("linear", "bfloat16", 64, 32768),
     "linear, 16": lambda: _analytics("linear", "float32", 16, lanes=2),
     "2 columns": lambda: _columns(2, 1),
-    "4 columns": lambda: _columns(4, 2, 32768),
+    "4 columns": lambda: _columns(4, 2, 32768, 16),
     "keys, sums": lambda: _keys(),
     "keys, rotations": lambda: _keys(target=Label.RANK, method=Method.GIVENS),
     "retnet, float16": lambda: _steps("float16", 256),
@@ -93,11 +97,7 @@ def synthesised(design: Design, folder: Path, *, mapped: bool = True) -> Resourc
     (folder / "design.v").write_text(emptied(design.verilog))
     steps = "" if mapped else " -run begin:map_ffram"
     script = f"read_verilog design.v; {SYNTH} -flatten -top penstock{steps}"
-    script += "; tee -q -o stat.json stat -json"
-    if mapped:
-        run_tool("yosys", ["-q", "-p", script], folder)
-    else:
-        yosys(script, folder)
+    yosys(f"{script}; tee -q -o stat.json stat -json", folder)
     stat = json.loads((folder / "stat.json").read_text())
     cells = stat["modules"]["\\penstock"]["num_cells_by_type"]
     luts = sum(n * (_LUTS.get(c, 0) + bool(re.fullmatch(r"LUT\d", c))) for c, n in cells.items())
