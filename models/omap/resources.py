@@ -27,6 +27,8 @@ _PRODUCTS = [(_LIMB, _LIMB, True)] * LIMBS
 _PRODUCTS += [(_LIMB, 5, True), (ACCUMULATOR_BITS - LIMB_BITS, 5, True)]
 #: what is known of files of state (`hdl.omap.past` on an ECP5), and flip-flops of a record that is opened
 _PAST, _RECORD = (2_400, 1_100), 512
+#: look-up tables of a family for each of the ECP5's, of AES and pairs, and of the door; AMD's by synthesis (benchmarks/ultrascale.py)
+_CIPHERS, _DOORS = SCALE | {"amd": 0.47}, SCALE | {"amd": 0.6}
 #: what choosing a bit of one bank more takes
 _CHOICE = 0.6
 #: what a comparator's bit takes, a bit that is chosen of one more, control
@@ -40,14 +42,7 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     front, back = FrontSchedule.of(config), BackSchedule.of(config)
     cores = config.openers + config.sealers
     messages = config.responders * (1 + state) + config.request_openers
-    lut: float = (
-        cores * (_CORE + config.rounds * _ROUND)
-        + messages * _GCM[0]
-        + config.generators * config.rounds * _ROUND
-        + _DOOR[0]
-        + _PAST[0] * state
-        + _CONTROL
-    )
+    lut: float = cores * (_CORE + config.rounds * _ROUND) + _PAST[0] * state + _CONTROL
     # pages that are not written yet, and the frames of the latest operations: two are looked up, and one put
     lut += PENDING * config.window * config.bin_bits * _COMPARE
     lut += 3 * back.items * config.frame_bits * _COMPARE
@@ -58,6 +53,9 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     lut += (3 * kept + 4 * front.kept_records * config.bin_bits) * _COMPARE
     # which opener's block a side takes
     lut += 2 * 128 * config.merge_blocks * config.openers * _SELECT
+    lut *= SCALE[part.family]
+    lut += (messages * _GCM[0] + config.generators * config.rounds * _ROUND) * _CIPHERS[part.family]
+    lut += _DOOR[0] * _DOORS[part.family]
     ff = (
         cores * (_STATE + 400)
         + messages * (_GCM[1] + 400)
@@ -78,7 +76,7 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
         for copies, memory, found in mapped
     )
     return Resources(
-        round(lut * SCALE[part.family]) + round(stored),
+        round(lut) + round(stored),
         round(ff),
         multiplier_blocks(_PRODUCTS, part.family),
         *memory_blocks(held, part),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,19 +90,37 @@ DESIGNS: dict[str, Callable[[], Design]] = {
 }
 
 
-def synthesised(design: Design, folder: Path, *, mapped: bool = True) -> Resources:
-    """Return what a design takes by Yosys; unless `mapped`, which takes three times as long, nothing but its blocks.
+def synthesised(
+    design: Design, folder: Path, *, mapped: bool = True, apart: bool = False
+) -> Resources:
+    """Return what a design takes by Yosys; unless `mapped`, which takes three times as long, nothing but its blocks. `apart`: what is in the device, and
+    in its engine, each by itself, as a map as a whole takes hours.
 
     Yosys takes a time that grows with the square of a memory's initial content: zeros are left out.
     """
-    (folder / "design.v").write_text(emptied(design.verilog))
-    steps = "" if mapped else " -run begin:map_ffram"
-    script = f"read_verilog design.v; {SYNTH} -flatten -top penstock{steps}"
-    yosys(f"{script}; tee -q -o stat.json stat -json", folder)
-    stat = json.loads((folder / "stat.json").read_text())
-    cells = stat["modules"]["\\penstock"]["num_cells_by_type"]
+    text = emptied(design.verilog)
+    (folder / "design.v").write_text(text)
+    cells = Counter[str]()
+    for top, boxes, times in _apart(text) if apart else [("penstock", [], 1)]:
+        steps = "" if mapped else " -run begin:map_ffram"
+        script = "".join(f"blackbox {box}; " for box in boxes)
+        script += f"hierarchy -top {top}; {SYNTH} -flatten -top {top}{steps}"
+        yosys(f"read_verilog design.v; {script}; tee -q -o stat.json stat -json", folder)
+        stat = json.loads((folder / "stat.json").read_text())
+        for cell, count in stat["modules"][f"\\{top}"]["num_cells_by_type"].items():
+            cells[cell] += times * count
     luts = sum(n * (_LUTS.get(c, 0) + bool(re.fullmatch(r"LUT\d", c))) for c, n in cells.items())
-    halves = cells.get("RAMB18E2", 0) + 2 * cells.get("RAMB36E2", 0)
+    halves = cells["RAMB18E2"] + 2 * cells["RAMB36E2"]
     flops = sum(n for c, n in cells.items() if c.startswith("FD"))
-    dsp, uram = cells.get("DSP48E2", 0), cells.get("URAM288", 0)
+    dsp, uram = cells["DSP48E2"], cells["URAM288"]
     return Resources(luts if mapped else 0, flops if mapped else 0, dsp, -(-halves // 2), uram)
+
+
+def _apart(text: str) -> Iterator[tuple[str, list[str], int]]:
+    """Yield modules, which of those in them are left out, and how often there is one."""
+    for top in ("penstock", "penstock_engine"):
+        body = re.search(rf"^module {top} \(.*?^endmodule", text, re.MULTILINE | re.DOTALL)
+        assert body is not None
+        inside = Counter(re.findall(r"^  (penstock\w*) \w+ \($", body[0], re.MULTILINE))
+        yield top, list(inside), 1
+        yield from ((name, [], n) for name, n in inside.items() if name != "penstock_engine")
