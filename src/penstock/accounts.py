@@ -86,13 +86,15 @@ class Moved:
 
 @dataclass(frozen=True)
 class Account:
-    """Of one run; `verdict` and `beside` where anything was measured."""
+    """Of one run; `verdict` and `beside` where anything was measured; `streamed`: pages came during it, so that the engine's time has the
+    link's in it."""
 
     seconds: Seconds
     energy: Energy
     carbon: Carbon | None
     verdict: Verdict | None = None
     beside: Sequence[Measured] = ()
+    streamed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that it adds to a report's JSON."""
@@ -162,7 +164,7 @@ def account(
             "worth it: not said: the target has no link, and its transfer is not counted (--link)"
         )
         judged = Verdict(None, what)
-    return Account(seconds, spent, carbon, judged, tuple(beside))
+    return Account(seconds, spent, carbon, judged, tuple(beside), moved.streamed > 0)
 
 
 def decoded(table: Table, value_bytes: int) -> Decoded:

@@ -23,6 +23,7 @@ from penstock.models.ring import NEVER, Line, Overrun, Recorded
 from penstock.models.target import Link
 from penstock.run import hardware
 from penstock.sim.board import generate
+from testbench.command_line import reported, told
 from testbench.rings import filled
 
 KERNEL = """import penstock as ps
@@ -108,6 +109,22 @@ def test_two_ports_and_an_early_end(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert all(np.array_equal(run.codes[n], codes) for n, codes in golden.codes.items())
             assert run.cycles == work.model(memory).total
             assert min(run.counters[f"pages_done{q}"] for q in range(2)) > 3 * SLOTS
+
+
+def test_a_command_counts_what_a_ring_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that memory does not hold has no time without a ring; with one, each epoch passes the wire: ten bits a byte, 1 Mbaud."""
+    monkeypatch.chdir(tmp_path)
+    Path("k.py").write_text(KERNEL)
+    words = "model k.py --rows 9000 --dim d=4 --format fixed:8,8 --target ulx3s-25f"
+    refused = told(words, 1)
+    assert "error[E610]" in refused and "cycles" not in refused
+    said = told(f"{words} --ring 2")
+    assert "as pages come, estimated, at 60 MHz" in said and "exact at" not in said
+    found = reported(f"{words} --ring 2")
+    least = 2 * found["table"]["pages"] * 8192 * 10 / 1_000_000
+    assert least < found["seconds"]["engine"] < found["seconds"]["total"] < 1.2 * least
 
 
 def test_a_table_smaller_than_the_ring(design: Any) -> None:

@@ -140,7 +140,8 @@ def _facts(found: Account, machine: Machine, watts: float | None) -> Facts:
 
     rows = []
     for name, value in found.seconds.streams.items():
-        what = f", exact at {machine.clock_mhz:g} MHz ({machine.clock_evidence})"
+        clock = f"{machine.clock_mhz:g} MHz ({machine.clock_evidence})"
+        what = f", as pages come, estimated, at {clock}" if found.streamed else f", exact at {clock}"
         rows.append(
             Row(name, seconds_text(float(value)) + (what if name == "engine" else ", estimated"))
         )

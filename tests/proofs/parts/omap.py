@@ -346,7 +346,8 @@ PROOFS = [
         cuts=CUTS,
         player=MapHost,
         search=700,
-        long="two minutes",
+        seconds=900,
+        long="five minutes",
     )
     for words, config in SHAPES.items()
 ]

@@ -15,6 +15,7 @@ from penstock.hdl.modules import Submodules
 from penstock.hdl.strider.decode import Decoder, Kind
 from penstock.hdl.strider.pages import PageBuffers
 from penstock.hdl.strider.pipeline import StriderPipeline
+from penstock.hdl.strider.sequencer import PageSequencer
 from penstock.models.heap.page import LP_SIZE, PAGE_HEADER_SIZE
 from penstock.models.heap.schema import Column, Schema
 from penstock.models.numerics.formats import parse_format
@@ -320,7 +321,63 @@ _KNOWN_POINTER = Defect(
     "with m.If(d.pointers & self.known):\n            m.d.sync += self.queue_busy.eq(0)",
 )
 
+
+def ring(slots: int) -> Bench:
+    """A port's ring: whatever a host says is there, as long as it only grows, up to 32 pages."""
+    b = Bench()
+    b.m.submodules.dut = dut = PageSequencer(
+        bus_bytes=8,
+        page_size=16,
+        credits=2,
+        address_width=8,
+        count_width=3,
+        epochs_width=3,
+        ring=slots,
+    )
+    asked, there = Signal(6), Signal(6)
+    more, started = b.free("more"), Signal()
+    start = b.free("start")
+    b.assume("it is started once", ~(start & started))
+    b.d.sync += started.eq(started | start)
+    moved = dut.o.valid & dut.o.ready
+    pages, epochs = b.constant("pages", 2), b.constant("epochs", 2)
+    b.m.d.comb += [
+        dut.start.eq(start),
+        dut.pages.eq(pages),
+        dut.epochs.eq(epochs),
+        dut.stride.eq(16),
+        dut.ready.eq(there),
+        dut.free.eq(moved),
+        dut.o.ready.eq(b.free("taken")),
+    ]
+    with b.m.If(more & started & (there != 32)):
+        b.d.sync += there.eq(there + 1)
+    b.d.sync += asked.eq(asked + moved)
+    b.check("no page is asked for before it is there", ~moved | (asked < there))
+    slot = Signal(range(slots))
+    with b.m.If(moved):
+        b.d.sync += slot.eq(Mux(slot == slots - 1, 0, slot + 1))
+    b.check("page n lies in slot n modulo the ring", ~moved | (dut.o.p.address == slot << 4))
+    b.check("no more pages than of all epochs", ~moved | (asked < pages * epochs))
+    b.cover("a page of the second round is read", moved & (asked == slots))
+    return b
+
+
 PROOFS = [
+    Proof(
+        "hdl.strider.sequencer.PageSequencer",
+        "with a ring of three slots: asks for no page before the host says that it is there, and for page n in slot n "
+        "modulo three; 3 pages and 3 epochs at most",
+        lambda: ring(3),
+        (
+            Defect("hdl.strider.sequencer", "self.ready - asked - moved", "self.ready - asked"),
+            Defect(
+                "hdl.strider.sequencer",
+                "last.eq(slot == self.ring - 1)",
+                "last.eq(slot == self.ring)",
+            ),
+        ),
+    ),
     Proof(
         "hdl.strider.StriderPipeline",
         "reads pages that are there, the oldest alone, and the page buffer that is chosen (the "
