@@ -40,7 +40,8 @@ class MapHost:
             for n, outputs in enumerate((first, second) if hbm else (first,)):
                 run = f" ({n})" if hbm else ""
                 word = size if hbm else self._config.host_bus_bytes
-                fill = self._draw if hbm and seed % 2 else None
+                # apart from what gives the inputs, which are the seed's
+                fill = random.Random(n) if hbm and seed % 2 else None
                 self._memories.append(_Memory(f"m{k}", outputs, run, word, fill))
 
     def give(self) -> dict[str, int]:
