@@ -302,6 +302,9 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     error[kept] += (last * scale[kept]).astype(np.float64)
     shifts = means[:-1].astype(np.float64)
     bias_error = float(np.abs(shifts) @ error) + EPS * abs(float(bias))
+    if options.intercept:  # the means' own rounding
+        sizes = np.abs(np.append(weights, 1)) * (np.abs(means) + rows.reaches)
+        bias_error += float(off * sizes.sum())
     error = error + EPS / 2 * np.abs(shown)
     return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, near.how,
                steps, rss, tss, factor, real, shifts, options, float(rows.total))  # fmt: skip

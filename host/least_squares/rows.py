@@ -105,6 +105,12 @@ class Rows:
         centres = np.array([WIDE(centre) for centre, _ in self._near])
         return centres + np.ldexp(self._moments[0], exponents)
 
+    @property
+    def reaches(self) -> _Wide:
+        """A power of two above how far each column's values are from what its mean is counted from, 0 for constant ones."""
+        powers = np.ldexp(WIDE(1), np.array([e for _, e in self._near]))
+        return np.where(self._moments[1] > 0, powers, 0)
+
     def blocks(self) -> Iterator[tuple[_Wide, _Wide | None]]:
         """Yield blocks of rows, each column less its mean and divided by its length, and their weights."""
         mean, length = self._moments

@@ -107,6 +107,13 @@ def _optional(engine: str) -> bool:
     return engine_named(engine).data_optional
 
 
+def _taken(engine: str, options: Any) -> dict[str, Any]:
+    from penstock.discovery import engine_named
+    from penstock.options import taken
+
+    return taken(engine_named(engine).options.get("simulate", ()), options)
+
+
 hooks.page, hooks.opened, hooks.predicted = _page, _opened, _predicted
-hooks.exported, hooks.optional = _exported, _optional
+hooks.exported, hooks.optional, hooks.taken = _exported, _optional, _taken
 plugins.RESERVED.update(_API, globals())  # a dialect's name would never be seen behind these

@@ -19,6 +19,7 @@ from penstock.host.sources import SourceError, Table, open_table
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Format
 from penstock.models.target import Target
+from penstock.options import taken
 from penstock.output import as_json
 from penstock.run import BACKENDS, Run
 from penstock.saved import MANIFEST, folder_error, read_folder
@@ -103,9 +104,7 @@ def compile(
     if unknown := next((name for name in options if name not in known), None):
         typed = "bind" if bind and unknown == "bindings" else unknown
         raise no_option(f"the {kernel.title} {kernel.name}", typed, known)
-    for option in engine.options.get("compile", ()):
-        if option.name in options:
-            option.check(options[option.name])
+    options = taken(engine.options.get("compile", ()), options)
     part = target_named(engine.default_target if target is None else target)
     given = Given(None, table, format=format, memory=memory, options=options)
     data = None if table is None else engine.open(table, engine.reads(kernel, given))

@@ -129,8 +129,11 @@ def _alternatives(
         # where neither of the two largest holds it, none does
         if not any(_fits(engine, kernel, other, options) for other in others[-2:]):
             continue
+        # a run that is known has to fit in its memory as well
+        known = options.rows is not None or options.data is not None
+        run = options if known else None
         for other in others:
-            if _fits(engine, kernel, other, options):
+            if _holds(engine, kernel, options, run, other):
                 yield f"{how}it fits on --target {other.name}"
                 return
     if larger and others:

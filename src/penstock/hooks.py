@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["Shown", "Terminated", "exported", "opened", "optional", "page", "predicted"]
+__all__ = ["Shown", "Terminated", "exported", "opened", "optional", "page", "predicted", "taken"]
 
 #: returns a design or a run as an HTML element
 page: Callable[[Any], str] = str
@@ -22,6 +22,8 @@ predicted: Callable[..., Any] = lambda scoring, source, backend, **options: None
 exported: Callable[..., Any] = lambda design, folder, **options: None
 #: returns whether an engine, by its name, runs without data that a user gives
 optional: Callable[[str], bool] = lambda engine: False
+#: returns the options of a run by an engine's name, each as the command line takes it
+taken: Callable[[str, Any], dict[str, Any]] = lambda engine, options: dict(options)
 
 
 class Terminated(KeyboardInterrupt):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
 import click
 
-from penstock.errors import Conflict, bad_value
+from penstock.errors import Conflict, bad_value, not_one_of
 from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
 from penstock.models.resources import AIM
 
@@ -23,6 +23,7 @@ __all__ = [
     "Option",
     "Pair",
     "Request",
+    "taken",
 ]
 
 
@@ -66,12 +67,15 @@ class Count(click.IntRange):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        part = isinstance(value, bool) or (isinstance(value, float) and not value.is_integer())
         try:
-            return super().convert(value, param, ctx)
+            if not part:
+                return super().convert(value, param, ctx)
         except click.BadParameter:
-            most = "" if self.max is None else f" to {self.max:,}"
-            message = f"it must be a whole number from {self.min}{most}, not {value!r}"
-            raise click.BadParameter(message, ctx, param) from None
+            pass
+        most = "" if self.max is None else f" to {self.max:,}"
+        message = f"it must be a whole number from {self.min}{most}, not {value!r}"
+        raise click.BadParameter(message, ctx, param)
 
 
 class Number(click.FloatRange):
@@ -110,12 +114,20 @@ class Option:
     forces: bool = False
     flagged: bool = False
 
-    def check(self, value: Any) -> None:
-        """Raise OptionError for a value of Python's that the command line would not take."""
-        if not self.plans or self.repeated or self.type is None:
-            return
+    def taken(self, value: Any) -> Any:
+        """Return a value of Python's as the command line takes it. Raises OptionError where it does not."""
+        kind = self.type
+        if isinstance(kind, click.Choice):
+            if value is not None and value not in kind.choices:
+                raise not_one_of(self.name, value, kind.choices)
+        elif not (value is None or kind is None or self.repeated):
+            converted = self._converted(kind, value)
+            return converted if isinstance(kind, (Count, Number)) else value
+        return value
+
+    def _converted(self, kind: Any, value: Any) -> Any:
         try:
-            click.types.convert_type(self.type).convert(value, None, None)
+            return click.types.convert_type(kind).convert(value, None, None)
         except click.BadParameter as problem:
             raise bad_value(self.name, problem.message) from None
 
@@ -127,6 +139,13 @@ class Option:
         more = {"multiple": True} if self.repeated else {}
         names = (self.flag, self.name)
         return kind(names, type=self.type, metavar=self.metavar, help=self.help, **more)
+
+
+def taken(known: Iterable[Option], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that Python gives as the command line takes them; those that are not `known` as they are.
+    Raises OptionError for values that it does not take."""
+    named = {option.name: option for option in known}
+    return {name: named[name].taken(v) if name in named else v for name, v in options.items()}
 
 
 def _size(text: str) -> int | str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
+from numbers import Integral
 from time import perf_counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from penstock import hooks
 from penstock.engines.score import ScoreError, Scoring, no_score
 from penstock.engines.workload import Bound, Given, Workload
-from penstock.errors import no_option, not_one_of
+from penstock.errors import bad_value, no_option, not_one_of
 from penstock.models.errors import HardwareError, RunError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
@@ -418,6 +419,8 @@ BACKENDS = ("golden", "model", *MACHINES)
 METERED = ("watchdog", "limit", "progress")
 #: options of machines
 _OF_MACHINES = ("family", "device", "waves", "stall_percent", "seed", "optimise")
+#: the greatest number that each of these may be, None for any
+_WHOLE = {"seed": None, "limit": None, "stall_percent": 99, "watchdog": 2**32 - 1}
 
 
 def _known(backend: str) -> str:
@@ -475,6 +478,11 @@ def parted(
     """Return the options of runs and machines, those that are the `taker`'s `own`, and the seed of what the design draws. Raises OptionError."""
     of_machines = (*METERED, *_OF_MACHINES)
     machine = {name: value for name, value in options.items() if name in of_machines}
+    for name, most in _WHOLE.items():
+        number = machine.get(name) or 0
+        if not isinstance(number, Integral) or not 0 <= number <= (most or number):
+            up = f" to {most:,}" if most else ""
+            raise bad_value(name, f"it must be a whole number from 0{up}, not {number!r}")
     seed = machine.get("seed") if design.draws else None
     if seed is not None and not _takes(_known(backend), "seed"):
         del machine["seed"]
@@ -482,7 +490,7 @@ def parted(
     rest = {name: value for name, value in options.items() if name not in of_machines}
     if unknown := next((name for name in rest if name not in own), None):
         raise no_option(taker, unknown, {*of_machines, *own})
-    return machine, rest, seed
+    return machine, hooks.taken(design.engine_name, rest), seed
 
 
 def run(

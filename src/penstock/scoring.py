@@ -13,10 +13,13 @@ from penstock.dsl.core.diagnostics import Diagnostic, KernelError, Span
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.base import Design, Given
 from penstock.engines.score import ScoreError, Scoring, no_score
+from penstock.errors import not_one_of
 from penstock.feasible import feasible
 from penstock.host.sources import Table, open_table
 from penstock.models.heap.schema import Schema
+from penstock.models.numerics.policy import ON_NAN, ON_OVERFLOW
 from penstock.models.target import Target
+from penstock.run import BACKENDS as RUNS
 from penstock.run import Run
 from penstock.scores import Scores
 from penstock.targets import target_named
@@ -26,12 +29,28 @@ if TYPE_CHECKING:
 
     from penstock.failures import Failure
 
-__all__ = ["HOST", "on_host", "predict", "score_design", "score_table", "scores_of"]
+__all__ = [
+    "BACKENDS",
+    "HOST",
+    "POLICIES",
+    "on_host",
+    "predict",
+    "score_design",
+    "score_table",
+    "scores_of",
+]
 
 #: the backend that computes in float64
 HOST = "host"
 #: options of `predict` that the scores' design is compiled with
-_POLICIES = ("on_null", "on_nan", "on_overflow", "on_unseen")
+POLICIES: dict[str, tuple[str, ...]] = {
+    "on_null": ("error", "skip"),
+    "on_nan": ON_NAN,
+    "on_overflow": ON_OVERFLOW,
+    "on_unseen": ("error", "skip"),
+}
+#: what computes scores
+BACKENDS = (HOST, *(name for name in RUNS if name != "model"))
 
 
 def score_table(scoring: Scoring, source: Any) -> Table:
@@ -114,9 +133,13 @@ def predict(
     **options: Any,
 ) -> Scores:
     """Return the scores of a source's rows, see `Run.predict`."""
-    policies = {name: options.pop(name) for name in _POLICIES if name in options}
-    table = score_table(scoring, source)
+    policies = {name: options.pop(name) for name in POLICIES if name in options}
     backend = backend or scoring.backend
+    known = {name: POLICIES[name] for name in policies} | {"backend": BACKENDS}
+    for name, value in {**policies, "backend": backend}.items():
+        if value is not None and value not in known[name]:
+            raise not_one_of(name, value, known[name])
+    table = score_table(scoring, source)
     if backend == HOST:
         return on_host(scoring, table, source, **policies)
     design = score_design(scoring, table, source, target, **policies)

@@ -10,6 +10,7 @@ from penstock.boards.catalogue import targets
 from penstock.boards.records import Misread, from_json, read
 from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.hints import closest
+from penstock.errors import bad_value
 from penstock.models.link.kinds import KINDS, Link, parse_link, stated
 from penstock.models.memory import FixedLatency, Memory, parse_memory
 from penstock.models.plugins import absent
@@ -59,6 +60,8 @@ def timing_of(memory: str | Memory | None, part: Target, bus_bytes: int = 0) -> 
             hint = f"name one, as in --memory ddr4-2400; with DRAM of their own are {others}"
             raise error("E604", what, Span.whole("--memory"), hint=hint)
         memory = part.dram
+    if not (isinstance(memory, str) or hasattr(memory, "channel")):
+        raise bad_value("memory", f"it must be the name of a memory, or a Memory, not {memory!r}")
     try:
         timing = parse_memory(memory, part.clock_mhz) if isinstance(memory, str) else memory
     except ValueError as problem:

@@ -195,8 +195,8 @@ def test_results_that_leave_the_range() -> None:
         ("mean(x - w, 200)", "fixed:8,8", {}, "E428", "this counts up to 200, but fixed:8,8 is exact only up to 127"),
         ("w - 200 * x", "fixed:8,8", {}, "E445", "a constant, 200, is beyond fixed:8,8 and becomes 127.99609375"),
         ("w - x", "fixed:8,8", {"on_nan": "pass"}, "E608", "on_nan is pass, but fixed:8,8 has no NaN that could pass"),
-        ("w - x", "float32", {"on_nan": "drop"}, "E608", "on_nan must be one of 'error', 'skip', 'pass', not 'drop'"),
-        ("w - x", "float32", {"on_overflow": "wrap"}, "E608", "on_overflow must be one of 'error', 'saturate', not 'wrap'"),
+        ("w - x", "float32", {"on_nan": "drop"}, "E609", "on_nan must be one of error, skip, pass, not 'drop'"),
+        ("w - x", "float32", {"on_overflow": "wrap"}, "E609", "on_overflow must be one of error, saturate, not 'wrap'"),
     ],
 )  # fmt: skip
 def test_refusals(text: str, format: str, options: dict[str, Any], code: str, message: str) -> None:

@@ -63,6 +63,21 @@ def test_weights_are_those_of_rational_arithmetic(limbs: int | None) -> None:
     assert how == {"host", "sums"} if limbs == 1 else how == {"sums"}
 
 
+@pytest.mark.parametrize("reach", [0, 1e6])
+def test_a_bias_near_zero(reach: float) -> None:
+    """Where columns are standardised, the means' own rounding is all that the bias is off by."""
+    for seed in range(4):
+        source = np.random.default_rng(seed)
+        x = source.standard_normal((2, 100))
+        x[0, 0] += reach
+        x -= x.mean(axis=1, keepdims=True)
+        y = 3 * x[0] + source.standard_normal(100)
+        columns = [*x, y - y.mean()]
+        check(fitted(columns), columns)
+        each = np.where(np.arange(100), source.random(100) + 0.5, 1e-9)
+        check(fitted(columns, weights=each), columns, each=each)
+
+
 def test_whole_numbers_are_solved_exactly() -> None:
     source = np.random.default_rng(1)
     columns = [source.integers(-(1 << 40), 1 << 40, 50) for _ in range(6)]

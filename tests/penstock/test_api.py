@@ -55,10 +55,11 @@ MAP = ps.ObliviousMap(value=ps.bytes(8), capacity=1000, name="m")
         ("linear", {"threads": 0}, "threads: it must be a whole number from 1 to 256, not 0"),
         ("linear", {"walkers": 0}, "walkers: it must be a whole number from"),
         ("linear", {"fill": 7}, "fill: it must be a number, 0.01<=x<=1.0, not 7"),
-        ("linear", {"prefer": "speed"}, "prefer: 'speed' is not one of 'time', 'area', 'energy'"),
+        ("linear", {"prefer": "speed"}, "prefer must be one of time, area, energy, not 'speed'"),
+        ("closed_form", {"limbs": 1.5}, "limbs: it must be a whole number from 1 to 3, not 1.5"),
         ("closed_form", {"limbs": 4}, "limbs: it must be a whole number from 1 to 3, not 4"),
         ("retnet", {"batch": 0}, "batch: it must be a whole number from 1 to 65,536, not 0"),
-        ("retnet", {"schedule": "thirds"}, "schedule: 'thirds' is not one of 'together', 'halves'"),
+        ("retnet", {"schedule": "thirds"}, "schedule must be one of together, halves, quarters, not 'thirds'"),
         ("", {"share": 2}, "share: it must be a number, 0<=x<1, not 2"),
     ],
 )

@@ -440,7 +440,8 @@ def test_values_and_lists() -> None:
     assert _values("n", "1..3, 8 ,-2..2:2", number) == [1, 2, 3, 8, -2, 0, 2]
     assert _values("n", range(2), number) == [0, 1] and _values("n", 5, number) == [5]
     assert _values("w", "a=1,b=2|c", word) == ["a=1,b=2", "c"]
-    assert listed("fixed:8,24, float32,fixed:16,16") == ["fixed:8,24", "float32", "fixed:16,16"]
+    given = "fixed:8,24, float32,float:5,10,fixed:16,16"
+    assert listed(given) == ["fixed:8,24", "float32", "float:5,10", "fixed:16,16"]
 
 
 def test_plain_data() -> None:

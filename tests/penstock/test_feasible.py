@@ -81,6 +81,12 @@ def test_a_refusal_names_what_fits_and_that_does(
     [
         # more rows than the sums hold: fewer that memory holds would be too many as well
         ("closed_form.py --dim d=2 --rows 33775151 --target small", "E701", "fewer rows"),
+        # kcu105 holds the design, and not this many rows
+        (
+            "closed_form.py --dim d=63 --rows 4000 --target ulx3s-12f",
+            "E601",
+            "a larger target (--target, --board) would help; it fits on --target u55c",
+        ),
         # of the targets with more memory those that hold the design
         (
             "mamba2.py --tokens 1 --target ulx3s-85f --format float16 --heads 1 --dim n=244 --dim p=238",

@@ -92,11 +92,14 @@ def test_fewer_rows_than_weights() -> None:
         fitted(columns)
     assert fitted(columns, on_singular="minimum-norm").result is not None
     for name, known in (
-        ("on_singular", "'error', 'drop', 'minimum-norm'"),
-        ("refine", "'last', 'never'"),
+        ("on_singular", "error, drop, minimum-norm"),
+        ("refine", "last, never"),
+        ("on_null", "error, skip"),
     ):
-        with pytest.raises(ValueError, match=f"{name} must be one of {known}"):
-            fitted(columns, **{name: "guess"})
+        with pytest.raises(ps.KernelError, match=f"{name} must be one of {known}"):
+            fitted(columns, {name: "guess"})
+    with pytest.raises(ps.KernelError, match="on_singular must be one of error, drop"):
+        fitted(columns, on_singular="guess")
     np.savez("t.npz", **columns)
     assert "error[E844]" in told("simulate f.psk --data t.npz --backend golden", 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -258,3 +259,24 @@ def test_simulate_compiles_for_the_cycles_that_the_model_expects(
         how,  # type: ignore[arg-type]
     )
     assert asked == [("rtl", expected)]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ({"epochs": "x"}, "E609", "epochs: it must be a whole number from 1 to"),
+        ({"seed": -1}, "E609", "seed: it must be a whole number from 0, not -1"),
+        ({"stall_percent": 100}, "E609", "stall_percent: it must be a whole number from 0 to 99"),
+        ({"limit": "x"}, "E609", "limit: it must be a whole number from 0, not 'x'"),
+        ({"watchdog": 2**32}, "E609", "watchdog: it must be a whole number from 0 to 4,294,967,295"),
+        ({"memory": 3}, "E609", "memory: it must be the name of a memory, or a Memory, not 3"),
+    ],
+)  # fmt: skip
+def test_values_that_options_of_a_run_do_not_have(
+    design: ps.Design, options: dict[str, Any], code: str, said: str
+) -> None:
+    """Before anything is compiled, whatever the backend."""
+    with pytest.raises(ps.KernelError) as caught:
+        design.run("random:rows=9,seed=1", "rtl", **options)
+    assert caught.value.diagnostic.code == code
+    assert caught.value.diagnostic.message.startswith(said)

@@ -128,6 +128,19 @@ def test_policies(run: Any) -> None:
         assert run.predict(table, "host", on_nan=policy).values.count() == count
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"backend": "model"}, "backend must be one of host, golden, rtl, netlist, pysim, board,"),
+        ({"on_null": "drop"}, "on_null must be one of error, skip, not 'drop'"),
+        ({"on_unseen": "last"}, "on_unseen must be one of error, skip, not 'last'"),
+    ],
+)
+def test_options_that_predict_does_not_have(run: Any, option: dict[str, str], said: str) -> None:
+    with pytest.raises(KernelError, match=said):
+        run.predict(new_rows(), **option)
+
+
 def test_kernels_without_a_score(tmp_path: Path) -> None:
     text = "kernel k(x: input[d], m: model[d])\n  m <- m + merge(x)\n"
     (tmp_path / "k.psk").write_text(text)

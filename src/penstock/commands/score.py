@@ -29,7 +29,7 @@ def _score(state: State, **values: Any) -> int:
     from penstock.output import check_file, write_file
     from penstock.run import Run, golden, model
     from penstock.scores import check_suffix, encoded
-    from penstock.scoring import HOST, on_host, score_design, score_table, scores_of
+    from penstock.scoring import HOST, POLICIES, on_host, score_design, score_table, scores_of
 
     asked, outcome, steps = state.asked, state.record, state.steps
     out = check_file(rest["out"])
@@ -37,7 +37,7 @@ def _score(state: State, **values: Any) -> int:
     scoring = Run.load(asked.kernel).scoring
     with steps.step("reading the table"):
         table = score_table(scoring, asked.source)
-    policies = {name: rest[name] for name in ("on_null", "on_nan", "on_overflow", "on_unseen")}
+    policies = {name: rest[name] for name in POLICIES}
     backend = rest["backend"] or scoring.backend
     if backend == HOST:
         with steps.step("scores"):

@@ -49,8 +49,8 @@ def bad(what: str, hint: str, place: str = "--sweep") -> KernelError:
 
 
 def listed(text: str) -> list[str]:
-    """Return the parts of a list with commas, in which `fixed:8,24` is one."""
-    return [part.strip() for part in re.findall(r"fixed:\d+,\d+|[^,]+", text)]
+    """Return the parts of a list with commas, in which `fixed:8,24` and `float:5,10` are one each."""
+    return [part.strip() for part in re.findall(r"(?:fixed|float):\d+,\d+|[^,]+", text)]
 
 
 def _values(name: str, given: Any, option: Option) -> list[Any]:

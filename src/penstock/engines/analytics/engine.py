@@ -280,7 +280,7 @@ class AnalyticsEngine(Engine):
             made = self._compiled(
                 kernel, part, Given(format=given.format, options=options), quick=True
             )
-            made.held(Given(rows=1))
+            made.held(Given(rows=given.rows or 1))
         except (KernelError, SourceError):
             return False
         return True

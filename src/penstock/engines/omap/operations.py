@@ -31,6 +31,8 @@ def check_options(given_names: set[str], source: bool) -> None:
 def _mix(text: str | dict[str, float] | None) -> dict[str, float] | None:
     if text is None or isinstance(text, dict):
         return text
+    if not isinstance(text, str):
+        raise ValueError(f"mix {text!r}; expected shares, as in get=0.9,put=0.1")
     shares: dict[str, float] = {}
     for part in text.split(","):
         name, _, share = part.partition("=")

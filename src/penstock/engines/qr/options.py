@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from penstock.errors import not_one_of
 from penstock.models.numerics.limbs import LIMBS_MAX
 from penstock.options import FILL, INPUTS, TABLE, Count, Option
 
@@ -21,7 +22,7 @@ REFINE = ("last", "never")
 
 @dataclass(frozen=True)
 class Solving:
-    """How the host solves a fit's sums. Raises ValueError for a choice that there is not."""
+    """How the host solves a fit's sums. Raises OptionError for a choice that there is not."""
 
     on_singular: str = ON_SINGULAR[0]
     refine: str = REFINE[0]
@@ -29,9 +30,7 @@ class Solving:
     def __post_init__(self) -> None:
         for name, known in (("on_singular", ON_SINGULAR), ("refine", REFINE)):
             if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(map(repr, known))}, not {getattr(self, name)!r}"
-                )
+                raise not_one_of(name, getattr(self, name), known)
 
     def given(self, options: Mapping[str, Any]) -> Solving:
         """Return it with the options that were given."""
