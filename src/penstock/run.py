@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
-from numbers import Integral
 from time import perf_counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -480,7 +479,7 @@ def parted(
     machine = {name: value for name, value in options.items() if name in of_machines}
     for name, most in _WHOLE.items():
         number = machine.get(name) or 0
-        if not isinstance(number, Integral) or not 0 <= number <= (most or number):
+        if not isinstance(number, (int, np.integer)) or not 0 <= number <= (most or number):
             up = f" to {most:,}" if most else ""
             raise bad_value(name, f"it must be a whole number from 0{up}, not {number!r}")
     seed = machine.get("seed") if design.draws else None

@@ -111,7 +111,7 @@ def test_another_column_or_default(design: ps.Design) -> None:
 def test_epochs_that_are_none(design: ps.Design, backend: str, epochs: Any) -> None:
     with pytest.raises(ps.KernelError) as caught:
         design.run(table(), backend, epochs=epochs)
-    assert caught.value.diagnostic.code == "E441"
+    assert caught.value.diagnostic.code == "E609"
 
 
 def test_memory_that_the_ports_do_not_have(design: ps.Design) -> None:

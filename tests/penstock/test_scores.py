@@ -17,6 +17,7 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.score import ScoreError
 from penstock.host.sources import SourceError
+from penstock.scoring import score_design, score_table
 from testbench.command_line import told
 
 TEXT = """kernel logistic(x: input[d], y: output, w: model[d], b: model, rate: meta = 0.1)
@@ -167,8 +168,10 @@ def test_scores_in_float64(run: Any) -> None:
 
 
 def test_no_cycle_model_on_dram(run: Any) -> None:
+    table = score_table(run.scoring, new_rows())
+    design = score_design(run.scoring, table, None)
     with pytest.raises(KernelError, match=r"error\[E634\]"):
-        run.predict(new_rows(), "model", memory="hbm2-2000")
+        design.run(table, "model", memory="hbm2-2000")
 
 
 FIT = """fit line(x: input[d], y: output)
