@@ -25,7 +25,9 @@ _LEAST, _MOST = -708.0, 709.78
 #: columns of one list, of which a server takes 1664
 _COLUMNS = 1000
 
-_EXP = f"CASE WHEN {{0}} < {_LEAST} THEN 0::float8 WHEN {{0}} > {_MOST} THEN 'Infinity'::float8 ELSE exp({{0}}) END"
+#: the server's NaN is equal to itself and greater than all numbers
+_NAN = "{0} = 'NaN'::float8"
+_EXP = f"CASE WHEN {_NAN} THEN {{0}} WHEN {{0}} < {_LEAST} THEN 0::float8 WHEN {{0}} > {_MOST} THEN 'Infinity'::float8 ELSE exp({{0}}) END"
 _SMALL = f"CASE WHEN abs({{0}}) > {-_LEAST} THEN 0::float8 ELSE exp(-abs({{0}})) END"
 #: by operation, its form; one that names an operand twice has it in a column
 _FORMS = {
@@ -33,15 +35,15 @@ _FORMS = {
     "sub": "({0} - {1})",
     "mul": "({0} * {1})",
     "div": "CASE WHEN {1} = 0 THEN CASE WHEN {0} = 0 THEN 'NaN'::float8 ELSE {0} * 'Infinity'::float8 END ELSE {0} / {1} END",
-    "lt": "({0} < {1})::int::float8",
-    "gt": "({0} > {1})::int::float8",
-    "le": "({0} <= {1})::int::float8",
-    "ge": "({0} >= {1})::int::float8",
+    "lt": "({0} < {1} AND {1} <> 'NaN')::int::float8",
+    "gt": "({0} > {1} AND {0} <> 'NaN')::int::float8",
+    "le": "({0} <= {1} AND {1} <> 'NaN')::int::float8",
+    "ge": "({0} >= {1} AND {0} <> 'NaN')::int::float8",
     "neg": "(-{0})",
     "abs": "abs({0})",
     "exp": _EXP,
-    "sigmoid": f"(CASE WHEN {{0}} >= 0 THEN 1 / (1 + {_SMALL}) ELSE {_SMALL} / (1 + {_SMALL}) END)",
-    "gaussian": "CASE WHEN abs({0}) > 26.6 THEN 0::float8 ELSE exp(-{0} * {0}) END",
+    "sigmoid": f"(CASE WHEN {_NAN} THEN {{0}} WHEN {{0}} >= 0 THEN 1 / (1 + {_SMALL}) ELSE {_SMALL} / (1 + {_SMALL}) END)",
+    "gaussian": f"CASE WHEN {_NAN} THEN {{0}} WHEN abs({{0}}) > 26.6 THEN 0::float8 ELSE exp(-{{0}} * {{0}}) END",
     "sqrt": "CASE WHEN {0} < 0 THEN 'NaN'::float8 ELSE sqrt({0}) END",
     "log": "CASE WHEN {0} < 0 THEN 'NaN'::float8 WHEN {0} = 0 THEN '-Infinity'::float8 ELSE ln({0}) END",
     "tanh": "tanh({0})",
@@ -263,5 +265,5 @@ _REDUCED: Mapping[str, Callable[[list[str]], str]] = {
     "sum": _summed,
     "prod": lambda texts: _folded(texts, "*"),
     "max": lambda texts: f"GREATEST({', '.join(texts)})" if len(texts) > 1 else texts[0],
-    "min": lambda texts: f"LEAST({', '.join(texts)})" if len(texts) > 1 else texts[0],
+    "min": lambda texts: f"(-GREATEST({', '.join(f'(-{t})' for t in texts)}))" if len(texts) > 1 else texts[0],
 }

@@ -340,6 +340,35 @@ def test_operations_in_sql(
     assert np.abs(np.array(read) - expected).max() <= 4 * np.spacing(largest)
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "where(a < 1, 1, 2) + where(1 > a, 4, 8) + where(a <= 1, 16, 32) + where(1 >= a, 64, 128)",
+        "where(a > 1, 1, 2) + where(1 < a, 4, 8) + where(a >= 1, 16, 32) + where(1 <= a, 64, 128)",
+        *("sigmoid(a)", "exp(a)", "gaussian(a)", "tanh(a)", "sqrt(a)", "log(a)", "min(h)", "max(h)", "1 / a", "norm(h)"),
+    ],
+)  # fmt: skip
+def test_values_that_are_not_finite_in_sql(
+    form: str, postgres: str, server: Any, tmp_path: Path
+) -> None:
+    """The server's NaN is equal to itself and greater than all numbers, NumPy's is neither."""
+    text = "kernel k(a: input, h: input[2], y: output, w: model)\n  score s = {}\n  w <- w + merge(y + a + sum(h), 4)\n"
+    (tmp_path / "k.psk").write_text(text.format(form))
+    edges = (np.nan, np.inf, -np.inf, 0.0, -1.5, 1.0)
+    H = np.array([(a, b) for a in edges for b in edges])
+    server.execute("DROP TABLE IF EXISTS edges CASCADE")
+    server.execute("CREATE TABLE edges (id int, a float8, h float8[])")
+    for k, row in enumerate(H):
+        server.execute("INSERT INTO edges VALUES (%s, %s, %s)", (k, row[0], row.tolist()))
+    table = {"a": np.ones(2), "h": np.ones((2, 2)), "y": np.ones(2)}
+    run = ps.compile(str(tmp_path / "k.psk"), "small", table).run(table)
+    run.to_sql(table_url(postgres).replace("people", "edges"), "learned", "append", view="scored_edges")
+    read = [r[0] for r in server.execute("SELECT s FROM scored_edges ORDER BY id").fetchall()]
+    with np.errstate(all="ignore"):
+        expected = evaluate(run.scoring.kernel.graph, {"a": H[:, 0], "h": H})
+    np.testing.assert_array_max_ulp(np.array(read), expected, 4)
+
+
 def test_too_many_terms(postgres: str, tmp_path: Path) -> None:
     (tmp_path / "k.psk").write_text(
         OPERATIONS.format(hidden="tanh(A @ x)", score="sum(v * hidden)")

@@ -118,7 +118,8 @@ class _Memory:
             word, left = self._reads[0]
             named |= {"rvalid": 1, "rlast": left == 1}
             if self._fill and word not in self._words:
-                self._words[word] = self._fill.getrandbits(8 * self._size)
+                some = self._fill.getrandbits(1)
+                self._words[word] = self._fill.getrandbits(8 * self._size) if some else 0
             read = {"rdata": self._words.get(word, 0)}
         own = {f"{self._port}__{name}{self._run}": int(v) for name, v in (named | read).items()}
         if not self._run:  # what the host's memory holds is each run's own
