@@ -8,6 +8,7 @@ from .opening import serial_device, simulated_device
 from .transport import Transport
 from .uart import BAUD
 from .udp import Udp
+from .xdma import Xdma
 
 __all__ = [
     "BAUD",
@@ -18,6 +19,7 @@ __all__ = [
     "Report",
     "Transport",
     "Udp",
+    "Xdma",
     "emulated",
     "serial_device",
     "simulated_device",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from penstock.host.device import (
     DeviceError,
     Transport,
     Udp,
+    Xdma,
     emulated,
     serial_device,
     simulated_device,
@@ -32,8 +33,8 @@ Opener = Callable[[str, float | None], Transport]
 
 @cache
 def transports() -> dict[str, Opener]:
-    """Return what opens an address, by its scheme: `udp`, and those of other packages (`penstock.transports`)."""
-    known: dict[str, Opener] = {"udp": Udp}
+    """Return what opens an address, by its scheme: `udp`, `xdma`, and those of other packages (`penstock.transports`)."""
+    known: dict[str, Opener] = {"udp": Udp, "xdma": Xdma}
 
     def accept(point: EntryPoint, given: Any) -> None:
         if point.name in (*known, "serial", "sim"):
@@ -58,7 +59,7 @@ def open_device(
     """Connect to a device.
 
     Parameters: `url`: `serial:PATH` for a board on a serial port, `udp:HOST[:PORT]` for one on a
-    network (port 5004), `sim:DIR` for the design in DIR as a device in simulation, with
+    network (port 5004), `xdma:/dev/xdma0` for one behind PCIe, by AMD's driver, `sim:DIR` for the design in DIR as a device in simulation, with
     `?link=udp` behind a socket; `design`: folder of the design that the board runs, for its register
     map; without it the common block is known; `register_map`: the same, at hand: a device that runs
     another design is refused; `baud`: of a board, `host.device.BAUD` unless the design's folder
@@ -91,6 +92,9 @@ def open_device(
         return serial_device(place, baud=baud, timeout=silence, register_map=register_map)
     if described is None or kind != "sim":
         opener = transports()[kind]
+        if kind == "xdma":  # which does not say so itself
+            size, clock_hz = board.get("memory_bytes"), round(board.get("clock_mhz", 0) * 10**6)
+            opener = partial(Xdma, memory_bytes=size, clock_hz=clock_hz)
         return Device(place, lambda at: opener(at, timeout), register_map=register_map)
     source = generated(described, board, link, memory_bytes)
     if link == "uart":

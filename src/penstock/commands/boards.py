@@ -185,13 +185,15 @@ def _charts(job: Job) -> list[Part]:
 def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
     """Write a project for the vendor's tools."""
     from penstock.boards.vendor import FILES, project
-    from penstock.output import check_folder, write_folder
+    from penstock.output import check_folder, earlier, write_folder
+    from penstock.saved import MANIFEST, sealed
 
     if options.clock is not None or options.seeds > 1:
         message = f"--clock and --seeds are not for {board.name}"
         raise Conflict(f"{message}, which is placed by its vendor's tools", "leave them out")
-    check_folder(folder, FILES)
+    check_folder(folder, earlier(folder))
     design = compile_for(job.opened(), board)
+    check_folder(folder, (*FILES, MANIFEST, *design.images()))
     job.state.record.folder = str(folder)
     try:
         files = project(board, design.hardware, len(design.bus_ports))
@@ -200,7 +202,7 @@ def _project(job: Job, board: Target, folder: Path, options: _Options) -> None:
             "docs/reference/targets.md says what a `board` has whose bitstream the open tools make"
         )
         raise error("E821", str(problem), Span.whole("--board"), hint=hint) from None
-    write_folder(folder, files)
+    write_folder(folder, sealed(_facts(design, board), {**files, **design.images()}))
     text = "a project for the vendor's tools; nothing in it was placed here"
     job.state.out.print(f"{folder}: {text}")
 
@@ -318,23 +320,27 @@ def _as_found(part: Target, design: Design, problem: Unfit) -> Target:
     return replace(part, **less)
 
 
-def _publish(design: Design, board: Target, built: Build, folder: Path) -> None:
-    from penstock.output import write_folder
-    from penstock.saved import sealed
-
-    facts = {
+def _facts(design: Design, board: Target, built: Build | None = None) -> dict[str, Any]:
+    """Return the manifest of a design on a board; `built`: where it was placed."""
+    facts: dict[str, Any] = {
         "estimate": {**asdict(design.resources_on(board)), "source": "estimate"},
-        "build": built.report(),
         "board": {
             "name": board.name,
             "device": board.device.name,
-            "clock_mhz": built.clock_mhz,
+            "clock_mhz": board.clock_mhz if built is None else built.clock_mhz,
             "baud": board.link.baud,
             "memory": board.memory.kind,
             "memory_bytes": board.memory.bytes,
         },
     }
-    write_folder(folder, sealed(design.manifest() | facts, {**built.files, **design.images()}))
+    return design.manifest() | facts | ({} if built is None else {"build": built.report()})
+
+
+def _publish(design: Design, board: Target, built: Build, folder: Path) -> None:
+    from penstock.output import write_folder
+    from penstock.saved import sealed
+
+    write_folder(folder, sealed(_facts(design, board, built), {**built.files, **design.images()}))
 
 
 def _summary(design: Design, board: Target, built: Build, folder: Path) -> Grid:

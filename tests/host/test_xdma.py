@@ -1,0 +1,90 @@
+"""host/device/xdma.py over the double of AMD's driver, in front of the Verilated top of the project folder that `build` writes."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.cli import run
+from penstock.host.device import Device, DeviceError, LinkError, Xdma
+from penstock.models.memory import FixedLatency
+from penstock.sim.native import Session, build
+from testbench.xdma import Driver
+
+KERNEL = """kernel small(x: input[2], y: output, w: model[2], rate: meta = 0.1)
+  w    <- w - rate * merge((sum(w * x) - y) * x, 4)
+  epochs 2
+"""
+SIZE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("u55c")
+    (place / "small.psk").write_text(KERNEL)
+    options = "--format fixed:4,4 --threads 1 --lanes 1 --ports 1 -q".split()
+    out = str(place / "out")
+    command = ["build", str(place / "small.psk"), "--board", "u55c", *options, "--out", out]
+    assert run(command) == 0
+    return place / "out"
+
+
+@pytest.fixture
+def driver(folder: Path) -> Iterator[Driver]:
+    design = ps.load(folder).compiled
+    text = (folder / "penstock.v").read_text()
+    made = build(text, ports=design.bus_ports, register_map=design.registers)
+    with Session(made, FixedLatency(20, 32)) as session:
+        yield Driver(session, SIZE)
+
+
+def opened(driver: Driver, design: Any) -> Device:
+    connect = lambda at: Xdma(at, 2.0, files=driver)
+    return Device("/dev/xdma0", connect, register_map=design.compiled.registers)
+
+
+def test_a_saved_project_runs_on_a_device(folder: Path, driver: Driver) -> None:
+    design = ps.load(folder)
+    rng = np.random.default_rng(1)
+    table = {"x": rng.normal(size=(90, 2)).astype(np.float32), "y": np.ones(90, dtype=np.float32)}
+    with opened(driver, design) as device:
+        golden = design.run(table, "golden")
+        for _ in range(2):
+            found = design.run(table, "board", device=device)
+            assert found.ok and found.result["w"].tolist() == golden.result["w"].tolist() != [0, 0]
+        assert device.statistics.again > 0 and set(driver.calls) == {"user", "h2c_0", "c2h_0"}
+    assert not driver.opened
+
+
+def test_what_the_driver_may_do(folder: Path, driver: Driver) -> None:
+    design, content = ps.load(folder), np.random.default_rng(2).bytes(5000)
+    with opened(driver, design) as device:
+        device.write(77, content)
+        assert device.read(77, 5000) == content == driver.memory[77:5077].tobytes()
+        assert device.read(0, 0) == b""
+        device.write_register("watchdog", 5)
+        assert device.read_register("watchdog") == 5
+        with pytest.raises(LinkError, match="c2h_0 failed: Input/output error"):
+            device.read(SIZE - 10, 20)
+        with pytest.raises(LinkError, match="c2h_0 failed"):
+            device.read(0, 4)
+        device.reopen()
+        driver.fails, driver.after = errno.ENODEV, 0
+        with pytest.raises(LinkError, match="h2c_0 failed: No such device"):
+            device.write(0, b"more")
+    with pytest.raises(LinkError, match="is closed"):
+        device.read(0, 4)
+
+
+def test_addresses(folder: Path) -> None:
+    with pytest.raises(LinkError, match="/dev/xdma77_user cannot be opened") as found:
+        ps.open("xdma:/dev/xdma77", design=folder)
+    assert "AMD's driver" in found.value.hint
+    with pytest.raises(DeviceError):
+        ps.open("xdma:")
