@@ -50,9 +50,7 @@ def opened(driver: Driver, design: Any) -> Device:
 
 
 def test_a_saved_project_runs_on_a_device(folder: Path, driver: Driver) -> None:
-    design = ps.load(folder)
-    rng = np.random.default_rng(1)
-    table = {"x": rng.normal(size=(90, 2)).astype(np.float32), "y": np.ones(90, dtype=np.float32)}
+    design, table = ps.load(folder), "random:rows=90"
     with opened(driver, design) as device:
         golden = design.run(table, "golden")
         for _ in range(2):
