@@ -71,7 +71,7 @@ class Driver:
         """Return how many bytes are moved: as many as were asked for, or fewer."""
         if offset + size > len(self.memory):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return self.random.randint(1, size) if self.random.random() < 0.3 else size
+        return self.random.randint(1, size) if self.random.random() < 0.7 else size
 
     def _register(self, at: int, size: int, value: int | None = None) -> int:
         if at % 4 or size != 4:
