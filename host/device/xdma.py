@@ -34,8 +34,8 @@ class Files(Protocol):
 class Xdma:
     """A `transport.Transport` by the driver's files of `place`, as "/dev/xdma0".
 
-    `timeout`: seconds for what the engine is waited for, 2 where it is None; the driver has one of its own for transfers. `memory_bytes`, `clock_hz`: of
-    the board, which does not say so itself.
+    `timeout`: seconds for what the engine is waited for, 2 where it is None; the driver has one of its own for transfers. `memory_bytes`: of the board,
+    which does not say so itself, nor its clock.
     """
 
     def __init__(
@@ -44,11 +44,10 @@ class Xdma:
         timeout: float | None = None,
         *,
         memory_bytes: int | None = None,
-        clock_hz: int = 0,
         files: Files = os,
     ) -> None:
         self.name, self.timeout = f"xdma:{place}", seconds(2.0 if timeout is None else timeout)
-        self.identity = Identity(_WORD, memory_bytes or _ADDRESSES, clock_hz)
+        self.identity = Identity(_WORD, memory_bytes or _ADDRESSES, 0)
         self.statistics = Statistics()
         self._files, self._lock = files, threading.Lock()  # a channel has one thread
         self._handles: dict[str, int] = {}

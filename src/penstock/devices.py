@@ -93,8 +93,7 @@ def open_device(
     if described is None or kind != "sim":
         opener = transports()[kind]
         if kind == "xdma":  # which does not say so itself
-            size, clock_hz = board.get("memory_bytes"), round(board.get("clock_mhz", 0) * 10**6)
-            opener = partial(Xdma, memory_bytes=size, clock_hz=clock_hz)
+            opener = partial(Xdma, memory_bytes=board.get("memory_bytes"))
         return Device(place, lambda at: opener(at, timeout), register_map=register_map)
     source = generated(described, board, link, memory_bytes)
     if link == "uart":
