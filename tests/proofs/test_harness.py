@@ -53,6 +53,12 @@ def test_what_holds_is_proven(method: str, depth: int) -> None:
     assert verdict.reached == {"it counts": 3}
 
 
+def test_induction_does_not_prove_what_fails_later() -> None:
+    """The base holds, and no step follows from it."""
+    assert decide(bench(5), method="bounded", depth=3).holds
+    assert decide(bench(5), method="induction", depth=2).holds is None
+
+
 class _Steps:
     """Steps in the cycles whose numbers the seed does not divide."""
 

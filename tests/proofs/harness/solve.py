@@ -1,4 +1,4 @@
-"""Decides benches: reachability and bounded checks on AIGER, k-induction on SMT."""
+"""Decides benches on AIGER: reachability, bounded checks, k-induction."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from pathlib import Path
 from penstock.sim.native.toolchain import cache_folder
 
 from .bench import Bench, Problem
-from .tools import abc, smtbmc, versions, yosys
+from .tools import abc, versions, yosys
 
 __all__ = ["Verdict", "decide"]
 
-_COMMON = """
+#: bits and flip-flops alone; initial contents are Amaranth's
+_AIGER = """
 read_rtlil top.il
 hierarchy -check -top top
 proc -norom
@@ -28,12 +29,6 @@ memory_collect
 memory_nordff
 async2sync
 setundef -undriven -anyseq
-"""
-
-#: bits and flip-flops alone; initial contents are Amaranth's
-_AIGER = (
-    _COMMON
-    + """
 chformal -remove
 memory_map -formal
 setundef -anyseq
@@ -49,17 +44,6 @@ aigmap
 opt_clean
 write_aiger -I -zinit -no-startoffset -symbols top.aig
 """
-)
-
-_SMT = (
-    _COMMON
-    + """
-chformal -lower
-opt -fast
-dffunmap
-write_smt2 -wires top.smt2
-"""
-)
 
 
 #: before reachability: registers that are always equal become one (`scorr`), which alone decides
@@ -68,6 +52,9 @@ _REACH = "read_aiger top.aig; cone -a -O 0; strash; scleanup; scorr; dc2"
 
 #: the same, before a bounded search
 _MERGE = "; scorr"
+
+#: what is said where the step of induction takes too long
+_LATE = "out of time"
 
 #: what ABC says when the states that it knows are all that there are
 _EXHAUSTED = "Explored all reachable states"
@@ -105,7 +92,7 @@ def decide(
     always equal become one before a bounded search as well.
     """
     text = bench.rtlil()
-    key = "\n".join([text, method, str(depth), str(covers), versions(), _AIGER, _SMT, _REACH])
+    key = "\n".join([text, method, str(depth), str(covers), versions(), _AIGER, _REACH])
     key += _MERGE * merge
     file = cache_folder() / "proofs" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     if file.exists():
@@ -114,8 +101,7 @@ def decide(
         folder = Path(name)
         (folder / "top.il").write_text(text)
         begun = _spent()
-        smt = _SMT if method == "induction" else ""
-        yosys(_AIGER + (f"design -reset\n{smt}" if smt else ""), folder)
+        yosys(_AIGER, folder)
         if method == "pdr":
             verdict = _reachability(bench, folder, seconds)
         elif method == "bounded":
@@ -220,15 +206,15 @@ def _induction(bench: Bench, folder: Path, depth: int, seconds: float) -> Verdic
     base = _bounded(bench, folder, depth + 1, seconds)
     if not base.holds:
         return base
-    out = smtbmc(["-i", "-t", str(depth), "top.smt2"], folder, seconds)
-    if out is None:
-        return Verdict(None, depth, detail="z3 ran out of time")
-    if "Status:" not in out:
-        raise Problem(f"yosys-smtbmc failed:\n{out[-2000:]}")
-    if "Status: PASSED" in out:
-        steps = [int(step) for step in re.findall(r"Trying induction in step (\d+)", out)]
-        return Verdict(True, depth - min(steps) if steps else depth)
-    return Verdict(None, depth, detail=out[-500:])
+    out = _checked(
+        abc(
+            f"read_aiger top.aig; cone -a -O 0; strash; scleanup; ind -F {depth + 1}",
+            folder,
+            seconds,
+        )
+    )
+    proven = "Networks are equivalent" in out
+    return Verdict(proven or None, depth, detail=out[-500:] or _LATE)
 
 
 def _covered(bench: Bench, folder: Path, within: int, seconds: float) -> dict[str, int]:
