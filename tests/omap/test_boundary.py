@@ -107,7 +107,7 @@ def test_a_hostile_host_reads_and_changes_nothing(runs, monkeypatch):
                 host.step()
         host.judge()
         counts += host.counts
-    names = ("opened", "again", "unopened", "power", "accepted")
+    names = ("opened", "again", "unopened", "stolen", "power", "accepted")
     assert min(counts[n] for n in (*names, Denied.SESSION, Denied.TAG, Denied.NUMBER)) > runs // 10
 
 

@@ -1,10 +1,14 @@
 # amaranth: UnusedElaboratable=no
-"""A map that keeps its state, in Verilator and golden at once. Sessions are there from power-up on, keys are
-derived."""
+"""A map that keeps its state, in Verilator and golden at once. Sessions are there from power-up on, or begin with
+handshakes of `quick_products`; keys are derived."""
 
 from __future__ import annotations
 
 import random
+from functools import partial
+from unittest.mock import patch
+
+import pytest
 
 from penstock.cache import generator, kept
 from penstock.hdl.omap.engine import MapEngine
@@ -18,14 +22,17 @@ from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.cycles import public, run
 from penstock.models.omap.kept_device import KeptDevice
 from penstock.models.omap.session_stages import collected, fetched, filed
-from penstock.models.omap.sessions import ROLES, digest_of_map
+from penstock.models.omap.sessions import ROLES, digest_of_map, opening_cycles
 from penstock.models.omap.shell import STATE_PORTS, port_bytes
+from penstock.models.omap.traffic import bursts, page_traffic
 from penstock.models.omap.vault import Role
+from penstock.sim.machine import Hung
 from penstock.sim.native import Library, PortSpec, build
 
 from .boundary import PresetDoor, Rig, of_power
 from .memories import filled
 from .omap import config, unset
+from .quick_products import quick_hardware
 from .session_clients import Client
 
 __all__ = ["SHAPE", "Both", "compiled"]
@@ -40,27 +47,31 @@ _SESSIONS = [
 ]
 
 
-def compiled(shape: OmapConfig) -> Library:
-    """Its hardware, with sessions in three slots from power-up on."""
-    door = PresetDoor(_SESSIONS, "derived", digest_of_map(shape))
-    engine = MapEngine(shape, door=door, state=True)
+def compiled(shape: OmapConfig, handshakes: bool = False, note: str = "") -> Library:
+    """Its hardware, with sessions in three slots from power-up on, or none. `note`: what else it is."""
+    digest = digest_of_map(shape)
+    door = None if handshakes else PresetDoor(_SESSIONS, "derived", digest)
+    engine = MapEngine(shape, door=door, digest=digest, state=True)
     ports = [
         PortSpec(f"m{k}_axi", size, True, True, space)
         for k, (size, space) in enumerate(
             zip(port_bytes(shape, True), STATE_PORTS.values(), strict=True)
         )
     ]
-    text = kept(
-        f"{shape!r} state, sessions of a power-up {generator('penstock.engines.omap')}",
-        lambda: to_verilog(Shell(engine, engine.register_map)),
-    )
+    sessions = "quick handshakes" if handshakes else "sessions of a power-up"
+    with quick_hardware():
+        text = kept(
+            f"{shape!r} state, {sessions}{note} {generator('penstock.engines.omap')}",
+            lambda: to_verilog(Shell(engine, engine.register_map)),
+        )
     return build(filled(text, unset(shape)), ports=ports, register_map=engine.register_map)
 
 
 class Both:
-    """A device that is powered up, in hardware and golden. All that either does, both must."""
+    """A device that is powered up, in hardware and golden. All that either does, both must. `preset`: with
+    sessions; `pages`: what is written to the host's pages too, and no page has a count twice."""
 
-    def __init__(self, library, seed, shape=SHAPE, root=_ROOT):
+    def __init__(self, library, seed, shape=SHAPE, root=_ROOT, preset=True, pages=False, hbm=_HBM):
         entropy = random.Random(seed).randbytes(32)
         self.config, self.golden = shape, KeptDevice(shape, root, entropy)
         self.frames, self.keys = self.golden.frames, self.golden._keys
@@ -68,19 +79,20 @@ class Both:
             "root": int.from_bytes(root, "little"),
             "entropy": int.from_bytes(entropy, "little"),
         }
-        timings = {
-            f"m{k}": _HBM if space else _HOST for k, space in enumerate(STATE_PORTS.values())
-        }
+        timings = {f"m{k}": hbm if space else _HOST for k, space in enumerate(STATE_PORTS.values())}
         self.rig = Rig(
             shape, library, timings, shape.host_bytes, shape.hbm_bytes, vault, state=True
         )
         self.clients = []
-        for slot, role, preset in _SESSIONS:
-            keys = of_power(preset, entropy)
+        for slot, role, given in _SESSIONS if preset else ():
+            keys = of_power(given, entropy)
             self.golden._boundary._sessions.take(slot, ROLES.index(role), keys)
             self.clients.append(client := Client(self, slot, role))
             client.session = Session(keys.receive, keys.send, b"")
-        self.steps = []
+        self.steps, self.shaken = [], False
+        self.counts = set() if pages else None
+        if pages:
+            self.rig.machine.trace(0)
         step = self.golden.device.step
         self.golden.device.step = lambda request: self.steps.append(step(request)) or self.steps[-1]
         ended, _ = self.rig.run([])
@@ -94,8 +106,54 @@ class Both:
             "log_at": at["log"],
         }
         shown = public(self.steps)
-        self.steps.clear()
+        self._traced()
         return run(self.config, shown, _HOST, **places, **given).total if count else 1
+
+    @property
+    def serial(self):
+        return self.golden.serial
+
+    def send_key(self, slot):
+        """Of the session that has this slot."""
+        return self.golden._boundary._sessions._table[slot].keys.send
+
+    def _traced(self, whole=True):
+        """Pages that this run wrote are golden's, each with a count of its own. `whole`: to the run's end."""
+        if self.counts is not None:
+            key = self.keys.of_map.page
+            _, writes = page_traffic(self.config, key, self.steps)
+            meant = bursts(self.config, writes)
+            seen = [t for t in self.rig.machine.trace(0) if t.channel == "write"]
+            found = [(t.address, t.beats, t.digest) for t in seen]
+            if whole:
+                assert found == meant
+            else:  # the last one may be cut off
+                assert found[:-1] == meant[: len(found)][:-1]
+            sealed = [(o.page, o.counter + 1) for step in self.steps for o in step.opened]
+            assert len({*sealed}) == len(sealed) and self.counts.isdisjoint(sealed)
+            self.counts.update(sealed)
+        self.steps.clear()
+
+    def cut(self, frames, opening, limit):
+        """A run that ends in the midst. Nothing more is to be had of this device."""
+        begun = partial(self.rig.machine.run, limit=limit)
+        with pytest.raises(Hung), patch.object(self.rig.machine, "run", begun):
+            self.rig.run(frames, opening)
+        self.golden.carry(frames)
+        self._traced(whole=False)
+
+    def shake(self, opening):
+        """A handshake; return its answer."""
+        [meant] = self.golden.run([], opening)
+        ended, [found] = self.rig.run([], opening, collect=True)
+        assert ended.error is None and found == meant
+        slot, role, _ = Header.unpack(opening)
+        ready = 2 + (at := fetched(self.frames, _HOST, self.rig.places["opening"]))
+        if slot < 64 and role < len(ROLES):
+            ready = at + opening_cycles(ROLES[role], first=not self.shaken)
+            self.shaken = True
+        assert ended.cycles == collected(self.frames, _HOST, self.rig.places["welcome"], ready)
+        return found
 
     def carry(self, frames):
         """Requests; return the answers and the log's records."""

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from cryptography.exceptions import InvalidTag
@@ -37,6 +38,7 @@ class Client:
     slot: int
     role: Role
     digest: bytes = DIGEST
+    stolen: Role | None = None  # whose key it has in place of its own
     sent: int = 0
     over: bool = False  # its handshake is
     asked: list[Request] = field(default_factory=list)
@@ -45,7 +47,7 @@ class Client:
 
     def __post_init__(self) -> None:
         keys = self.device.keys
-        secret = keys.role_key(self.role)
+        secret = keys.role_key(self.stolen or self.role)
         self._initiator = Initiator(keys.public, prologue(self.digest, self.role), secret)
         self.opening = self.device.frames.opening(self.slot, self.role, self._initiator.message)
 
@@ -82,9 +84,13 @@ def opened(device: Golden, slot: int, role: Role) -> Client:
     return client
 
 
-def judged(clients: list[Client], before: dict[int, bytes] | None = None) -> dict[int, bytes]:
+def judged(
+    clients: list[Client],
+    before: dict[int, bytes] | None = None,
+    maps: dict[int, dict[int, bytes]] | None = None,
+) -> dict[int, bytes]:
     """All operations that were answered, on a dict in the order of their serials. Returns it.
-    `before`: what was there before them."""
+    `before`: what was there before them; `maps`: gets what was there behind each serial."""
     done = [(a.serial, c, c.asked[n], a) for c in clients for n, a in c.heard.items()]
     items = dict(before or {})
     last, none = 0, bytes(clients[0].device.config.value_bytes) if clients else b""
@@ -106,6 +112,8 @@ def judged(clients: list[Client], before: dict[int, bytes] | None = None) -> dic
                 items[asked.key] = asked.value
             elif writes:
                 items.pop(asked.key, None)
+        if maps is not None:
+            maps[serial] = dict(items)
     return items
 
 
@@ -163,16 +171,23 @@ class Host:
     replayed, with another slot, number, role or digest, power cycles among them. `run(which, frames,
     opening, collect)` is a device's; what it answers is judged here alone."""
 
-    def __init__(self, seed: int, devices: list[Golden], run: Callable[..., list[bytes]]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        devices: list[Any],
+        run: Callable[..., list[bytes]],
+        digest: bytes = DIGEST,
+    ) -> None:
         self.draw, self.devices, self._run = random.Random(seed), devices, run
+        self.digest = digest
         self.live: list[dict[int, Client | None]] = [{} for _ in devices]
         self.all: list[list[Client]] = [[] for _ in devices]
         self.seen = [bytes(devices[0].frames.size)]
-        self.openings: list[tuple[int, Client | None, bytes]] = []
+        self.openings: list[tuple[int, Client, bytes]] = []
         self.counts: Counter[object] = Counter()
 
-    def step(self) -> None:
-        which = self.draw.randrange(len(self.devices))
+    def step(self, which: int | None = None) -> None:
+        which = self.draw.randrange(len(self.devices)) if which is None else which
         if not self.live[which] or self.draw.random() < 0.25:
             self._open(which)
         else:
@@ -191,34 +206,69 @@ class Host:
         bit = self.draw.randrange(8 * len(frame))
         return frame[: bit // 8] + bytes([frame[bit // 8] ^ 1 << bit % 8]) + frame[bit // 8 + 1 :]
 
+    def open(self, which: int, slot: int, role: Role) -> Client:
+        """A handshake that the host lets through."""
+        client = Client(self.devices[which], slot, role, self.digest)
+        [answer] = self._run(which, [], client.opening, True)
+        self._take(which, slot, client, answer)
+        return client
+
+    def _take(self, which: int, slot: int, client: Client, answer: bytes) -> None:
+        assert client.finish(answer).serial == self.devices[which].serial
+        client.slot = slot
+        self.live[which][slot] = client
+        self.all[which].append(client)
+        self.counts["opened"] += 1
+
+    def _opening(self, which: int) -> Client:
+        """Somebody's first message: of another digest, or with another role's key, now and then."""
+        draw = self.draw
+        digest = self.digest if draw.random() < 0.8 else bytes(32)
+        slot, role = draw.randrange(4), draw.choice(ROLES)
+        others = [r for r in (Role.WRITER, Role.KEEPER) if role not in (r, Role.READER)]
+        stolen = draw.choice(others) if others and draw.random() < 0.3 else None
+        return Client(self.devices[which], slot, role, digest, stolen)
+
+    def _changed(self, frame: bytes) -> bytes:
+        """A frame as it is, with a bit or its role changed."""
+        kind = self.draw.random()
+        if kind < 0.2:
+            return self._flipped(frame)
+        if kind < 0.3:
+            slot, _, number = Header.unpack(frame)
+            return Header(slot, self.draw.randrange(4), number).pack() + frame[16:]
+        return frame
+
     def _open(self, which: int) -> None:
         draw = self.draw
-        digest = DIGEST if draw.random() < 0.8 else bytes(32)
-        made = Client(self.devices[which], draw.randrange(4), draw.choice(ROLES), digest)
+        made = self._opening(which)
         self.openings.append((which, made, made.opening))
         to, client, frame = self.openings[-1] if draw.random() < 0.7 else draw.choice(self.openings)
-        frame = self._flipped(frame) if draw.random() < 0.2 else frame
+        frame = self._changed(frame)
         [answer] = self._run(which, [], frame, True)
         slot, role, _ = Header.unpack(frame)
         code, text = Header.unpack(answer).code, answer[16:]
         same = frame[16:64] == client.opening[16:64] and role == ROLES.index(client.role)
-        if slot < 64 and same and to == which and client.digest == DIGEST:
+        if slot < 64 and same and to == which and client.digest == self.digest:
             assert code == 0
             # whoever else gets the slot has nothing of it
-            self.live[which][slot] = None if client.over else client
-            if not client.over:
-                assert client.finish(answer).serial == self.devices[which].serial
-                client.slot = slot
-                self.all[which].append(client)
-                self.counts["opened"] += 1
-            else:
+            self.live[which][slot] = None
+            if client.over:
                 self.counts["again"] += 1
+            elif client.stolen is not None:
+                self._refused(client, answer)
+                self.counts["stolen"] += 1
+            else:
+                self._take(which, slot, client, answer)
         else:
             assert code != 0 and not any(text)
-            with pytest.raises(HandshakeRefused):
-                made.finish(answer)
-            made.over = True
+            self._refused(made, answer)
             self.counts["unopened"] += 1
+
+    def _refused(self, client: Client, answer: bytes) -> None:
+        with pytest.raises(HandshakeRefused):
+            client.finish(answer)
+        client.over = True
 
     def _frame(self, which: int) -> bytes:
         draw = self.draw

@@ -1,0 +1,286 @@
+"""A hostile host against two devices that keep their maps."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+
+from penstock.host.omap.restore import Damaged, restored
+from penstock.models.errors import HardwareError
+from penstock.models.omap.boundary import Header
+from penstock.models.omap.config import BLOCK
+from penstock.models.omap.errors import MapError
+from penstock.models.omap.kept_device import receipt_value
+from penstock.models.omap.messages import Status
+from penstock.models.omap.sessions import ROLES, Asked, digest_of_map
+from penstock.models.omap.state import HEAD, Head, Record
+from penstock.models.omap.vault import Role
+
+from .kept_maps import SHAPE
+from .session_clients import Host, judged
+
+__all__ = ["Hostile"]
+
+_KEYS, _SIZE, _POWERS = 12, Record.size(SHAPE), 7
+
+
+@dataclass
+class _File:
+    """A log: its head, and records with their numbers."""
+
+    head: bytes
+    records: list[tuple[int, bytes]] = field(default_factory=list)
+
+    @property
+    def said(self):
+        return Head.said(self.head)
+
+    def add(self, log):
+        for at in range(0, len(log), _SIZE):
+            self.records.append((len(self.records) + 1, log[at : at + _SIZE]))
+
+    def first(self, count):
+        return _File(self.head, self.records[:count])
+
+    def flipped(self, draw):
+        at = draw.randrange(len(self.records) + 1)
+        if at == 0:
+            return _File(_flipped(draw, self.head), self.records)
+        records = list(self.records)
+        number, text = records[at - 1]
+        records[at - 1] = number, _flipped(draw, text)
+        return _File(self.head, records)
+
+
+@dataclass
+class _Life:
+    """A device from one power-up to the next: the incarnation that it goes on from, behind which serial, and
+    what the map is behind each of its own."""
+
+    previous: bytes
+    serial: int
+    maps: dict[int, dict[int, bytes]]
+
+
+def _flipped(draw, text):
+    at = draw.randrange(len(text))
+    return text[:at] + bytes([text[at] ^ 1 << draw.randrange(8)]) + text[at + 1 :]
+
+
+def _restored(both, files):
+    """The head of a new log, as our own server has it; None where a file is damaged."""
+    try:
+        texts = [f.head + b"".join(text for _, text in f.records) for f in files]
+        return restored(SHAPE, both, texts)[0]
+    except Damaged:
+        return None
+
+
+def _given(both, files):
+    """The same of a host that gives all of them, whatever the device says of each."""
+    frames = both.frames
+    for file in files:
+        packed = [
+            frames.pack(Header(0, 0, number), frames.answer_blocks, text)
+            for number, text in file.records
+        ]
+        opening = Header(0, 0, 0).pack() + file.head
+        both.take(packed, opening.ljust(frames.opening_beats * frames.bus_bytes, b"\0"))
+    answer = both.begin()
+    return None if Header.unpack(answer).code else answer[BLOCK : BLOCK + HEAD]
+
+
+class Hostile:
+    """A script: any frames and handshakes of either device, changed, replayed, in other slots, at any places;
+    resets, power cuts; old, changed and foreign files and pages. `up(which, seed)`: a device at power-up."""
+
+    def __init__(self, up, seed):
+        self.up, self.seed, self.counts = up, seed, Counter()
+        self.draw, self.powers = random.Random(seed), 0
+        self.files = [[], []]  # that each device was given, or has written since
+        self.written = [[], []]  # all that it has ever written
+        self.lives, self.receipts = {}, []
+        self.used = set()  # (key, number) of what was sealed
+        self.devices = [self._fresh(which) for which in range(2)]
+        self.script = Host(seed, self.devices, self._run, digest_of_map(SHAPE))
+        for which in range(2):
+            assert self._begin(which, [])
+
+    def _fresh(self, which):
+        self.powers += 1
+        return self.up(which, 1000 * self.seed + self.powers)
+
+    def _run(self, which, frames, opening, collect):
+        both = self.devices[which]
+        both.move(self.draw)
+        if opening:
+            return [both.shake(opening)]
+        answers, log = both.carry(frames)
+        file = self.files[which][-1]
+        for answer in answers:
+            slot, code, number = Header.unpack(answer)
+            if code == 0:
+                self._seal((both.send_key(slot), number))
+        for number in range(len(log) // _SIZE):
+            self._seal((file.head, len(file.records) + number))
+        file.add(log)
+        return answers
+
+    def _seal(self, what):
+        assert what not in self.used
+        self.used.add(what)
+
+    def _begin(self, which, files):
+        """Restore; return whether the device goes on. Then its map is what it was behind that serial."""
+        self.script.live[which], self.script.all[which] = {}, []
+        head = self.draw.choice((_restored, _given))(self.devices[which], files)
+        if head is None:
+            return False
+        self.files[which] = [*files, _File(head)]
+        self.written[which].append(self.files[which][-1])
+        said = Head.said(head)
+        items = self._map(said.previous, said.serial)
+        self.lives[said.incarnation] = _Life(said.previous, said.serial, {said.serial: items})
+        assert self._items(which) == items
+        return True
+
+    def _map(self, name, serial):
+        if not any(name):
+            return {}
+        maps = self.lives[name].maps
+        return dict(maps[max(s for s in maps if s <= serial)])
+
+    def _own(self, which):
+        return self.files[which][-1].said.incarnation
+
+    def _fits(self, which, name, serial):
+        """Whether this device's map goes on from what somebody saw."""
+        own = self._own(which)
+        last = self.devices[which].serial + 1
+        while own != name and any(own):
+            own, last = self.lives[own].previous, self.lives[own].serial
+        return own == name and serial <= last
+
+    def _ask(self, which, client, *asked):
+        client.ask(*asked)
+        [answer] = self._run(which, client.frames[-1:], b"", False)
+        client.sent += 1
+        return client.hear(answer)
+
+    def _opened(self, which, role):
+        return self.script.open(which, self.draw.randrange(64), role)
+
+    def _items(self, which):
+        """What a writer finds, key by key."""
+        writer = self._opened(which, Role.WRITER)
+        told = [self._ask(which, writer, Asked.GET, key) for key in range(_KEYS)]
+        return {key: answer.value for key, answer in enumerate(told) if answer.status == 0}
+
+    def live(self, steps):
+        """Both devices for some time. Somebody has a receipt of what they end with."""
+        for number in range(steps):
+            which = self.draw.randrange(2)
+            if number == steps // 2:
+                self.once = [both.rig._read(0, SHAPE.host_bytes) for both in self.devices]
+            self.script.step(which)
+            if self.draw.random() < 0.2:
+                self.devices[which].rig.reset()
+        for which, both in enumerate(self.devices):
+            found, life = self._items(which), self.lives[self._own(which)]
+            items = judged(self.script.all[which], life.maps[life.serial], life.maps)
+            assert items == found
+            last = both.serial
+            seen = self.draw.choice((last, self.draw.randrange(life.serial, last + 1)))
+            self.receipts.append((self._own(which), seen))
+
+    def _any_files(self, which):
+        """What the host says were the device's files: 0, they are, or how they are not."""
+        draw, own, kind = self.draw, list(self.files[which]), max(self.draw.randrange(-4, 7), 0)
+        self.counts["files", kind] += 1
+        at = draw.randrange(len(own))
+        if kind == 1:  # of the other device
+            own = list(self.files[1 - which])
+        elif kind == 2:  # an older end
+            own[-1] = own[-1].first(draw.randrange(len(own[-1].records)))
+        elif kind == 3:
+            own[at] = own[at].flipped(draw)
+        elif kind == 4:  # some are missing
+            own = own[:at] + own[at + draw.choice((1, len(own))) :]
+        elif kind == 5:  # records in another order, or without one of them
+            records = list(own[at].records)
+            if draw.random() < 0.5:
+                draw.shuffle(records)
+            else:
+                del records[draw.randrange(len(records))]
+            own[at] = _File(own[at].head, records)
+        elif kind == 6:  # one of another life, which begins where the one before ends
+            other = draw.choice(self.written[which])
+            own[at] = other
+            if at and other.said.serial >= own[at - 1].said.serial:
+                own[at - 1] = own[at - 1].first(other.said.serial - own[at - 1].said.serial)
+        return kind, own
+
+    def _spoil(self, which):
+        """Pages are others: bits of them changed, two swapped, or all of them as they once were."""
+        rig, size, kind = self.devices[which].rig, SHAPE.page_bytes, self.draw.randrange(3)
+        if kind == 0:
+            for at in self.draw.sample(range(SHAPE.host_bytes), 8):
+                rig._write(at, _flipped(self.draw, rig._read(at, 1)))
+        elif kind == 1:
+            one, other = (size * n for n in self.draw.sample(range(SHAPE.host_bytes // size), 2))
+            pages = rig._read(one, size), rig._read(other, size)
+            rig._write(one, pages[1])
+            rig._write(other, pages[0])
+        else:
+            rig._write(0, self.once[which])
+        return kind
+
+    def _fault(self, which):
+        """Pages that are others, or a run that is cut off in the midst: right answers, or an error for ever."""
+        both, draw = self.devices[which], self.draw
+        writer = self._opened(which, Role.WRITER)
+        frames = [writer.ask(Asked.GET, key) for key in range(_KEYS)]
+        if draw.random() < 0.4:
+            opening = draw.choice([b"", self.script.openings[-1][2]])
+            both.cut(frames, opening, draw.randrange(20, 600))
+            self.counts["cut"] += 1
+        else:
+            kind = self._spoil(which)
+            ended, found = both.rig.run(frames)
+            if ended.error is None:
+                assert found == both.golden.carry(frames).answers
+                return
+            assert ended.error == HardwareError(MapError.PAGE_TAG)
+            self.counts["page", kind] += 1
+            self.counts["page"] += 1
+        assert both.rig.run(frames)[0].error == HardwareError(MapError.STOPPED)
+
+    def power(self, which):
+        """A power cut, and any files. Whoever has a receipt finds what it saw, or hears that it is gone."""
+        if self.draw.random() < 0.5:
+            self._fault(which)
+        while True:
+            self.devices[which].close()
+            kind, files = self._any_files(which)
+            self.devices[which] = self._fresh(which)
+            if self._begin(which, files):
+                break
+            assert kind
+            self.counts["damaged"] += 1
+        for name, serial in self.draw.sample(self.receipts, 2):
+            client = self._opened(which, self.draw.choice(ROLES))
+            fits = self._fits(which, name, serial)
+            told = self._ask(which, client, Asked.RECEIPT, serial, receipt_value(SHAPE, name))
+            assert told.status == (Status.FOUND if fits else Status.MISSING)
+            self.counts["restored" if fits else "rolled back"] += 1
+
+    def runs(self):
+        """All of it; return what came of it."""
+        self.live(12)
+        while self.powers < _POWERS:
+            self.power(self.draw.randrange(2))
+            self.live(6)
+        for both in self.devices:
+            both.close()
+        return self.counts + self.script.counts
