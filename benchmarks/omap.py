@@ -95,6 +95,20 @@ def _growth(configs: Sequence[OmapConfig]) -> str:
     return f"Host bytes of pages over capacity, fitted: {parts[0]}; {parts[1]}. Slots of a page over these capacities: {', '.join(map(str, slots))}."
 
 
+def _taken(designs: Iterable[MapDesign]) -> str:
+    rows = []
+    for design in designs:
+        config, need = design.plan, design.resources
+        items = config.capacity * (8 + config.value_bytes)
+        parts = [f"2^{int(log2(config.capacity))}", str(config.value_bytes)]
+        parts += [f"{size / items:.2f}" for size in (config.hbm_bytes, config.host_bytes)]
+        rows.append((*parts, *(f"{n:,}" for n in (need.bram, need.uram, need.lut))))
+    heads = (
+        "capacity|value, bytes|trusted bytes ÷ items'|host's bytes ÷ items'|block RAM|UltraRAM|LUT"
+    )
+    return markdown(heads.split("|"), rows)
+
+
 def _sizes(options: Options) -> list[int]:
     return [1 << k for k in ((10, 20) if options.quick else range(10, 25, 2))]
 
@@ -111,6 +125,8 @@ def _model(options: Options) -> str:
         "Capacity:",
         _table(over, options),
         _growth([design.plan for design in over]),
+        "What a map takes: trusted memory is HBM, which the host does not read, untrusted memory the host's:",
+        _taken([*over, *(_plan(capacity, 256) for capacity in _sizes(options))]),
         "Value sizes:",
         _table(values, options),
         "The published mean load, and its shares in HBM (its batch took 4.96, 4.57 and 3.73 µs an operation, one in flight, without encryption):",
