@@ -21,7 +21,7 @@ from time import perf_counter
 import penstock as ps
 from penstock.host.omap.client import connect
 
-leaked = ps.ObliviousMap(key=ps.u64, value=ps.bytes(8), capacity=1 << 15)
+leaked = ps.ObliviousMap(key=ps.bytes, value=ps.bytes(8), capacity=1 << 15)
 
 
 def digest(password):
@@ -29,8 +29,8 @@ def digest(password):
 
 
 def key(password):
-    """The map's key: 64 bits of the hash. Of 20,000 passwords two have the same with a probability of 1e-11."""
-    return int(digest(password)[:16], 16)
+    """The map's key: all 20 bytes of the hash."""
+    return bytes.fromhex(digest(password))
 
 
 @contextmanager

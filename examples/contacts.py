@@ -12,13 +12,14 @@ from breached_passwords import served
 
 import penstock as ps
 
-users = ps.ObliviousMap(key=ps.u64, value=ps.bytes(8), capacity=1 << 14)
+users = ps.ObliviousMap(key=ps.text, value=ps.bytes(8), capacity=1 << 14)
 
 
 def main(count=5_000, contacts=1_000):
     draw = random.Random(1)
-    registered = {draw.randrange(10**10, 10**13): number.to_bytes(8, "little") for number in range(count)}
-    book = [*draw.sample(sorted(registered), contacts // 3), *(draw.randrange(10**10, 10**13) for _ in range(contacts))][:contacts]
+    telephone = lambda: f"+{draw.randrange(10**10, 10**13)}"
+    registered = {telephone(): number.to_bytes(8, "little") for number in range(count)}
+    book = [*draw.sample(sorted(registered), contacts // 3), *(telephone() for _ in range(contacts))][:contacts]
     with tempfile.TemporaryDirectory() as folder, served(__file__, folder) as (port, connected):
         with connected(port, "writer.json") as box:
             box.load(registered)

@@ -12,7 +12,7 @@ __all__ = ["DIALECT"]
 
 DIALECT = Dialect(
     keyword="map",
-    kinds=("u64", "bytes"),
+    kinds=("u64", "bytes", "text"),
     functions={},
     kernel=MapKernel,
     python=None,
@@ -22,7 +22,7 @@ DIALECT = Dialect(
     header="key: u64, value: bytes[8]",
     example=("ps.u64", "u64"),
     returns="",
-    declares=("ObliviousMap", "u64", "bytes"),
+    declares=("ObliviousMap", "u64", "bytes", "text"),
     one="a map",
     does="holds items whose accesses show nothing",
     purpose="items are held by an oblivious map",

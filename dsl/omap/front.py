@@ -24,16 +24,17 @@ class TextMap(text.Written, MapKernel):
 
     def check_header(self) -> None:
         self.check_names()
-        keys, values = self.of_kind("u64"), self.of_kind("bytes")
-        if len(keys) != 1 or len(values) != 1 or self.parameters[0].kind != "u64":
+        if len(self.parameters) != 2 or self.parameters[1].kind != "bytes":
             place = self.parameters[2].span if len(self.parameters) > 2 else self.name_span
             raise self._bad(f"the map {self.name} has not one key and one value", place, _USAGE)
-        if keys[0].dims:
-            raise self._bad("a key has no size", keys[0].span, _USAGE)
-        sizes = values[0].dims
+        key, value = self.parameters
+        if key.dims:
+            raise self._bad("a key has no size", key.span, _USAGE)
+        sizes = value.dims
         if len(sizes) != 1 or isinstance(sizes[0], str):
-            raise self._bad("the size of a value is a number of bytes", values[0].span, _USAGE)
-        self.value_bytes = check_size(sizes[0], values[0].span, self.source)
+            raise self._bad("the size of a value is a number of bytes", value.span, _USAGE)
+        self.key = key.kind
+        self.value_bytes = check_size(sizes[0], value.span, self.source)
 
     def set_statements(self, options: list[Any]) -> None:
         lines = _Lines(self)

@@ -19,13 +19,14 @@ from ..core.kernel import AnyKernel
 from ..core.places import caller_span, tree
 
 __all__ = [
-    "U64",
     "Bytes",
+    "KeyType",
     "MapKernel",
     "ObliviousMap",
     "bytes",
     "check_capacity",
     "check_size",
+    "text",
     "u64",
 ]
 
@@ -34,12 +35,16 @@ _MOST = 1 << 30
 
 
 @dataclass(frozen=True)
-class U64:
-    """A key of 64 bits."""
+class KeyType:
+    """A type of keys: one of `models.omap.config.KEYS`."""
+
+    kind: str
 
 
 #: keys of 64 bits, as in `ObliviousMap(key=ps.u64, …)`
-u64 = U64()
+u64 = KeyType("u64")
+#: keys of any text: the client hashes them
+text = KeyType("text")
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Bytes:
 
 
 def bytes(size: int) -> Bytes:
-    """Return the type of values of `size` bytes: a multiple of 8, from 8 to 1024.
+    """Return the type of values of `size` bytes: a multiple of 8, from 8 to 1024. `key=ps.bytes`: keys of any bytes.
 
     Raises
     ------
@@ -93,10 +98,12 @@ def check_capacity(capacity: Any, span: Span, source: str | None = None) -> int:
 
 @dataclass
 class MapKernel(AnyKernel):
-    """A map: its name, the bytes of its values, and how many items it holds."""
+    """A map: its name, the bytes of its values, how many items it holds, and what names them
+    (`models.omap.config.KEYS`)."""
 
     value_bytes: int = 8
     capacity: int = 1
+    key: str = "u64"
     keyword = "map"
     title = "oblivious map"
     #: opens a map, by backend; the engine enters it when it is found
@@ -126,7 +133,7 @@ def ObliviousMap(*, key: Any = u64, value: Any, capacity: int, name: str = "") -
 
     Parameters
     ----------
-    key: `ps.u64`.
+    key: `ps.u64`, `ps.text` or `ps.bytes`; the latter are hashed to 128 bits by the client.
     value: `ps.bytes(n)`.
     capacity: how many items it holds, 1 to 2**30.
     name: of the map; without it, that of the variable.
@@ -136,12 +143,13 @@ def ObliviousMap(*, key: Any = u64, value: Any, capacity: int, name: str = "") -
     KernelError: E470 for another key, value or capacity.
     """
     place = caller_span()
-    if not isinstance(key, U64):
+    key = KeyType("bytes") if key is bytes else key
+    if not isinstance(key, KeyType):
         raise error(
             "E470",
             f"{kind_of(key)} is not a type of keys",
             place,
-            hint="keys are 64 bits: write key=ps.u64",
+            hint="write key=ps.u64, key=ps.text or key=ps.bytes",
         )
     if not isinstance(value, Bytes):
         raise error(
@@ -151,4 +159,6 @@ def ObliviousMap(*, key: Any = u64, value: Any, capacity: int, name: str = "") -
             hint="write value=ps.bytes(8), with the bytes of a value",
         )
     check_capacity(capacity, place)
-    return MapKernel(name or _name(place), place.file, None, [], place, value.size, capacity)
+    return MapKernel(
+        name or _name(place), place.file, None, [], place, value.size, capacity, key.kind
+    )

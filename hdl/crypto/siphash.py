@@ -1,6 +1,6 @@
-"""SipHash-2-4 of one 8-byte key, two rounds a cycle. Specification: `models.crypto.siphash`."""
+"""SipHash-2-4 of a short key, two rounds a cycle. Specification: `models.crypto.siphash`."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,37 +10,47 @@ __all__ = ["SipHash"]
 
 
 class SipHash(wiring.Component):
-    """Hashes `message`, started in cycle s: `hash` holds from cycle s + 5 on, until the next start.
+    """Hashes `message`, started in cycle s: `hash` holds from cycle s + 4 + `words` on, until the next start.
+
+    Parameters
+    ----------
+    words
+        Of 8 bytes that a message has: 1 to 4.
 
     Members
     -------
-    start : In(1), message : In(64), key : In(128)
+    start : In(1), message : In(64 * words), key : In(128)
     hash : Out(64)
     """
 
-    def __init__(self):
-        super().__init__({"start": In(1), "message": In(64), "key": In(128), "hash": Out(64)})
+    def __init__(self, *, words=1):
+        self.words = words
+        super().__init__(
+            {"start": In(1), "message": In(64 * words), "key": In(128), "hash": Out(64)}
+        )
 
     def elaborate(self, platform):
         m = Module()
+        count = self.words
         words = [Signal(64, name=f"word{k}") for k in range(4)]
-        step, message = Signal(3), Signal(64)
-        length = Const(8 << 56, 64)
+        step, message = Signal(3), Signal.like(self.message, name="held_message")
+        length, none = Const(8 * count << 56, 64), Const(0, 64)
         after = self._round(m, self._round(m, words, 0), 1)
-        # what is mixed in behind the second and the fourth round
-        second, fourth = step == 0, step == 1
+        # each word is mixed in before its two rounds and behind them
+        mixed = [*(message.word_select(k, 64) for k in range(count)), length, none, none]
+        last = step == count
         m.d.comb += self.hash.eq(words[0] ^ words[1] ^ words[2] ^ words[3])
         with m.If(self.start):
             low, high = self.key[:64], self.key[64:]
-            begun = (low, high, low, high ^ self.message)
+            begun = (low, high, low, high ^ self.message[:64])
             m.d.sync += [word.eq(k ^ c) for word, k, c in zip(words, begun, INITIAL, strict=True)]
             m.d.sync += [message.eq(self.message), step.eq(0)]
-        with m.Elif(step < 4):
+        with m.Elif(step < count + 3):
             m.d.sync += [
-                words[0].eq(after[0] ^ Mux(second, message, Mux(fourth, length, 0))),
+                words[0].eq(after[0] ^ Array(mixed)[step]),
                 words[1].eq(after[1]),
-                words[2].eq(after[2] ^ Mux(fourth, 0xFF, 0)),
-                words[3].eq(after[3] ^ Mux(second, length, 0)),
+                words[2].eq(after[2] ^ Mux(last, 0xFF, 0)),
+                words[3].eq(after[3] ^ Array([*mixed[1:], none])[step]),
                 step.eq(step + 1),
             ]
         return m

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.back import BackSchedule
-from ...models.omap.config import BLOCK, KEY_BYTES
+from ...models.omap.config import BLOCK
 from ...models.omap.state import What
 from ..memory import AXI4, BurstWriter
 from ..stream.queue import Queue
@@ -91,7 +91,7 @@ class Completion(wiring.Component):
     def _record(self, m, last):
         """What is there now: key, value, what (`models.omap.state.What`)."""
         op = self.stage.op
-        key, keep, what = Signal(64), Signal(), Signal(8)
+        key, keep, what = Signal.like(op.key, name="key"), Signal(), Signal(8)
         of_row = self._row(self.at)[1]
         lane, ends = Signal(max(len(of_row), 1)), Signal()
         m.d.sync += [
@@ -108,13 +108,13 @@ class Completion(wiring.Component):
         ]
         kept = self.kept.word_select(lane[: len(of_row)], 128)
         value = Mux(keep, kept, 0)
-        text = Mux(self.record_block == 0, Cat(key, value[64:]), value)
+        text = Mux(self.record_block == 0, Cat(key, value[len(key) :]), value)
         m.d.comb += self.record_data.eq(Mux(ends, self._closing(text, what), text))
 
     def _closing(self, text, code):
         """The last block: a code lies in the last 8 bytes that are used of it."""
         code = Cat(code, Const(0, 64))[:64]
-        if (KEY_BYTES + self.config.value_bytes) % BLOCK:
+        if (self.config.key_bytes + self.config.value_bytes) % BLOCK:
             return Cat(text[:64], code)
         return Cat(code, Const(0, 64))
 
@@ -123,7 +123,7 @@ class Completion(wiring.Component):
         op = self.stage.op
         row, lane = self._row(self.at)
         value = Mux(op.hit, self.value.word_select(lane, 128), 0)
-        text = Mux(self.at == 0, Cat(op.key, value[64:]), value)
+        text = Mux(self.at == 0, Cat(op.key, value[len(op.key) :]), value)
         closing = self._closing(text, op.status)
         m.d.comb += [self.value_row.eq(row), self.answer_data.eq(Mux(last, closing, text))]
 

@@ -168,7 +168,9 @@ class MapEngine(wiring.Component):
         """The past to keys, requests and the log."""
         door, requests, back = self.door, self.requests, self.back
         m.submodules.log = log = self.log = Log(self.config)
-        judged = [name for name in judge_members() if name not in ("records", "file_key")]
+        judged = [
+            name for name in judge_members(self.config) if name not in ("records", "file_key")
+        ]
         for unit, names in ((requests, judged), (door, FILE_PORTS)):
             for name in names:
                 ours, theirs = getattr(past, name), getattr(unit, name)

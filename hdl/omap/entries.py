@@ -4,7 +4,6 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.config import KEY_BYTES
 from ...models.omap.front_schedule import FrontSchedule
 from .layout import asked_layout, bucket_bits, entry_layout, place_layout, ring_bits
 
@@ -86,7 +85,7 @@ class Entries(wiring.Component):
             {
                 "live": 1,
                 "valid": 1,
-                "key": 8 * KEY_BYTES,
+                "key": 8 * config.key_bytes,
                 "place": place_layout(config),
                 "bin0": config.bin_bits,
                 "bin1": config.bin_bits,

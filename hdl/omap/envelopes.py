@@ -6,7 +6,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.boundary import Frames
-from ...models.omap.config import BLOCK, KEY_BYTES
+from ...models.omap.config import BLOCK
 from ..crypto.gcm import Gcm
 from ..stream.queue import Queue
 from .sealing import Rows
@@ -26,10 +26,10 @@ def asked_layout():
     return data.StructLayout({"key": 256, "slot": 16, "number": 64})
 
 
-def opened_layout(state=False):
+def opened_layout(config, state=False):
     """A request that was opened. `fits`: its tag does. With `state` it may be a record: `since`, and the
     value's first bytes, `name`, which an incarnation has in a receipt."""
-    members = {"slot": 16, "number": 64, "fits": 1, "key": 8 * KEY_BYTES, "operation": 8}
+    members = {"slot": 16, "number": 64, "fits": 1, "key": 8 * config.key_bytes, "operation": 8}
     return data.StructLayout(members | ({"name": 128, "since": 64} if state else {}))
 
 
@@ -79,7 +79,7 @@ class FrameOpener(wiring.Component):
             {
                 "i": In(stream.Signature(asked_layout())),
                 "i_data": In(stream.Signature(8 * config.host_bus_bytes)),
-                "o": Out(stream.Signature(opened_layout(state))),
+                "o": Out(stream.Signature(opened_layout(config, state))),
                 **({"records": In(1)} if state else {}),
                 "slot": In(range(max(slots, 2))),
                 "row": In(range(max(self.rows.count, 2))),
@@ -93,7 +93,7 @@ class FrameOpener(wiring.Component):
         lanes = frames.bus_bytes // BLOCK
         m.submodules.texts = texts = Queue(asked_layout(), self.slots)
         m.submodules.words = words = Queue(8 * frames.bus_bytes, self.slots * frames.beats)
-        m.submodules.opened = opened = Queue(opened_layout(self.state), self.slots)
+        m.submodules.opened = opened = Queue(self.o.payload.shape(), self.slots)
         m.submodules.core = core = Gcm()
         wiring.connect(m, wiring.flipped(self.i), texts.i)
         wiring.connect(m, wiring.flipped(self.i_data), words.i)
@@ -146,13 +146,13 @@ class FrameOpener(wiring.Component):
 
     def _tell(self, m, core, text, final, o, asked, block):
         """The key is in the first block, the operation in the last one of a request."""
-        place = KEY_BYTES + self.frames.value_bytes
+        place = self.frames.key_bytes + self.frames.value_bytes
         assert place // BLOCK == self.frames.request_blocks - 1 > 0
-        key, operation = Signal(8 * KEY_BYTES), Signal(8)
+        key, operation = Signal.like(o.p.key, name="key"), Signal(8)
         with m.If(asked):
             m.d.sync += operation.eq(core.result[8 * (place % BLOCK) :][:8])
             with m.If(block == 0):
-                m.d.sync += key.eq(core.result[: 8 * KEY_BYTES])
+                m.d.sync += key.eq(core.result[: len(key)])
         m.d.comb += [
             o.valid.eq(final),
             o.p.slot.eq(text.slot),
@@ -175,7 +175,7 @@ class FrameOpener(wiring.Component):
         name = 8 * min(self.frames.value_bytes, 16)
         end = 8 * (self.frames.answer_bytes - BLOCK * (self.frames.answer_blocks - 2))
         m.d.comb += [
-            o.p.name.eq(first[8 * KEY_BYTES :][:name]),
+            o.p.name.eq(first[len(o.p.key) :][:name]),
             o.p.since.eq(last[end - 64 : end]),
         ]
 
@@ -277,7 +277,7 @@ class FrameSealer(wiring.Component):
             write.data.eq(self.data),
             read.addr.eq(Cat(following, slot ^ final)),
         ]
-        at = (KEY_BYTES + self.frames.value_bytes) % BLOCK  # of the status
+        at = (self.frames.key_bytes + self.frames.value_bytes) % BLOCK  # of the status
         tail = Cat(Const(0, 8 * (at + 1)), text.serial)
         pieces = {written - 1: tail[:128], written: tail[128:]}
         block = Signal(128)

@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.errors import MapError
-from ...models.omap.front_schedule import HASHED, FrontSchedule
+from ...models.omap.front_schedule import FrontSchedule
 from ...models.omap.messages import Operation, Status
 from ..crypto.siphash import SipHash
 from ..memory import AXI4
@@ -49,7 +49,7 @@ class Front(wiring.Component):
         super().__init__(
             {
                 "clear": In(1),
-                "i": In(stream.Signature(head_layout())),
+                "i": In(stream.Signature(head_layout(config))),
                 "i_pairs": In(stream.Signature(pairs_shape(config.bin_bits))),
                 "o": Out(stream.Signature(operation_layout(config))),
                 "o_pages": Out(stream.Signature(config.bin_bits)),
@@ -83,8 +83,8 @@ class Front(wiring.Component):
             m.d.sync += pause.eq(pause - 1)
         m.submodules.port = self.port = HbmPort(
             bus_bytes=config.bus_bytes,
-            reads=2 * schedule.within(HASHED, schedule.decided),
-            words=2 * config.bucket_beats * schedule.within(HASHED, schedule.decided),
+            reads=2 * schedule.within(schedule.hashed, schedule.decided),
+            words=2 * config.bucket_beats * schedule.within(schedule.hashed, schedule.decided),
             writes=4,
             beats=4,
         )
@@ -119,10 +119,10 @@ class Front(wiring.Component):
     def _hash(self, m, begin):
         """The buckets, and what is known of the operation until it is scanned."""
         config, schedule = self.config, self.schedule
-        m.submodules.hash = hashed = SipHash()
+        m.submodules.hash = hashed = SipHash(words=config.key_bytes // 8)
         asked = Signal(asked_layout(config))
         shape = asked_layout(config)
-        depth = schedule.within(HASHED, schedule.decided + 1)
+        depth = schedule.within(schedule.hashed, schedule.decided + 1)
         m.submodules.waiting = self.waiting = Queue(shape, depth)
         half = config.buckets // 2  # one bucket lies in each half
         pairs = self.i_pairs.p
@@ -130,7 +130,7 @@ class Front(wiring.Component):
             hashed.start.eq(begin),
             hashed.message.eq(self.i.p.key),
             hashed.key.eq(self.key),
-            self.waiting.i.valid.eq(self.timeline.at(HASHED)),
+            self.waiting.i.valid.eq(self.timeline.at(schedule.hashed)),
             self.waiting.i.payload.eq(asked),
             self.waiting.i.p.bucket0.eq(hashed.hash[:32] & (half - 1)),
             self.waiting.i.p.bucket1.eq((hashed.hash[32:] & (half - 1)) | half),
@@ -144,7 +144,7 @@ class Front(wiring.Component):
                 asked.shown0.eq(pairs.shown0),
                 asked.shown1.eq(pairs.shown1),
             ]
-        asking, second = self.timeline.within(m, HASHED, 2, "asking")
+        asking, second = self.timeline.within(m, schedule.hashed, 2, "asking")
         bucket = Mux(second, self.waiting.i.p.bucket1, self.waiting.i.p.bucket0)
         m.d.comb += [
             self.port.read.valid.eq(asking),

@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...models.omap.config import KEY_BYTES
 from .item_reader import row_layout
 
 __all__ = ["ItemMerge"]
@@ -48,7 +47,7 @@ class ItemMerge(wiring.Component):
         for k, side in enumerate(self.i.sides):
             asked, held = Signal(name=f"asked{k}"), Signal(name=f"held{k}")
             used, put = Signal.like(self.used[k], name=f"count{k}"), self.put[k]
-            match = op.hit & (side.own | (side.item[: 8 * KEY_BYTES] == op.key))
+            match = op.hit & (side.own | (side.item[: len(op.key)] == op.key))
             before = Mux(self.i.begins, 0, used)
             m.d.comb += [
                 asked.eq(Mux(self.i.part == 0, match, held)),  # of all rows of an item

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...models.omap.back import BackSchedule
-from ...models.omap.config import BLOCK, KEY_BYTES
+from ...models.omap.config import BLOCK
 from .frames import found_layout
 from .layout import merge_layout
 
@@ -151,7 +151,7 @@ class ItemReader(wiring.Component):
     def _hand_on(self, m, reading):
         """What both sides of a row share, and the request's row."""
         config, text, size = self.config, self.request, len(self.request)
-        end = 8 * (KEY_BYTES + config.value_bytes) % size
+        end = 8 * (config.key_bytes + config.value_bytes) % size
         if end:  # what lies behind the value is no part of the item
             text = Cat(text[:end], Mux(self.read_part == config.slot_rows - 1, 0, text[end:]))
         m.d.sync += [

@@ -2,8 +2,6 @@
 
 from amaranth.lib import data
 
-from ...models.omap.config import KEY_BYTES
-
 __all__ = [
     "asked_layout",
     "bucket_bits",
@@ -23,7 +21,7 @@ def entry_layout(config):
     """An entry of the position map. `second`: which bin of the pair holds the item."""
     return data.StructLayout(
         {
-            "key": 8 * KEY_BYTES,
+            "key": 8 * config.key_bytes,
             "valid": 1,
             "second": 1,
             "bin0": config.bin_bits,
@@ -45,9 +43,9 @@ def record_layout(config):
     )
 
 
-def head_layout():
+def head_layout(config):
     """What the front needs of a request."""
-    return data.StructLayout({"operation": 8, "key": 8 * KEY_BYTES})
+    return data.StructLayout({"operation": 8, "key": 8 * config.key_bytes})
 
 
 def asked_layout(config):
@@ -55,7 +53,7 @@ def asked_layout(config):
     that a miss shows."""
     bins = dict.fromkeys(("new0", "new1", "shown0", "shown1"), config.bin_bits)
     buckets = dict.fromkeys(("bucket0", "bucket1"), bucket_bits(config))
-    return data.StructLayout({"operation": 8, "key": 8 * KEY_BYTES, **buckets, **bins})
+    return data.StructLayout({"operation": 8, "key": 8 * config.key_bytes, **buckets, **bins})
 
 
 def bucket_bits(config):
@@ -76,7 +74,7 @@ def decision_layout(config, kept):
     entry; `bins`: those that are shown, then the new pair."""
     return data.StructLayout(
         {
-            "key": 8 * KEY_BYTES,
+            "key": 8 * config.key_bytes,
             "status": 2,
             "put": 1,
             "found": 1,
@@ -112,7 +110,7 @@ def operation_layout(config):
     )
     return data.StructLayout(
         {
-            "key": 8 * KEY_BYTES,
+            "key": 8 * config.key_bytes,
             "status": 2,
             "put": 1,
             "hit": 1,
@@ -150,7 +148,7 @@ def merge_layout(config):
     )
     return data.StructLayout(
         {
-            "key": 8 * KEY_BYTES,
+            "key": 8 * config.key_bytes,
             "status": 2,
             "put": 1,
             "hit": 1,

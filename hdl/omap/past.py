@@ -49,7 +49,7 @@ class Past(wiring.Component):
 
     def __init__(self, config):
         self.name = 8 * min(config.value_bytes, 16)
-        judge = judge_members()
+        judge = judge_members(config)
         super().__init__(
             {
                 "start": In(1),

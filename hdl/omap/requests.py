@@ -16,12 +16,12 @@ from .layout import head_layout
 __all__ = ["Requests", "judge_members"]
 
 
-def judge_members():
+def judge_members(config):
     """The ports between requests and what judges records, seen from the requests."""
     return {
         "records": In(1),
         "file_key": In(256),
-        "opened": Out(opened_layout(state=True)),
+        "opened": Out(opened_layout(config, state=True)),
         "judging": Out(1),
         "receipt": Out(1),
         "told": In(8),
@@ -72,7 +72,7 @@ class Requests(wiring.Component):
                 "interval": In(32),
                 "count": In(32),
                 "retired": In(33),
-                "head": Out(stream.Signature(head_layout())),
+                "head": Out(stream.Signature(head_layout(config))),
                 "ruled": Out(stream.Signature(ruled_layout())),
                 "slot": In(range(config.window)),
                 "row": In(range(max(config.slot_rows, 2))),
@@ -84,7 +84,7 @@ class Requests(wiring.Component):
                 "role": In(2),
                 "received": In(64),
                 "used": Out(1),
-                **(judge_members() if state else {}),
+                **(judge_members(config) if state else {}),
                 "bus_error": Out(1),
                 "bus": Out(AXI4(data_bytes=config.host_bus_bytes, write=False)),
             }
@@ -177,7 +177,7 @@ class Requests(wiring.Component):
         or refused, then it is offered."""
         cores = len(openers)
         turn = Signal(range(max(cores, 2)))
-        head, valid = Signal(opened_layout(self.state)), Signal()
+        head, valid = Signal(opened_layout(self.config, self.state)), Signal()
         m.d.comb += [
             head.eq(Array(opener.o.payload.as_value() for opener in openers)[turn]),
             valid.eq(Array(opener.o.valid for opener in openers)[turn]),
@@ -194,7 +194,7 @@ class Requests(wiring.Component):
         with m.Elif(head.number != self.received):
             m.d.comb += denied.eq(Denied.NUMBER)
         own, made = denied == 0, Signal(ruled_layout())
-        operation, key, used = Signal(8), Signal(64), Signal()
+        operation, key, used = Signal(8), Signal.like(head.key, name="key"), Signal()
         m.d.comb += [
             used.eq(own),
             operation.eq(Mux(own & allowed, head.operation, 0)),

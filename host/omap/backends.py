@@ -16,6 +16,7 @@ from ...models.omap.golden import Map, Overflow, Step
 from ...models.omap.messages import Keys, Request, Response
 from ...sim.machine import Closing
 from .devices import GoldenDevice, Powers
+from .names import SALT_BYTES
 
 __all__ = [
     "BACKENDS",
@@ -36,10 +37,11 @@ def _fresh_keys() -> Keys:
 
 class MapBackend(Protocol):
     """Carries out requests, in order. Raises MapStopped. `first`: the session's number of the map's
-    first request; a map that others filled has one that is not 0."""
+    first request; a map that others filled has one that is not 0. `salt`: of its keys (`names`)."""
 
     config: OmapConfig
     first: int
+    salt: bytes
 
     def run(self, requests: Sequence[Request]) -> list[Response]: ...
 
@@ -52,7 +54,7 @@ class GoldenBackend(Closing):
     first = 0
 
     def __init__(self, config: OmapConfig, keys: Keys | None = None) -> None:
-        self.config = config
+        self.config, self.salt = config, secrets.token_bytes(SALT_BYTES)
         self.map = Map(config, _fresh_keys() if keys is None else keys)
         self._error: HardwareError | None = None
 

@@ -162,30 +162,31 @@ class AsyncMap:
 
     # operations
 
-    async def get(self, key: int) -> bytes | None:
+    async def get(self, key: Any) -> bytes | None:
         """Return a key's value, None where there is none."""
         return await self._value(Operation.GET, key)
 
-    async def put(self, key: int, value: bytes) -> None:
+    async def put(self, key: Any, value: bytes) -> None:
         """Set a key's value. Raises OverflowError where a new key goes beyond the capacity."""
         await self.load([(key, value)])
 
     async def load(
-        self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]], *, records: int = 0
+        self, items: Mapping[Any, bytes] | Iterable[tuple[Any, bytes]], *, records: int = 0
     ) -> None:
         """As `ObliviousMap.load`."""
-        check_room(self.config, await self.batch(load_operations(items, records)))
+        made = load_operations(self.config, items, records)
+        check_room(self.config, made, await self.batch(made))
 
-    async def delete(self, key: int) -> bytes | None:
+    async def delete(self, key: Any) -> bytes | None:
         """Delete a key; return the value that it had, None where there was none."""
         return await self._value(Operation.DELETE, key)
 
-    async def _value(self, operation: Operation, key: int) -> bytes | None:
+    async def _value(self, operation: Operation, key: Any) -> bytes | None:
         [response] = await self.batch([(operation, key, None)])
         return response.value if response.status == Status.FOUND else None
 
     async def batch(
-        self, operations: Iterable[tuple[Operation, int, bytes | None]]
+        self, operations: Iterable[tuple[Operation, Any, bytes | None]]
     ) -> list[Response]:
         """Carry out operations (kind, key, value of a PUT or None) in order; return the responses.
 
@@ -193,7 +194,9 @@ class AsyncMap:
         them is sent, MapStopped, NotAllowed, ConnectionLost, SessionMoved, MessageChanged and
         `frames.Refused`.
         """
-        return await self.run([make_request(self.config, *each) for each in operations])
+        return await self.run(
+            [make_request(self.config, self._known.salt, *each) for each in operations]
+        )
 
     async def run(self, requests: Sequence[Request]) -> list[Response]:
         """As `batch`, of requests."""
@@ -252,6 +255,8 @@ class AsyncMap:
                 )
                 size = greeting_bytes(await reader.readexactly(GREETING.size))
                 self.config = read_greeting(await reader.readexactly(size), self._known.digest)
+                if self.config.key != "u64" and not self._known.salt:
+                    raise KeyFileError(f"{self._keys} has no salt: keys of the map are hashed")
                 self._messages = Messages(self.config)
                 # what has no answer yet is asked for in the session that it was sealed for
                 if self._unanswered:
@@ -331,7 +336,7 @@ class AsyncMap:
                 f"the device's answer does not open: {file} is not this device's, or the answer was "
                 "changed"
             ) from None
-        self._session, self._token = MapSession(session, welcome), said.token
+        self._session, self._token = MapSession(session, welcome, self.config.key_bytes), said.token
 
     async def reconnect(self) -> list[tuple[Request, Response]]:
         """Connect again; return the requests that had no answer, with their responses: they are sent
@@ -450,6 +455,7 @@ class _Blocking(Closing):
             self._end()
             raise
         self.config, self.first = self.client.config, self.client.serial
+        self.salt = self.client._known.salt
 
     def wait(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -7,7 +7,7 @@ model, or hardware.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -56,8 +56,10 @@ class KeptCarrier(DeviceCarrier, Protocol):
 class GoldenDevice(Closing):
     """The golden model, powered up with a root and entropy of the system's generator: the host's pages lie in `pages` as ciphertext."""
 
-    def __init__(self, config: OmapConfig, root: bytes) -> None:
-        self.config, self._device = config, KeptDevice(config, root, secrets.token_bytes(32))
+    def __init__(self, config: OmapConfig, root: bytes, generation: int = 0) -> None:
+        entropy = secrets.token_bytes(32)
+        self.config = config
+        self._device = KeptDevice(config, root, entropy, generation=generation)
 
     @property
     def pages(self) -> bytearray:
@@ -178,5 +180,8 @@ class MachineDevice(Closing):
         self._machine.close()
 
 
-#: powers a device up with a root
-Powers = Callable[[OmapConfig, bytes], KeptCarrier]
+class Powers(Protocol):
+    """Powers a device up with a root, and the generation of the keys that clients know. Raises ValueError for a
+    generation that it cannot have."""
+
+    def __call__(self, config: OmapConfig, root: bytes, generation: int = 0) -> KeptCarrier: ...

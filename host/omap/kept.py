@@ -13,6 +13,9 @@ from .state import MapState, damaged
 
 __all__ = ["KeptMap"]
 
+#: of a snapshot's walk that is not waited for by clients
+_STEPS = 256
+
 
 class KeptMap(Closing):
     """Carries frames to a device whose map is in a folder: restored there, and kept up to date.
@@ -26,6 +29,8 @@ class KeptMap(Closing):
         self._lost = False
         try:
             state.begin(*device.restore([path.read_bytes() for path in state.files]))
+            if state.renewed:
+                self._snapshot()
         except BaseException as problem:
             state.close()
             if isinstance(problem, Damaged):
@@ -46,6 +51,21 @@ class KeptMap(Closing):
             raise MapStopped(HardwareError(MapError.STOPPED)) from None
         return made.answers
 
+    def _snapshot(self) -> None:
+        """Walk to the end of a snapshot, where there is room for one: the one that is under way may have been given up."""
+        number, walks = self._state.number, 2
+        while walks and number == self._state.number and self._state.may_walk(due=True):
+            self._state.reserve(_STEPS)
+            made = self._device.step([], b"", _STEPS)
+            self._state.keep(made)
+            walks -= bool(made.fresh)
+
     def close(self) -> None:
+        """Leave the device; without logs take a snapshot before."""
+        try:
+            if self._state.behind and not self._lost:
+                self._snapshot()
+        except (MapStopped, OSError):
+            pass  # what the last snapshot has is there
         self._device.close()
         self._state.close()

@@ -18,8 +18,19 @@ from ...models.errors import Error
 from ...models.omap.config import OmapConfig
 from ...models.omap.sessions import digest_of_map
 from ...models.omap.vault import KeySchedule, Role
+from .names import SALT_BYTES
 
-__all__ = ["FILES", "KeyFileError", "MapKey", "read_device", "read_map", "read_role", "write_keys"]
+__all__ = [
+    "FILES",
+    "KeyFileError",
+    "MapKey",
+    "read_device",
+    "read_generation",
+    "read_map",
+    "read_role",
+    "renew_keys",
+    "write_keys",
+]
 
 #: what each file has: the device's root; its public key; the writer's key; the keeper's; and all of
 #: them the map's digest
@@ -32,39 +43,71 @@ class KeyFileError(Error):
 
 
 class MapKey(NamedTuple):
-    """What a client knows of a map: the device's public key, and the digest of the configuration."""
+    """What a client knows of a map: the device's public key, the digest of the configuration, the salt of
+    keys (`names`), nothing where an older file has none, and the public keys that renewals replaced."""
 
     public: bytes
     digest: bytes
+    salt: bytes = b""
+    before: tuple[bytes, ...] = ()
 
 
 def write_keys(folder: str | Path, config: OmapConfig) -> list[Path]:
     """Write the `FILES` of a new device into a folder that is made, readable by their owner alone; return
     their paths. All of them are written, or none. Raises OSError, FileExistsError where one is there."""
-    folder, digest = Path(folder), digest_of_map(config)
-    root = secrets.token_bytes(32)
-    keys = KeySchedule(root, bytes(32), digest)  # these do not depend on a power-up's entropy
-    told: dict[str, dict[str, bytes | None]] = {
-        "device.json": {"root": root},
-        "map.json": {"public": keys.public},
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = _texts(folder, config, secrets.token_bytes(32), secrets.token_bytes(SALT_BYTES), 0)
+    for path in texts:
+        if path.exists():
+            raise FileExistsError(17, "there are keys already", str(path))
+    _published(texts)
+    return list(texts)
+
+
+def renew_keys(folder: str | Path, config: OmapConfig) -> list[Path]:
+    """Replace the `FILES` of a device by those of its next generation; return their paths. The root stays, so that
+    the device opens what it sealed before; who has an older `map.json` or role's key has no session any more.
+
+    Each file is replaced whole. Where that ends between two of them, they do not fit each other, and can be
+    renewed once more. Raises OSError, KeyFileError.
+    """
+    folder = Path(folder)
+    root, known = read_device(folder / "device.json", config), read_map(folder / "map.json")
+    generation = read_generation(folder / "device.json") + 1
+    salt = known.salt or secrets.token_bytes(SALT_BYTES)
+    texts = _texts(folder, config, root, salt, generation)
+    _published(texts, renew=True)
+    return list(texts)
+
+
+def _texts(
+    folder: Path, config: OmapConfig, root: bytes, salt: bytes, generation: int
+) -> dict[Path, str]:
+    """Return the files of a device's keys."""
+    digest = digest_of_map(config)
+    # these do not depend on a power-up's entropy
+    *before, keys = (KeySchedule(root, bytes(32), digest, n) for n in range(generation + 1))
+    told: dict[str, dict[str, Any]] = {
+        "device.json": {"root": root, "generation": generation},
+        "map.json": {
+            "public": keys.public,
+            "salt": salt,
+            "before": [old.public.hex() for old in before],
+        },
         "writer.json": {"writer": keys.role_key(Role.WRITER)},
         "keeper.json": {"keeper": keys.role_key(Role.KEEPER)},
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / name for name in FILES]
-    for path in paths:
-        if path.exists():
-            raise FileExistsError(17, "there are keys already", str(path))
-    texts = {
-        name: json.dumps({k: v.hex() for k, v in {**each, "map": digest}.items() if v is not None})
+    plain = lambda value: value.hex() if isinstance(value, bytes) else value
+    return {
+        folder / name: json.dumps({k: plain(v) for k, v in {**each, "map": digest}.items()})
         for name, each in told.items()
     }
-    _published({folder / name: text for name, text in texts.items()})
-    return paths
 
 
-def _published(texts: dict[Path, str]) -> None:
-    """Write files so that all are there, whole and on disk, or none."""
+def _published(texts: dict[Path, str], renew: bool = False) -> None:
+    """Write files so that all are there, whole and on disk, or none. `renew`: others are there, each of which is
+    replaced by a whole one."""
     new = {path: path.with_name(f".{path.name}.{os.getpid()}.new") for path in texts}
     done: list[Path] = []
     try:
@@ -75,8 +118,11 @@ def _published(texts: dict[Path, str]) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         for path in texts:
-            os.link(new[path], path)  # fails where another one is there
-            done.append(path)
+            if renew:
+                os.replace(new[path], path)
+            else:
+                os.link(new[path], path)  # fails where another one is there
+                done.append(path)
         _sync_folder(next(iter(texts)).parent)
     except BaseException:
         for path in done:
@@ -97,15 +143,20 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _read(path: str | Path, *names: str) -> tuple[str, bytes, bytes]:
-    """Return the first of these names that a file has, its value, and the map's digest."""
+def _loaded(path: str | Path) -> dict[str, Any]:
+    """Return what a file of keys says."""
     try:
         found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
         raise KeyFileError(f"{path} cannot be read: {problem.strerror}") from None
     except ValueError:
         raise KeyFileError(f"{path} is not a file of keys") from None
-    told = found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read(path: str | Path, *names: str) -> tuple[str, bytes, bytes]:
+    """Return the first of these names that a file has, its value, and the map's digest."""
+    told = _loaded(path)
     for name in names:
         key, digest = _bytes(told.get(name)), _bytes(told.get("map"))
         if key is not None and digest is not None:
@@ -113,8 +164,8 @@ def _read(path: str | Path, *names: str) -> tuple[str, bytes, bytes]:
     raise KeyFileError(f"{path} has no key {' or '.join(names)} of {_DIGITS} hexadecimal digits")
 
 
-def _bytes(value: object) -> bytes | None:
-    fits = isinstance(value, str) and re.fullmatch(rf"[0-9a-fA-F]{{{_DIGITS}}}", value)
+def _bytes(value: object, digits: int = _DIGITS) -> bytes | None:
+    fits = isinstance(value, str) and re.fullmatch(rf"[0-9a-fA-F]{{{digits}}}", value)
     return bytes.fromhex(value) if isinstance(value, str) and fits else None
 
 
@@ -126,10 +177,21 @@ def read_device(path: str | Path, config: OmapConfig) -> bytes:
     return root
 
 
+def read_generation(path: str | Path) -> int:
+    """Return how often a device's keys were renewed. Raises KeyFileError."""
+    told = _loaded(path).get("generation", 0)
+    if not isinstance(told, int) or isinstance(told, bool) or not 0 <= told < 1 << 32:
+        raise KeyFileError(f"{path} has no generation of keys")
+    return told
+
+
 def read_map(path: str | Path) -> MapKey:
     """Return what a client knows of a map. Raises KeyFileError."""
     _, public, digest = _read(path, "public")
-    return MapKey(public, digest)
+    told = _loaded(path)
+    salt, old = _bytes(told.get("salt"), 2 * SALT_BYTES) or b"", told.get("before")
+    before = map(_bytes, old if isinstance(old, list) else [])
+    return MapKey(public, digest, salt, tuple(key for key in before if key is not None))
 
 
 def read_role(path: str | Path | None, known: MapKey) -> tuple[Role, bytes | None]:

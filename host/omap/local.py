@@ -13,6 +13,7 @@ from ...models.omap.vault import KeySchedule, Role
 from ...sim.machine import Closing
 from .devices import Powers
 from .frames import MessageChanged, Refused
+from .names import SALT_BYTES
 from .session import MapSession, initiator
 
 __all__ = ["LocalBackend"]
@@ -30,6 +31,7 @@ class LocalBackend(Closing):
     def __init__(self, config: OmapConfig, powers: Powers) -> None:
         root, self._digest = secrets.token_bytes(32), digest_of_map(config)
         self.config, self._frames = config, Frames.of(config)
+        self.salt = secrets.token_bytes(SALT_BYTES)
         # what clients know depends on no power-up's entropy
         keys = KeySchedule(root, bytes(32), self._digest)
         self._public, self._secret = keys.public, keys.role_key(Role.WRITER)
@@ -58,7 +60,7 @@ class LocalBackend(Closing):
         opening = self._frames.opening(0, Role.WRITER, asked.message)
         [answer] = self.carrier.carry([], opening)
         welcome, session = asked.finish(self._frames.welcome(answer))
-        return MapSession(session, welcome)
+        return MapSession(session, welcome, self.config.key_bytes)
 
     def close(self) -> None:
         self.carrier.close()

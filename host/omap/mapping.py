@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from operator import index
 from typing import Any
 
 from ...models.memory import FixedLatency
@@ -13,6 +12,7 @@ from ...models.omap.planner import plan
 from ...sim.machine import Closing
 from .backends import BACKENDS, MapBackend, open_backend
 from .devices import Powers
+from .names import EMPTY, SALT_BYTES, checked, number_of
 
 __all__ = ["ObliviousMap", "check_room", "load_operations", "make_request"]
 
@@ -20,19 +20,11 @@ _MISSING: Any = object()
 _OPERATIONS = frozenset(Operation)
 
 
-def _integer(key: Any) -> int | None:
-    """Return a key that is an integer, NumPy's among them, as a plain one; None for others."""
-    try:
-        return None if isinstance(key, bool) else index(key)
-    except TypeError:
-        return None
-
-
 def make_request(
-    config: OmapConfig, operation: Operation, key: int, value: bytes | None = None
+    config: OmapConfig, salt: bytes, operation: Operation, key: Any, value: bytes | None = None
 ) -> Request:
-    """Return a request. Raises TypeError and ValueError for an operation, a key or a value that the
-    map does not take."""
+    """Return a request. `salt`: under which keys that are no numbers are hashed. Raises TypeError and ValueError
+    for an operation, a key or a value that the map does not take."""
     if not isinstance(operation, int) or isinstance(operation, bool):
         raise TypeError(
             f"an operation is Operation.GET, PUT or DELETE, not {type(operation).__name__}"
@@ -40,13 +32,7 @@ def make_request(
     if operation not in _OPERATIONS:
         raise ValueError(f"an operation is Operation.GET, PUT or DELETE, not {operation}")
     operation = Operation(operation)
-    number = _integer(key)
-    if number is None:
-        raise TypeError(f"a key is an integer, not {type(key).__name__}")
-    key = number
-    if not 0 <= key < 1 << 64:
-        raise ValueError(f"a key has 64 bits, not {key}")
-    size = config.value_bytes
+    key, size = number_of(checked(config.key, key), salt), config.value_bytes
     if operation != Operation.PUT:
         return Request(operation, key, bytes(size))
     if not isinstance(value, (bytes, bytearray, memoryview)):
@@ -59,8 +45,8 @@ def make_request(
 
 
 def load_operations(
-    items: Mapping[int, bytes] | Iterable[tuple[int, bytes]], records: int = 0
-) -> list[tuple[Operation, int, bytes | None]]:
+    config: OmapConfig, items: Mapping[Any, bytes] | Iterable[tuple[Any, bytes]], records: int = 0
+) -> list[tuple[Operation, Any, bytes | None]]:
     """Return the operations that put items, as many as `records` if these are more. Raises TypeError and
     ValueError for a number that there is not."""
     if not isinstance(records, int) or isinstance(records, bool):
@@ -68,28 +54,36 @@ def load_operations(
     if records < 0:
         raise ValueError(f"records is 0 or more, not {records}")
     pairs = items.items() if isinstance(items, Mapping) else items
-    made: list[tuple[Operation, int, bytes | None]] = [(Operation.PUT, *pair) for pair in pairs]
+    made: list[tuple[Operation, Any, bytes | None]] = [(Operation.PUT, *pair) for pair in pairs]
     # nobody else can tell a GET from a PUT
-    return made + [(Operation.GET, 0, None)] * (records - len(made))
+    return made + [(Operation.GET, EMPTY[config.key], None)] * (records - len(made))
 
 
-def check_room(config: OmapConfig, responses: Iterable[Response]) -> None:
+def check_room(
+    config: OmapConfig,
+    operations: Iterable[tuple[Operation, Any, bytes | None]],
+    responses: Iterable[Response],
+) -> None:
     """Raise OverflowError for keys that had no room."""
-    keys = [r.key for r in responses if r.status == Status.FULL]
+    keys = [
+        checked(config.key, operation[1])
+        for operation, response in zip(operations, responses, strict=True)
+        if response.status == Status.FULL
+    ]
     if keys:
-        shown = ", ".join(map(str, keys[:3])) + (", …" if len(keys) > 3 else "")
+        shown = ", ".join(map(repr, keys[:3])) + (", …" if len(keys) > 3 else "")
         raise OverflowError(f"the map holds {config.capacity:,} items already: not set: {shown}")
 
 
-class ObliviousMap(Closing, MutableMapping[int, bytes]):
-    """A mutable mapping from 64-bit numbers to values of `value_bytes` bytes.
+class ObliviousMap(Closing, MutableMapping[Any, bytes]):
+    """A mutable mapping from 64-bit numbers, text or bytes to values of `value_bytes` bytes.
 
     Parameters
     ----------
     capacity
         Items that it holds.
-    key_bytes
-        8.
+    key
+        "u64", "text" or "bytes": what keys are. Text and bytes are hashed (`names`).
     value_bytes
         A multiple of 8, from 8 to 1024.
     backend
@@ -114,14 +108,12 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
         self,
         capacity: int = 1024,
         *,
-        key_bytes: int = 8,
+        key: str = "u64",
         value_bytes: int = 8,
         backend: str | Powers | MapBackend = "golden",
     ) -> None:
-        if key_bytes != 8:
-            raise ValueError(f"key_bytes must be 8, not {key_bytes!r}")
         if isinstance(backend, str) or callable(backend):
-            config = plan(capacity, value_bytes, memory=FixedLatency(60, 32))
+            config = plan(capacity, value_bytes, key=key, memory=FixedLatency(60, 32))
             backend = open_backend(backend, config)
         if not hasattr(backend, "run"):
             raise TypeError(
@@ -130,27 +122,32 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
             )
         self._backend = backend
         self._closed = False
-        self.config = backend.config
-        self._known: dict[int, None] | None = None if backend.first else {}
+        self.config, self._salt = backend.config, getattr(backend, "salt", bytes(SALT_BYTES))
+        #: those that this object has put, and those whose answer is not there, by their numbers
+        self._known: dict[int, Any] | None = None if backend.first else {}
+        self._asked: dict[int, Any] = {}
 
     # operations
 
-    def batch(self, operations: Iterable[tuple[Operation, int, bytes | None]]) -> list[Response]:
+    def batch(self, operations: Iterable[tuple[Operation, Any, bytes | None]]) -> list[Response]:
         """Carry out operations (kind, key, value of a PUT or None) in order; return the responses.
 
         Raises TypeError and ValueError for operations, keys and values that the map does not take,
         before any of them is carried out, and ValueError once the map is closed.
         """
         self._check_open()
-        requests = [make_request(self.config, *operation) for operation in operations]
+        operations = list(operations)
+        requests = [make_request(self.config, self._salt, *each) for each in operations]
         if not requests:
             return []
+        for request, (_, key, _) in zip(requests, operations, strict=True):
+            self._asked[request.key] = checked(self.config.key, key)
         responses = self._backend.run(requests)
         self._note(requests, responses)
         return responses
 
     def load(
-        self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]], *, records: int = 0
+        self, items: Mapping[Any, bytes] | Iterable[tuple[Any, bytes]], *, records: int = 0
     ) -> None:
         """Set the values of many keys as one batch, an operation a record. How many there are is public.
 
@@ -161,59 +158,62 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
 
         Raises as `put_many` does, and ValueError for a negative number of records.
         """
-        check_room(self.config, self.batch(load_operations(items, records)))
+        made = load_operations(self.config, items, records)
+        check_room(self.config, made, self.batch(made))
 
     def _note(self, requests: Sequence[Request], responses: Sequence[Response]) -> None:
         """Keep the record of keys."""
+        asked, self._asked = self._asked, {}
         if self._known is None:
             return
         for request, response in zip(requests, responses, strict=True):
             if request.operation == Operation.PUT and response.status != Status.FULL:
-                self._known[request.key] = None
+                self._known[request.key] = asked[request.key]
             elif request.operation == Operation.DELETE:
                 self._known.pop(request.key, None)
 
-    def _one(self, operation: Operation, key: int, value: bytes | None = None) -> Response:
+    def _one(self, operation: Operation, key: Any, value: bytes | None = None) -> Response:
         [response] = self.batch([(operation, key, value)])
         return response
 
-    def get_many(self, keys: Iterable[int], default: Any = None) -> list[Any]:
+    def get_many(self, keys: Iterable[Any], default: Any = None) -> list[Any]:
         """Return the values of keys, `default` for those that the map does not have."""
         found = self.batch([(Operation.GET, key, None) for key in keys])
         return [r.value if r.status == Status.FOUND else default for r in found]
 
-    def put_many(self, items: Mapping[int, bytes] | Iterable[tuple[int, bytes]]) -> None:
+    def put_many(self, items: Mapping[Any, bytes] | Iterable[tuple[Any, bytes]]) -> None:
         """Set the values of keys. Raises OverflowError where new keys go beyond the capacity; those
         that are not named in it are set."""
         self.load(items)
 
-    def delete_many(self, keys: Iterable[int]) -> list[bool]:
+    def delete_many(self, keys: Iterable[Any]) -> list[bool]:
         """Delete keys; return for each whether it was there."""
         done = self.batch([(Operation.DELETE, key, None) for key in keys])
         return [r.status == Status.FOUND for r in done]
 
     # a mapping
 
-    def __getitem__(self, key: int) -> bytes:
+    def __getitem__(self, key: Any) -> bytes:
         response = self._one(Operation.GET, key)
         if response.status != Status.FOUND:
             raise KeyError(key)
         return response.value
 
-    def __setitem__(self, key: int, value: bytes) -> None:
+    def __setitem__(self, key: Any, value: bytes) -> None:
         self.put_many([(key, value)])
 
-    def __delitem__(self, key: int) -> None:
+    def __delitem__(self, key: Any) -> None:
         if self._one(Operation.DELETE, key).status != Status.FOUND:
             raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
-        number = _integer(key)
-        if number is None or not 0 <= number < 1 << 64:
+        try:
+            plain = checked(self.config.key, key)
+        except (TypeError, ValueError):
             return False
-        return self._one(Operation.GET, number).status == Status.FOUND
+        return self._one(Operation.GET, plain).status == Status.FOUND
 
-    def pop(self, key: int, default: Any = _MISSING) -> Any:
+    def pop(self, key: Any, default: Any = _MISSING) -> Any:
         """Delete a key and return its value, or `default`; one operation in either case."""
         response = self._one(Operation.DELETE, key)
         if response.status == Status.FOUND:
@@ -222,33 +222,33 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
             raise KeyError(key)
         return default
 
-    def setdefault(self, key: int, default: Any = None) -> bytes:
+    def setdefault(self, key: Any, default: Any = None) -> bytes:
         """Return a key's value, which is `default` if there was none; two operations in either case."""
-        make_request(self.config, Operation.PUT, key, default)
+        make_request(self.config, self._salt, Operation.PUT, key, default)
         value: bytes = self.get_many([key], default)[0]
         self[key] = value
         return value
 
-    def popitem(self) -> tuple[int, bytes]:
+    def popitem(self) -> tuple[Any, bytes]:
         """Delete and return the item that this object put last. Raises KeyError where there is none."""
         known = self._listed()
         if not known:
             raise KeyError("the map is empty")
-        key = next(reversed(known))
+        key = next(reversed(known.values()))
         return key, self.pop(key)
 
     def clear(self) -> None:
         """Delete all keys that this object has put, an operation a key."""
-        self.delete_many(list(self._listed()))
+        self.delete_many(list(self._listed().values()))
 
     def update(self, other: Any = (), /, **names: bytes) -> None:
         """Set the items of a mapping or of pairs, as one batch."""
-        if names:
-            raise TypeError("a key is an integer: update takes no names")
+        if names and self.config.key != "text":
+            raise TypeError("keys are not text: update takes no names")
         pairs = [(k, other[k]) for k in other.keys()] if hasattr(other, "keys") else list(other)
-        self.put_many(pairs)
+        self.put_many([*pairs, *names.items()])
 
-    def _listed(self) -> dict[int, None]:
+    def _listed(self) -> dict[int, Any]:
         if self._known is None:
             raise TypeError(
                 "a map that was filled before cannot be listed: the device does not tell which keys "
@@ -256,8 +256,8 @@ class ObliviousMap(Closing, MutableMapping[int, bytes]):
             )
         return self._known
 
-    def __iter__(self) -> Iterator[int]:
-        return iter(list(self._listed()))
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._listed().values()))
 
     def __len__(self) -> int:
         return len(self._listed())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...models.omap.messages import Operation, Request
+from .names import checked, number_of
 
 __all__ = ["KEYS", "draw_operations", "read_operations"]
 
@@ -62,12 +64,14 @@ def draw_operations(
     *,
     mix: Mapping[str, float] | None = None,
     keys: str = "uniform",
+    key: str = "u64",
     seed: int = 1,
 ) -> list[Request]:
     """Return random operations on keys below `universe`.
 
     Parameters: `mix`: shares of get, put and delete, which need not sum to 1 (half get, half put);
-    `keys`: one of `KEYS`. Raises ValueError for another one, and for an unknown operation.
+    `keys`: one of `KEYS`; `key`: as `OmapConfig` has it: others than numbers are hashed under a salt of
+    zeros. Raises ValueError for another one, and for an unknown operation.
     """
     mix = {"get": 0.5, "put": 0.5} if mix is None else mix
     for name, share in mix.items():
@@ -80,15 +84,24 @@ def draw_operations(
     source, draw = random.Random(seed), np.random.default_rng(seed)
     names = source.choices(list(mix), list(mix.values()), k=count)
     made = []
-    for name, key in zip(names, _keys(keys, count, universe, draw), strict=True):
+    for name, drawn in zip(names, _keys(keys, count, universe, draw), strict=True):
         kind = Operation[name.upper()]
         value = source.randbytes(value_bytes) if kind == Operation.PUT else bytes(value_bytes)
-        made.append(Request(kind, key, value))
+        made.append(Request(kind, number_of(drawn if key == "u64" else str(drawn)), value))
     return made
 
 
-def read_operations(path: str | Path, value_bytes: int) -> list[Request]:
-    """Return the operations of a file: `get KEY`, `put KEY HEX` or `delete KEY`, one a line.
+#: a key of a file of operations, by `OmapConfig.key`
+_READ: dict[str, Callable[[str], Any]] = {
+    "u64": lambda word: int(word, 0),
+    "bytes": bytes.fromhex,
+    "text": str,
+}
+
+
+def read_operations(path: str | Path, value_bytes: int, *, key: str = "u64") -> list[Request]:
+    """Return the operations of a file: `get KEY`, `put KEY HEX` or `delete KEY`, one a line. `key`: as in
+    `draw_operations`; bytes are written in hexadecimal, text as it is, without blanks.
 
     Raises ValueError with the line's number for a line that is none, and for a file without any,
     OSError for the file.
@@ -107,15 +120,17 @@ def read_operations(path: str | Path, value_bytes: int) -> list[Request]:
         if kind is None or len(rest) != (2 if kind == Operation.PUT else 1):
             raise ValueError(f"line {number}: not an operation: {line.strip()}")
         try:
-            key = int(rest[0], 0)
+            asked = _READ[key](rest[0])
             value = bytes.fromhex(rest[1]) if kind == Operation.PUT else bytes(value_bytes)
         except ValueError:
             raise ValueError(f"line {number}: not a number: {line.strip()}") from None
-        if not 0 <= key < 1 << 64:
-            raise ValueError(f"line {number}: a key has 64 bits, not {key}")
+        try:
+            named = number_of(checked(key, asked))
+        except ValueError as problem:
+            raise ValueError(f"line {number}: {problem}") from None
         if len(value) != value_bytes:
             raise ValueError(f"line {number}: a value has {value_bytes} bytes, not {len(value)}")
-        made.append(Request(kind, key, value))
+        made.append(Request(kind, named, value))
     if not made:
         raise ValueError("the file has no operations")
     return made

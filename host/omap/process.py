@@ -27,7 +27,7 @@ from ...models.omap.errors import MapError, MapStopped, error_of
 from ...models.omap.kept_device import Carried
 from ...sim.machine import Closing
 from .devices import GoldenDevice, KeptCarrier, Powers
-from .keyfiles import KeyFileError, read_device
+from .keyfiles import KeyFileError, read_device, read_generation
 from .restore import Damaged
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
@@ -180,7 +180,7 @@ def run_device(keys: str | Path, powers: Powers) -> int:
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     config = OmapConfig.from_json(json.loads(requests.readline()))
     try:
-        carrier = powers(config, read_device(keys, config))
+        carrier = powers(config, read_device(keys, config), read_generation(keys))
     except (KeyFileError, ValueError) as problem:
         responses.write(f"{problem}\n".encode())
         return 1

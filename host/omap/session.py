@@ -18,10 +18,11 @@ def initiator(public: bytes, digest: bytes, role: Role, secret: bytes | None) ->
 
 
 class MapSession:
-    """Requests and answers of one session, in order. Parameters: `welcome`: the handshake's payload."""
+    """Requests and answers of one session, in order. Parameters: `welcome`: the handshake's payload;
+    `key_bytes`: of the map's keys."""
 
-    def __init__(self, session: Session, welcome: bytes) -> None:
-        self._session = session
+    def __init__(self, session: Session, welcome: bytes, key_bytes: int = 8) -> None:
+        self._session, self._key_bytes = session, key_bytes
         #: of the map's latest operation that this client knows of
         self.welcome = sessions.Welcome.unpack(welcome)
         self.serial = self.welcome.serial
@@ -29,13 +30,13 @@ class MapSession:
     def seal(self, request: Request) -> tuple[int, bytes]:
         """Return the request's number in the session, and its sealed bytes."""
         number, asked = self._session.sent, (request.key, request.value, request.operation)
-        return number, self._session.seal(sessions.Request(*asked).pack())
+        return number, self._session.seal(sessions.Request(*asked).pack(self._key_bytes))
 
     def open(self, number: int, sealed: bytes, request: Request) -> Response:
         """Return the device's answer to the next request. Raises MessageChanged where this is none, or to
         another key, or of an earlier operation."""
         text = self._session.open(sealed)
-        answer = None if text is None else sessions.Answer.unpack(text)
+        answer = None if text is None else sessions.Answer.unpack(text, self._key_bytes)
         if (
             answer is None
             or answer.key != request.key

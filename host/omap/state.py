@@ -7,6 +7,9 @@ the device. A snapshot replaces the files with smaller numbers once it is whole,
 it are the links of the logs that it replaces. `synced` says how many bytes of the log are on disk. It is written
 behind them and never synced, so that what it says is true: without it nothing is lost but the difference
 between a torn end and a damaged one.
+
+Without logs (`durable="snapshot"`) answers leave at once, and a restart finds the last snapshot. A log has its
+head then, and at most the first record of its power-up, from which the next snapshot has its link.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ from ...sim.machine import Closing
 from .disk import AHEAD, Disk, Growing
 from .keyfiles import MapKey
 
-__all__ = ["MapState", "ServerFull", "StateError", "damaged"]
+__all__ = ["DURABLE", "MapState", "ServerFull", "StateError", "damaged"]
 
 _LOG = re.compile(r"log-(\d+)-(\d+)-([0-9a-f]{32})")
 _SNAPSHOT = re.compile(r"snapshot-(\d+)")
+#: what is on disk before an answer leaves: its record, or nothing but the last snapshot
+DURABLE = ("log", "snapshot")
 #: most links that a snapshot takes along
 _LINKS = 255
 #: bytes of `synced`
@@ -54,13 +59,22 @@ def damaged(path: Path, record: int, why: str) -> StateError:
 class MapState(Closing):
     """A folder of state, locked for this process.
 
-    Parameters: `known`: what `map.json` of the keys says; `config`: the map's. Raises StateError, OSError.
+    Parameters: `known`: what `map.json` of the keys says; `config`: the map's; `durable`: one of `DURABLE`, what
+    is on disk before an answer leaves. Raises StateError, OSError.
     """
 
     def __init__(
-        self, folder: str | Path, known: MapKey, config: OmapConfig, disk: Disk | None = None
+        self,
+        folder: str | Path,
+        known: MapKey,
+        config: OmapConfig,
+        disk: Disk | None = None,
+        *,
+        durable: str = "log",
     ) -> None:
         self.folder, self.config, self._disk = Path(folder), config, disk or Disk()
+        #: every record is logged; else bytes of those that no snapshot has, and whether a link is there
+        self.logs, self._lost, self._linked = durable == "log", 0, False
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -68,6 +82,8 @@ class MapState(Closing):
         except OSError:
             os.close(self._lock)
             raise StateError(f"{self.folder} is in use by another server") from None
+        #: an older generation wrote the files
+        self.renewed = False
         self.log: Growing | None = None
         self._spare: Growing | None = None
         self._snapshot: Growing | None = None
@@ -90,22 +106,30 @@ class MapState(Closing):
                 _LOG.fullmatch(p.name) or _SNAPSHOT.fullmatch(p.name) for p in self.folder.iterdir()
             ):
                 raise StateError(f"{path} is missing beside the state of a map")
-            handle = self._disk.create(new := self.folder / "map.json.new")
-            try:
-                self._disk.write(handle, 0, json.dumps(own).encode())
-                self._disk.sync(handle)
-            finally:
-                os.close(handle)
-            self._disk.rename(new, path)
-            return self._sync_folder()
+            return self._tell(own)
         try:
             there = dict(json.loads(path.read_bytes()))
         except (ValueError, TypeError):
             raise StateError(f"{path} was changed") from None
         if there.get("map") != own["map"]:
             raise StateError(f"{self.folder} has the state of another map")
+        if there.get("public") in [key.hex() for key in known.before]:
+            self.renewed = True
+            return self._tell(own)
         if there != own:
             raise StateError(f"{self.folder} has the state of another device")
+        return None
+
+    def _tell(self, own: dict[str, str]) -> None:
+        """Say whose folder it is."""
+        handle = self._disk.create(new := self.folder / "map.json.new")
+        try:
+            self._disk.write(handle, 0, json.dumps(own).encode())
+            self._disk.sync(handle)
+        finally:
+            os.close(handle)
+        self._disk.rename(new, self.folder / "map.json")
+        self._sync_folder()
 
     def _found(self) -> tuple[int, list[Path]]:
         """Return the number of the latest snapshot, 0 without one, and the files that make the map."""
@@ -208,15 +232,22 @@ class MapState(Closing):
 
     def reserve(self, records: int) -> None:
         """Have room for so many records. Raises ServerFull."""
+        if not self.logs:
+            return
         try:
             self._log.reserve(records * Record.size(self.config))
         except OSError as problem:
             raise ServerFull(f"{self.folder}: {problem.strerror}") from None
 
-    def may_walk(self) -> bool:
+    @property
+    def behind(self) -> bool:
+        """Whether there are operations that neither logs nor a snapshot have."""
+        return self._lost > 0
+
+    def may_walk(self, due: bool = False) -> bool:
         """Whether a snapshot is due, or under way, and has the room to go on."""
         whole = self.config.capacity * Record.size(self.config)
-        if self._snapshot is None and self._written() < whole:
+        if self._snapshot is None and self._written() < whole and not due:
             return False
         try:
             self._allocate()
@@ -226,6 +257,8 @@ class MapState(Closing):
         return True
 
     def _written(self) -> int:
+        if not self.logs:
+            return self._lost
         return self._log.size + sum(p.stat().st_size for p in self.files if _LOG.fullmatch(p.name))
 
     def _drop_spare(self) -> None:
@@ -238,19 +271,29 @@ class MapState(Closing):
     def keep(self, made: Carried) -> None:
         """Put what the device gave on disk. Raises OSError: then what is on disk is not all that the device
         did."""
-        if made.log:
+        if self.logs and made.log:
             self._log.append(made.log)
             self._log.sync()
             self._mark()
+        elif made.log:
+            self._lost += len(made.log)
+            self._link(made.log[: Record.size(self.config)])
         if made.snapshot:
             self._grow(made.snapshot)
         if made.fresh:
             self._replace(made.fresh)
 
+    def _link(self, record: bytes) -> None:
+        """Keep the first record of this power-up. One that has no room is no link: no snapshot is whole then."""
+        if not self._linked:
+            with suppress(OSError):
+                self._log.append(record)
+                self._linked = True
+
     def _grow(self, text: bytes) -> None:
         """Write on a snapshot; one that has no room is given up."""
         try:
-            if self._snapshot is None and self._is_head(text):
+            if self._snapshot is None and self._is_head(text) and (self.logs or self._linked):
                 path = self.folder / f"snapshot-{self.number + 1}.new"
                 self._snapshot, self._seen = Growing(self._disk, path), hashlib.sha256()
                 text = self._links() + text
@@ -299,8 +342,11 @@ class MapState(Closing):
                 whole = None
         old, before = [*self.files, self._log.path], self.number
         if whole is None:
-            self.files = old
-            return self._turn(fresh)
+            if self.logs:  # else the next one follows the files that are there
+                self.files = old
+                self._turn(fresh)
+            return
+        self._lost = 0
         self.number = before + 1
         self._turn(fresh)
         path = self.folder / f"snapshot-{self.number}"

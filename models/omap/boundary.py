@@ -55,24 +55,25 @@ class Frames:
 
     Parameters
     ----------
-    value_bytes
-        Of the map's values.
+    value_bytes, key_bytes
+        Of the map's values, and of its keys.
     bus_bytes
         Of a word of the bus to the host's memory.
     """
 
     value_bytes: int
     bus_bytes: int
+    key_bytes: int = 8
 
     @classmethod
     def of(cls, config: OmapConfig) -> Frames:
         """Return the frames of a map."""
-        return cls(config.value_bytes, config.host_bus_bytes)
+        return cls(config.value_bytes, config.host_bus_bytes, config.key_bytes)
 
     @property
     def request_bytes(self) -> int:
         """Bytes of a request: key, value, operation."""
-        return 8 + self.value_bytes + 1
+        return self.key_bytes + self.value_bytes + 1
 
     @property
     def answer_bytes(self) -> int:

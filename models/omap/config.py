@@ -10,12 +10,12 @@ from typing import Any
 
 from ..crypto.ascon import ROUNDS, Pace, pace
 
-__all__ = ["BLOCK", "KEY_BYTES", "OmapConfig", "digest_of", "power_of_two"]
+__all__ = ["BLOCK", "KEYS", "OmapConfig", "digest_of", "power_of_two"]
 
 #: bytes of a cipher's block, the unit of all data paths
 BLOCK = 16
-#: bytes of a key
-KEY_BYTES = 8
+#: bytes of a key in the device, by what clients name items with: numbers are keys, others are hashed to them
+KEYS = {"u64": 8, "bytes": 16, "text": 16}
 
 
 def _up(size: int, unit: int) -> int:
@@ -43,6 +43,8 @@ class OmapConfig:
         Items that it holds.
     value_bytes
         Bytes of a value: a multiple of 8, from 8 to 1024.
+    key
+        What clients name items with, one of `KEYS`.
     bins
         Bins in all; their mean load is `capacity / bins`.
     hbm_bins
@@ -85,6 +87,7 @@ class OmapConfig:
     buckets: int
     bucket_slots: int
     frames: int
+    key: str = "u64"
     window: int = 32
     chunks: int = 1
     openers: int = 4
@@ -123,6 +126,8 @@ class OmapConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
                 raise ValueError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+        if self.key not in KEYS:
+            raise ValueError(f"key must be one of {', '.join(KEYS)}, not {self.key!r}")
         if self.value_bytes % 8:
             raise ValueError(f"value_bytes must be a multiple of 8, not {self.value_bytes}")
         for name in ("buckets", "window", "openers", "sealers", "responders", "request_openers"):
@@ -141,7 +146,10 @@ class OmapConfig:
             raise ValueError(
                 f"rounds must be {', '.join(map(str, few))} or {last}, not {self.rounds!r}"
             )
-        if self.bucket_slots * self.entry_bytes % self.bus_bytes:
+        if (
+            self.bucket_slots * self.entry_bytes % self.bus_bytes
+            or self.entry_bytes > self.bus_bytes
+        ):
             raise ValueError(
                 f"the {self.bucket_slots} entries of a bucket must fill whole bus words: each has "
                 f"{self.entry_bytes} bytes, a word {self.bus_bytes}"
@@ -157,6 +165,11 @@ class OmapConfig:
         return pace(self.rounds)
 
     # sizes of items
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of a key."""
+        return KEYS[self.key]
 
     @property
     def load(self) -> float:
@@ -176,7 +189,7 @@ class OmapConfig:
     @property
     def slot_blocks(self) -> int:
         """Blocks of an item: its key and its value, filled up."""
-        return _up(KEY_BYTES + self.value_bytes, BLOCK) // BLOCK
+        return _up(self.key_bytes + self.value_bytes, BLOCK) // BLOCK
 
     @property
     def page_blocks(self) -> int:
@@ -211,7 +224,7 @@ class OmapConfig:
     def message_blocks(self) -> int:
         """Blocks of a request and of a response, without the tag: key, value, and 8 bytes with the
         operation or the status."""
-        return _up(KEY_BYTES + self.value_bytes + 8, BLOCK) // BLOCK
+        return _up(self.key_bytes + self.value_bytes + 8, BLOCK) // BLOCK
 
     @property
     def pages_in_flight(self) -> int:
@@ -237,7 +250,7 @@ class OmapConfig:
     @property
     def entry_bytes(self) -> int:
         """An entry of the position map: valid, destination, frame, two bins, key."""
-        bits = 2 + self.frame_bits + 2 * self.bin_bits + 8 * KEY_BYTES
+        bits = 2 + self.frame_bits + 2 * self.bin_bits + 8 * self.key_bytes
         return max(16, power_of_two(_up(bits, 8) // 8))
 
     @property

@@ -26,7 +26,7 @@ from ..memory import Memory, Writer
 from ..target import Target
 from .back import BackSchedule
 from .boundary import Frames
-from .config import KEY_BYTES, OmapConfig
+from .config import OmapConfig
 from .front_schedule import LEAST, FrontSchedule
 from .golden import Step
 from .session_stages import Answers, Requests, pace
@@ -258,12 +258,12 @@ def bound(
 
 
 def machine_bound(
-    part: Target, value_bytes: int, count: int, memory: Memory, interval: int = 0
+    part: Target, item_bytes: int, count: int, memory: Memory, interval: int = 0
 ) -> Machine:
-    """Return what no map of such values on this part beats; `interval`: from one arrival to the next.
+    """Return what no map of such items on this part beats; `item_bytes`: of a key and its value; `interval`: from one arrival to the next.
 
     recurrence: one operation after another in the front, as they arrive. link: keys and values of the requests over a port of the greatest width. What HBM and
     pages take follows from options, which is why it is no part of this.
     """
-    words = count * (KEY_BYTES + value_bytes) // _WIDEST
+    words = count * item_bytes // _WIDEST
     return Machine.of(part, memory, 0, (), max(count - 1, 0) * max(LEAST, interval), words)

@@ -13,8 +13,6 @@ from .config import OmapConfig
 
 __all__ = ["LEAST", "FrontSchedule"]
 
-#: the cycle in which the key's hash is there, and the first command to a bucket is given
-HASHED = 5
 #: from a command to its first word, beside HBM's own latency: two queues and the address
 _WORD = 3
 #: frames that are freed a cycle, at most
@@ -29,21 +27,22 @@ _ANSWER = 4
 class FrontSchedule:
     """Cycles of an operation that the front takes in cycle 0.
 
-    Parameters: `scan`: the first word of its buckets is looked at, one a cycle from then on;
-    `decided`: all words were, and what the request means is settled a cycle later; `ask`: the first
-    command to a bin's record; `records`: the first word of a record is taken, one a cycle from then
-    on; `placed`: all are there, with what earlier operations did; `entry_seen`, `records_seen`:
+    Parameters: `hashed`: the key's hash is there, and the first command to a bucket is given;
+    `scan`: the first word of its buckets is looked at, one a cycle from then on; `decided`: all
+    words were, and what the request means is settled a cycle later; `ask`: the first command to a
+    bin's record; `records`: the first word of a record is taken, one a cycle from then on;
+    `placed`: all are there, with what earlier operations did; `entry_seen`, `records_seen`:
     whatever is read from then on sees what this operation writes; `end`: its last cycle.
 
     `interval`: from an operation to the next one at least; `rings`: frames that are freed a cycle.
-    `kept_entries`, `kept_records`: how many
-    operations before it may have written something that its reads do not see. Of records, the latest
+    `kept_entries`, `kept_records`: how many operations before it may have written something that its reads do not see. Of records, the latest
     one's are taken as they are written, those of the others from RAM.
 
     Pages are handed on in `ask` - 1 and `ask`, how often they were written in `placed` + 2 and + 3,
     and the operation in `placed` + 3.
     """
 
+    hashed: int
     scan: int
     decided: int
     ask: int
@@ -60,7 +59,8 @@ class FrontSchedule:
     @classmethod
     def of(cls, config: OmapConfig) -> FrontSchedule:
         buckets, record = 2 * config.bucket_beats, config.record_beats
-        scan = HASHED + _WORD + config.deadline
+        hashed = 4 + config.key_bytes // 8
+        scan = hashed + _WORD + config.deadline
         decided = scan + buckets
         ask = decided + 2
         records = ask + _WORD + config.deadline
@@ -68,7 +68,7 @@ class FrontSchedule:
         entry_seen = placed + 2 + _ANSWER + config.deadline
         records_seen = placed + 2 + 4 * record - 1 + _ANSWER + config.deadline
         interval = max(
-            HASHED + 1,  # the hash unit
+            hashed + 1,  # the hash unit
             buckets + 2,  # a scan and its decision
             4 * record
             + 3,  # an operation's records are settled before the next ones are looked for
@@ -81,6 +81,7 @@ class FrontSchedule:
         interval = max(interval, freeing + 2)
         end = max(entry_seen, records_seen, placed + 4 + freeing)
         return cls(
+            hashed,
             scan,
             decided,
             ask,
@@ -91,7 +92,7 @@ class FrontSchedule:
             end,
             interval,
             rings,
-            _before(entry_seen - HASHED - 2, interval),
+            _before(entry_seen - hashed - 2, interval),
             _before(records_seen - ask - 2, interval),
         )
 

@@ -75,7 +75,7 @@ def buckets_of(config: OmapConfig, key: int, number: int) -> tuple[int, int]:
     """Return the two buckets in which an entry may lie, one in each half of the position map: they are
     never the same one. `key`: of the hash; `number`: the item's key."""
     half = config.buckets // 2
-    hashed = siphash(key, number.to_bytes(8, "little"))
+    hashed = siphash(key, number.to_bytes(config.key_bytes, "little"))
     return hashed & half - 1, half | hashed >> 32 & half - 1
 
 

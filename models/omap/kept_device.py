@@ -37,9 +37,17 @@ def receipt_value(config: OmapConfig, incarnation: bytes) -> bytes:
 class KeptDevice(SessionDevice):
     """A device that seals what its map needs to be restored, from `begin` on."""
 
-    def __init__(self, config: OmapConfig, root: bytes, entropy: bytes, *, slots: int = 64) -> None:
-        super().__init__(config, root, entropy, slots=slots)
-        self._past = Past(self._keys)
+    def __init__(
+        self,
+        config: OmapConfig,
+        root: bytes,
+        entropy: bytes,
+        *,
+        slots: int = 64,
+        generation: int = 0,
+    ) -> None:
+        super().__init__(config, root, entropy, slots=slots, generation=generation)
+        self._past = Past(self._keys, config.key_bytes)
         self._log: Writer | None = None
         self._snapshot: Writer | None = None
         self._walk: Iterator[int | None] = iter(())
@@ -80,7 +88,7 @@ class KeptDevice(SessionDevice):
         head = None if self._closed else self._past.end()
         text = Header(0, Told.STRAY, 0).pack()
         if head is not None:
-            self._log = Writer(self._keys, head)
+            self._log = Writer(self._keys, head, self.config.key_bytes)
             self._boundary.incarnation = head.incarnation
             text = Header(0, 0, 0).pack() + head.pack()
         return text.ljust(self.frames.welcome_beats * self.frames.bus_bytes, b"\0")
@@ -104,7 +112,7 @@ class KeptDevice(SessionDevice):
             keys: list[int | None] = [key for key, _ in self.device.map.places()]
             self._walk = iter([*keys, *[None] * (self.config.capacity - len(keys))])
             head = log.head._replace(kind=Kind.SNAPSHOT, serial=self.serial)
-            self._snapshot = Writer(self._keys, head)
+            self._snapshot = Writer(self._keys, head, self.config.key_bytes)
             self._out[Kind.SNAPSHOT].append(head.pack())
         none = bytes(self.config.value_bytes)
         for _ in range(steps):
@@ -122,7 +130,7 @@ class KeptDevice(SessionDevice):
         end = Record(0, bytes(self.config.value_bytes), What.END, self._since)
         self._out[Kind.SNAPSHOT].append(snapshot.record(end))
         self._snapshot, self.snapshot_serial = None, self.serial
-        self._log = Writer(self._keys, log.head._replace(serial=self.serial))
+        self._log = Writer(self._keys, log.head._replace(serial=self.serial), self.config.key_bytes)
         return self._log.head.pack()
 
     def _carried_out(self, ruling: Ruling, response: Response) -> Response:

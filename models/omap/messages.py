@@ -30,8 +30,8 @@ class Status(IntEnum):
 
 
 class Request(NamedTuple):
-    """`operation`: an `Operation`, or any number below 256; `key`: 64 bits; `value`: as long as the
-    map's values, zeros but for a PUT."""
+    """`operation`: an `Operation`, or any number below 256; `key`: of the map's `key_bytes`; `value`: as
+    long as its values, zeros but for a PUT."""
 
     operation: int
     key: int

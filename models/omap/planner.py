@@ -15,7 +15,7 @@ from ..resources import AIM
 from ..target import Target
 from .back import BackSchedule
 from .boundary import Frames
-from .config import BLOCK, OmapConfig, power_of_two
+from .config import BLOCK, KEYS, OmapConfig, power_of_two
 from .front_schedule import FrontSchedule
 from .pairs import expected_blocks
 from .resources import estimate
@@ -72,6 +72,7 @@ class NoPlan(ValueError):
 class _Asked:
     capacity: int
     value_bytes: int
+    key: str
     bus_bytes: int
     deadline: int
     window: int | None
@@ -142,6 +143,7 @@ def _config(
     config = OmapConfig(
         capacity=asked.capacity,
         value_bytes=asked.value_bytes,
+        key=asked.key,
         bins=bins,
         hbm_bins=hbm,
         slots=slots,
@@ -216,6 +218,7 @@ def plan(
     capacity: int,
     value_bytes: int,
     *,
+    key: str = "u64",
     memory: Memory,
     bus_bytes: int = 32,
     hbm_bytes: int | None = None,
@@ -230,22 +233,24 @@ def plan(
 ) -> OmapConfig:
     """Return the map that moves the fewest host bytes an operation within the failure budget.
 
-    Parameters: `memory`: timing of HBM's ports; `hbm_bytes`: what the map may take of HBM; the share
-    of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen:
-    of `LOADS`, and with `hbm_bytes` of those between them too.
-    `trip`: cycles of a page's way to the host and back, from which `window` follows if not given.
-    `widest`: bytes of a word of the host's ports, at most; they
-    have more than 32 only where pages hold up everything else.
+    Parameters: `key`: as `OmapConfig` has it; `memory`: timing of HBM's ports; `hbm_bytes`: what the map may take of
+    HBM; the share of bins there follows from it, else it is `share` (0.2). `load`: mean items of a bin, else chosen:
+    of `LOADS`, and with `hbm_bytes` of those between them too. `trip`: cycles of a page's way to the host and back,
+    from which `window` follows if not given. `widest`: bytes of a word of the host's ports, at most; they have more
+    than 32 only where pages hold up everything else.
 
     Raises NoPlan where nothing fits, ValueError for values out of range.
     """
     if not isinstance(capacity, int) or isinstance(capacity, bool) or not 1 <= capacity <= _MOST:
         raise ValueError(f"capacity must be an integer from 1 to {_MOST:,}, not {capacity!r}")
+    if KEYS.get(key) == BLOCK:  # an entry of the position map does not fit into a smaller word
+        bus_bytes = max(bus_bytes, 2 * BLOCK)
     interval = memory.interval(bus_bytes)
     deadline = _deadline(memory, bus_bytes)
     asked = _Asked(
         capacity=capacity,
         value_bytes=value_bytes,
+        key=key,
         bus_bytes=bus_bytes,
         deadline=deadline,
         window=window,
@@ -262,14 +267,18 @@ def plan(
     if hbm_bytes is not None and load is None:
         best = _finer(asked, best, hbm_bytes)
     if best is None:
-        chosen = load is not None or share is not None
-        hint = "leave load and share out: they are chosen" if chosen else "give it less capacity"
-        room = "" if hbm_bytes is None else f" in {hbm_bytes:,} bytes of HBM"
-        raise NoPlan(
-            f"no map of {capacity:,} items{room} keeps the failure budget of 2^{BUDGET}",
-            hint if hbm_bytes is None else "give it more HBM, or less capacity",
-        )
+        raise _no_plan(capacity, hbm_bytes, load is not None or share is not None)
     return _cores(best, asked)
+
+
+def _no_plan(capacity: int, hbm_bytes: int | None, chosen: bool) -> NoPlan:
+    """`chosen`: load or share were not the planner's."""
+    hint = "leave load and share out: they are chosen" if chosen else "give it less capacity"
+    room = "" if hbm_bytes is None else f" in {hbm_bytes:,} bytes of HBM"
+    return NoPlan(
+        f"no map of {capacity:,} items{room} keeps the failure budget of 2^{BUDGET}",
+        hint if hbm_bytes is None else "give it more HBM, or less capacity",
+    )
 
 
 def quickest(plans: Sequence[OmapConfig]) -> OmapConfig:

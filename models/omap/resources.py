@@ -7,7 +7,7 @@ from ..mapping import map_storage, memory_blocks, multiplier_blocks, ultra_shape
 from ..resources import SCALE, Resources
 from ..target import Target
 from .back import BackSchedule
-from .config import KEY_BYTES, OmapConfig
+from .config import OmapConfig
 from .front_schedule import FrontSchedule
 from .storages import PENDING, memories
 
@@ -49,7 +49,7 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
     lut += 4 * config.record_bytes * 8 * 2 + 2 * config.slots * config.frame_bits * 4
     # entries and records that HBM may not show yet: keys, buckets and slots; bins
     place = (config.buckets - 1).bit_length() + (config.bucket_slots - 1).bit_length()
-    kept = front.kept_entries * (8 * KEY_BYTES + place + 2 * config.bin_bits)
+    kept = front.kept_entries * (8 * config.key_bytes + place + 2 * config.bin_bits)
     lut += (3 * kept + 4 * front.kept_records * config.bin_bits) * _COMPARE
     # which opener's block a side takes
     lut += 2 * 128 * config.merge_blocks * config.openers * _SELECT

@@ -23,14 +23,24 @@ class SessionDevice:
         Of the vault, 32 bytes each; `entropy` is fresh at each power-up.
     slots
         Of the table of sessions.
+    generation
+        Of the keys that clients know.
     """
 
-    def __init__(self, config: OmapConfig, root: bytes, entropy: bytes, *, slots: int = 64) -> None:
+    def __init__(
+        self,
+        config: OmapConfig,
+        root: bytes,
+        entropy: bytes,
+        *,
+        slots: int = 64,
+        generation: int = 0,
+    ) -> None:
         digest = digest_of_map(config)
-        keys = KeySchedule(root, entropy, digest)
+        keys = KeySchedule(root, entropy, digest, generation)
         self.config, self.frames, self._keys = config, Frames.of(config), keys
         self.device = Device(config, keys.of_map)
-        sessions = Sessions(keys, digest, config.value_bytes, slots)
+        sessions = Sessions(keys, digest, config.value_bytes, slots, key_bytes=config.key_bytes)
         self._boundary = Boundary(self.frames, sessions, keys.incarnation)
         #: of the last operation
         self.serial = 0

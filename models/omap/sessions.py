@@ -109,14 +109,14 @@ class Request(NamedTuple):
     value: bytes
     operation: int
 
-    def pack(self) -> bytes:
-        """Return its bytes: key in 8, value, operation in one."""
-        return self.key.to_bytes(8, "little") + self.value + bytes([self.operation])
+    def pack(self, key_bytes: int = 8) -> bytes:
+        """Return its bytes: key, value, operation in one."""
+        return self.key.to_bytes(key_bytes, "little") + self.value + bytes([self.operation])
 
     @classmethod
-    def unpack(cls, text: bytes) -> Request:
+    def unpack(cls, text: bytes, key_bytes: int = 8) -> Request:
         """Return what bytes ask for."""
-        return cls(int.from_bytes(text[:8], "little"), text[8:-1], text[-1])
+        return cls(int.from_bytes(text[:key_bytes], "little"), text[key_bytes:-1], text[-1])
 
 
 class Answer(NamedTuple):
@@ -127,16 +127,16 @@ class Answer(NamedTuple):
     status: int
     serial: int
 
-    def pack(self) -> bytes:
-        """Return its bytes: key in 8, value, status in one, serial in 8."""
-        text = self.key.to_bytes(8, "little") + self.value + bytes([self.status])
+    def pack(self, key_bytes: int = 8) -> bytes:
+        """Return its bytes: key, value, status in one, serial in 8."""
+        text = self.key.to_bytes(key_bytes, "little") + self.value + bytes([self.status])
         return text + self.serial.to_bytes(8, "little")
 
     @classmethod
-    def unpack(cls, text: bytes) -> Answer:
+    def unpack(cls, text: bytes, key_bytes: int = 8) -> Answer:
         """Return what bytes say."""
-        key, serial = (int.from_bytes(part, "little") for part in (text[:8], text[-8:]))
-        return cls(key, text[8:-9], text[-9], serial)
+        key, serial = (int.from_bytes(part, "little") for part in (text[:key_bytes], text[-8:]))
+        return cls(key, text[key_bytes:-9], text[-9], serial)
 
 
 def digest_of_map(config: OmapConfig) -> bytes:
@@ -174,16 +174,25 @@ class Sessions:
         Of this power-up.
     digest
         32 bytes that name the map's configuration.
-    value_bytes
-        Of the map's values.
+    value_bytes, key_bytes
+        Of the map's values, and of its keys.
     slots
         64 to `MOST_SLOTS`.
     """
 
-    def __init__(self, keys: KeySchedule, digest: bytes, value_bytes: int, slots: int = 64) -> None:
+    def __init__(
+        self,
+        keys: KeySchedule,
+        digest: bytes,
+        value_bytes: int,
+        slots: int = 64,
+        *,
+        key_bytes: int = 8,
+    ) -> None:
         if not 64 <= slots <= MOST_SLOTS:
             raise ValueError(f"slots must be 64 to {MOST_SLOTS}, not {slots}")
-        self._keys, self._value_bytes, self.slots = keys, value_bytes, slots
+        self._keys, self._key_bytes, self.slots = keys, key_bytes, slots
+        self._request_bytes = key_bytes + value_bytes + 1
         self._table: dict[int, _Session] = {}
         static = keys.static
         self._responders = {
@@ -230,7 +239,7 @@ class Sessions:
         if session is None:
             return None, Denied.SESSION
         text = None
-        if len(sealed) == 8 + self._value_bytes + 1 + gcm.TAG and number < LAST_NONCE:
+        if len(sealed) == self._request_bytes + gcm.TAG and number < LAST_NONCE:
             text = gcm.open_(session.keys.receive, nonce_bytes(number), sealed)
         if text is None:
             return None, Denied.TAG
@@ -238,7 +247,7 @@ class Sessions:
             return None, Denied.NUMBER
         session.received += 1
         session.unanswered.add(number)
-        request = Request.unpack(text)
+        request = Request.unpack(text, self._key_bytes)
         return request, None if request.operation in ALLOWED[session.role] else Denied.OPERATION
 
     def answer(self, slot: int, number: int, answer: Answer) -> bytes | None:
@@ -248,4 +257,4 @@ class Sessions:
         if session is None or number not in session.unanswered:
             return None
         session.unanswered.remove(number)
-        return gcm.seal(session.keys.send, nonce_bytes(number), answer.pack())
+        return gcm.seal(session.keys.send, nonce_bytes(number), answer.pack(self._key_bytes))

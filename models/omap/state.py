@@ -7,10 +7,11 @@ its last serial. A record is as long as an answer.
 
     file      head   sealed record   sealed record …
     head      "pmap"  kind u8  zeros (3)  serial u64  incarnation (16)  previous (16)
-    record    key u64  value  what u8  since u64
+    record    key  value  what u8  since u64
 
 A file's key follows from the root and from its head: its kind, the serial behind which it begins, the
-incarnation that wrote it and the one before that. No incarnation begins two files of a kind at one serial.
+incarnation that wrote it and the one before that, and from the generation of the keys. A device opens older
+generations' files as well, and writes its own. No incarnation begins two files of a kind at one serial.
 A record's number is its place, from 1 on. So a record that is moved, or is another file's, does not open,
 and a head that is changed opens nothing. A file without a record says nothing.
 
@@ -116,23 +117,24 @@ class Record(NamedTuple):
     @staticmethod
     def size(config: OmapConfig) -> int:
         """Return the bytes of a sealed record."""
-        return 8 + config.value_bytes + 1 + 8 + gcm.TAG
+        return config.key_bytes + config.value_bytes + 1 + 8 + gcm.TAG
 
 
-def _key(keys: KeySchedule, head: Head) -> bytes:
-    return keys.state_key(head.incarnation, head.previous, head.kind & 1, head.serial)
+def _key(keys: KeySchedule, head: Head, back: int = 0) -> bytes:
+    return keys.state_key(head.incarnation, head.previous, head.kind & 1, head.serial, back)
 
 
 class Writer:
     """Seals a file, record by record."""
 
-    def __init__(self, keys: KeySchedule, head: Head) -> None:
+    def __init__(self, keys: KeySchedule, head: Head, key_bytes: int = 8) -> None:
         self.head, self._key, self._number = head, _key(keys, head), 0
+        self._key_bytes = key_bytes
 
     def record(self, record: Record) -> bytes:
         """Return the next record, sealed."""
         self._number += 1
-        return gcm.seal(self._key, nonce_bytes(self._number), Answer(*record).pack())
+        return gcm.seal(self._key, nonce_bytes(self._number), Answer(*record).pack(self._key_bytes))
 
 
 class Past:
@@ -143,8 +145,8 @@ class Past:
     before it, by the first byte of their names, which counts power-ups.
     """
 
-    def __init__(self, keys: KeySchedule) -> None:
-        self._keys = keys
+    def __init__(self, keys: KeySchedule, key_bytes: int = 8) -> None:
+        self._keys, self._key_bytes = keys, key_bytes
         self.serial, self.current = 0, _NOBODY
         self.links: dict[int, Link] = {}
         self._wrong, self._whole, self._owed = False, True, 0
@@ -169,10 +171,12 @@ class Past:
         text = None
         if number == self._number and number < LAST_NONCE:
             text = gcm.open_(self._key, nonce_bytes(number), sealed)
+            if text is None and number == 1:
+                text = self._older(self._head, sealed)
         if text is None:
             self._torn = True
             return Told.TORN, None
-        record = Record(*Answer.unpack(text))
+        record = Record(*Answer.unpack(text, self._key_bytes))
         if self._torn:
             return (Told.CHANGED if record.since > self.serial else Told.TORN), None
         if not self._known and not self._follows(self._head):
@@ -185,6 +189,16 @@ class Past:
             return Told.END, None
         self.serial += 1
         return Told.APPLIED, record
+
+    def _older(self, head: Head, sealed: bytes) -> bytes | None:
+        """Return a file's first record if the file is of an older generation, whose key it has from now on."""
+        for back in range(1, self._keys.generation + 1):
+            key = _key(self._keys, head, back)
+            text = gcm.open_(key, nonce_bytes(1), sealed)
+            if text is not None:
+                self._key = key
+                return text
+        return None
 
     def _follows(self, head: Head) -> bool:
         """Whether a file goes on where the ones before it end; then it is part of the past from now on."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from ..mapping import DISTRIBUTED_BITS, Storage
 from .back import BackSchedule
 from .boundary import Frames
-from .config import KEY_BYTES, OmapConfig, power_of_two
-from .front_schedule import HASHED, FrontSchedule
+from .config import OmapConfig, power_of_two
+from .front_schedule import FrontSchedule
 
 __all__ = ["memories"]
 
@@ -117,13 +117,13 @@ def _port(
 
 def _front(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
     front = FrontSchedule.of(config)
-    scans = front.within(HASHED, front.decided)
+    scans = front.within(front.hashed, front.decided)
     yield from _port(config, 2 * scans, 2 * config.bucket_beats * scans, 4, 4)
     asks, beats = front.within(front.ask, front.placed), 4 * config.record_beats
     yield from _port(config, 4 * asks, beats * asks, 8, 2 * beats)
     bucket, slot = _bits(config.buckets), _bits(config.bucket_slots)
-    key, bins = 8 * KEY_BYTES, 4 * config.bin_bits
-    yield 1, 8 + key + 2 * bucket + bins, front.within(HASHED, front.decided + 1)
+    key, bins = 8 * config.key_bytes, 4 * config.bin_bits
+    yield 1, 8 + key + 2 * bucket + bins, front.within(front.hashed, front.decided + 1)
     source = front.kept_entries.bit_length()
     decision = key + 7 + config.frame_bits + source + bucket + slot + bins
     yield 1, decision, front.within(front.decided, front.placed + 2)
@@ -133,7 +133,7 @@ def _back(config: OmapConfig) -> Iterator[tuple[int, int, int]]:
     back, window = BackSchedule.of(config), config.window
     frame, frames = config.frame_bits, config.slots * config.frame_bits
     side = 66 + config.bin_bits + 2 * config.load_bits
-    yield 1, 8 * KEY_BYTES + 5 + frame + 2 * side, window
+    yield 1, 8 * config.key_bytes + 5 + frame + 2 * side, window
     yield 1, 2 * frames + 1 + frame, window
     fetches = back.due // back.fetch + 2
     yield 2, _LENGTH, config.slots * fetches

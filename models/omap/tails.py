@@ -17,6 +17,7 @@ __all__ = [
     "BUDGET",
     "LIFETIME",
     "Failure",
+    "collision",
     "failures",
     "frame_statistics",
     "frames_needed",
@@ -172,6 +173,12 @@ def failures(config: OmapConfig) -> tuple[Failure, ...]:
         Failure("HBM has no frame left", frames),
         Failure("a forged tag fits", -128 + 2.0),
     )
+
+
+def collision(config: OmapConfig) -> float:
+    """Return log2 of a bound of the probability that two of a full map's keys have one hash of 128 bits: N² / 2¹²⁹.
+    It does not count for the budget: it does not grow with the operations."""
+    return 2 * log2(config.capacity) - 129
 
 
 def total(config: OmapConfig) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..crypto import ascon
 from ..memory import split
-from .config import BLOCK, KEY_BYTES, OmapConfig
+from .config import BLOCK, OmapConfig
 from .golden import Item, Step
 
 __all__ = [
@@ -42,8 +42,8 @@ def page_nonce(page: int, counter: int, chunk: int = 0) -> int:
 def pack_page(config: OmapConfig, items: Sequence[Item]) -> bytes:
     """Return a page's plaintext: its items one behind another, each filled up to whole blocks, then
     zeros."""
-    fill = bytes(config.slot_blocks * BLOCK - KEY_BYTES - config.value_bytes)
-    text = b"".join(k.to_bytes(KEY_BYTES, "little") + v + fill for k, v in items)
+    fill = bytes(config.slot_blocks * BLOCK - config.key_bytes - config.value_bytes)
+    text = b"".join(k.to_bytes(config.key_bytes, "little") + v + fill for k, v in items)
     return text + bytes(config.page_blocks * BLOCK - len(text))
 
 
@@ -94,9 +94,9 @@ def open_page(
         if piece is None:
             return None
         text += piece
-    width, end = config.slot_blocks * BLOCK, KEY_BYTES + config.value_bytes
-    slots = [text[k * width : k * width + end] for k in range(count)]
-    return tuple(Item(int.from_bytes(s[:KEY_BYTES], "little"), s[KEY_BYTES:]) for s in slots)
+    width, head = config.slot_blocks * BLOCK, config.key_bytes
+    slots = [text[k * width :][: head + config.value_bytes] for k in range(count)]
+    return tuple(Item(int.from_bytes(s[:head], "little"), s[head:]) for s in slots)
 
 
 def page_traffic(

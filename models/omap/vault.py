@@ -71,7 +71,7 @@ class KeySchedule:
         for name, text in (("root", root), ("entropy", entropy), ("digest", digest)):
             if len(text) != SIZE:
                 raise ValueError(f"{name} has {SIZE} bytes, not {len(text)}")
-        self._root, self._generation = extract(bytes(SIZE), root), generation
+        self._root, self.generation = extract(bytes(SIZE), root), generation
         [self._boot] = expand(extract(entropy, root), info("boot") + digest, 1)
         self._drawn = 0
         self.page, self.pairs = self._fresh("page")[:16], self._fresh("pairs")[:16]
@@ -87,7 +87,7 @@ class KeySchedule:
         return expand(self._boot, info(label, counter), 1)[0]
 
     def _of_root(self, label: str) -> bytes:
-        return expand(self._root, info(label, self._generation), 1)[0]
+        return expand(self._root, info(label, self.generation), 1)[0]
 
     def ephemeral(self) -> bytes:
         """Return a scalar for one handshake: another one each time."""
@@ -108,14 +108,17 @@ class KeySchedule:
         """Return a role's key of 32 bytes; None for readers."""
         return None if role is Role.READER else self._of_root(role.value)
 
-    def state_key(self, incarnation: bytes, previous: bytes, kind: int, serial: int) -> bytes:
-        """Return the key of a state file that this generation's device can open after any power-up."""
+    def state_key(
+        self, incarnation: bytes, previous: bytes, kind: int, serial: int, back: int = 0
+    ) -> bytes:
+        """Return the key of a state file that this generation's device can open after any power-up. `back`: the
+        file is so many generations older."""
         names = [
             int.from_bytes(name[at : at + 8], "little")
             for name in (incarnation, previous)
             for at in (0, 8)
         ]
-        return expand(self._root, info("state", self._generation, serial, *names, kind), 1)[0]
+        return expand(self._root, info("state", self.generation - back, serial, *names, kind), 1)[0]
 
 
 class Derived(Enum):

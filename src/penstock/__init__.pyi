@@ -12,7 +12,7 @@ from penstock.dsl.analytics.plan import Choices
 from penstock.dsl.core.graph import Uniform
 from penstock.dsl.core.python import Annotation
 from penstock.dsl.core.tensor import Tensor
-from penstock.dsl.omap.kernel import MapKernel, ObliviousMap, bytes, u64
+from penstock.dsl.omap.kernel import MapKernel, ObliviousMap, bytes, text, u64
 from penstock.dsl.pim.front import PythonRecurrence
 from penstock.dsl.pim.kernel import Recurrence
 from penstock.dsl.qr.front import PythonFit
@@ -87,6 +87,7 @@ __all__ = [
     "sum",
     "tanh",
     "target",
+    "text",
     "u64",
     "uniform",
     "until",

@@ -53,13 +53,17 @@ def _keys(state: State, **values: Any) -> None:
 
     DIR/device.json has the device's secret, from which all keys follow. map.json is public: with it a
     client knows the device, and may read. writer.json is for clients that write, keeper.json for who
-    watches over the map's state.
+    watches over the map's state. With --renew the files in DIR are replaced: what has them stays the same
+    device, and goes on with the map; older copies of map.json, writer.json and keeper.json serve no more.
     """
-    out = state.begin("keys", values)["out"]
-    from penstock.host.omap.keyfiles import write_keys
+    given = state.begin("keys", values)
+    out = given["out"]
+    from penstock.host.omap.keyfiles import KeyFileError, renew_keys, write_keys
 
     try:
-        paths = write_keys(out, _design(state, "keys").plan)
+        paths = (renew_keys if given["renew"] else write_keys)(out, _design(state, "keys").plan)
+    except KeyFileError as problem:
+        raise _refused(str(problem), "name the folder of the keys that are to be renewed") from None
     except OSError as problem:
         place = problem.filename or out
         there = isinstance(problem, FileExistsError)
@@ -87,6 +91,7 @@ def _serve(state: State, /, **values: Any) -> None:
     keys = Path(rest["keys"])
     program = _program(design, rest["device"], rest["family"], rest["state"] is not None)
     tls = _tls(rest["certificate"], rest["private_key"])
+    _check_durable(rest["durable"], rest["state"], rest["device"])
     try:
         device = DeviceProcess(design.plan, keys / "device.json", *program)
     except DeviceLost as problem:
@@ -97,11 +102,18 @@ def _serve(state: State, /, **values: Any) -> None:
         if rest["state"] is None:
             _run(_served(device, rest["host"], rest["port"], tls))
         else:
-            with _kept(device, keys / "map.json", rest["state"]) as kept:
+            with _kept(device, keys / "map.json", rest["state"], rest["durable"] or "log") as kept:
                 _run(_served(kept, rest["host"], rest["port"], tls))
 
 
-def _kept(device: DeviceProcess, known: Path, folder: str) -> KeptMap:
+def _check_durable(durable: str | None, folder: str | None, device: str) -> None:
+    if durable is not None and folder is None:
+        raise _refused("--durable is for maps that outlive the server", "add --state DIR")
+    if durable == "snapshot" and device != "device":
+        raise _refused(f"--device {device} makes no snapshots", "leave --durable out: it has a log")
+
+
+def _kept(device: DeviceProcess, known: Path, folder: str, durable: str) -> KeptMap:
     """Return the device with the map of a folder of state."""
     from penstock.host.omap.kept import KeptMap
     from penstock.host.omap.keyfiles import KeyFileError, read_map
@@ -109,7 +121,7 @@ def _kept(device: DeviceProcess, known: Path, folder: str) -> KeptMap:
     from penstock.models.omap.errors import MapStopped
 
     try:
-        return KeptMap(device, MapState(folder, read_map(known), device.config))
+        return KeptMap(device, MapState(folder, read_map(known), device.config, durable=durable))
     except OSError as problem:
         raise _refused(f"{folder}: {problem.strerror}", "the server writes there") from None
     except KeyFileError as problem:
@@ -279,6 +291,11 @@ def _serving() -> list[click.Parameter]:
             metavar="DIR",
             help="Folder in which the map outlives the server, sealed by the device.",
         ),
+        click.Option(
+            ("--durable",),
+            type=click.Choice(("log", "snapshot")),
+            help="With --state: what is on disk before an answer leaves: its record, or the last snapshot alone.  [default: log]",
+        ),
         Once(("--certificate",), metavar="PEM", help="The server's certificate, for TLS."),
         Once(("--private-key",), metavar="PEM", help="Its private key."),
         Once(("--target",), metavar="T", help="What to plan for.  [default: u55c]"),
@@ -292,6 +309,7 @@ COMMANDS = (
         params=[
             *KERNEL(),
             Once(("--out",), required=True, metavar="DIR", help="Folder for the files."),
+            click.Option(("--renew",), is_flag=True, help="Replace the keys that are there."),
             Once(("--target",), metavar="T", help="As for `serve`.  [default: u55c]"),
         ],
         help=_keys.__doc__,

@@ -263,7 +263,9 @@ class Mapped(Workload):
         moved = pages * plan.page_bytes + len(steps) * self.frames.size
         limits = bound(plan, shown, link, self.interval)
         part, facts = self.design.target, {"latency": told.parts}
-        least = machine_bound(part, plan.value_bytes, len(steps), memory, self.interval)
+        least = machine_bound(
+            part, plan.key_bytes + plan.value_bytes, len(steps), memory, self.interval
+        )
         return Cycles(told.total, limits, counters, facts, moved, moved, bound_machine=least)
 
     def memory_bytes(self) -> int:
@@ -319,7 +321,9 @@ class Mapped(Workload):
             ended = machine.run({**fixed, "handshake": both}, counted=False)
         if ended.error is not None:
             return ended.error
-        sessions = Sessions(keys, self.digest, self.design.plan.value_bytes)
+        sessions = Sessions(
+            keys, self.digest, self.design.plan.value_bytes, key_bytes=self.design.plan.key_bytes
+        )
         welcome = Welcome(keys.incarnation, 0, 0, False)
         meant = sessions.shake(0, ROLES.index(role), first, welcome)
         assert isinstance(meant, noise.Keys)
@@ -329,9 +333,9 @@ class Mapped(Workload):
         return meant if same else noise.Keys(answer, bytes(32), bytes(32), b"")
 
     def _sealed(self, session: noise.Keys) -> list[bytes]:
-        frames = []
+        frames, size = [], self.design.plan.key_bytes
         for number, request in enumerate(self.requests):
-            text = Asked(request.key, bytes(request.value), request.operation).pack()
+            text = Asked(request.key, bytes(request.value), request.operation).pack(size)
             sealed = gcm.seal(session.receive, noise.nonce_bytes(number), text)
             frames.append(self.frames.request(0, number, sealed))
         return frames
@@ -347,7 +351,7 @@ class Mapped(Workload):
             text = gcm.open_(session.send, noise.nonce_bytes(number), sealed)
             answer = Answer(0, bytes(self.design.plan.value_bytes), 255, 0)
             if text is not None:
-                answer = Answer.unpack(text)
+                answer = Answer.unpack(text, self.design.plan.key_bytes)
             found.append(Response(answer.status, answer.key, answer.value))
         return found
 

@@ -45,7 +45,9 @@ _PORT = 64
 def _open(kernel: MapKernel, backend: str) -> Any:
     from penstock.host.omap import ObliviousMap
 
-    return ObliviousMap(kernel.capacity, value_bytes=kernel.value_bytes, backend=backend)
+    return ObliviousMap(
+        kernel.capacity, key=kernel.key, value_bytes=kernel.value_bytes, backend=backend
+    )
 
 
 MapKernel.opens = staticmethod(_open)
@@ -64,6 +66,7 @@ class MappingEngine(Engine):
     names: ClassVar[Mapping[str, str]] = {
         "ObliviousMap": "penstock.dsl.omap.kernel:ObliviousMap",
         "bytes": "penstock.dsl.omap.kernel:bytes",
+        "text": "penstock.dsl.omap.kernel:text",
         "u64": "penstock.dsl.omap.kernel:u64",
     }
     arguments = frozenset({"hbm", "load", "share", "window", "rounds", "cores", "channels", "link"})
@@ -108,6 +111,7 @@ class MappingEngine(Engine):
                 plan(
                     capacity,
                     kernel.value_bytes,
+                    key=kernel.key,
                     memory=joined(timing, channels),
                     bus_bytes=channels * max(part.bus_bytes, 16),
                     hbm_bytes=given.option("hbm"),

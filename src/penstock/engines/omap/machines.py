@@ -39,7 +39,9 @@ def hardware(backend: str, *, target: str = "u55c", state: bool = False, **optio
         raise ValueError(f"hardware is one of {', '.join(names)}, not {backend!r}")
     check_options(backend, options)
 
-    def powers(config: OmapConfig, root: bytes) -> MachineDevice:
+    def powers(config: OmapConfig, root: bytes, generation: int = 0) -> MachineDevice:
+        if generation:
+            raise ValueError("hardware has no renewed keys yet: make new ones")
         hbm = FixedLatency(config.deadline // 2, config.bus_bytes)
         link = FixedLatency(315, config.host_bus_bytes)
         design = MapDesign(target_named(target), hbm, "map", config, link, state)

@@ -64,7 +64,7 @@ def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Reque
     place = "--mix and --keys" if data is None else data
     try:
         if data is not None:
-            return data, read_operations(data, config.value_bytes)
+            return data, read_operations(data, config.value_bytes, key=config.key)
         count = given.option("ops", given.rows or 1000)
         made = draw_operations(
             count,
@@ -72,6 +72,7 @@ def operations_of(config: OmapConfig, given: Given) -> tuple[str, Sequence[Reque
             config.capacity,
             mix=_mix(given.option("mix")),
             keys=given.option("keys", "uniform"),
+            key=config.key,
             seed=given.seed or 1,
         )
     except (ValueError, OSError) as problem:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.models.omap.config import OmapConfig
 from penstock.models.omap.planner import published
-from penstock.models.omap.tails import ASSUMPTIONS, LIFETIME, failures, total
+from penstock.models.omap.tails import ASSUMPTIONS, LIFETIME, collision, failures, total
 from penstock.outcome import Outcome
 from penstock.report.common import agreement, cycle_rows, resources, speed_rows, written
 from penstock.report.rows import Facts, Part, Row
@@ -33,7 +34,7 @@ def _map(design: MapDesign) -> Facts:
     plan = design.plan
     theirs = published(plan)
     return Facts.of(
-        ("map", f"{plural(plan.capacity, 'item')} of 8 and {plan.value_bytes} bytes"),
+        ("map", _items(plan)),
         (
             "bins",
             f"{plan.bins:,} of mean load {amount(plan.load)}, {plan.hbm_bins:,} in HBM "
@@ -59,6 +60,12 @@ def _map(design: MapDesign) -> Facts:
     )
 
 
+def _items(plan: OmapConfig) -> str:
+    hashed = f", the hashes of {plan.key}" if plan.key != "u64" else ""
+    items = plural(plan.capacity, "item")
+    return f"{items} of {plan.key_bytes} and {plan.value_bytes} bytes{hashed}"
+
+
 def _bytes(mean: float) -> str:
     return f"{mean:,.0f}" if mean >= 100 else amount(mean)
 
@@ -74,6 +81,10 @@ def _budget(design: MapDesign) -> Facts:
         for failure in failures(design.plan)
     ]
     rows.append(Row("any of the first three", _chance(total(design.plan))))
+    if design.plan.key != "u64":
+        rows.append(
+            Row("two keys have one hash", f"{_chance(collision(design.plan))} in a full map")
+        )
     rows += [Row("assumed" if not k else "", text) for k, text in enumerate(ASSUMPTIONS)]
     return Facts(tuple(rows), title="failure budget")
 
