@@ -5,7 +5,9 @@ import random
 import pytest
 
 from penstock.hdl.crypto.ascon import Sponge
+from penstock.hdl.crypto.siphash import SipHash
 from penstock.models.crypto import ascon
+from penstock.models.crypto.siphash import siphash
 from testbench.pysim import simulate
 
 
@@ -83,3 +85,23 @@ def test_cores_are_their_specification(rounds, opening):
         if gaps[0]:
             break
         core = Sponge(blocks=blocks, rounds=rounds, opening=opening)
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_the_hash_of_a_key(words):
+    draw, core = random.Random(words), SipHash(words=words)
+
+    async def bench(ctx):
+        for _ in range(20):
+            key, text = draw.getrandbits(128), draw.randbytes(8 * words)
+            ctx.set(core.key, key)
+            ctx.set(core.message, int.from_bytes(text, "little"))
+            ctx.set(core.start, 1)
+            await ctx.tick()
+            ctx.set(core.start, 0)
+            ctx.set(core.message, 0)
+            for _ in range(3 + words):
+                await ctx.tick()
+            assert ctx.get(core.hash) == siphash(key, text)
+
+    simulate(core, bench)

@@ -137,7 +137,7 @@ def test_old_answers_are_no_answers(keys):
 def test_an_answer_is_of_its_request_and_later_than_the_last(keys, field, value):
     """What the device never says, under the right keys."""
     pack = sessions.Answer.pack
-    lying = lambda answer: pack(answer._replace(**{field: value}))
+    lying = lambda answer, size: pack(answer._replace(**{field: value}), size)
     with _fake(keys) as server, _connect(server, keys) as box:
         box[1] = b"12345678"
         with mock.patch.object(sessions.Answer, "pack", lying):

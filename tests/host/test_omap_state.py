@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
 
 import pytest
 
+from penstock.host.omap import disk as disk_module
+from penstock.host.omap import state as state_module
 from penstock.host.omap.devices import GoldenDevice
 from penstock.host.omap.disk import Disk
 from penstock.host.omap.kept import KeptMap
@@ -22,11 +25,18 @@ from penstock.models.omap.sessions import Asked, Welcome, digest_of_map
 from penstock.models.omap.state import HEAD, Record
 from penstock.models.omap.vault import KeySchedule, Role
 from testbench.omap import config
+from testbench.session_clients import by_another_library
 
 _SHAPE = config(capacity=12, bins=6, hbm_bins=2, slots=8)
 _ROOT = bytes(range(32))
 _KEYS = KeySchedule(_ROOT, bytes(32), digest_of_map(_SHAPE))
 _KNOWN = MapKey(_KEYS.public, digest_of_map(_SHAPE))
+
+
+@pytest.fixture(autouse=True)
+def quick_and_never_twice(monkeypatch):
+    """Primitives of another library, which are quick and see a (key, nonce) that comes twice."""
+    by_another_library(monkeypatch)
 
 
 class Cut(Exception):
@@ -36,13 +46,23 @@ class Cut(Exception):
 class Served:
     """A device with its folder, and a session with it. `receipt`: what its client saw last."""
 
-    def __init__(self, folder, *, role=Role.WRITER, disk=None, root=_ROOT, known=_KNOWN):
+    def __init__(
+        self,
+        folder,
+        *,
+        role=Role.WRITER,
+        disk=None,
+        root=_ROOT,
+        known=_KNOWN,
+        keys=_KEYS,
+        durable="log",
+    ):
         self.map = None
-        self.state = MapState(folder, known, _SHAPE, disk)
+        self.state = MapState(folder, known, _SHAPE, disk, durable=durable)
         try:
-            self.map = KeptMap(GoldenDevice(_SHAPE, root), self.state)
+            self.map = KeptMap(GoldenDevice(_SHAPE, root, keys.generation), self.state)
             self.frames = Frames.of(_SHAPE)
-            asked = initiator(_KEYS.public, known.digest, role, _KEYS.role_key(role))
+            asked = initiator(keys.public, known.digest, role, keys.role_key(role))
             [answer] = self.map.carry([], self.frames.opening(0, role, asked.message))
             welcome, session = asked.finish(self.frames.welcome(answer))
         except BaseException:
@@ -449,3 +469,114 @@ def test_a_keeper_confirms(tmp_path):
     welcome, _ = asked.finish(keeper.frames.welcome(answer))
     assert Welcome.unpack(welcome).confirmed
     keeper.close()
+
+
+def test_renewed_keys_go_on_with_the_map(tmp_path):
+    """The device opens what it sealed before, and at once seals it anew; older keys open nothing of that."""
+    draw, items, receipts = random.Random(1), {}, []
+    keys = [KeySchedule(_ROOT, bytes(32), _KNOWN.digest, n) for n in range(4)]
+    publics = tuple(each.public for each in keys)
+    assert len({*publics, *(each.role_key(Role.WRITER) for each in keys)}) == 8
+    known = [_KNOWN._replace(public=publics[n], before=publics[:n]) for n in range(4)]
+    for turn, generation in enumerate((0, 0, 1, 1, 3)):
+        number = 0 if not turn else served.state.number
+        served = Served(tmp_path, known=known[generation], keys=keys[generation])
+        assert served.state.number == number + (turn in (2, 4))
+        assert served.items() == items
+        assert all(served.accepts(*receipt) for receipt in receipts)
+        made = _drawn(draw, 5)
+        served.run(made)
+        _applied(items, made)
+        receipts.append(served.receipt)
+        served.close()
+    with pytest.raises(StateError, match=r"has the state of another device$"):
+        Served(tmp_path, known=known[1], keys=keys[1])
+    (tmp_path / "map.json").unlink()
+    text = {"map": _KNOWN.digest.hex(), "public": publics[1].hex()}
+    (tmp_path / "map.json").write_text(json.dumps(text))  # its host helps
+    with pytest.raises(
+        StateError, match=r"record \d+: it (was changed|is not whole, or was changed)"
+    ):
+        Served(tmp_path, known=known[1], keys=keys[1])
+
+
+def test_without_a_log_a_server_that_ends_has_all_of_it(tmp_path):
+    draw, items, logged = random.Random(4), {}, set()
+    for _ in range(4):
+        served = Served(tmp_path, durable="snapshot")
+        assert served.items() == items
+        for _ in range(draw.randrange(1, 9)):
+            made = _drawn(draw, 4)
+            served.run(made)
+            _applied(items, made)
+        served.close()
+        logged |= {len(p.read_bytes().rstrip(b"\0")) for p in tmp_path.glob("log-*")}
+    assert max(logged) <= HEAD + Record.size(_SHAPE)
+    served = Served(tmp_path)  # with a log from now on
+    assert served.items() == items
+    served.close()
+
+
+class Full(Disk):
+    """A disk that has no room at some calls, of those that need room which was not reserved."""
+
+    def __init__(self):
+        self.calls, self.full, self.room = 0, (), {}
+
+    def _call(self, handle, end):
+        self.calls += 1
+        if self.calls in self.full:
+            raise OSError(28, "No space left on device")
+        self.room[handle] = end
+
+    def create(self, path):
+        self._call(-1, 0)
+        handle = super().create(path)
+        self.room[handle] = 0
+        return handle
+
+    def write(self, handle, at, data):
+        if at + len(data) > self.room.get(handle, 0):
+            self._call(handle, at + len(data))
+        super().write(handle, at, data)
+
+    def reserve(self, handle, at, size):
+        self._call(handle, at + size)
+        super().reserve(handle, at, size)
+
+
+def _filled(folder, durable, call):
+    """Let a disk be full from some call on, for three; return how many requests were refused."""
+    disk, draw, items, refused = Full(), random.Random(call), {}, 0
+    served = Served(folder, disk=disk, durable=durable)
+    disk.full = range(disk.calls + call, disk.calls + call + 3)
+    for _ in range(10):
+        made = _drawn(draw, 4)
+        while True:
+            try:
+                served.run(made)
+                break
+            except ServerFull:  # before the device has seen them: the same ones go on
+                refused += 1
+                served.session._session.sent -= len(made)
+        _applied(items, made)
+    disk.full = ()
+    assert served.items() == items
+    seen = served.receipt
+    served.close()
+    again = Served(folder, durable=durable)
+    assert again.items() == items and again.accepts(*seen)
+    again.close()
+    return refused
+
+
+@pytest.mark.parametrize("durable", ["log", "snapshot"])
+@pytest.mark.parametrize(
+    "calls", [range(1, 30, 9), pytest.param(range(1, 60), marks=pytest.mark.long)]
+)
+def test_a_disk_that_is_full_at_any_call(tmp_path, monkeypatch, durable, calls):
+    """Requests are refused while there is no room, and then go on: the map never stops, and nothing is lost."""
+    for module in (disk_module, state_module):
+        monkeypatch.setattr(module, "AHEAD", 200)
+    refused = [_filled(tmp_path / str(call), durable, call) for call in calls]
+    assert any(refused) is (durable == "log")

@@ -159,8 +159,9 @@ def test_random_configurations(seed):
             sealers=draw.choice([2, 4]),
             rounds=draw.choice([1, 2]),
             chunks=draw.choice([1, 3]) if seed % 2 else 1,
-            bus_bytes=draw.choice([16, 32, 64]),
+            bus_bytes=max(draw.choice([16, 32, 64]), 16 if seed % 4 else 32),
             host_bus_bytes=draw.choice([16, 32, 64]),
+            key="u64" if seed % 4 else "bytes",
         )
         if seed % 2 == 0
         else config(
@@ -173,6 +174,7 @@ def test_random_configurations(seed):
             window=8,
             openers=openers,
             rounds=draw.choice([1, 2, 4]),
+            key="text" if seed % 4 == 1 else "u64",
         )
     )
     library = compile_map(shape)

@@ -5,6 +5,7 @@ cycles the model's. Sessions are there from power-up on, keys are derived."""
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,9 @@ def _asked(draw, both, count):
     for _ in range(count):
         operation = draw.choice((1, 2, 2, 2, 3, 0, 5))
         value = draw.randbytes(both.config.value_bytes) if operation == 2 else b""
-        made.append((draw.choice(both.clients), operation, draw.randrange(16), value))
+        key = draw.randrange(16)
+        key = key % 3 << 64 | key // 3 if both.config.key_bytes > 8 else key
+        made.append((draw.choice(both.clients), operation, key, value))
     return made
 
 
@@ -108,15 +111,15 @@ def test_a_snapshot_is_restored_with_the_past_before_it(library):
             assert Header.unpack(both.begin()).code == Told.STRAY
 
 
-def _any_order(library, seed, turns):
+def _any_order(library, seed, turns, shape=SHAPE):
     """A host that gives a device whatever it likes, in any order, of two pasts."""
     draw, files, counts = random.Random(seed), [], {}
     for power in range(2):
-        files.append(_lived(library, 20 + power, files[:power], draw)[0])
-    files.append(_lived(library, 30, files[:1], draw)[0])  # another second one
-    size = Record.size(SHAPE)
+        files.append(_lived(library, 20 + power, files[:power], draw, shape=shape)[0])
+    files.append(_lived(library, 30, files[:1], draw, shape=shape)[0])  # another second one
+    size = Record.size(shape)
     for life in range(turns):
-        with Both(library, 100 + life) as both:
+        with Both(library, 100 + life, shape) as both:
             for _ in range(8):
                 kind = draw.randrange(8)
                 if kind < 5:
@@ -160,3 +163,12 @@ def test_files_in_any_order_become_what_golden_says(library):
 @pytest.mark.parametrize("seed", range(5))
 def test_more_files_in_any_order(library, seed):
     _any_order(library, seed + 10, 120)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("key", "value_bytes"), [("text", 8), ("bytes", 16), ("text", 40)])
+def test_keys_that_are_hashes(key, value_bytes):
+    """Records, files and receipts of a map whose keys have 128 bits."""
+    shape = replace(SHAPE, key=key, value_bytes=value_bytes)
+    counts = _any_order(compiled(shape), value_bytes, 30, shape)
+    assert {Told.APPLIED, Told.TORN, Told.STRAY} <= counts.keys(), counts

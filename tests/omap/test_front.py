@@ -123,8 +123,8 @@ def _entries(shape, content):
     """Yield the bucket and the key of all valid entries in HBM."""
     for address, word in content.items():
         for at in range(0, shape.bus_bytes, shape.entry_bytes):
-            if word[at + 8] & 1:
-                key = int.from_bytes(word[at : at + 8], "little")
+            if word[at + shape.key_bytes] & 1:
+                key = int.from_bytes(word[at : at + shape.key_bytes], "little")
                 yield (address + at) // shape.bucket_bytes, key
 
 
@@ -176,6 +176,7 @@ def _compare(shape, made, told):
 _SHAPES = {
     "narrow": {"bins": 4, "hbm_bins": 2, "buckets": 2, "capacity": 12, "slots": 12, "frames": 14},
     "two beats": {"bins": 5, "hbm_bins": 1, "buckets": 2, "bus_bytes": 16, "deadline": 60},
+    "hashes": {"bins": 5, "hbm_bins": 1, "buckets": 2, "key": "text", "deadline": 20},
     "wide": {"bins": 8, "hbm_bins": 4, "buckets": 4, "bus_bytes": 128, "deadline": 8, "slots": 8},
 }
 
@@ -198,6 +199,7 @@ _LOADS = {
 _FEW = {
     ("narrow", "three keys"),
     ("two beats", "mixed"),
+    ("hashes", "full"),
     ("wide", "full"),
 }
 
@@ -219,7 +221,7 @@ def test_operations_under_way_are_forwarded(name, load):
     _compare(shape, made, told)
     if load != "mixed":
         interval = FrontSchedule.of(shape).interval
-        assert interval == {"narrow": 18, "two beats": 34, "wide": 7}[name]
+        assert interval == {"narrow": 18, "two beats": 34, "hashes": 34, "wide": 7}[name]
         assert [b - a for a, b in zip(told["begun"], told["begun"][1:], strict=False)] == [
             interval
         ] * (len(made) - 1)

@@ -27,13 +27,17 @@ class Declared:
     capacity: int
     options: dict[str, Any]
     operations: tuple[tuple[str, int, bytes], ...]
+    keys: str
 
     @property
     def lines(self) -> str:
         """The operations as a file has them."""
         made = ["# a comment", ""]
         for turn, (kind, key, value) in enumerate(self.operations):
-            made.append(f"{kind} {hex(key) if turn % 3 == 0 else key} {value.hex()}".rstrip())
+            word = hex(key) if turn % 3 == 0 else key
+            if self.keys != "u64":
+                word = f"é{key}@b" if self.keys == "text" else key.to_bytes(9, "big").hex()
+            made.append(f"{kind} {word} {value.hex()}".rstrip())
         return "\n".join(made)
 
 
@@ -55,14 +59,16 @@ def declared(random: Random) -> Declared:
     )
     size, python = 8 * random.choice((1, 1, 1, 2, 3, 8, 9, 33, 128)), random.random() < 0.5
     written, capacity = capacity_of(random, python)
+    keys = random.choice(("u64", "u64", "text", "bytes"))
     if python:
         given_ = [f"value=ps.bytes({size})", f"capacity={written}"]
-        given_ += random.choice(([], ["key=ps.u64"], [f"name={name + 'x'!r}"]))
+        given_ += [] if keys == "u64" and random.random() < 0.5 else [f"key=ps.{keys}"]
+        given_ += random.choice(([], [f"name={name + 'x'!r}"]))
         random.shuffle(given_)
         text = f"import penstock as ps\n\n{name} = ps.ObliviousMap(\n    {', '.join(given_)},\n)\n"
         name += "x" * ("name=" in text)
     else:
-        text = f"map {name}({key}: u64, {value}: bytes[{size}])\n  capacity = {written}\n"
+        text = f"map {name}({key}: {keys}, {value}: bytes[{size}])\n  capacity = {written}\n"
     options: dict[str, Any] = {}
     for option, values in (
         ("share", (0.0, 0.5, 0.9)), ("load", (1.0, 2.5)),
@@ -71,32 +77,32 @@ def declared(random: Random) -> Declared:
         if random.random() < 0.2:
             options[option] = random.choice(values)
     # half as many keys again as there is room for, the last key of 64 bits among them
-    keys = [random.choice((0, (1 << 64) - 1, 1 << 32))]
-    keys += [
+    named = [random.choice((0, (1 << 64) - 1, 1 << 32))]
+    named += [
         random.getrandbits(random.choice((4, 64))) for _ in range(capacity + capacity // 2 + 1)
     ]
     kinds = random.choice(("put", "put put get", "put get delete", "put put get delete")).split()
     operations = []
-    for _ in range(random.choice((3, 20, 60, 2 * len(keys)))):
+    for _ in range(random.choice((3, 20, 60, 2 * len(named)))):
         kind = random.choice(kinds)
         data = random.randbytes(size) if kind == "put" else b""
-        operations.append((kind, random.choice(keys), data))
+        operations.append((kind, random.choice(named), data))
     suffix = ".py" if python else ".psk"
-    return Declared(text, suffix, name, size, capacity, options, tuple(operations))
+    return Declared(text, suffix, name, size, capacity, options, tuple(operations), keys)
 
 
 def held(made: Declared, folder: Path) -> None:
     """Every status and every value that comes back, in order."""
     path, data = folder / f"maps{abs(hash(made.text))}{made.suffix}", folder / "operations.txt"
     path.write_text(made.text)
-    data.write_text(made.lines)
+    data.write_text(made.lines, encoding="utf-8")
     try:
         design = ps.compile(str(path), target="u55c", **made.options)
     except ps.KernelError as problem:  # bins that a load of one's own fills too often
         assert problem.diagnostic.code == "E471" and {"load", "share"} & made.options.keys(), made
         return
     plan = design.plan
-    assert (design.name, plan.value_bytes) == (made.name, made.value_bytes)
+    assert (design.name, plan.value_bytes, plan.key) == (made.name, made.value_bytes, made.keys)
     # what lies in HBM begins at 4 KiB
     assert not any(at % 4096 for at in (plan.records_at, plan.frames_at, plan.hbm_bytes))
     run = design.run(str(data), backend="golden")

@@ -14,6 +14,7 @@ import pytest
 
 from penstock.cli import run
 from penstock.host.omap.client import ConnectionLost, connect
+from penstock.host.omap.keyfiles import KeyFileError
 from penstock.host.omap.receipts import ReceiptError, RolledBack
 
 _TEXT = "import penstock as ps\n\nbox = ps.ObliviousMap(value=ps.bytes(8), capacity=40)\n"
@@ -118,3 +119,35 @@ def test_what_a_folder_of_state_is_refused_for(keys, tmp_path, capsys):
     assert run(["keys", str(keys[0]), "--out", str(tmp_path / "keys")]) == 0
     assert run(["serve", str(keys[0]), "--keys", str(tmp_path / "keys"), *serve[4:]]) == 1
     assert "has the state of another device" in capsys.readouterr().err
+
+
+def test_renewed_keys(keys, tmp_path, capsys):
+    kernel, folder = keys[0], tmp_path / "keys"
+    shutil.copytree(keys[1], folder)
+    old = shutil.copytree(folder, tmp_path / "old")
+    with _served((kernel, folder), tmp_path / "state") as (_, port):
+        with _connected((kernel, folder), port) as box:
+            box[1] = b"12345678"
+    renew = ["keys", str(kernel), "--renew", "--out"]
+    assert run([*renew, str(folder)]) == 0
+    assert run([*renew, str(tmp_path / "none")]) == 1
+    assert "device.json cannot be read" in capsys.readouterr().err
+    with _served((kernel, folder), tmp_path / "state") as (_, port):
+        with _connected((kernel, folder), port) as box:
+            assert box[1] == b"12345678"
+        for public, role in ((old, old), (folder, old)):
+            files = public / "map.json", role / "writer.json"
+            with pytest.raises(KeyFileError):
+                connect("127.0.0.1", port, files[0], role=files[1])
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--durable", "log"], "--durable is for maps that outlive the server"),
+        (["--durable", "snapshot", "--state", "x", "--device", "rtl"], "rtl makes no snapshots"),
+    ],
+)
+def test_what_durable_is_refused_for(keys, words, problem, capsys):
+    assert run(["serve", str(keys[0]), "--keys", str(keys[1]), *words]) == 1
+    assert problem in capsys.readouterr().err

@@ -81,7 +81,7 @@ def requests(
     mix: tuple[int, int, int] = (4, 5, 3),
 ) -> list[Request]:
     """Requests with keys below `keys` (half as many again as the map holds), some of them unknown;
-    `mix`: how often GET, PUT and DELETE."""
+    `mix`: how often GET, PUT and DELETE. Of keys that are hashes, many have one half in common."""
     draw = random.Random(seed)
     keys = config.capacity * 3 // 2 if keys is None else keys
     kinds = [kind for kind, often in zip(Operation, mix, strict=True) for _ in range(often)]
@@ -90,7 +90,8 @@ def requests(
         kind = draw.choice((0, 4, 255)) if unknown and draw.random() < 0.05 else draw.choice(kinds)
         size = config.value_bytes
         value = draw.randbytes(size) if kind == Operation.PUT else bytes(size)
-        made.append(Request(kind, draw.randrange(keys), value))
+        key = draw.randrange(keys)
+        made.append(Request(kind, key % 3 << 64 | key // 3 if config.key_bytes > 8 else key, value))
     return made
 
 
@@ -207,7 +208,9 @@ class Board:
         """Frames of requests, sealed for the session's places from `first` on."""
         core, frames = AESGCM(SESSION.receive), []
         for number, request in enumerate(made, first):
-            text = sessions.Request(request.key, request.value, request.operation).pack()
+            text = sessions.Request(request.key, request.value, request.operation).pack(
+                self.config.key_bytes
+            )
             sealed = core.encrypt(nonce_bytes(number), text, None)
             frames.append(self.frames.request(0, number, sealed))
         return frames
@@ -252,7 +255,7 @@ class Board:
             except InvalidTag:
                 found.append(None)
                 continue
-            answer = sessions.Answer.unpack(text)
+            answer = sessions.Answer.unpack(text, self.config.key_bytes)
             assert answer.serial == number + serials + 1
             found.append(Response(Status(answer.status), answer.key, answer.value))
         return found

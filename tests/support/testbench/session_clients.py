@@ -61,7 +61,7 @@ class Client:
         """Return a request's frame."""
         value = value.ljust(self.device.config.value_bytes, b"\0")
         self.asked.append(Request(key, value, operation))
-        sealed = self.session.seal(self.asked[-1].pack())
+        sealed = self.session.seal(self.asked[-1].pack(self.device.config.key_bytes))
         self.frames.append(self.device.frames.request(self.slot, len(self.frames), sealed))
         return self.frames[-1]
 
@@ -71,7 +71,8 @@ class Client:
         text = self.session.open(self.device.frames.sealed(frame, self.device.frames.answer_bytes))
         if text is None:
             return None
-        answer, number = Answer.unpack(text), len(self.heard)
+        answer = Answer.unpack(text, self.device.config.key_bytes)
+        number = len(self.heard)
         assert answer.key == self.asked[number].key
         assert not self.heard or answer.serial > self.heard[number - 1].serial
         self.heard[number] = answer
