@@ -339,6 +339,11 @@ class Target(Capacity):
         return self.memory.bytes if self.memory.kind == "block RAM" else 0
 
     @property
+    def lends(self) -> bool:
+        """Whether engines may have more memory ports than `ports`: on a board that Penstock builds they share memory off the chip in turn."""
+        return self.shared is not None and self.memory.kind not in ON_CHIP
+
+    @property
     def device(self) -> Part:
         """The whole part. Raises LookupError where the target names none."""
         if self.part is None:

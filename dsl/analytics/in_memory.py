@@ -149,7 +149,7 @@ def _bits(table: RowTable, lines: int, width: int) -> int:
 
 def _unfit(maker: Maker) -> Iterator[str]:
     graph, target = maker.graph, maker.target
-    if target.ports < 2:
+    if target.ports < 2 and not target.lends:
         yield f"rows in memory have a port of their own, and {target.name} has one port in all"
     if graph.until is not None:
         yield "a test ends the training"

@@ -303,6 +303,14 @@ def test_what_stays_on_the_chip(text: str, place: str, reason: str, tmp_path: Pa
         _compiled(header + text + kept + "\n", table, dims, tmp_path, names)
 
 
+@pytest.mark.parametrize(("part", "fits"), [("ulx3s-85f-sdram", True), ("ulx3s-85f", False)])
+def test_boards(part: str, fits: bool) -> None:
+    """Where a board's SDRAM is shared in turn, rows lie there; block RAM is no memory for what does not fit into block RAM."""
+    dims, example = {"m": 10_000, "n": 10_000, "k": 4}, Path(__file__).parents[2] / "examples"
+    design = ps.compile(example / "lrmf.psk", part, format="fixed:8,16", dims=dims)
+    assert (design.compiled.refused is None) == bool(design.compiled.plan.tables) == fits
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(100))
 def test_drawn(number: int, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from penstock.dsl.core.diagnostics import Span, error
 from penstock.dsl.core.scores import ScoreKernel, graph_from_json
 from penstock.engines.base import Design, Given
 from penstock.engines.score import Scoring, no_score
+from penstock.errors import bad_value
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.job import order
 from penstock.models.analytics.resources import estimate
@@ -27,6 +28,7 @@ from penstock.models.shell import RegisterMap
 from penstock.models.target import Target
 from penstock.tables import table_on
 
+from .frozen import Frozen
 from .measure import ROWS
 from .workload import Assumption, Scored, Training
 
@@ -56,7 +58,7 @@ class AnalyticsDesign(Design):
     link: str | None = None
 
     engine_name = "analytics"
-    arguments = frozenset({"epochs"})
+    arguments = frozenset({"epochs", "freeze"})
 
     @property
     def name(self) -> str:
@@ -285,20 +287,23 @@ class AnalyticsDesign(Design):
         return {"indices": tuple(counts), "counts": counts, "unseen": unseen}
 
     def workload(self, given: Given) -> Training | Assumption | Scored:
-        """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own.
+        """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own; `freeze`, as of `Frozen`.
 
-        Raises SourceError for the table, KernelError for a number of epochs that is none.
+        Raises SourceError for the table, KernelError for a number of epochs that is none, OptionError as `Frozen`.
         """
-        epochs = given.option("epochs")
+        epochs, freeze = given.option("epochs"), given.option("freeze")
         design = self if given.link is None else replace(self, link=given.link)
         if epochs is not None:
             plan = replace(self.plan, epochs=checked_epochs(epochs, Span.whole("epochs")))
             design = replace(design, plan=plan)
-        if given.rows is not None:
-            return Assumption(design, assume(self.plan.schema, given.rows))
-        if isinstance(given.data, Assumed):
-            return Assumption(design, given.data)
+        assumed = given.data if given.rows is None else assume(self.plan.schema, given.rows)
+        if isinstance(assumed, Assumed):
+            if freeze is not None:
+                raise bad_value("freeze", "which rows stop changing depends on the table: give one")
+            return Assumption(design, assumed)
         table = table_on(given.data, given.source, self.plan.walk, self.labels, **self._asked())
         if self.plan.score is not None:
             return Scored(design, table, given.place)
+        if freeze is not None:
+            return Frozen(design, table, given.place, freeze)
         return Training(design, table, given.place)

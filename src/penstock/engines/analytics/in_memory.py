@@ -83,6 +83,10 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
     if (number := told.get("busiest_bank")) is not None:
         bank = f"; busiest bank {number} with {told['busiest_bank_rows'] / max(sum(moved), 1):.1%}"
     yield Row("  moved", "{:,} fetched, {:,} written back".format(*moved) + bank)
+    if outcome.design is not None and outcome.design.target.ports < 2:
+        yield Row(
+            "  port", "their own; on the board they share the pages' in turn, which takes longer"
+        )
     yield from _row_waits(told, outcome.cycles or 0)
 
 

@@ -17,6 +17,19 @@ def _start(text: str) -> float | str:
         return text
 
 
+class _Freeze(click.ParamType):
+    name = "EPS,EPOCHS"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, int]:
+        try:
+            eps, epochs = str(value).split(",")
+            return float(eps), int(epochs)
+        except ValueError:
+            self.fail(f"it must be EPS,EPOCHS, as 0.01,2, not {value!r}", param, ctx)
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -149,11 +162,20 @@ _PREFER = (
     ),
     FILL,
 )
+_FREEZE = Option(
+    "--freeze",
+    "freeze",
+    _Freeze(),
+    "EPS,EPOCHS",
+    "Leave tuples out all of whose changed rows moved less than EPS in so many epochs.",
+)
 #: those that fix a plan
 FORCES = tuple(option for option in _PLAN if option.forces)
 _ALL = (*TABLE, *INPUTS, *_INDICES, *_KERNEL, *_PLAN, *_PREFER)
 _COLUMNS = tuple(option for option in TABLE if option.name in ("dims", "bindings"))
 _COLUMNS += (_INDICES[0],)
-OPTIONS = dict.fromkeys(("check", "compile", "model", "simulate", "build"), _ALL) | {
-    "profile": _COLUMNS
+OPTIONS = dict.fromkeys(("check", "compile", "build"), _ALL) | {
+    "model": (*_ALL, _FREEZE),
+    "simulate": (*_ALL, _FREEZE),
+    "profile": _COLUMNS,
 }

@@ -32,6 +32,7 @@ from penstock.report.words import (
 
 from .charts import busy, charts
 from .design import AnalyticsDesign
+from .frozen import Frozen
 from .in_memory import rows_moved
 
 __all__ = ["binding_grid", "profile", "summary"]
@@ -164,7 +165,10 @@ def _epochs(outcome: Outcome) -> str:
     if run is None and plan.until is not None and outcome.assumed:
         return f"{plan.epochs:,} (the kernel may stop earlier)"
     known = run if run is not None else outcome.model
-    return f"{plan.epochs if known is None else known.epochs:,}"
+    said = f"{plan.epochs if known is None else known.epochs:,}"
+    if known is not None and not known.errors and isinstance(outcome.workload, Frozen):
+        said += f", {known.counters['tuples']:,} tuples in all: the others were frozen"
+    return said
 
 
 def _shape(shape: tuple[int, ...]) -> str:

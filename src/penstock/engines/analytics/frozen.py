@@ -1,0 +1,166 @@
+"""Trainings that leave alone what has stopped changing: `--freeze EPS,EPOCHS`.
+
+After every EPOCHS epochs a row is *frozen* that the indices of the table name and none of whose numbers is EPS or more from what it was that many
+epochs before. A tuple all of whose changed rows are frozen is left out of all epochs that follow, as if its row of the table had been deleted: batches close
+up. Tuples that stay change frozen rows as well. Where no tuple is left, the run is over. This is what Slipstream does with inputs that access only stale
+rows; its own rule of what is stale is another one.
+
+So a run is several, one behind the other, each from the models of the one before: every backend, also a board, carries it out, and cycles are those
+of all of them. Between two, the host marks line pointers as dead in the pages, which Striders step over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.engines.base import Cycles, Result
+from penstock.errors import bad_value
+from penstock.host.sources import Table
+from penstock.models.analytics.golden import rows_asked
+from penstock.models.analytics.indices import walk_port
+from penstock.models.heap.page import LP_DEAD, LP_SIZE, PAGE_HEADER_SIZE
+from penstock.models.memory import Memory
+from penstock.sim.machine import Metered
+
+from .workload import Training
+
+if TYPE_CHECKING:
+    from .design import AnalyticsDesign
+
+__all__ = ["Frozen"]
+
+
+class Frozen(Training):
+    """A training on a table with `freeze`, EPS and EPOCHS.
+
+    Raises OptionError (E609) for values that these cannot have, and for kernels that change more than rows which indices of the table name.
+    """
+
+    def __init__(
+        self, design: AnalyticsDesign, table: Table, source: str | None, freeze: tuple[float, int]
+    ) -> None:
+        super().__init__(design, table, source)
+        self.eps, self.window = _checked(freeze)
+        plan = design.plan
+        learned = (op.dest for op in plan.ops if not op.changes_rows and op.dest in plan.models)
+        if (whole := next(learned, None)) is not None:
+            name = plan.buffers[whole].name
+            raise bad_value(
+                "freeze", f"a tuple is left out for its rows, and {name} is no model of rows"
+            )
+        if len(self._changes) < sum(op.changes_rows for op in plan.ops):
+            raise bad_value(
+                "freeze", "which rows change must follow from the table's indices alone"
+            )
+
+    @cached_property
+    def _changes(self) -> list[tuple[str, np.ndarray]]:
+        """Of each change the model, and the rows of each tuple (tuples, places)."""
+        plan = self.design.plan
+        found = rows_asked(plan, walk_port(plan, self.table.pages).tuples)
+        return [(plan.buffers[op.dest].name, rows) for op, rows in found if op.changes_rows]
+
+    def _parts(self, trained: Callable[[Training], Result]) -> Iterator[tuple[Training, Result]]:
+        """Yield the trainings one after the other, with what `trained` makes of each."""
+        design, table, left = self.design, self.table, self.design.plan.epochs
+        stays = np.ones(len(self._changes[0][1]), bool)
+        where = walk_port(design.plan, table.pages).where
+        while left:
+            epochs = min(self.window, left)
+            part = replace(design, plan=replace(design.plan, epochs=epochs))
+            training = Training(part, table, self.source)
+            result = trained(training)
+            yield training, result
+            left -= epochs
+            if result.codes is None or result.facts["converged"] or not left:
+                return
+            values = design.decode(result.codes)
+            still = {n: self._still(v, design.start[n]) for n, v in values.items()}
+            out = stays & np.all([_all(still[name], rows) for name, rows in self._changes], axis=0)
+            stays &= ~out
+            if not stays.any():
+                return
+            table = replace(table, pages=_without(table.pages, where[out]))
+            design = replace(design, start=values)
+
+    def _still(self, now: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """Return which rows of a model are frozen."""
+        moved = np.abs(now - before) < self.eps
+        return np.asarray(moved.reshape(len(moved), -1).all(axis=1))
+
+    @staticmethod
+    def _joined(results: list[Result]) -> Result:
+        """Return the last result with the epochs of all, and counts of all."""
+        counters = Counter[str]()
+        for result in results:
+            counters.update(result.counters)
+        last, epochs = results[-1], sum(r.facts.get("epochs", 0) for r in results)
+        return replace(last, facts={**last.facts, "epochs": epochs}, counters=dict(counters))
+
+    @cached_property
+    def _golden(self) -> Result:  # type: ignore[override]
+        return self._joined([result for _, result in self._parts(Training.golden)])
+
+    def model(self, memory: Memory) -> Cycles:
+        total: Cycles | None = None
+        for training, _ in self._parts(Training.golden):
+            part = training.model(memory)
+            if part.total is None:
+                return part
+            total = part if total is None else _sum(total, part)
+        assert total is not None
+        return total
+
+    def drive(self, machine: Metered) -> Result:
+        return self._joined([result for _, result in self._parts(lambda part: part.drive(machine))])
+
+
+def _checked(freeze: object) -> tuple[float, int]:
+    """Return EPS and EPOCHS. Raises OptionError."""
+    try:
+        eps, epochs = freeze  # type: ignore[misc]
+        found = float(eps), int(epochs)
+    except (TypeError, ValueError):
+        found = 0.0, 0
+    if not 0 < found[0] < np.inf or found[1] < 1 or found[1] != epochs:
+        raise bad_value(
+            "freeze", f"it is a number above 0 and a whole number from 1, not {freeze!r}"
+        )
+    return found
+
+
+def _all(still: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return of which tuples all rows are frozen; places that are left out count for none."""
+    return np.asarray((still[np.maximum(rows, 0)] | (rows < 0)).all(axis=1))
+
+
+def _without(pages: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Return pages in which the tuples at these blocks and line pointers are deleted."""
+    words = np.ascontiguousarray(pages).copy().view("<u4")
+    at = (PAGE_HEADER_SIZE + LP_SIZE * (where[:, 1] - 1)) // 4
+    words[where[:, 0], at] |= LP_DEAD << 15
+    return words.view(np.uint8)
+
+
+def _sum(one: Cycles, other: Cycles) -> Cycles:
+    """Return two runs' cycles as one's."""
+    assert one.total is not None and other.total is not None
+    counters = Counter(one.counters)
+    counters.update(other.counters)
+    bounds = one.bound + other.bound  # type: ignore[operator]
+    machine = one.bound_machine and other.bound_machine and one.bound_machine + other.bound_machine  # type: ignore[operator]
+    facts = {**other.facts, "epochs": one.facts["epochs"] + other.facts["epochs"]}
+    return replace(
+        other,
+        total=one.total + other.total,
+        bound=bounds,
+        bound_machine=machine,
+        counters=dict(counters),
+        facts=facts,
+    )
