@@ -311,6 +311,25 @@ def test_boards(part: str, fits: bool) -> None:
     assert (design.compiled.refused is None) == bool(design.compiled.plan.tables) == fits
 
 
+@pytest.mark.parametrize(
+    ("rows", "stride", "where"), [(300, 5, True), (3_000, 5, True), (3_000, 7, False)]
+)
+def test_where_models_lie(rows: int, stride: int, where: bool, tmp_path: Path) -> None:
+    """On the chip models are loaded and written back whole: they lie in memory where this takes longer than fetching what a run asks for."""
+    text = "kernel k(a: index[n], x: input, E: model[n, 4])\n  E[a] += x * E[a]\n  batch 4\n"
+    (tmp_path / "k.psk").write_text(text)
+    table = {"a": np.arange(rows, dtype=np.int32) * stride % 1500, "x": np.ones(rows, np.float32)}
+    found, lies = {}, {}
+    for place in ({}, {"E": "chip"}, {"E": "memory"}):
+        more = {"dims": {"n": 1500}, "choices": ps.Choices(place=place)}
+        design = ps.compile(tmp_path / "k.psk", "u55c", table, "fixed:8,8", **more)
+        key = place.get("E", "")
+        found[key] = design.run(table, backend="model").cycles
+        lies[key] = bool(design.compiled.plan.tables)
+    assert lies == {"": where, "chip": False, "memory": True}
+    assert found[""] == min(found.values()) < max(found.values())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(100))
 def test_drawn(number: int, tmp_path: Path) -> None:

@@ -188,11 +188,7 @@ def replay(made: AnalyticsPlan) -> None:
                 ]
             )
         )
-        cycle = (
-            close + s.batch + int(rng.integers(0, 3))
-            if closed
-            else cycle + step
-        )
+        cycle = close + s.batch + int(rng.integers(0, 3)) if closed else cycle + step
     writes, reads, uses = events(made, starts)
     assert len(set(uses)) == len(uses), "a unit is used twice in one cycle"
     for (number, beat), readings in reads.items():

@@ -80,7 +80,17 @@ class AnalyticsEngine(Engine):
         return open_source(source, pages=given.option("pages"), **asked)
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
-        return self._compiled(kernel, part, given)
+        from .measure import quicker
+
+        found = self._compiled(kernel, part, given)
+        said = found.plan.by_rows and found.refused is None and not found.plan.tables
+        if part.ports < 2 or not said or _placed(given):
+            return found
+        warned, names = kernel.warnings, [found.plan.buffers[n].name for n in found.plan.models]
+        asked = replace(given, options=_in_memory(given, names))
+        best = quicker(found, given, lambda: self._compiled(kernel, part, asked))
+        kernel.warnings = warned
+        return best
 
     def _compiled(
         self, kernel: AnyKernel, part: Target, given: Given, quick: bool = False
@@ -325,6 +335,20 @@ def _names(graph: Graph, schema: Schema, binding: Binding) -> dict[str, Any]:
             found[model.name] = names if len(model.shape) == 1 else [names] * rows
             break
     return found
+
+
+def _placed(given: Given) -> bool:
+    """Return whether the user fixes where models lie, or wants another plan than the fastest."""
+    choices = given.option("choices")
+    fixed = [given.option(name) for name in ("place", "prefer")]
+    if choices is not None:
+        fixed += [choices.place, choices.prefer != "time"]
+    return any(fixed)
+
+
+def _in_memory(given: Given, models: Iterable[str]) -> dict[str, Any]:
+    """Return the options with these models in memory."""
+    return {**given.options, "place": dict.fromkeys(models, "memory")}
 
 
 def front(kernel: Kernel | ScoreKernel, given: Given) -> tuple[Graph, Schema, Binding]:
