@@ -12,7 +12,15 @@ from penstock.sim.netlist.cells import LINT, _without, cell_models
 
 __all__ = ["device_of_netlist"]
 
-_PADS = """
+_SWITCHES = "PLLRST_ENA INTFB_WAKE STDBY_ENABLE DPHASE_SOURCE OUTDIVIDER_MUXA OUTDIVIDER_MUXB FEEDBK_PATH CLKOP_ENABLE CLKOS_ENABLE"
+_NUMBERS = (
+    "CLKI_DIV CLKFB_DIV CLKOP_DIV CLKOP_CPHASE CLKOP_FPHASE CLKOS_DIV CLKOS_CPHASE CLKOS_FPHASE"
+)
+_INPUTS = (
+    "CLKI CLKFB RST STDBY PHASESEL0 PHASESEL1 PHASEDIR PHASESTEP PHASELOADREG PLLWAKESYNC ENCLKOP"
+)
+#: pads and PLL as far as they are used
+_CELLS = f"""
 module TRELLIS_IO(inout B, input I, input T, output O);
     parameter DIR = "INPUT";
     generate
@@ -21,28 +29,9 @@ module TRELLIS_IO(inout B, input I, input T, output O);
         else assign O = B;
     endgenerate
 endmodule
-"""
-
-
-def _pll(netlist: str) -> str:
-    """Return a PLL with the ports and parameters that the netlist gives it."""
-    begin = netlist.index("  EHXPLLL #(")
-    text = netlist[begin : netlist.index("\n  );", begin)]
-    names = [part.split("(")[0].strip() for part in text.split(".")[1:]]
-    ports = [
-        n
-        for n in names
-        if n.startswith(("CLK", "PHASE", "PLL", "ENCLK")) or n in ("RST", "STDBY", "LOCK")
-    ]
-    ports = [n for n in ports if not n.endswith(("_DIV", "PHASE", "_ENABLE"))]
-    outputs = ("CLKOP", "CLKOS", "LOCK")
-    heads = ", ".join(f"{'output' if n in outputs else 'input'} {n}" for n in ports)
-    values = ", ".join(f"parameter {n} = 0" for n in names if n not in ports)
-    return f"""
-module EHXPLLL #({values}) ({heads});
-    assign CLKOP = CLKI;
-    assign CLKOS = CLKI;
-    assign LOCK = 1'b1;
+module EHXPLLL({", ".join(f"input {name}" for name in _INPUTS.split())}, output CLKOP, output CLKOS, output LOCK);
+    {" ".join(f"parameter {name} = 0;" for name in f"{_SWITCHES} {_NUMBERS}".split())}
+    assign CLKOP = CLKI, CLKOS = CLKI, LOCK = 1'b1;
 endmodule
 """
 
@@ -75,4 +64,4 @@ endmodule
     for name, inside in (("clk", "clk_"), ("ba", "sd_ba"), ("a", "sd_a"), ("dqm", "sd_dqm")):
         top = top.replace(f"__{name}__io({name})", f"__{name}__io({inside})")
     cells = _without(cell_models(board.family), {"TRELLIS_IO", "EHXPLLL"})
-    return "\n".join([LINT, top, inner, _PADS, _pll(netlist), cells])
+    return "\n".join([LINT, top, inner, _CELLS, cells])
