@@ -286,7 +286,7 @@ class AnalyticsDesign(Design):
         unseen = "error" if plan.on_unseen == "error" else "code"
         return {"indices": tuple(counts), "counts": counts, "unseen": unseen}
 
-    def workload(self, given: Given) -> Training | Assumption | Scored:
+    def workload(self, given: Given) -> Training | Assumption | Scored | Frozen:
         """Return a training, or the scores of rows. Options: `epochs`, in place of the plan's own; `freeze`, as of `Frozen`.
 
         Raises SourceError for the table, KernelError for a number of epochs that is none, OptionError as `Frozen`.
@@ -304,6 +304,12 @@ class AnalyticsDesign(Design):
         table = table_on(given.data, given.source, self.plan.walk, self.labels, **self._asked())
         if self.plan.score is not None:
             return Scored(design, table, given.place)
-        if freeze is not None:
-            return Frozen(design, table, given.place, freeze)
-        return Training(design, table, given.place)
+        full = Training(design, table, given.place)
+        if freeze is None:
+            return full
+
+        def part(epochs: int, start: Mapping[str, np.ndarray], pages: np.ndarray) -> Training:
+            made = replace(design, plan=replace(design.plan, epochs=epochs), start=dict(start))
+            return Training(made, replace(table, pages=pages), given.place)
+
+        return Frozen(full, design.plan, design.start, table.pages, part, freeze)

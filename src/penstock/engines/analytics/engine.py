@@ -88,7 +88,7 @@ class AnalyticsEngine(Engine):
             return found
         warned, names = kernel.warnings, [found.plan.buffers[n].name for n in found.plan.models]
         asked = replace(given, options=_in_memory(given, names))
-        best = quicker(found, given, lambda: self._compiled(kernel, part, asked))
+        best = quicker(found, found.plan, given, lambda: self._compiled(kernel, part, asked))
         kernel.warnings = warned
         return best
 

@@ -12,82 +12,93 @@ of all of them. Between two, the host marks line pointers as dead in the pages, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.engines.base import Cycles, Result
+from penstock.engines.base import Cycles, Result, Workload
 from penstock.errors import bad_value
-from penstock.host.sources import Table
+from penstock.failures import Failure
+from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.golden import rows_asked
 from penstock.models.analytics.indices import walk_port
+from penstock.models.errors import HardwareError
 from penstock.models.heap.page import LP_DEAD, LP_SIZE, PAGE_HEADER_SIZE
 from penstock.models.memory import Memory
+from penstock.models.numerics.formats import Codes
 from penstock.sim.machine import Metered
-
-from .workload import Training
-
-if TYPE_CHECKING:
-    from .design import AnalyticsDesign
+from penstock.tables import RowError
 
 __all__ = ["Frozen"]
 
+#: models as float64, by name
+Values = Mapping[str, np.ndarray]
 
-class Frozen(Training):
-    """A training on a table with `freeze`, EPS and EPOCHS.
+
+class Frozen(Workload):
+    """A training with `freeze`, EPS and EPOCHS.
+
+    Parameters: `full`: the training without it, of `plan`, on heap `pages` (pages, page_size), from models `start`; `part`: returns the training of so
+    many epochs from such a start on such pages.
 
     Raises OptionError (E609) for values that these cannot have, and for kernels that change more than rows which indices of the table name.
     """
 
     def __init__(
-        self, design: AnalyticsDesign, table: Table, source: str | None, freeze: tuple[float, int]
+        self,
+        full: Workload,
+        plan: AnalyticsPlan,
+        start: Values,
+        pages: np.ndarray,
+        part: Callable[[int, Values, np.ndarray], Workload],
+        freeze: object,
     ) -> None:
-        super().__init__(design, table, source)
+        self.full, self.plan, self.start, self.heap, self.part = full, plan, start, pages, part
+        self.name, self.rows, self.pages, self.watchdog = (
+            full.name,
+            full.rows,
+            full.pages,
+            full.watchdog,
+        )
+        self.streamed, self.value_bytes = full.streamed, full.value_bytes
         self.eps, self.window = _checked(freeze)
-        plan = design.plan
         learned = (op.dest for op in plan.ops if not op.changes_rows and op.dest in plan.models)
         if (whole := next(learned, None)) is not None:
             name = plan.buffers[whole].name
-            raise bad_value(
-                "freeze", f"a tuple is left out for its rows, and {name} is no model of rows"
-            )
+            what = f"a tuple is left out for its rows, and {name} is no model of rows"
+            raise bad_value("freeze", what)
         if len(self._changes) < sum(op.changes_rows for op in plan.ops):
-            raise bad_value(
-                "freeze", "which rows change must follow from the table's indices alone"
-            )
+            what = "which rows change must follow from the table's indices alone"
+            raise bad_value("freeze", what)
 
     @cached_property
     def _changes(self) -> list[tuple[str, np.ndarray]]:
         """Of each change the model, and the rows of each tuple (tuples, places)."""
-        plan = self.design.plan
-        found = rows_asked(plan, walk_port(plan, self.table.pages).tuples)
-        return [(plan.buffers[op.dest].name, rows) for op, rows in found if op.changes_rows]
+        found = rows_asked(self.plan, walk_port(self.plan, self.heap).tuples)
+        return [(self.plan.buffers[op.dest].name, rows) for op, rows in found if op.changes_rows]
 
-    def _parts(self, trained: Callable[[Training], Result]) -> Iterator[tuple[Training, Result]]:
+    def _parts(self, trained: Callable[[Workload], Result]) -> Iterator[tuple[Workload, Result]]:
         """Yield the trainings one after the other, with what `trained` makes of each."""
-        design, table, left = self.design, self.table, self.design.plan.epochs
+        start, pages, left = self.start, self.heap, self.plan.epochs
         stays = np.ones(len(self._changes[0][1]), bool)
-        where = walk_port(design.plan, table.pages).where
-        while left:
+        where = walk_port(self.plan, pages).where
+        while True:
             epochs = min(self.window, left)
-            part = replace(design, plan=replace(design.plan, epochs=epochs))
-            training = Training(part, table, self.source)
-            result = trained(training)
-            yield training, result
+            part = self.part(epochs, start, pages)
+            result = trained(part)
+            yield part, result
             left -= epochs
             if result.codes is None or result.facts["converged"] or not left:
                 return
-            values = design.decode(result.codes)
-            still = {n: self._still(v, design.start[n]) for n, v in values.items()}
+            values = self.full.values(result.codes)
+            still = {n: self._still(v, start[n]) for n, v in values.items()}
             out = stays & np.all([_all(still[name], rows) for name, rows in self._changes], axis=0)
             stays &= ~out
             if not stays.any():
                 return
-            table = replace(table, pages=_without(table.pages, where[out]))
-            design = replace(design, start=values)
+            pages, start = _without(pages, where[out]), values
 
     def _still(self, now: np.ndarray, before: np.ndarray) -> np.ndarray:
         """Return which rows of a model are frozen."""
@@ -103,13 +114,16 @@ class Frozen(Training):
         last, epochs = results[-1], sum(r.facts.get("epochs", 0) for r in results)
         return replace(last, facts={**last.facts, "epochs": epochs}, counters=dict(counters))
 
+    def golden(self) -> Result:
+        return self._golden
+
     @cached_property
-    def _golden(self) -> Result:  # type: ignore[override]
-        return self._joined([result for _, result in self._parts(Training.golden)])
+    def _golden(self) -> Result:
+        return self._joined([result for _, result in self._parts(lambda part: part.golden())])
 
     def model(self, memory: Memory) -> Cycles:
         total: Cycles | None = None
-        for training, _ in self._parts(Training.golden):
+        for training, _ in self._parts(lambda part: part.golden()):
             part = training.model(memory)
             if part.total is None:
                 return part
@@ -119,6 +133,26 @@ class Frozen(Training):
 
     def drive(self, machine: Metered) -> Result:
         return self._joined([result for _, result in self._parts(lambda part: part.drive(machine))])
+
+    # as of the full training
+
+    def memory_bytes(self) -> int:
+        return self.full.memory_bytes()
+
+    def moved(self) -> tuple[int, int]:
+        return self.full.moved()
+
+    def values(self, codes: Mapping[str, Codes]) -> dict[str, np.ndarray]:
+        return self.full.values(codes)
+
+    def unreadable(self) -> HardwareError | None:
+        return self.full.unreadable()
+
+    def row_error(self, error: HardwareError) -> RowError | None:
+        return self.full.row_error(error)
+
+    def failure(self, error: HardwareError) -> Failure:
+        return self.full.failure(error)
 
 
 def _checked(freeze: object) -> tuple[float, int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from penstock.assumed import Assumed, assume
 from penstock.dsl.core.diagnostics import KernelError
-from penstock.engines.workload import Given
+from penstock.engines.base import Design, Given
 from penstock.host.sources import SourceError, Table
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.analytics.cycles import run
@@ -22,8 +22,7 @@ from penstock.models.strider.costs import Costs, Events, analyse
 from penstock.models.strider.cycles import PortModel
 from penstock.models.target import Target
 
-if TYPE_CHECKING:
-    from .design import AnalyticsDesign
+Made = TypeVar("Made", bound=Design)
 
 __all__ = ["ROWS", "Measure", "few_rows", "measure", "quicker"]
 
@@ -116,15 +115,13 @@ def few_rows(given: Given, schema: Schema, part: Target) -> int | None:
         return None
 
 
-def quicker(
-    design: AnalyticsDesign, given: Given, in_memory: Callable[[], AnalyticsDesign]
-) -> AnalyticsDesign:
-    """Return the design, whose models lie on the chip, or the one that `in_memory` makes where that takes fewer cycles.
+def quicker(design: Made, plan: AnalyticsPlan, given: Given, in_memory: Callable[[], Made]) -> Made:
+    """Return the design of a plan whose models lie on the chip, or the one that `in_memory` makes where that takes fewer cycles.
 
     On the chip all of a model is loaded before a run and written behind it, in memory only the rows that are asked for; so it is tried where this
     may be more than a cycle for each tuple of the run.
     """
-    plan, table = design.plan, given.data
+    table = given.data
     codes = sum(plan.buffers[n].rows * plan.buffers[n].cols for n in plan.models)
     rows = given.rows or (table.rows if isinstance(table, Table) else ROWS)
     if 3 * codes <= rows * plan.epochs or not rows:
@@ -147,7 +144,7 @@ def quicker(
     return other if (once + (plan.epochs - 1) * (twice - once)) * share < whole else design
 
 
-def _cycles(design: AnalyticsDesign, given: Given, epochs: int) -> int:
+def _cycles(design: Design, given: Given, epochs: int) -> int:
     """Return the cycles of so many epochs. Raises RunError for rows that would end the run."""
     given = replace(given, options={**given.options, "epochs": epochs})
     found = design.workload(design.opened(given)).model(design.memory)
