@@ -114,16 +114,16 @@ class Frozen(Workload):
         last, epochs = results[-1], sum(r.facts.get("epochs", 0) for r in results)
         return replace(last, facts={**last.facts, "epochs": epochs}, counters=dict(counters))
 
-    def golden(self) -> Result:
-        return self._golden
-
     @cached_property
-    def _golden(self) -> Result:
-        return self._joined([result for _, result in self._parts(lambda part: part.golden())])
+    def _golden(self) -> list[tuple[Workload, Result]]:
+        return list(self._parts(lambda part: part.golden()))
+
+    def golden(self) -> Result:
+        return self._joined([result for _, result in self._golden])
 
     def model(self, memory: Memory) -> Cycles:
         total: Cycles | None = None
-        for training, _ in self._parts(lambda part: part.golden()):
+        for training, _ in self._golden:
             part = training.model(memory)
             if part.total is None:
                 return part

@@ -74,6 +74,8 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
             " and ".join(table.models),
             f"in memory, {size} bytes a row; {lines} held on chip{pinned}{hottest}",
         )
+    if "row_lookups" not in run.counters:  # a lean device does not count them
+        return
     counts = {name: run.counters.get(name, 0) for name in ROW_COUNTERS}
     asked, moved = counts["row_lookups"], (counts["rows_fetched"], counts["rows_written"])
     drawn = "; indices drawn: uniform, seed 1" if outcome.assumed else ""
@@ -83,10 +85,8 @@ def rows_moved(outcome: Outcome, plan: AnalyticsPlan) -> Iterable[Row]:
     if (number := told.get("busiest_bank")) is not None:
         bank = f"; busiest bank {number} with {told['busiest_bank_rows'] / max(sum(moved), 1):.1%}"
     yield Row("  moved", "{:,} fetched, {:,} written back".format(*moved) + bank)
-    if outcome.design is not None and outcome.design.target.ports < 2:
-        yield Row(
-            "  port", "their own; on the board they share the pages' in turn, which takes longer"
-        )
+    if outcome.rtl is None and outcome.design is not None and outcome.design.target.ports < 2:
+        yield Row("  port", "their own; on the board they share the pages', which takes longer")
     yield from _row_waits(told, outcome.cycles or 0)
 
 
