@@ -107,12 +107,12 @@ class Frozen(Workload):
 
     @staticmethod
     def _joined(results: list[Result]) -> Result:
-        """Return the last result with the epochs of all, and counts of all."""
-        counters = Counter[str]()
-        for result in results:
-            counters.update(result.counters)
+        """Return the last result with the epochs and counts of all; what is wrong with rows of the table counts once."""
+        counters = dict(results[0].counters)
+        for name in counters.keys() & {"tuples", "batches", "epochs", "left_range"}:
+            counters[name] = sum(result.counters.get(name, 0) for result in results)
         last, epochs = results[-1], sum(r.facts.get("epochs", 0) for r in results)
-        return replace(last, facts={**last.facts, "epochs": epochs}, counters=dict(counters))
+        return replace(last, facts={**last.facts, "epochs": epochs}, counters=counters)
 
     @cached_property
     def _golden(self) -> list[tuple[Workload, Result]]:
