@@ -83,22 +83,20 @@ def test_equals_numpy(batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_hardware(place: str, tmp_path: Path) -> None:
     """Cycles of the hardware are the model's over all parts, rows in memory or on the chip; fewer than of the full run."""
     rng = np.random.default_rng(7)
-    table = ratings(rng, 24, 8, 5)
+    table = ratings(rng, 14, 8, 5)
     design = _design(
         tmp_path, LRMF + "  batch 4\n", table, dict.fromkeys("PQ", place), m=8, n=5, k=2
     )
-    found = {}
-    for freeze in (None, (0.2, 1)):
-        golden, model, run = (
-            design.run(table, backend=b, epochs=4, freeze=freeze)
-            for b in ("golden", "model", "pysim")
-        )
-        assert not run.errors and run.cycles == model.cycles >= model.bound.cycles
-        assert run.facts == golden.facts and golden.counters["tuples"] == run.counters["tuples"]
-        for name, codes in golden.codes.items():
-            assert np.array_equal(run.codes[name], codes), name
-        found[freeze] = run.cycles, golden.counters["tuples"]
-    assert found[0.2, 1] < found[None] and found[0.2, 1][1] < found[None][1]
+    full = design.run(table, backend="model", epochs=3)
+    golden, model, run = (
+        design.run(table, backend=b, epochs=3, freeze=(0.2, 1))
+        for b in ("golden", "model", "pysim")
+    )
+    assert not run.errors and run.cycles == model.cycles >= model.bound.cycles
+    assert run.facts == golden.facts
+    assert full.counters["tuples"] > run.counters["tuples"] == golden.counters["tuples"]
+    for name, codes in golden.codes.items():
+        assert np.array_equal(run.codes[name], codes), name
 
 
 @pytest.mark.parametrize(
