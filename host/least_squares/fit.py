@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .dependence import made_of, spread
 from .rows import WIDE, Rows, corrected, triangle
 from .sums import (
     EPS,
@@ -291,16 +292,20 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     weights, means = omega * scale, rows.means
     if options.ridge:  # which gives constant columns the weight 0
         others = {k: along for k, along in others.items() if lengths[k]}
-    dependent = _dependent(others, kept, lengths, means)
-    if dependent and options.minimum_norm:
-        weights = _least(weights, kept, others, lengths)
-    bias = means[-1] - weights @ means[:-1]
-    rss, tss = float(squares * label**2), float(label**2)
     off = _WIDE_EPS * 4 * max(features, math.sqrt(rows.count))
-    shown, real = weights.astype(np.float64), lengths.astype(np.float64)
-    error = _stated(factor, kept, shown, real, math.sqrt(rss), float(label), off)
+    noise = 2 * off * _condition(factor) if kept else off
+    made = {k: along.astype(WIDE) for k, along in others.items()}
+    if made and not options.ridge:
+        made = made_of(rows, factor, kept, others, noise)
+    dependent = _dependent(made, kept, lengths, means)
+    rss, tss = float(squares * label**2), float(label**2)
+    real = lengths.astype(np.float64)
+    error = _stated(factor, kept, weights.astype(np.float64), real, math.sqrt(rss), float(label), off)
     error[kept] += (last * scale[kept]).astype(np.float64)
-    shifts = means[:-1].astype(np.float64)
+    if dependent and options.minimum_norm and kept and np.isfinite(weights.astype(np.float64)).all():
+        weights, error = spread(weights, error, kept, made, lengths, noise)
+    bias = means[-1] - weights @ means[:-1]
+    shown, shifts = weights.astype(np.float64), means[:-1].astype(np.float64)
     bias_error = float(np.abs(shifts) @ error) + EPS * abs(float(bias))
     if options.intercept:  # the means' own rounding
         sizes = np.abs(np.append(weights, 1)) * (np.abs(means) + rows.reaches)
@@ -368,7 +373,7 @@ def _preconditioner(
 
 
 def _dependent(
-    others: Mapping[int, NDArray[np.float64]],
+    others: Mapping[int, NDArray[np.longdouble]],
     kept: Sequence[int],
     lengths: NDArray[np.longdouble],
     means: NDArray[np.longdouble],
@@ -388,21 +393,3 @@ def _dependent(
             constant = 0.0
         found.append(Dependent(k, tuple(near), constant))
     return tuple(found)
-
-
-def _least(
-    weights: NDArray[np.longdouble],
-    kept: Sequence[int],
-    others: Mapping[int, NDArray[np.float64]],
-    lengths: NDArray[np.longdouble],
-) -> NDArray[np.longdouble]:
-    """Spread the weights of independent columns over those that they determine, with the least sum of squares."""
-    basis = np.zeros((len(kept), len(weights)))
-    for row, j in enumerate(kept):
-        basis[row, j] = 1
-    for k, along in others.items():
-        before = [j for j in kept if j < k]
-        basis[: len(before), k] = [
-            float(a * lengths[k] / lengths[j]) for a, j in zip(along, before, strict=True)
-        ]
-    return np.linalg.lstsq(basis, weights[kept].astype(np.float64), rcond=None)[0].astype(WIDE)

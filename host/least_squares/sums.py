@@ -11,6 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from .dependence import least
+
 __all__ = [
     "EPS",
     "Dependent",
@@ -204,7 +206,7 @@ def solved(gram: Gram, penalties: Sequence[Fraction], minimum_norm: bool) -> Sol
         named = tuple((j, nearest(f)) for f, j in zip(some, kept, strict=True) if f)
         dependent.append(Dependent(k, named, nearest(constant)))
     if dependent and minimum_norm and kept:
-        weights = _least(weights, kept, factors)
+        weights = least(weights, kept, factors)
     return Solved(tuple(weights), tuple(kept), tuple(dependent))
 
 
@@ -235,25 +237,6 @@ def _reduced(products: NDArray[np.object_]) -> tuple[list[int], list[list[int]],
     rows = [[int(matrix[i, j]) for j in range(features + 1)] for i in range(rank)]
     kept = [next(j for j, value in enumerate(row) if value) for row in rows]
     return kept, rows, int(denominator)
-
-
-def _least(
-    weights: Sequence[Fraction], kept: Sequence[int], factors: dict[int, list[Fraction]]
-) -> list[Fraction]:
-    """Spread the weights of independent columns over those that they determine, with the least sum of squares."""
-    from flint import fmpq, fmpq_mat
-
-    features = len(weights)
-    basis = fmpq_mat(len(kept), features)
-    for row, j in enumerate(kept):
-        basis[row, j] = 1
-        for k, some in factors.items():
-            basis[row, k] = fmpq(some[row].numerator, some[row].denominator)
-    right = fmpq_mat(
-        len(kept), 1, [fmpq(weights[j].numerator, weights[j].denominator) for j in kept]
-    )
-    found = basis.transpose() * (basis * basis.transpose()).solve(right)
-    return [Fraction(int(found[k, 0].p), int(found[k, 0].q)) for k in range(features)]
 
 
 def factored(

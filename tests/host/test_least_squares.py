@@ -136,6 +136,20 @@ def test_dependent_columns_say_on_which(kind: str, minimum_norm: bool) -> None:
         assert found.std_err[1][[0, 2]] == pytest.approx(less.std_err[1])
 
 
+@pytest.mark.parametrize("scale", [1.0, 2.0**-10, 1e-4, 1e-8, 1e-12, 1e12])
+def test_least_weights_where_scales_differ(scale: float) -> None:
+    """The first two columns, twice the first, four times the second; or their sum, where it is one of float64."""
+    for seed in range(3):
+        source = np.random.default_rng(seed)
+        a, b = source.standard_normal((2, 50))
+        y = a + b + source.standard_normal(50)
+        columns = [a, b * scale, 2 * a, 4 * (b * scale), y]
+        assert check(fitted(columns, limbs=1, minimum_norm=True), columns, True) < 1e-9
+        columns = [a * 64 // 1, b * 64 // 1 / 2**20 + 3]
+        columns = [*columns, sum(columns), 2 * columns[0] - columns[1], y]
+        assert check(fitted(columns, limbs=1, minimum_norm=True), columns, True) < 1e-6
+
+
 @pytest.mark.parametrize("rows", [0, 1, 2, 3])
 def test_few_rows(rows: int) -> None:
     source = np.random.default_rng(4)
