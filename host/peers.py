@@ -48,7 +48,7 @@ class Peer:
 @dataclass(frozen=True)
 class Measured:
     """A peer's seconds for all rows. `runs`: of which it is the best; `rows_run`: fewer than `rows`
-    where it was scaled; `joules`: of a run, None where nothing measures them."""
+    where it was scaled; `joules`: of a run, None where nothing measures them; `watts`: the CPU's, where a user says them."""
 
     name: str
     threads: int
@@ -59,6 +59,7 @@ class Measured:
     loss: float | None = None
     reached: bool | None = None
     joules: float | None = None
+    watts: float | None = None
 
     def beside(self) -> Beside:
         """Return what a verdict needs of it."""
@@ -156,10 +157,10 @@ class Joules:
     source: str
 
 
-def joules(measured: Measured, cpu_watts: float | None = None) -> Joules:
+def joules(measured: Measured) -> Joules:
     """Return what a peer's run took: by RAPL, else by the watts that `--cpu-watts` says."""
     if measured.joules is not None:
         return Joules(measured.joules, "RAPL, the whole package")
-    if cpu_watts is not None:
-        return Joules(cpu_watts * measured.seconds, f"--cpu-watts {cpu_watts:g}")
+    if measured.watts is not None:
+        return Joules(measured.watts * measured.seconds, f"--cpu-watts {measured.watts:g}")
     return Joules(None, "not measured")

@@ -300,9 +300,10 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     dependent = _dependent(made, kept, lengths, means)
     rss, tss = float(squares * label**2), float(label**2)
     real = lengths.astype(np.float64)
-    error = _stated(factor, kept, weights.astype(np.float64), real, math.sqrt(rss), float(label), off)
+    near_float = weights.astype(np.float64)
+    error = _stated(factor, kept, near_float, real, math.sqrt(rss), float(label), off)
     error[kept] += (last * scale[kept]).astype(np.float64)
-    if dependent and options.minimum_norm and kept and np.isfinite(weights.astype(np.float64)).all():
+    if dependent and options.minimum_norm and kept and np.isfinite(near_float).all():
         weights, error = spread(weights, error, kept, made, lengths, noise)
     bias = means[-1] - weights @ means[:-1]
     shown, shifts = weights.astype(np.float64), means[:-1].astype(np.float64)

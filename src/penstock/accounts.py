@@ -101,7 +101,10 @@ class Account:
         found = {"seconds": self.seconds.to_json(), "energy": self.energy.to_json(self.carbon)}
         if self.verdict is None:
             return found
-        peers = [{k: v for k, v in vars(m).items() if v is not None} for m in self.beside]
+        from penstock.host.peers import joules
+
+        each = (vars(m) | {"joules": joules(m).value} for m in self.beside)
+        peers = [{k: v for k, v in facts.items() if v is not None} for facts in each]
         return {**found, "beside": peers, "verdict": self.verdict.text}
 
 

@@ -53,10 +53,11 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray],
 
     Raises FolderError (E806), also for the folder of a design.
     """
+    place, hint = Path(folder) / MANIFEST, "run.save writes such folders, after design.run"
+    if not place.exists():
+        raise folder_error(place.parent, f"holds no run: it has no {MANIFEST}", hint)
     manifest, files = read_folder(folder)
-    place = Path(folder) / MANIFEST
     if manifest.get("kind") != KIND:
-        hint = "run.save writes such folders, after design.run"
         raise folder_error(place, "describes a design, and no run of one", hint)
     try:
         with np.load(io.BytesIO(files["result.npz"]), allow_pickle=False) as held:

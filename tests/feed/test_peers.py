@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ def test_long_runs_are_scaled(a_row: float) -> None:
 def test_joules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Measured("C", 1, 2.0, 5, 9, 9)
     assert joules(plain).source == "not measured" and joules(plain).value is None
-    assert joules(plain, 65) == host.Joules(130.0, "--cpu-watts 65")
+    assert joules(replace(plain, watts=65)) == host.Joules(130.0, "--cpu-watts 65")
     zone = tmp_path / "intel-rapl:0"
     zone.mkdir()
     (zone / "max_energy_range_uj").write_text("999999\n")
@@ -76,7 +77,7 @@ def test_joules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = host._rapl
     monkeypatch.setattr(host, "_rapl", lambda: read(tmp_path))
     (found,) = measure(Peer("C", 1, list, run), [1], best_of=3)
-    assert joules(found, 65) == host.Joules(pytest.approx(0.3), "RAPL, the whole package")
+    assert joules(replace(found, watts=65)) == host.Joules(pytest.approx(0.3), "RAPL, the whole package")
     (zone / "energy_uj").unlink()
     assert read(tmp_path) is None and read(tmp_path / "none") is None
 

@@ -79,6 +79,7 @@ def test_a_target_without_link_memory_or_watts_says_so(capsys: pytest.CaptureFix
 def test_peers_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     found = reported("--data", "random:rows=3000", "--beside", "cpu", "--cpu-watts", "50")
     names = {peer["name"] for peer in found["beside"]}
+    assert all(peer["joules"] > 0 and peer["watts"] == 50 for peer in found["beside"])
     assert names - {"scikit-learn's LogisticRegression"} == {"C", "NumPy"}
     best = min(peer["seconds"] for peer in found["beside"] if peer.get("reached") is not False)
     ratio = best / found["seconds"]["total"]

@@ -83,6 +83,8 @@ def test_a_run_in_a_folder(run: Any, tmp_path: Path) -> None:
 
 
 def test_folders_that_hold_no_run(run: Any, tmp_path: Path) -> None:
+    with pytest.raises(KernelError, match=r"holds no run(.|\n)*run\.save writes such"):
+        ps.Run.load(tmp_path / "none")
     run.design.save(tmp_path / "design")
     with pytest.raises(KernelError, match="describes a design, and no run of one"):
         ps.Run.load(tmp_path / "design")

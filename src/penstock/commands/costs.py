@@ -87,7 +87,8 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
     table = getattr(workload, "table", None) if rest["no_striders"] else None
     host = None if table is None else decoded(table, workload.value_bytes)
     moved = Moved(*workload.moved(), host, workload.streamed)
-    measured = _measured(job, rest["beside"])
+    watts = rest["cpu_watts"]
+    measured = [replace(m, watts=watts) for m in _measured(job, rest["beside"])]
     worth = {} if rest["worth"] is None else {"worth": rest["worth"]}
     machine = machine_of(design.target, design.resources, job.given.link)
     found = account(
@@ -101,7 +102,7 @@ def costs(job: Job, rest: dict[str, Any]) -> None:
         **worth,
     )
     outcome.account = found
-    facts = _facts(found, machine, rest["cpu_watts"])
+    facts = _facts(found, machine)
     unknown = []
     if moved.over_link and machine.link is None:
         what = f"{moved.over_link:,} bytes, not counted: the target has no link (--link)"
@@ -133,7 +134,7 @@ def _measured(job: Job, beside: str | None) -> list[Measured]:
     return found
 
 
-def _facts(found: Account, machine: Machine, watts: float | None) -> Facts:
+def _facts(found: Account, machine: Machine) -> Facts:
     from penstock.host.peers import joules
     from penstock.report.rows import Facts, Row
     from penstock.report.words import amount, grams_text, seconds_text
@@ -163,7 +164,7 @@ def _facts(found: Account, machine: Machine, watts: float | None) -> Facts:
             )
         )
     for each in found.beside:
-        took = joules(each, watts)
+        took = joules(each)
         power = took.source if took.value is None else f"{amount(took.value)} J ({took.source})"
         rows.append(Row("beside", f"{each.beside()}; energy {power}"))
     if found.verdict is not None:

@@ -180,7 +180,8 @@ def _reason(found: Dependent, fit: Fit, names: Sequence[str]) -> str:
         terms.append(f"+ … ({len(found.factors)} columns in all)")
     elif found.constant:
         terms.append(f"{sign(found.constant)}{abs(found.constant):.6g}")
-    return f"equal to {' '.join(terms).removeprefix('+ ')} in all {fit.rows:,} rows"
+    near = "" if fit.preconditioner == "none" else ", as far as float64 tells,"
+    return f"equal{near} to {' '.join(terms).removeprefix('+ ')} in all {fit.rows:,} rows"
 
 
 _HINT = (
