@@ -34,8 +34,8 @@ class TableSums:
 
     Golden: `models.qr.columns.add_rows`, `remove_rows`.
     Lane p has one multiplier of 18 × 18 bits, and holds the sums p, p + gram_lanes, … of the upper triangle,
-    packed by columns. A row accepted in cycle t occupies the lanes in cycles t + 1 to t + `row_cycles`, in the last of which the next one is accepted; its sums
-    can be read from cycle t + `row_cycles` + 3 on.
+    packed by columns. A row accepted in cycle t occupies the lanes in cycles t + 1 to t + `slots`, in the last of which the next one is accepted; its sums
+    can be read from cycle t + `slots` + 3 on.
 
     Parameters
     ----------

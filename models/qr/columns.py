@@ -96,13 +96,8 @@ class Columns:
 
     @property
     def slots(self) -> int:
-        """Sums that a lane holds."""
+        """Sums that a lane holds, and so the cycles that a row takes."""
         return -(-self.products // self.gram_lanes)
-
-    @property
-    def row_cycles(self) -> int:
-        """Cycles that a row takes: one for each sum of a lane."""
-        return self.slots
 
     def to_json(self) -> dict[str, Any]:
         return {"limbs": list(self.limbs), "gram_lanes": self.gram_lanes}

@@ -30,7 +30,6 @@ __all__ = [
     "change_words",
     "entries",
     "entry_counts",
-    "factor_words",
     "head_words",
     "held_words",
     "memo_parts",
@@ -101,21 +100,17 @@ def entries(method: Method, columns: int) -> list[tuple[int, int]]:
 
 def entry_counts(config: FitPlan) -> list[int]:
     """How many they are, of 0 … n_max columns."""
-    givens = config.method is Method.GIVENS
-    return [2 * n if givens else n * (n + 1) // 2 for n in range(config.n_max + 1)]
+    return [_count(config, n) for n in range(config.n_max + 1)]
+
+
+def _count(config: FitPlan, n: int) -> int:
+    return 2 * n if config.method is Method.GIVENS else n * (n + 1) // 2
 
 
 def sums_words(size: Size, config: FitPlan) -> tuple[int, int]:
     """Bus words of c, and of the entries of AᵀA."""
-    n = size.columns
-    count = 2 * n if config.method is Method.GIVENS else n * (n + 1) // 2
-    return words(8 * n, config.bus_bytes), words(count, config.bus_bytes // ENTRY_BYTES)
-
-
-def factor_words(size: Size, config: FitPlan) -> int:
-    """Bus words of a memo's factor (method `givens`)."""
-    count = words(2 * size.columns * (size.columns + 1), config.bus_bytes)
-    return count * (config.method is Method.GIVENS)
+    n, each = size.columns, config.bus_bytes // ENTRY_BYTES
+    return words(8 * n, config.bus_bytes), words(_count(config, n), each)
 
 
 def held_words(config: FitPlan) -> int:
@@ -136,7 +131,7 @@ def memo_parts(size: Size, config: FitPlan) -> dict[str, int]:
         "head": head_words(size, config),
         "c": of_c,
         "gram": of_gram,
-        "factor": factor_words(size, config),
+        "factor": words(2 * n * (n + 1), bus) * (config.method is Method.GIVENS),
         "weights": words(4 * n, bus) * config.incremental,
         "segment": words(SEGMENT_BYTES + 2 * (n - 1), bus) * config.incremental,
     }

@@ -78,18 +78,15 @@ class FetchStage(Stage):
         self.rows = deque(self._pass(job, Route.BITS, Route.ROWS))
 
     def _pass(self, job: int, bits: int, rows: int) -> list[Request]:
-        run = self.run
-        size, bus = run.works[job].size, run.config.bus_bytes
+        size, at, bus = (
+            self.run.works[job].size,
+            self.run.places[job].rows,
+            self.run.config.bus_bytes,
+        )
         asked = pass_requests(size.places, size.columns - 1, bus)
         last = len(asked) - 1 if rows == Route.ROWS and size.full else -1
         return [
-            Request(
-                bits if of_bits else rows,
-                job,
-                run.places[job].rows + first * bus,
-                beats,
-                number == last,
-            )
+            Request(bits if of_bits else rows, job, at + first * bus, beats, number == last)
             for number, (first, beats, of_bits) in enumerate(asked)
         ]
 

@@ -22,7 +22,7 @@ from ..target import Target
 from .columns import OPERAND
 from .config import FitPlan
 from .job import Method
-from .layout import ENTRY_BYTES, Size, entry_counts, factor_words, held_words
+from .layout import ENTRY_BYTES, Size, entry_counts, held_words, memo_parts
 from .requests import AHEAD
 from .schedule import CONVERT, WIDEN_SHARED
 from .table_config import AHEAD as ANSWERS_AHEAD
@@ -88,21 +88,18 @@ def _of_keys(config: FitPlan, target: Target) -> Resources:
     mul, add, div = (cost(op, float32, shape) for op in ("mul", "add", "div"))
     count = entry_counts(config)[-1]
     shared_lanes = config.gram_lanes < count
-    total = Cost(
-        9200 + 40 * config.bus_bytes, 5760 + 62 * config.bus_bytes
-    )  # shell, ring, requests; what cuts and joins words
+    # shell, ring, requests; what cuts and joins words
+    total = Cost(9200 + 40 * config.bus_bytes, 5760 + 62 * config.bus_bytes)
     total += n * Cost(160, 160, 2)  # labels times rows
-    total += min(config.gram_lanes, count) * (
-        Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)
-    ) + config.solvers * (config.lanes * (mul + add) + div)
-    total += (config.bus_bytes // ENTRY_BYTES + 2) * convert_cost(
-        ["int8"], float32
-    ) + div  # the loader's
+    lane = Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)
+    total += min(config.gram_lanes, count) * lane
+    total += config.solvers * (config.lanes * (mul + add) + div)
+    converters = config.bus_bytes // ENTRY_BYTES + 2
+    total += converters * convert_cost(["int8"], float32) + div  # the loader's
     if config.method is Method.GIVENS:
         total += n * GIVENS_LANE + Cost(0, 0, -1)  # the number of rows is two of the entries
-    times = Cost(
-        mul.lut, mul.ff, multiplier_blocks([(float32.fraction_bits + 1, 9, False)], target.family)
-    )  # float32 by byte
+    blocks = multiplier_blocks([(float32.fraction_bits + 1, 9, False)], target.family)
+    times = Cost(mul.lut, mul.ff, blocks)  # float32 by byte
     total += config.row_units * n * (times + add)
     if config.incremental:
         total += adders * add  # the segment's sums
@@ -186,7 +183,7 @@ def _rotations(config: FitPlan) -> Iterator[tuple[int, Storage]]:
     rows = 1 << _bits(n)
     yield n, Storage(32, rows, apart=True)
     yield n, Storage(32, 2 * rows, apart=True)
-    yield 1, Storage(8 * config.bus_bytes, config.jobs * factor_words(Size(n, 0), config))
+    yield 1, Storage(8 * config.bus_bytes, config.jobs * memo_parts(Size(n, 0), config)["factor"])
 
 
 def _behind_striders(engine: TableFitPlan) -> list[tuple[int, Storage]]:

@@ -58,7 +58,7 @@ def bound(engine: TableFitPlan, segments: Sequence[Segment], memory: Memory) -> 
     rows = sum(segment.rows for segment in segments)
     return Bound(
         memory.least(words_read(engine, segments), engine.answer_words, engine.bus_bytes),
-        rows * engine.columns.row_cycles,
+        rows * engine.columns.slots,
         0,
         0,
         _chain(engine, memory),
@@ -104,7 +104,7 @@ def _walked(
     Where pages are alike the walk soon repeats itself: a state that was seen before comes again as much later still, so whole periods are leapt over.
     """
     port = PortModel(engine.port, costs, reader.port, origin, address=segment.address, epochs=1)
-    seen, ready, cycles = 0, 0, engine.columns.row_cycles
+    seen, ready, cycles = 0, 0, engine.columns.slots
     last, page, end = segment.skip + segment.rows, -1, 0
     marks: dict[tuple[object, ...], tuple[int, int, int]] = {}
 

@@ -20,10 +20,10 @@ from .layout import (
     change_words,
     entry_counts,
     head_words,
+    memo_reads,
     memo_words,
     result_words,
     row_words,
-    sums_words,
     words,
 )
 from .programs import tasks
@@ -97,8 +97,8 @@ class Work:
         size, scan = self.size, row_words(self.size, config)
         body = head_words(size, config)
         if not size.full:
-            body = memo_words(size, config) + change_words(size, config)
-            body -= sums_words(size, config)[0] * (not config.incremental)
+            reads = memo_reads(size, config).values()
+            body = sum(beats for _, beats in reads) + change_words(size, config)
         if size.full or not config.incremental:
             body += scan
         return words(DESCRIPTOR_BYTES, config.bus_bytes), body, scan * self.rescanned

@@ -138,7 +138,7 @@ class ColumnsDesign(AnyFit):
         from penstock.report.words import plural
 
         columns, striders = self.plan.columns, plural(self.plan.walkers, "Strider")
-        rows = f"{plural(columns.row_cycles, 'cycle')} a row"
+        rows = f"{plural(columns.slots, 'cycle')} a row"
         return f"{plural(columns.gram_lanes, 'product')} a cycle, {rows}; {striders}"
 
     @property
