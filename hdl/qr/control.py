@@ -94,16 +94,12 @@ class Thread:
         started = Signal(name=f"started{name}")  # the step's loop has begun
         timers = self._timers(m, program, issue, started, name)
         behind = self.first + 1
-        m.d.comb += [
-            self.may.eq(~none & ~waits),
-            ends.eq((Const(1) & running & none) | (issue & last)),
-        ]
+        m.d.comb += self.may.eq(~none & ~waits)
+        m.d.comb += ends.eq((Const(1) & running & none) | (issue & last))
         with m.If(issue):
             down = self.column - 1, self.column + 1
-            m.d.sync += [
-                started.eq(1),
-                self.column.eq(Mux(self.step == Kind.BACK, *down)[: len(self.column)]),
-            ]
+            m.d.sync += started.eq(1)
+            m.d.sync += self.column.eq(Mux(self.step == Kind.BACK, *down)[: len(self.column)])
         with m.If(ends):
             m.d.sync += started.eq(0)
         with m.Switch(self.step):

@@ -139,10 +139,8 @@ class Core:
         if self.rotated:  # rows go to the solver too
             rows, folded = self.rotated.rows, item.end | (item.sign != 0)
             rest = ~folded | rows.ready
-            m.d.comb += [
-                rows.valid.eq(offered & folded & self.accumulator.i.ready),
-                *fields(rows.p, a=item.a, gone=item.sign < 0, end=item.end),
-            ]
+            m.d.comb += rows.valid.eq(offered & folded & self.accumulator.i.ready)
+            m.d.comb += fields(rows.p, a=item.a, gone=item.sign < 0, end=item.end)
         taken = offered & rest & self.accumulator.i.ready
         m.d.comb += [
             self.accumulator.i.valid.eq(offered & rest),
@@ -161,10 +159,8 @@ class Core:
             ]
         with m.Elif(self.accumulator.i.valid & self.accumulator.i.ready & self.accumulator.i.p.end):
             m.d.sync += self.busy.eq(0)
-        m.d.comb += [
-            self.record.eq(self.accumulator.i.payload),
-            self.record_valid.eq(self.accumulator.i.valid & self.accumulator.i.ready),
-        ]
+        m.d.comb += self.record.eq(self.accumulator.i.payload)
+        m.d.comb += self.record_valid.eq(self.accumulator.i.valid & self.accumulator.i.ready)
 
     def _merge_words(self, m):
         """The words of the oldest job whose changes are known."""
@@ -172,10 +168,8 @@ class Core:
         waiting, accumulator, merge = self.waiting.o, self.accumulator, self.merge
         last_taken, self.solver = Signal(), index(self.config.solvers, name="solver")
         for taker in (merge, self.loader):
-            m.d.comb += [
-                taker.command.valid.eq(begin),
-                taker.command.p.columns.eq(waiting.p.columns),
-            ]
+            m.d.comb += taker.command.valid.eq(begin)
+            m.d.comb += taker.command.p.columns.eq(waiting.p.columns)
         m.d.comb += [
             merge.command.p.fresh.eq(waiting.p.fresh),
             self.loader.command.p.job.eq(waiting.p.job),

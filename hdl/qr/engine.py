@@ -177,7 +177,5 @@ class FitEngine(wiring.Component):
             self.counters[counter.name].eq(steps[counter.name])
             for counter in self.register_map.counters
         ]
-        m.d.comb += [
-            *observe(self.monitors.words, reader.o),
-            *observe(self.monitors.results, writer.i_data),
-        ]
+        m.d.comb += observe(self.monitors.words, reader.o)
+        m.d.comb += observe(self.monitors.results, writer.i_data)

@@ -121,19 +121,15 @@ class Fetch:
             self.o.payload.eq(request),
         ]
         with m.If(free):
-            m.d.sync += [
-                self.o.valid.eq(pass_.valid | self.ring_request.valid | self.own.valid),
-                request.eq(self.own.payload),
-            ]
+            m.d.sync += self.o.valid.eq(pass_.valid | self.ring_request.valid | self.own.valid)
+            m.d.sync += request.eq(self.own.payload)
             for other in (self.ring_request, pass_):
                 with m.If(other.valid):
                     m.d.sync += request.eq(other.payload)
         rows = self.passes.o
         of_pass = Mux(rows.p.bits, Route.PASS_BITS, Route.PASS_ROWS)
-        m.d.comb += [
-            *_asked(pass_, rows.valid, rows.p.address, rows.p.beats, of_pass),
-            rows.ready.eq(pass_.ready),
-        ]
+        m.d.comb += _asked(pass_, rows.valid, rows.p.address, rows.p.beats, of_pass)
+        m.d.comb += rows.ready.eq(pass_.ready)
 
     def _descriptors(self, m, registers, start):
         """Descriptors of the ring, up to `AHEAD` of them before their bodies."""

@@ -181,10 +181,8 @@ class Givens:
         with m.If(now["ROWS"] & goes["WAVE"]):
             m.d.sync += wave.first.eq(Mux(wave.held, 0, wave.first + 1))
             with m.If(wave.held):
-                m.d.sync += [
-                    self.live[0].eq(1),
-                    self.of.delta[0].eq(Mux(self.row.gone, _MINUS_ONE, _ONE)),
-                ]
+                m.d.sync += self.live[0].eq(1)
+                m.d.sync += self.of.delta[0].eq(Mux(self.row.gone, _MINUS_ONE, _ONE))
         with m.If(goes["OUT"]):
             m.d.sync += [wave.first.eq(0), wave.siding.eq(1)]
         with m.If(now["SIDE"] & goes["WAVE"]):
@@ -228,10 +226,8 @@ class Givens:
             self.writes.append((u.write_port(), x.write_port()))
         # lane 0 meets the row that comes
         entry, value = Signal(signed(9), reset_less=True), Signal(32, reset_less=True)
-        m.d.sync += [
-            entry.eq(Array(self.row.a)[self.thread.column]),
-            value.eq(Array(self.i.p.values)[self.thread.column]),
-        ]
+        m.d.sync += entry.eq(Array(self.row.a)[self.thread.column])
+        m.d.sync += value.eq(Array(self.i.p.values)[self.thread.column])
         self.x[0] = self.pipe.wire(
             Mux(self.wave.siding, value, _small_float(entry)), name="entering"
         )
@@ -309,10 +305,8 @@ class Givens:
             with m.If(done[Kind.TURN]):
                 m.d.sync += self.of.s[k].eq(result)
             with m.If(done[Kind.PIVOT]):
-                m.d.sync += [
-                    self.of.pivot[k].eq(result),
-                    self.turned[k].eq(self.live[k] & ~Unpacked(result, float32).zero),
-                ]
+                m.d.sync += self.of.pivot[k].eq(result)
+                m.d.sync += self.turned[k].eq(self.live[k] & ~Unpacked(result, float32).zero)
             with m.If(done[Kind.UNIT] | done[Kind.BACK]):
                 m.d.sync += self.of.y[k].eq(result)
             with m.If(done[Kind.WEIGHT]):

@@ -133,10 +133,8 @@ class Intake:
                 here, away = (Const(1), Const(0)) if "pass" in name else (in_body, self.bad)
                 m.d.comb += taker.payload.eq(self.i.p.data)
                 with m.Case(Route[name.upper()]):
-                    m.d.comb += [
-                        taker.valid.eq(self.i.valid & here & ~away),
-                        self.i.ready.eq(here & (taker.ready | away)),
-                    ]
+                    m.d.comb += taker.valid.eq(self.i.valid & here & ~away)
+                    m.d.comb += self.i.ready.eq(here & (taker.ready | away))
 
         final, good = Signal(), self.head.code == 0  # final: no body follows the head
         ends = self.taken & self.i.p.last
@@ -176,10 +174,8 @@ class Intake:
         done = Signal()
         m.d.sync += done.eq(0)
         with m.If(take):
-            m.d.sync += [
-                number.eq(Mux(self.i.p.last, 0, number + 1)),
-                done.eq(self.i.p.last & ~bad),
-            ]
+            m.d.sync += number.eq(Mux(self.i.p.last, 0, number + 1))
+            m.d.sync += done.eq(self.i.p.last & ~bad)
             for part, first in ((weights, 0), (segment, behind)):
                 for k in range(words(len(part) // 8, bus)):
                     with m.If(number == first + k):

@@ -94,10 +94,8 @@ class Loader:
         with m.If(taken):
             of_c = ~self.i.p.gram
             end = of_c & ((self.number + 1) * self.per_word >= self.columns)
-            m.d.sync += [
-                self.number.eq(Mux(end, 0, self.number + 1)),
-                self.all_in.eq(self.i.p.last),
-            ]
+            m.d.sync += self.number.eq(Mux(end, 0, self.number + 1))
+            m.d.sync += self.all_in.eq(self.i.p.last)
             for k, at in enumerate(self.sums):
                 with m.If(self.i.p.gram & (self.number == at // self.each)):
                     m.d.sync += self.kept_sums[k].eq(word.word_select(at % self.each, _WIDTH))
@@ -130,10 +128,8 @@ class Loader:
         s = self.pipe.rank(going=s.going, place=s.place, difference=difference)
         # c_0 before there is an h, the right side behind it
         code = as_float32(self.parts, m, "side", self.right_side)
-        m.d.comb += [
-            self.right_side.eq(Mux(self.known, s.difference, self.kept_c[0])),
-            self.total.eq(code),
-        ]
+        m.d.comb += self.right_side.eq(Mux(self.known, s.difference, self.kept_c[0]))
+        m.d.comb += self.total.eq(code)
         comes = self.pipe.delay(s.going, CONVERT, name="comes")
         where = self.pipe.delay(s.place, CONVERT, name="where")
         self.side = [Signal(32, name=f"side{k}", reset_less=True) for k in range(self.n)]

@@ -126,10 +126,8 @@ class NormalEquationAccumulator:
             m.d.sync += self.full.bit_select(self.bank, 1).eq(1)
             m.d.sync += fields(self, bank=~self.bank, closing=0)
         with m.If(self.done.valid & self.done.ready):
-            m.d.sync += [
-                self.full.bit_select(self.reading, 1).eq(0),
-                self.reading.eq(~self.reading),
-            ]
+            m.d.sync += self.full.bit_select(self.reading, 1).eq(0)
+            m.d.sync += self.reading.eq(~self.reading)
         read = settled[self.reading]
         m.d.comb += [
             self.done.valid.eq(self.full.bit_select(self.reading, 1)),
@@ -293,10 +291,8 @@ class Merge:
         # places behind the last entry stay 0
         beyond = Signal(range(-2 * self.each, 2 * self.config.n_max * self.config.n_max + 2))
         first = Signal(range(self.config.n_max + 1))  # columns of c before this word
-        m.d.comb += [
-            beyond.eq(Array(self.counts)[self.columns] - self.held_number * self.each),
-            first.eq(self.held_number * per_word),
-        ]
+        m.d.comb += beyond.eq(Array(self.counts)[self.columns] - self.held_number * self.each)
+        m.d.comb += first.eq(self.held_number * per_word)
 
         def added(here, place, bits, change):
             old = self.held.word_select(place, bits).as_signed()

@@ -201,10 +201,8 @@ class Solver(wiring.Component):
                 ),
                 self.o.weights[i].eq(Mux(self.end["keep"][i], self.results[i], 0)),
             ]
-        m.d.comb += [
-            self.o_valid.eq(self.end["issue"] & (self.done == Kind.FINAL)),
-            *fields(self.o, job=self.end["job"], mask=self.end["keep"]),
-        ]
+        m.d.comb += self.o_valid.eq(self.end["issue"] & (self.done == Kind.FINAL))
+        m.d.comb += fields(self.o, job=self.end["job"], mask=self.end["keep"])
 
     def _divide_pivots(self, m):
         """One cycle later: the next column's entry of this row; its pivot goes into the divider."""
@@ -217,10 +215,8 @@ class Solver(wiring.Component):
             row=self.end["row"],
         )
         for i, (_, _, pivot_write) in enumerate(self.writes):
-            m.d.comb += [
-                pivot_write.en.eq(self.s.some & (self.s.row == i)),
-                *fields(pivot_write, addr=self.s.context, data=self.s.value),
-            ]
+            m.d.comb += pivot_write.en.eq(self.s.some & (self.s.row == i))
+            m.d.comb += fields(pivot_write, addr=self.s.context, data=self.s.value)
         depth = self.config.contexts << len(self.next.row)
         m.submodules.limits = limits = Memory(shape=32, depth=depth, init=[], attrs=APART)
         limit_write, limit = limits.write_port(), limits.read_port()
@@ -283,10 +279,8 @@ class Solver(wiring.Component):
             loaded, side = thread.step == Kind.LOAD, thread.column == columns
             last = thread.first == columns - 1
             chosen = may[c] & ~(may & older[c]).any()
-            m.d.comb += [
-                may[c].eq(active[c] & thread.may & ~loaded),
-                issued[c].eq(Mux(loads, place == c, chosen)),
-            ]
+            m.d.comb += may[c].eq(active[c] & thread.may & ~loaded)
+            m.d.comb += issued[c].eq(Mux(loads, place == c, chosen))
             with m.If(issued[c]):
                 m.d.comb += [
                     context.eq(c),

@@ -156,10 +156,8 @@ class TableFitEngine(wiring.Component):
         tuple_, takes, passes = Signal(), Signal(), Signal()
         # pages that were asked for and have not come: what is behind the last row need not be walked, but it must not come later
         coming, asks, comes = Signal(range(reader.commands + 1)), Signal(), Signal()
-        m.d.comb += [
-            asks.eq(self.sequencer.o.valid & self.sequencer.o.ready),
-            comes.eq(walking & reader.o.valid & reader.o.p.last),
-        ]
+        m.d.comb += asks.eq(self.sequencer.o.valid & self.sequencer.o.ready)
+        m.d.comb += comes.eq(walking & reader.o.valid & reader.o.p.last)
         m.d.sync += coming.eq(coming + asks - comes)
         m.d.comb += [
             *fields(access.i, payload=reader.o.p.data, valid=walking & reader.o.valid),

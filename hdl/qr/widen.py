@@ -127,10 +127,8 @@ class Widen:
     def _meet(self, m, pipe, terms, *, down, size):
         """Give the terms to the dot unit with the box's ends: those that make the sum greatest, `down`: least, `size`: the greater ones in size."""
         x_there = Signal(self.dot_x.shape(), reset_less=True)
-        m.d.comb += [
-            self.dot_x.eq(x_there),
-            self.dot_w.eq(pipe.delay(terms.as_value(), 1, name="w_there")),
-        ]
+        m.d.comb += self.dot_x.eq(x_there)
+        m.d.comb += self.dot_w.eq(pipe.delay(terms.as_value(), 1, name="w_there"))
         for k in range(self.config.n_max):
             low, high = Const(1, signed(9)), Const(1, signed(9))
             if k:
