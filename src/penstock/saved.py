@@ -24,7 +24,7 @@ __all__ = ["AGAIN", "FORMAT", "MANIFEST", "FolderError", "folder_error", "read_f
 FORMAT = 5
 AGAIN = "write it again with penstock compile or penstock build"
 _CHANGED = "was changed after the design was saved: its digest is another"
-_WRITERS = "penstock compile and penstock build write such folders"
+_WRITERS = "penstock compile and penstock build write such folders, run.save those of runs"
 
 # `as_json` indents the manifest's own entries, and no others, by one space
 _DIGEST = re.compile(rb'^ "sha256": "([0-9a-f]{64})",?$', re.MULTILINE)
