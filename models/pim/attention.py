@@ -49,16 +49,14 @@ class Attention:
         both = (own.loads(own.rows_of(x)) for own, x in ((self.keys, keys), (self.values, values)))
         return [step for steps in both for step in steps]
 
-    def steps(
-        self, queries: Work, rows: tuple[Floats, Floats] | None, every: int = 1
-    ) -> list[Step]:
+    def steps(self, queries: Work, rows: Sequence[Floats], every: int = 1) -> list[Step]:
         """Return all steps; `rows`: of caches that grow, the keys and values (tokens, items, …) of which one in `every` is written."""
         held = self.keys.held(queries, np.zeros(self.keys.items, dtype=np.bool_))
         steps: list[Step] = []
         due: list[Step] = []
         number = after = 0
         for token, tile in self._turns():
-            begins = rows is not None and tile == token % every == 0
+            begins = len(rows) > 0 and tile == token % every == 0
             if begins:
                 steps += appended(self.keys, rows[0][token], self.held[token] - 1)
             steps += self._scores(held, token, tile, number)

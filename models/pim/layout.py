@@ -251,8 +251,8 @@ class Layout:
         """Return the state or cache of bytes that `parts_of` gave."""
         shape = (self.items, self.parts, 2, self.chunks, COLUMNS, self.config.lanes)
         order = (0, 1, 5, 3, 2, 4) if self.mode == "attend" else (0, 1, 2, 5, 3, 4)
-        x = self._numbers(parts).reshape(shape).transpose(order)
-        x = x.reshape(self.items, -1, self.chunks * self.each)
+        dealt = self._numbers(parts).reshape(shape).transpose(order)
+        x = dealt.reshape(self.items, -1, self.chunks * self.each)
         return x[:, : self.head, : self.columns]
 
     def state_of(self, rows: Bytes) -> Floats:

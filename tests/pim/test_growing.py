@@ -188,16 +188,77 @@ def test_a_session_gives_the_bits_of_runs_alone(format):
         assert (session.step({request: cut(data, 67, 68)})[request] == y[67:68]).all()
 
 
+def test_requests_that_are_moved_keep_their_bits():
+    options = {"batch": 8, "heads": 2, "kv_heads": 1, "banks": 8}
+    dims = {"t": 70, "k": 40, "v": 33}
+    design = ps.compile(decode, target="u55c", dims=dims, **options)
+    own, done = [alone(design, 5, n) for n in range(8)], [0] * 8
+    with design.open() as session:
+        requests = [session.join() for _ in range(8)]
+        for which in (range(8), [0, 7], [1, 6, 3], range(8), [0, 4], [2, 5], range(8)):
+            given = {requests[n]: cut(own[n][0], done[n], done[n] + 1) for n in which}
+            found = session.step(given)
+            for n in which:
+                assert (found[requests[n]] == own[n][1][done[n] : done[n] + 1]).all()
+                done[n] += 1
+        assert session.counters["moved"] > 0
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("format", FORMATS)
-def test_a_session_on_hardware(format):
-    design = compiled(format)
-    own, *others = (alone(design, 7 if n == 0 else 5, n) for n in range(3))
+def test_a_session_on_hardware():
+    own, *others = (alone(compiled(), 7 if n == 0 else 5, n) for n in range(3))
     saved = []
     for backend in ("model", "rtl"):
-        with design.open(backend=backend) as session:
+        with compiled().open(backend=backend) as session:
             saved.append((arrivals(session, own, others), session.cycles))
     assert saved[0] == saved[1]
+
+
+RETNET = """recurrence retnet(S: state[k, v], key: input[k], value: input[v], q: input[k])
+  S <- 0.97 * S + outer(key, value)
+  y <- q @ S
+"""
+
+
+def mixed(format, backend):
+    """Three tokens in a layer of a state and in one of caches; cycles, snapshot and outputs."""
+    kernels, dims = [parse_kernel(RETNET), parse_kernel(TEXT)], {"t": 70, "k": 40, "v": 33}
+    design = ps.compile(kernels, target="small", dims=dims, heads=2, kv_heads=1, format=format)
+    rng = np.random.default_rng(5)
+    states, caches = (drawn(rng, 3, 1, 2, few, 40, 33) for few in (2, 1))
+    with design.open(backend=backend) as session:
+        request = session.join()
+        found = [
+            session.step(
+                {request: {name: x[n : n + 1, 0] for name, x in data.items()}}, layer=layer
+            )
+            for n in range(3)
+            for layer, data in enumerate((states, caches))
+        ]
+        assert session.errors["within_bound"]
+        y = np.array([one[request][0] for one in found])
+        assert np.abs(y[1::2] - beside(caches)[:, 0]).max() < 0.3
+        return session.cycles, session.snapshot(request), y.tobytes()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_layers_of_both_kinds(format):
+    assert mixed(format, "golden")[1:] == mixed(format, "model")[1:]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format", FORMATS)
+def test_layers_of_both_kinds_in_a_session_on_hardware(format):
+    assert mixed(format, "rtl") == mixed(format, "model")
+
+
+def test_scores_far_below_nothing():
+    """Tiles that a token does not have count nothing, however small the weights of those are that it has."""
+    ones, x = np.ones((3, 1, 1, 8)), np.arange(3.0).reshape(3, 1, 1, 1)
+    design = ps.compile(decode, target="small", dims={"t": 70, "k": 8, "v": 8}, heads=1)
+    data = {"key": -50 * ones, "value": x * ones, "q": 50 * ones}
+    y = design.run(data, backend="golden").result["y"]
+    assert np.abs(y - x / 2).max() < 0.02
 
 
 MISFITS = {

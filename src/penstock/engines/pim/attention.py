@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.dsl.pim.attention import WEIGHTS
 from penstock.dsl.pim.recurrent import Recurrent
 from penstock.engines.base import Result
 from penstock.host.sources.errors import SourceError
@@ -18,14 +16,16 @@ from penstock.models.bound import Machine
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.floating import float32
-from penstock.models.pim.attended import Caches
 from penstock.models.pim.attention import Attention
 from penstock.models.pim.device import Step
 from penstock.models.pim.errors import PimError
-from penstock.models.pim.operands import Floats, Work
+from penstock.models.pim.layout import Layout
+from penstock.models.pim.operands import Floats, Operands, Work
 from penstock.models.pim.program import program
 from penstock.models.pim.softmax import TILE
 
+from .data import Inputs
+from .decoding import Brought, Remembered
 from .errors import Beside, Compared, clipped
 from .workload import Played, Stepping
 
@@ -33,22 +33,35 @@ __all__ = ["Attending", "check_room"]
 
 
 class Attending(Stepping):
-    """Queries of two caches, whose parts are `scores`, which reads the keys, and `read`, which reads the values by weights. Of heads that share a
-    cache, each is a turn: a token is as many of them.
+    """Queries of two caches. Of heads that share a cache, each is a turn: a token is as many of them.
 
     Raises SourceError (E460) where caches that grow have no room for all tokens, or where it is not known how many rows they hold.
     """
 
-    def __init__(self, design: Any, inputs: Any, *own: Any) -> None:
+    def __init__(self, design: Any, inputs: Inputs, *own: Any) -> None:
         super().__init__(design, inputs, *own)
         self.first = int(own[4]) if len(own) > 4 else 0
         self.grows = inputs.recurrent.grows
         self._check_room()
-        self.scores = self._part(0, {})
-        lead = (self.tokens * inputs.group, design.batch, design.heads // inputs.group)
-        self.read = self._part(1, {WEIGHTS: np.zeros((*lead, self.scores.layout.columns))})
-        both = self.scores.layout, self.read.layout
-        self.attention = Attention.of(*both, self._held(lead[0], both[0].items))
+        self.brought = Brought(inputs, design.device.format, self.saturates)
+        few, turns = design.heads // inputs.group, self.tokens * inputs.group
+        keys, values = (
+            Layout(design.device, *part.form, design.batch * few, turns, heads=few)
+            for part in inputs.recurrent.parts
+        )
+        last = np.full(turns, keys.columns)
+        if self.grows:
+            last = self.first + 1 + np.arange(turns) // inputs.group
+        held = np.repeat(last[:, None], keys.items, axis=1)
+        self.attention = Attention.of(keys, values, held)
+
+    @property
+    def layouts(self) -> Sequence[Layout]:
+        return self.attention.keys, self.attention.values
+
+    @property
+    def rates(self) -> int:
+        return 1
 
     def _check_room(self) -> None:
         recurrent, inputs = self.inputs.recurrent, self.inputs
@@ -64,51 +77,24 @@ class Attending(Stepping):
             )
         check_room(recurrent, self.first, inputs.tokens)
 
-    def _held(self, turns: int, items: int) -> NDArray[np.int64]:
-        """How many keys each turn reads."""
-        last = np.full(turns, self.scores.layout.columns)
-        if self.grows:
-            last = self.first + 1 + np.arange(turns) // self.inputs.group
-        return np.repeat(last[:, None], items, axis=1)
-
-    def _part(self, number: int, more: Mapping[str, Floats]) -> Stepping:
-        inputs = self.inputs.in_turns().part(number, more)
-        own = {"recurrent": inputs.recurrent, "heads": inputs.heads, "group": 1}
-        design = replace(self.design, **own)
-        return Stepping(design, inputs, self.name, self.assumed, 1, self.saturates)
-
-    @property
-    def parts(self) -> tuple[Stepping, Stepping]:
-        return self.scores, self.read
-
     @cached_property
-    def _caches(self) -> tuple[Floats, Floats]:
+    def _caches(self) -> list[Floats]:
         """Keys and values (items, dim, keys) before the first token: zeros behind the rows that are held."""
         found = []
-        for part in self.parts:
-            own, start = part.layout, part.course.start
+        for own, course in zip(self.layouts, (self.brought.keys, self.brought.values), strict=True):
             cache = np.zeros((own.items, own.head, own.columns))
-            if start is not None:
+            if course.start is not None:
                 last = self.first if self.grows else own.columns
-                cache[..., :last] = start[..., :last]
+                cache[..., :last] = course.start[..., :last]
             found.append(cache)
-        return found[0], found[1]
-
-    @cached_property
-    def _rows(self) -> tuple[Floats, Floats] | None:
-        """The keys and values that turns append."""
-        if not self.grows:
-            return None
-        keys, values = (part.course.operands(0, 0, part.tokens).k for part in self.parts)
-        assert keys is not None and values is not None
-        return keys, values
+        return found
 
     @cached_property
     def _first(self) -> Played:
-        given = self.scores.course.operands(0, 0, self.scores.tokens)
-        work = Work(0, 0, given._replace(k=None))
+        q, *rows = self.brought.operands(0, len(self.attention.held))
+        work = Work(0, 0, Operands(q=q))
         steps = self.attention.loads(*self._caches) if self.first or not self.grows else []
-        steps += self.attention.steps(work, self._rows, self.inputs.group)
+        steps += self.attention.steps(work, rows, self.inputs.group)
         return Played(program(self.design.device, [steps]), [steps], [work], [])
 
     @property
@@ -123,41 +109,34 @@ class Attending(Stepping):
         for wrong, each in ((beyond > 0, TILE), (outside, 1)):
             if wrong.any() and not self.saturates:
                 turn, item, column = (int(n) for n in np.argwhere(wrong)[0])
-                token, request, head = self.read.inputs.place(turn, item)
+                token, request, head = self.brought.place(turn, item)
                 place = token, request * self.design.heads + head, column * each
                 return Result(None, HardwareError(PimError.PIM_RANGE, *place))
         counters = {
             "saturated_scores": int(beyond.sum()),
             "saturated_sums": int(outside.sum()),
-            "saturated_inputs": sum(part.course.beyond for part in self.parts),
+            "saturated_inputs": self.brought.beyond,
         }
         return self._result({"y": float32.encode(y / totals[..., None])}, out, counters)
 
     def _machine_bound(self, memory: Memory) -> Machine:
-        keys, values = (part._machine_bound(memory) for part in self.parts)
+        keys, values = (own.machine_bound(self.design.target, memory) for own in self.layouts)
         return keys + values
 
     def values(self, codes: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        y = self.inputs.in_heads(self.read._told(codes).output())
+        self.brought.took(0, float32.decode(codes["y"]))
+        y = self.brought.output()
         return {"y": y.reshape(self.tokens, self.design.batch, self.design.heads, *y.shape[2:])}
 
     def details(self, codes: Mapping[str, Any]) -> Mapping[str, Any]:
         """How far the units' attention is from float64."""
-        of, made = list(Beside(self.scores.layout, self.scores.course).items), Compared()
-        q = self.scores.course.operands(0, 0, self.scores.tokens).q
-        assert q is not None
-        caches = [cache[of] for cache in self._caches]
-        for cache, rows in zip(caches, self._rows or (), strict=self.grows):
-            own = rows[:: self.inputs.group, of]
-            cache[..., self.first : self.first + len(own)] = np.moveaxis(own, 0, 2)
-        exact = Caches(self.design.device, self.scores.layout.parts, *caches)
-        read = [exact.read(q[n, of], int(held[0])) for n, held in enumerate(self.attention.held)]
-        place = lambda turn, item, column: [*self.read.inputs.place(turn, of[item]), column]
-        value, bound = (
-            np.array([getattr(one, name) for one in read]) for name in ("value", "error")
-        )
-        made.add(float32.decode(codes["y"])[:, of], value, bound, place)
-        told = {"heads": len(of), "of": self.scores.layout.items, **made.to_json()}
+        self.brought.took(0, float32.decode(codes["y"]))
+        of, made = list(Beside(self.layouts[0], self.brought.keys).items), Compared()
+        exact = Remembered(self.attention.keys, self.attention.values, of)
+        exact.start(self.first if self.grows else self.layouts[0].columns, self._caches)
+        place = lambda turn, item, column: [*self.brought.place(turn, of[item]), column]
+        made.add(*exact.step(self.brought, 0, self.tokens), place)
+        told = {"heads": len(of), "of": self.layouts[0].items, **made.to_json()}
         return {"float64": told, "collapsed": [], **self.language}
 
 

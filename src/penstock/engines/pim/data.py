@@ -205,6 +205,8 @@ class Inputs:
 
     def in_turns(self) -> Inputs:
         """Return it with the heads of caches, whose groups take turns: each token is as many of them."""
+        if self.group == 1:
+            return self
         many, few, shared = self.group, self.heads // self.group, self.recurrent.of_cache
         arrays = {}
         for name, x in self.arrays.items():

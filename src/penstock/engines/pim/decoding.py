@@ -49,11 +49,15 @@ class Brought:
         """Of a token."""
         return self.inputs.group
 
-    def operands(self, begin: int, end: int) -> tuple[Floats, Floats, Floats]:
-        """Return queries, keys and values (turns, heads of caches, …) of some turns."""
+    def operands(self, begin: int, end: int) -> tuple[Floats, *tuple[Floats, ...]]:
+        """Return queries and, of caches that grow, keys and values (turns, heads of caches, …) of some turns."""
         first, second = (own.operands(0, begin, end) for own in (self.keys, self.values))
-        assert first.q is not None and first.k is not None and second.k is not None
-        return first.q, first.k, second.k
+        assert first.q is not None
+        return first.q, *(own.k for own in (first, second) if own.k is not None)
+
+    def place(self, turn: int, item: int) -> tuple[int, int, int]:
+        """Return token, request and head."""
+        return self.keys.inputs.place(turn, item)
 
     def took(self, begin: int, y: Floats) -> None:
         """Take results of turns from `begin` on."""
@@ -84,16 +88,18 @@ class Remembered:
 
     def step(self, brought: Brought, begin: int, end: int) -> tuple[Floats, Floats, Floats]:
         """Take tokens; return results of the device, of float64, and the bound (turns, heads, dim of values)."""
-        turns, found = brought.turns, []
-        for token in range(begin, end):
-            q, *rows = brought.operands(token * turns, (token + 1) * turns)
-            for own, row in zip(self.caches, rows, strict=True):
-                own[..., self.held] = row[0, self.heads]
-            self.held += 1
-            exact = Caches(self.config, self.parts, *self.caches)
-            found += [exact.read(own[self.heads], self.held) for own in q]
-        given = brought.values.values[".1"][begin * turns : end * turns, self.heads]
-        return given, *(np.array([getattr(x, name) for x in found]) for name in ("value", "error"))
+        own = slice(begin * brought.turns, end * brought.turns)
+        q, *rows = brought.operands(own.start, own.stop)
+        first = self.held
+        if rows:
+            self.held += end - begin
+        for cache, row in zip(self.caches, rows, strict=len(rows) > 0):
+            cache[..., first : self.held] = np.moveaxis(row[:: brought.turns, self.heads], 0, 2)
+        exact = Caches(self.config, self.parts, *self.caches)
+        reads = [first + n // brought.turns + 1 if rows else first for n in range(len(q))]
+        found = [exact.read(x[self.heads], held) for x, held in zip(q, reads, strict=True)]
+        value, error = (np.array([getattr(x, name) for x in found]) for name in ("value", "error"))
+        return brought.values.values[".1"][own, self.heads], value, error
 
 
 def decoded(
@@ -107,18 +113,22 @@ def decoded(
     float32, and which requests have such ones."""
     turns, few = many[0].turns, layouts[0].heads
     given = [own.operands(token * turns, (token + 1) * turns) for own in many]
-    q, keys, values = (np.concatenate(own, axis=1) for own in zip(*given, strict=True))
+    q, *rows = (np.concatenate(own, axis=1) for own in zip(*given, strict=True))
     reads = np.broadcast_to(np.repeat(held, few) + 1, (turns, few * len(many)))
     attention = Attention(*layouts, reads)
-    steps = attention.steps(Work(0, 0, Operands(q=q)), (keys, values), turns)
+    steps = attention.steps(Work(0, 0, Operands(q=q)), rows, turns)
     order, out = play([steps])
     y, totals, beyond = attention.results(order, steps, out)
     y, outside = clipped(y, float(float32.decode(float32.infinity - 1)))
     y = float32.decode(float32.encode(y / totals[..., None]))
     for own, part in zip(many, np.split(y, len(many), axis=1), strict=True):
         own.took(token * turns, part)
-    wrong = outside.any(axis=(0, 2)) | (beyond > 0).any(axis=(0, 2))
-    return int(beyond.sum()), int(outside.sum()), wrong.reshape(len(many), few).any(axis=1)
+    wrong = np.asarray(outside.any(axis=(0, 2)) | (beyond > 0).any(axis=(0, 2)))
+    return (
+        int(beyond.sum()),
+        int(outside.sum()),
+        np.asarray(wrong.reshape(len(many), few).any(axis=1)),
+    )
 
 
 def program_size(

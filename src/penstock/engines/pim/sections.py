@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.dsl.pim.recurrent import Recurrent
+from penstock.models.pim.layout import Layout
 from penstock.models.pim.rounds import HARDWARE, PUBLISHED
 from penstock.models.pim.rules import check
 from penstock.models.pim.schedule import period_of
@@ -33,12 +34,14 @@ _MODES = {
 
 def facts(recurrent: Recurrent) -> Facts:
     """Return what a recurrence is."""
+    kind = "state" if recurrent.values is None else "cache"
+    more = ", which takes a row each token" if recurrent.grows else ""
     return Facts.of(
         ("recurrence", recurrent.name),
         ("form", _MODES["turned" if recurrent.turned else recurrent.mode]),
         *_beside(recurrent),
         *(
-            ("state", f"{part.state}[{part.sizes[0] or '?'}, {part.sizes[1] or '?'}]")
+            (kind, f"{part.state}[{part.sizes[0] or '?'}, {part.sizes[1] or '?'}]{more}")
             for part in recurrent.parts
         ),
     )
@@ -101,7 +104,8 @@ def _run(outcome: Outcome, design: PimDesign) -> Iterable[Row]:
         wrong = [text for made in workload.programs for text in check(made.schedule)]
         count = plural(sum(len(made.schedule.commands) for made in workload.programs), "command")
         yield Row("DRAM's rules", Verdict(not wrong, wrong[0] if wrong else f"kept by {count}"))
-        yield Row("a round", "; ".join(dict.fromkeys(map(_round, workload.parts))))
+        texts = dict.fromkeys(_round(own, workload.rates) for own in workload.layouts)
+        yield Row("a round", "; ".join(texts))
     run = outcome.rtl or outcome.golden
     if run is not None and not run.errors:
         saturated = run.counters.get("saturated", 0)
@@ -140,14 +144,13 @@ def _errors(details: Mapping[str, Any], saturated: bool) -> Iterable[Row]:
         )
 
 
-def _round(workload: Stepping) -> str:
+def _round(layout: Layout, rates: int) -> str:
     """Return the cycles of a round in steady state."""
-    device, rates = workload.design.device, workload.rates
     texts = []
-    number = next((n for n, (m, _) in enumerate(workload.layout.passes) if m == "update"), 0)
-    for row in (0, 1) if workload.layout.chunks > 1 else (0,):
-        given = workload.layout.round_of(number, row, rates)
-        hardware, published = (period_of(device, given, c) for c in (HARDWARE, PUBLISHED))
+    number = next((n for n, (m, _) in enumerate(layout.passes) if m == "update"), 0)
+    for row in (0, 1) if layout.chunks > 1 else (0,):
+        given = layout.round_of(number, row, rates)
+        hardware, published = (period_of(layout.config, given, c) for c in (HARDWARE, PUBLISHED))
         texts.append(f"{hardware} cycles ({published} without the slots that drain)")
     if len(set(texts)) == 1:
         return texts[0]

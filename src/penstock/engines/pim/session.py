@@ -232,7 +232,7 @@ class PimSession(Closing):
             compare(layer, latest, begin, end, self._compared)
             return
         for state, brought in latest:
-            own = state.exact.setdefault(number, self._remembered(number))
+            own: Remembered = state.exact.setdefault(number, self._remembered(number))
             first = state.tokens[number] - (end - begin)
             place = partial(_place, [number, state.number], first, brought.turns, layer.heads)
             self._compared.add(*own.step(brought, begin, end), place)

@@ -97,9 +97,9 @@ class Stepping(Workload):
         return cls(design, inputs, given.place or "arrays", False, bits, saturates, first)
 
     @property
-    def parts(self) -> Sequence[Stepping]:
-        """What runs in one program: itself, or of attention the reading of keys and that of values."""
-        return (self,)
+    def layouts(self) -> Sequence[Layout]:
+        """Where what a program reads lies: the state, or of attention the keys and the values."""
+        return (self.layout,)
 
     @cached_property
     def course(self) -> Course:
@@ -112,7 +112,7 @@ class Stepping(Workload):
     def _batches(self) -> list[Batch]:
         return list(batches(self.design.recurrent, self.tokens))
 
-    @cached_property
+    @property
     def rates(self) -> int:
         """Registers of rates that a first chunk of an update writes."""
         return self.layout.rates_of(self.course.first_update(1))
