@@ -120,7 +120,10 @@ class Option:
         if isinstance(kind, click.Choice):
             if value is not None and value not in kind.choices:
                 raise not_one_of(self.name, value, kind.choices)
-        elif not (value is None or kind is None or self.repeated):
+        elif self.repeated:
+            if not (value is None or isinstance(value, Mapping)):
+                raise bad_value(self.name, f"it must give values by name, not {value!r}")
+        elif not (value is None or kind is None):
             converted = self._converted(kind, value)
             return converted if isinstance(kind, (Count, Number)) else value
         return value

@@ -213,11 +213,13 @@ class Run(hooks.Shown):
         Parameters: `view`: the name of a view to make of the table that `?table=` of the address names, with all its columns and the score, an
         expression in float8 that is NULL where a value that it uses is NULL.
 
-        Raises SourceError; ScoreError (E631, E633) where there is no such expression; RunError for a run that was
-        stopped, ValueError for one of the model, which has no result.
+        Raises SourceError; OptionError for an `if_exists` that there is not; ScoreError (E631, E633) where there is no such
+        expression; RunError for a run that was stopped, ValueError for one of the model, which has no result.
         """
-        from penstock.host.sources.postgres import write_models
+        from penstock.host.sources.postgres import IF_EXISTS, write_models
 
+        if if_exists not in IF_EXISTS:
+            raise not_one_of("if_exists", if_exists, IF_EXISTS)
         if (result := self.result) is None:
             raise ValueError("this run has no result to write")
         select = None

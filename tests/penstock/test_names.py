@@ -62,7 +62,10 @@ def test_a_run_that_was_stopped_has_no_result(line: ps.kernel) -> None:
     assert caught.value.error == run.errors[0] and caught.value.code == "E842"
     with pytest.raises(ps.Error):
         run.to_sql("postgresql://nobody", "models")
-    assert design.run(TABLE, "golden").ok and design.run(TABLE, "model").result is None
+    done = design.run(TABLE, "golden")
+    assert done.ok and design.run(TABLE, "model").result is None
+    with pytest.raises(ps.Error, match="if_exists must be one of fail, replace, append, not 'foo'"):
+        done.to_sql("postgresql://nobody", "models", if_exists="foo")
 
 
 @pytest.mark.parametrize("name", ["bind", "bindings"])

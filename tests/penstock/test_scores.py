@@ -293,6 +293,12 @@ def test_a_view(run: Any, postgres: str, server: Any) -> None:
     assert (np.abs(table[:, 3] - expected)[~null] <= 4 * np.spacing(1.0)).all()
     with pytest.raises(SourceError, match="table learned already"):
         run.to_sql(table_url(postgres), "learned", view="other")
+    with pytest.raises(SourceError, match="a table or view scored already") as caught:
+        run.to_sql(table_url(postgres), "learned", "append", view="scored")
+    assert "view=" in str(caught.value.hint)
+    with pytest.raises(SourceError, match="refused to make the view people") as caught:
+        run.to_sql(table_url(postgres), "learned", "replace", view="people")
+    assert "view=" in str(caught.value.hint)
     assert run.to_sql(table_url(postgres), "learned", "replace", view="scored") == 4
     with pytest.raises(SourceError, match="does not say which table the view scores"):
         run.to_sql(postgres, "learned", "replace", view="scored")
@@ -366,7 +372,9 @@ def test_values_that_are_not_finite_in_sql(
         server.execute("INSERT INTO edges VALUES (%s, %s, %s)", (k, row[0], row.tolist()))
     table = {"a": np.ones(2), "h": np.ones((2, 2)), "y": np.ones(2)}
     run = ps.compile(str(tmp_path / "k.psk"), "small", table).run(table)
-    run.to_sql(table_url(postgres).replace("people", "edges"), "learned", "append", view="scored_edges")
+    run.to_sql(
+        table_url(postgres).replace("people", "edges"), "learned", "append", view="scored_edges"
+    )
     read = [r[0] for r in server.execute("SELECT s FROM scored_edges ORDER BY id").fetchall()]
     with np.errstate(all="ignore"):
         expected = evaluate(run.scoring.kernel.graph, {"a": H[:, 0], "h": H})

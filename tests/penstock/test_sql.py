@@ -17,6 +17,8 @@ import numpy as np
 import psycopg
 import pytest
 
+from penstock.dsl.core.diagnostics import KernelError
+from penstock.sql import models
 from testbench.command_line import told
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "sql.md"
@@ -177,7 +179,8 @@ def test_groups_and_own_changes(connection: Any) -> None:
         ("train('fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)', 't', 'o', 'y', 'x', '{\"init\": 1}')", "no option init", "epochs"),
         ("train('fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)', 't', 'o', 'y', 'x', '{\"target\": \"nix\"}')", "nix", ""),
         ("logregr_train('t', 'o', 'y > 1', 'ARRAY[1, CASE WHEN y = 2 THEN ''inf'' ELSE y END]')", "row 3, x[2] is not finite", "WHERE"),
-        ("linregr_train('t', 'o', 'y', 'ARRAY[z]')", 'column "z" does not exist', ""),
+        ("linregr_train('t', 'o', 'y', 'ARRAY[1, CASE WHEN y = 2 THEN ''nan'' ELSE y END]')", "row 3, x[2] is not finite", "a view without"),
+        ("linregr_train('t', 'o', 'y', 'ARRAY[z]')", "the independent variable: ARRAY[z]", "ARRAY[1, age]"),
     ],
 )  # fmt: skip
 def test_mistakes(connection: Any, call: str, message: str, hint: str) -> None:
@@ -193,6 +196,98 @@ def test_mistakes(connection: Any, call: str, message: str, hint: str) -> None:
     assert connection.execute("SELECT to_regclass('o'), to_regclass('o_summary')").fetchone() == (
         None,
         None,
+    )
+
+
+#: what is refused before anything is learned: with the argument that it is of
+_ARGUMENTS = [
+    ("'t where false', 'o', 'y', 'x'", "42602", "the source: t where false", "VIEW"),
+    ("'(select * from t) q', 'o', 'y', 'x'", "42602", "the source: (select", "VIEW"),
+    ("'a.b.c.d', 'o', 'y', 'x'", "42601", "the source: a.b.c.d", "VIEW"),
+    ("'i', 'o', 'y', 'x'", "42809", "the source: i", "a table or a view"),
+    ("'t', 'a b c', 'y', 'x'", "22023", "the out table: a b c", "quoted"),
+    ("'t', 'nix.o', 'y', 'x'", "3F000", "the out table: nix.o", "schema"),
+    (f"'t', '{'o' * 56}', 'y', 'x'", "22023", "o" * 56, "at most 55 bytes"),
+    ("'t', 'o', 'y +', 'x'", "42601", "the dependent variable: y +", "number"),
+    ("'t', 'o', 'w', 'x'", "22P02", "the dependent variable: w", "number"),
+    ("'t', 'o', 'y', 'ARRAY[1,y,''x'']'", "22P02", "the independent variable: ARRAY[1,y,'x']", "ARRAY[1, age]"),
+    ("'t', 'o', 'avg(y)', 'x'", "42803", "the independent variable: x; the dependent variable: avg(y)", "ARRAY"),
+    ("'t', 'o', 'y / (y - 1)', 'x'", "22012", "the dependent variable: y / (y - 1)", "number"),
+    ("'t', 'o', 'y', 'x', 'nix'", "42703", "grouping_cols: nix", "columns"),
+    ("'t', 'o', 'y', 'x', 'w, w'", "42701", "grouping_cols: w, w", "each once"),
+]  # fmt: skip
+
+
+def test_arguments(connection: Any) -> None:
+    """One error with the server's own SQLSTATE, which names the argument; nothing of Python's."""
+    _table(connection, np.arange(10.0).reshape(5, 2) ** 2, np.arange(5))
+    connection.execute("ALTER TABLE t ADD w text DEFAULT 'a'; CREATE INDEX i ON t (y)")
+    for call, state, detail, hint in _ARGUMENTS:
+        with pytest.raises(psycopg.Error) as raised:
+            connection.execute(f"SELECT penstock.linregr_train({call})")
+        told = raised.value.diag
+        assert told.sqlstate == state, (call, told.message_primary)
+        assert detail in (told.message_detail or "") and hint in (told.message_hint or ""), call
+        assert "Traceback" not in f"{told.context}" and "spiexc" not in f"{told.message_primary}"
+    assert connection.execute("SELECT to_regclass('o'), to_regclass('o_summary')").fetchone() == (
+        None,
+        None,
+    )
+
+
+def test_scores_of_nan(connection: Any) -> None:
+    """As NumPy has them, a class of none being unknown."""
+    listed = ", ".join(
+        f"penstock.{f}(ARRAY[1, 2], ARRAY[1, 'NaN'::float8])"
+        for f in ("linregr_predict", "logregr_predict_prob", "logregr_predict")
+    )
+    [(score, probability, of_class)] = connection.execute(f"SELECT {listed}").fetchall()
+    assert np.isnan([score, probability]).all() and of_class is None
+    connection.execute("""
+        CREATE TABLE t AS SELECT 1 AS i, 'NaN'::float8 AS z; CREATE TABLE s AS SELECT '{1}'::float8[] AS coef, '{f,t}'::text[] AS __dep_var_mapping;
+        CREATE TABLE s_summary AS SELECT 'ARRAY[z]'::text AS independent_varname, NULL::text AS grouping_col, 'text'::text AS dependent_vartype;
+        SELECT penstock.svm_predict('s', 't', 'i', 'p')""")
+    assert connection.execute("SELECT prediction FROM p").fetchone() == (None,)
+
+
+_MEAN = "kernel f(x: input[d], m: model[d], r: meta = 1)\n  m <- r * mean(x)"
+_FIT = "fit f(x: input[d], y: output)\n  m <- least_squares(x, target=y)"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "message"),
+    [
+        *((_MEAN, wrong, "no JSON object") for wrong in (None, "x", 3, [1])),
+        (_MEAN, {"metas": [1]}, "metas: it must give values by name"),
+        (_MEAN, {"dims": 3}, "dims: it must give values by name"),
+        (_MEAN, {"format": 7}, "there is no format 7"),
+        (_MEAN, {"target": 3}, "there is no target 3"),
+        (_MEAN, {"metas": {"r": "x"}}, "the meta r must be a finite number"),
+        (_FIT, {"limbs": "x"}, "limbs: it must be a whole number"),
+        (_FIT, {"on_singular": 3}, "on_singular must be one of"),
+        (None, {}, "the kernel is NULL"),
+    ],
+)
+def test_options(kernel: str, options: Any, message: str) -> None:
+    """What a function `train` does not take, without a server."""
+    x = np.arange(10.0).reshape(5, 2)
+    with pytest.raises((models.Said, KernelError), match=message) as raised:
+        models.train(x, x[:, 0], 0, {"kernel": kernel, "options": options})
+    hint = (
+        raised.value.said["hint"]
+        if isinstance(raised.value, models.Said)
+        else raised.value.diagnostic.hint
+    )
+    assert hint and "--" not in models.in_sql(hint, "train")
+
+
+def test_hints_name_options_of_sql() -> None:
+    hint = models.in_sql(
+        "--on-nan skip leaves such rows out; another --format, as in --set r=0.05", "train"
+    )
+    assert (
+        hint
+        == '{"on_nan": "skip"} leaves such rows out; another format, as in {"metas": {"r": 0.05}}'
     )
 
 

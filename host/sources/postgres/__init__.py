@@ -6,6 +6,6 @@ packed into pages here). Nothing in the database is changed. `write_models` writ
 """
 
 from .source import open_postgres
-from .writing import write_models
+from .writing import IF_EXISTS, write_models
 
-__all__ = ["open_postgres", "write_models"]
+__all__ = ["IF_EXISTS", "open_postgres", "write_models"]

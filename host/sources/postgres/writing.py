@@ -74,12 +74,16 @@ def write_models(
                 _make_view(connection, view, select, scored, if_exists)
             _fill(connection, name, rows, if_exists)
     except psycopg.Error as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
         raise server_error(
-            f"{public(url)} refused to take the models into {name}: {lines[0] if lines else error!r}",
+            f"{public(url)} refused to take the models into {name}: {_said(error)}",
             "nothing was written; the table has the columns " + _COLUMNS.replace(" NOT NULL", ""),
         ) from error
     return len(rows)
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of what a server says."""
+    return next((line for line in str(error).splitlines() if line.strip()), repr(error))
 
 
 def _fill(connection: Any, name: str, rows: list[tuple[Any, ...]], if_exists: str) -> None:
@@ -152,12 +156,20 @@ def _make_view(
     connection: Any, view: str, select: Callable[[str], str], scored: str, if_exists: str
 ) -> None:
     """Make a view on a table, which is found as sources find it."""
-    from psycopg import sql
+    from psycopg import Error, sql
 
     found = find(connection, scored)
     if found is None:
         raise server_error(f"the server has no table {scored}", "the view scores its rows")
-    place = _place(connection, view)
-    if if_exists == "replace":
-        connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(place))
-    connection.execute(sql.SQL("CREATE VIEW {} AS ").format(place) + sql.SQL(select(found)))
+    hint = 'give another name as view=, or none; if_exists="replace" makes a view anew'
+    if if_exists != "replace" and find(connection, view) is not None:
+        raise server_error(f"the server has a table or view {view} already", hint)
+    try:
+        place = _place(connection, view)
+        if if_exists == "replace":
+            connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(place))
+        made = sql.SQL("CREATE VIEW {} AS ").format(place)
+        connection.execute(made + sql.SQL(select(found)))
+    except Error as error:
+        what = f"the server refused to make the view {view}: {_said(error)}"
+        raise server_error(what, hint) from error

@@ -8,15 +8,22 @@ try:
     return train(plpy, $command, method, source, out_table, dependent, independent, grouping_cols, options)
 except Refused as problem:
     return json.dumps(problem.said)
+except plpy.SPIError as problem:
+    return json.dumps(refusal(problem).said)
 $body$;
 
 -- an error is raised here, where nothing of Python's stands before it
 CREATE OR REPLACE FUNCTION penstock.refuse(said jsonb) RETURNS void LANGUAGE plpgsql AS $body$
+DECLARE
+    state text := coalesce(said OPERATOR(pg_catalog.->>) 'state', '22023');
+    detail text := said OPERATOR(pg_catalog.->>) 'detail';
+    message text := said OPERATOR(pg_catalog.->>) 'message';
+    hint text := coalesce(said OPERATOR(pg_catalog.->>) 'hint', 'docs/howto/sql.md says more');
 BEGIN
-    IF said OPERATOR(pg_catalog.->>) 'detail' IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = said OPERATOR(pg_catalog.->>) 'message', HINT = coalesce(said OPERATOR(pg_catalog.->>) 'hint', 'docs/howto/sql.md says more');
+    IF detail IS NULL THEN
+        RAISE USING ERRCODE = state, MESSAGE = message, HINT = hint;
     END IF;
-    RAISE invalid_parameter_value USING MESSAGE = said OPERATOR(pg_catalog.->>) 'message', DETAIL = said OPERATOR(pg_catalog.->>) 'detail', HINT = coalesce(said OPERATOR(pg_catalog.->>) 'hint', 'docs/howto/sql.md says more');
+    RAISE USING ERRCODE = state, MESSAGE = message, DETAIL = detail, HINT = hint;
 END $body$;
 
 CREATE OR REPLACE FUNCTION penstock.train_model(method text, source text, out_table text, dependent text, independent text, grouping_cols text, options jsonb)
@@ -90,11 +97,11 @@ END $body$;
 
 CREATE OR REPLACE FUNCTION penstock.logregr_predict_prob(coef float8[], col_ind_var float8[]) RETURNS float8
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$
-    SELECT CASE WHEN z IS NOT NULL THEN 1::float8 / (1::float8 + pg_catalog.exp(greatest(-700, least(700, -z)))) END FROM (SELECT penstock.linregr_predict(coef, col_ind_var) z) s;
+    SELECT CASE WHEN z = 'NaN'::float8 THEN z WHEN z IS NOT NULL THEN 1::float8 / (1::float8 + pg_catalog.exp(greatest(-700, least(700, -z)))) END FROM (SELECT penstock.linregr_predict(coef, col_ind_var) z) s;
 $body$;
 
 CREATE OR REPLACE FUNCTION penstock.logregr_predict(coef float8[], col_ind_var float8[]) RETURNS boolean
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$ SELECT penstock.linregr_predict(coef, col_ind_var) >= 0::float8; $body$;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $body$ SELECT nullif(penstock.linregr_predict(coef, col_ind_var), 'NaN'::float8) >= 0::float8; $body$;
 
 -- A table's whole name, behind a lock that keeps it until the transaction ends. What the table says is run, so this raises where it is no ordinary
 -- table, where what it says has types of somebody's, whose casts are run too, or where somebody may write it or rename its schema who is no member
@@ -153,7 +160,7 @@ BEGIN
     IF fields.g IS NOT NULL THEN
         groups := pg_catalog.format(' USING (%s)', fields.g);
     END IF;
-    EXECUTE pg_catalog.format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d > 0::float8 THEN 2 WHEN d <= 0::float8 THEN 1 END])::%3$$s AS prediction, '
+    EXECUTE pg_catalog.format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d = ''NaN''::float8 THEN NULL WHEN d > 0::float8 THEN 2 WHEN d <= 0::float8 THEN 1 END])::%3$$s AS prediction, '
         'd AS decision_function FROM (SELECT %2$$s, of_classes, penstock.linregr_predict(of_model, (%4$$s)::float8[]) AS d FROM %5$$s '
         '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM pg_catalog.unnest($$1)) m %8$$s) s',
         (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p), '.') FROM pg_catalog.unnest(pg_catalog.parse_ident(output_table)) p), id_col_name, fields.t, fields.x,

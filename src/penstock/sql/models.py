@@ -14,7 +14,7 @@ from penstock.dsl.core.load import from_text
 from penstock.models.errors import Error
 from penstock.run import Run
 
-__all__ = ["Said", "linregr", "logregr", "svm", "train"]
+__all__ = ["Said", "in_sql", "linregr", "logregr", "svm", "train"]
 
 _Array = NDArray[Any]
 _Found = tuple[list[dict[str, Any]], dict[str, Any]]
@@ -86,6 +86,7 @@ def _columns(x: _Array, y: _Array) -> tuple[dict[str, _Array], list[str]]:
 
 def linregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Found:
     """Least squares: a column that is constant stands for the bias."""
+    _finite(x), _finite(y, "the dependent variable")
     columns, names = _columns(x, y)
     constant = next(
         (k for k in range(len(names)) if len(names) > 1 and x[0, k] and (x[:, k] == x[0, k]).all()),
@@ -151,14 +152,28 @@ def _inverse(x: _Array) -> tuple[_Array, float]:
     return np.linalg.inv(triangle), float(np.linalg.cond(triangle)) ** 2
 
 
-def _finite(x: _Array) -> _Array:
-    x = np.asarray(x, np.float64)
-    if not np.isfinite(x).all():
-        at = np.argwhere(~np.isfinite(x))[0] + 1
-        raise Said(
-            f"row {at[0]:,}, x[{at[1]}] is not finite", "leave such rows out: WHERE x < 'infinity'"
-        )
-    return x
+def _finite(values: _Array, of: str = "") -> _Array:
+    """Return variables, or with its name a label, as float64. Raises Said for one that is not finite."""
+    found = np.asarray(values, np.float64)
+    if not np.isfinite(found).all():
+        row, *column = np.argwhere(~np.isfinite(found))[0] + 1
+        what = of or f"x[{column[0]}]"
+        hint = "train on a view without such rows: WHERE abs(x) < 'infinity'"
+        raise Said(f"row {row:,}, {what} is not finite", hint)
+    return found
+
+
+def in_sql(hint: str, method: str) -> str:
+    """Return a hint with options as the function `train` takes them, not as the command line does."""
+    if "--" not in hint:
+        return hint
+    names = {"set": "metas", "dim": "dims"}
+    hint = re.sub(
+        r"--(set|dim) (\w+)=([\w.-]+)", lambda m: f'{{"{names[m[1]]}": {{"{m[2]}": {m[3]}}}}}', hint
+    )
+    hint = re.sub(r"--(on-\w+) (\w+)", lambda m: f'{{"{m[1].replace("-", "_")}": "{m[2]}"}}', hint)
+    hint = re.sub(r"--([a-z-]+)", lambda m: names.get(m[1], m[1]).replace("-", "_"), hint)
+    return hint if method == "train" else f"with options of penstock.train: {hint}"
 
 
 def logregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Found:
@@ -230,11 +245,23 @@ def svm(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Foun
 
 def train(x: _Array, y: _Array, skipped: int, given: Mapping[str, Any]) -> _Found:
     """A kernel of the caller's own, with one input."""
-    options, text = dict(given["options"]), given["kernel"]
+    options, text = given["options"], given["kernel"]
+    if not text:
+        raise Said("the kernel is NULL or empty", "it is a text, such as docs/howto/sql.md has")
+    if not isinstance(options, dict):
+        raise Said("the options are no JSON object", """write them as '{"epochs": 10}'""")
     if unknown := next((name for name in options if name not in _OPTIONS), None):
         raise Said(f"there is no option {unknown}", f"options are {', '.join(_OPTIONS)}")
-    if not re.fullmatch(r"[a-z0-9.-]+", str(options.get("target", _TARGET))):
-        raise Said(f"there is no target {options['target']}", "penstock targets lists them")
+    target, fmt = options.get("target", _TARGET), options.get("format", "float32")
+    if not (isinstance(target, str) and re.fullmatch(r"[a-z0-9.-]+", target)):
+        raise Said(
+            f"there is no target {target}", "write the name of one that penstock targets lists"
+        )
+    if not isinstance(fmt, str):
+        raise Said(
+            f"there is no format {fmt}",
+            "write float32, bfloat16, float16, or one such as fixed:8,24",
+        )
     kernel = from_text(text, "kernel")
     inputs, outputs = (
         [p for p in kernel.parameters if p.kind == kind] for kind in ("input", "output")

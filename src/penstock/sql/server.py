@@ -38,14 +38,29 @@ ARRAYS = {1005: 21, 1007: 23, 1016: 20, 1021: 700, 1022: 701}
 TEXT, FIRST_OWN = 25, 16384  #: the catalog's own types have smaller OIDs
 #: rows of a message, and the longest time without a look at whether the statement is cancelled
 ROWS, SECONDS = 5000, 0.2
+#: classes of SQLSTATE of what is wrong with an expression, or with a row's value
+MISTAKES = ("0A", "21", "22", "23", "42", "P0")
 
 
 class Refused(Exception):
-    """What is raised as an error of PostgreSQL's, outside of Python: message, detail, hint."""
+    """What is raised as an error of PostgreSQL's, outside of Python: message, detail, hint, the SQLSTATE that is not an invalid parameter's."""
 
-    def __init__(self, message, detail=None, hint=None):
+    def __init__(self, message, detail=None, hint=None, state=None):
         super().__init__(message)
-        self.said = {"message": message, "detail": detail, "hint": hint}
+        self.said = {"message": message, "detail": detail, "hint": hint, "state": state}
+
+
+def state_of(problem):
+    """Return the SQLSTATE of an error of the server's, which packs it in six bits a character."""
+    code = problem.spidata[0]
+    return "".join(chr((code >> 6 * place & 63) + ord("0")) for place in range(5))
+
+
+def refusal(problem, what=None, hint=None):
+    """Return an error of the server's as one that is raised outside of Python; `what`: the argument that it is of."""
+    _, detail, its_hint = problem.spidata[:3]
+    about = "; ".join(part for part in (what, detail) if part)
+    return Refused(str(problem), about or None, its_hint or hint, state_of(problem))
 
 
 class Worker:
@@ -106,35 +121,45 @@ class Worker:
         return found
 
 
+def _asked(plpy, expression, *values):
+    """Return what an expression of texts is."""
+    plan = plpy.prepare(f"SELECT {expression} AS it", ["text"] * len(values))
+    return plpy.execute(plan, list(values))[0]["it"]
+
+
 def names_of(plpy, source, out):
     """Return the table that is read, the out table and its summary, as SQL has them."""
-    found = plpy.execute(
-        plpy.prepare("SELECT pg_catalog.to_regclass($1)::text AS name", ["text"]), [source]
-    )[0]["name"]
+    hint = "give the name of a table or a view, quoted as in SQL: a query becomes one by CREATE TEMPORARY VIEW"
+    try:
+        found = _asked(plpy, "pg_catalog.to_regclass($1)::text", source)
+    except plpy.SPIError as problem:
+        raise refusal(problem, f"the source: {source}", hint) from None
     if found is None:
+        hint = "qualify it with its schema, and quote it as in SQL"
+        raise Refused(f"there is no table {source}", None, hint)
+    hint = 'give a name, quoted as in SQL: "a name", schema.name'
+    try:
+        parts = _asked(plpy, "pg_catalog.parse_ident($1)", out)
+        names = [
+            ".".join(map(plpy.quote_ident, [*parts[:-1], parts[-1] + end]))
+            for end in ("", "_summary")
+        ]
+        there = [_asked(plpy, "pg_catalog.to_regclass($1) IS NOT NULL", name) for name in names]
+    except plpy.SPIError as problem:
+        raise refusal(problem, f"the out table: {out}", hint) from None
+    for table in (name for name, is_there in zip(names, there, strict=True) if is_there):
+        hint = f"DROP TABLE {table}, or give another name"
+        raise Refused(f"there is a table {table} already", None, hint)
+    most = int(_asked(plpy, "pg_catalog.current_setting('max_identifier_length')")) - len(
+        "_summary"
+    )
+    if len(parts[-1].encode()) > most:
         raise Refused(
-            f"there is no table {source}",
-            None,
-            "qualify it with its schema, and quote it as in SQL",
+            "the name of the out table is too long",
+            out,
+            f"it has at most {most} bytes: its summary's is longer",
         )
-    parts = plpy.execute(plpy.prepare("SELECT pg_catalog.parse_ident($1) AS p", ["text"]), [out])[
-        0
-    ]["p"]
-    tables = [
-        ".".join(plpy.quote_ident(p) for p in [*parts[:-1], parts[-1] + end])
-        for end in ("", "_summary")
-    ]
-    for table in tables:
-        if plpy.execute(
-            plpy.prepare("SELECT pg_catalog.to_regclass($1) IS NOT NULL AS there", ["text"]),
-            [table],
-        )[0]["there"]:
-            raise Refused(
-                f"there is a table {table} already",
-                None,
-                f"DROP TABLE {table}, or give another name",
-            )
-    return found, tables[0], tables[1]
+    return found, *names
 
 
 def _written(name, kind):
@@ -193,6 +218,30 @@ def rows_query(plpy, source, dependent, independent, groups, text):
     return {"query": query, "element": element, "kind": kind, "vartype": name}
 
 
+def blamed(plpy, problem, source, dependent, independent, groups, text):
+    """Return an error of the server's in what reads the rows, with the argument that it is of: the first that fails alone."""
+    if state_of(problem)[:2] not in MISTAKES:
+        return refusal(problem)
+    alone = {
+        f"the independent variable: {independent}": (None, independent, []),
+        f"the dependent variable: {dependent}": (dependent, "1", []),
+        f"grouping_cols: {', '.join(groups)}": (None, "1", groups),
+    }
+    hint = f"write SQL expressions over the columns of {source}: an array of numbers, such as ARRAY[1, age], and a {'class' if text else 'number'}"
+    try:
+        plpy.execute(f"SELECT FROM {source} LIMIT 0")
+    except plpy.SPIError as found:
+        return refusal(found, f"the source: {source}", "name a table or a view that you may read")
+    for what, parts in alone.items():
+        try:
+            query = rows_query(plpy, source, *parts, text)["query"]
+            plpy.execute(f"SELECT pg_catalog.count(q) FROM ({query}) q")
+        except plpy.SPIError as found:
+            wanted = f"group by columns of {source}" if parts[2] else hint
+            return refusal(found, what, wanted)
+    return refusal(problem, "; ".join(list(alone)[: 2 if not groups else 3]), hint)
+
+
 def send_rows(plpy, worker, query, text):
     """Hand all rows without a NULL to the worker."""
     size, cursor = None, plpy.cursor(query)
@@ -217,6 +266,25 @@ def send_rows(plpy, worker, query, text):
         }
         worker.send(said, *(r["x"] for r in rows), *(() if text else (r["y"] for r in rows)))
     worker.send({"rows": None})
+
+
+def make_tables(plpy, method, source, table, summary, groups):
+    """Make both out tables, without rows."""
+    listed = "".join(f"coalesce({g}, NULL) AS {g}, " for g in groups)
+    columns = (c.strip().rsplit(" ", 1) for c in RESULTS[method].split(","))
+    made = ", ".join(f"NULL::{t} AS {n}" for n, t in columns)
+    names = "method text, source_table text, out_table text, dependent_varname text, independent_varname text, "
+    try:
+        plpy.execute(f"CREATE TABLE {table} AS SELECT {listed}{made} FROM {source} WITH NO DATA")
+        plpy.execute(f"CREATE TABLE {summary} ({names}{TOTALS[method]})")
+    except plpy.SPIError as problem:
+        if state_of(problem) == "42701":
+            hint = (
+                f"group by columns with other names, each once: the out table has {RESULTS[method]}"
+            )
+            raise refusal(problem, f"grouping_cols: {', '.join(groups)}", hint) from None
+        hint = "give another name, in a schema where you may create tables"
+        raise refusal(problem, f"the out table: {table}", hint) from None
 
 
 def train(plpy, command, method, source, out, dependent, independent, grouping, options):
@@ -247,7 +315,11 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
             "rows are grouped by columns, with commas between them",
         )
     text = method in ("logregr", "svm")
-    asked = rows_query(plpy, source, dependent, independent, groups, text)
+    parts = (source, dependent, independent, groups, text)
+    try:
+        asked = rows_query(plpy, *parts)
+    except plpy.SPIError as problem:
+        raise blamed(plpy, problem, *parts) from None
     vartype = asked["vartype"]
     if method == "logregr" and vartype != "boolean":
         raise Refused(
@@ -255,18 +327,14 @@ def train(plpy, command, method, source, out, dependent, independent, grouping, 
             None,
             "write a condition, such as y = 1",
         )
-    listed = "".join(f"coalesce({g}, NULL) AS {g}, " for g in groups)
-    made = ", ".join(
-        f"NULL::{t} AS {n}"
-        for n, t in (c.strip().rsplit(" ", 1) for c in RESULTS[method].split(","))
-    )
-    plpy.execute(f"CREATE TABLE {table} AS SELECT {listed}{made} FROM {source} WITH NO DATA")
-    names = "method text, source_table text, out_table text, dependent_varname text, independent_varname text, "
-    plpy.execute(f"CREATE TABLE {summary} ({names}{TOTALS[method]})")
+    make_tables(plpy, method, source, table, summary, groups)
     with Worker(plpy, command) as worker:
         kinds = {"element": asked["element"], "kind": asked["kind"]}
         worker.send({"method": method, **kinds, "options": json.loads(options)})
-        send_rows(plpy, worker, asked["query"], text)
+        try:
+            send_rows(plpy, worker, asked["query"], text)
+        except plpy.SPIError as problem:
+            raise blamed(plpy, problem, *parts) from None
         found = worker.answer()
     keys = plpy.execute(f"SELECT * FROM {table}").colnames()
     rows = [dict(zip(keys, r.pop("g"), strict=False), **r) for r in found["rows"]]

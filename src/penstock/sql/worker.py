@@ -48,10 +48,10 @@ def main() -> None:
             groups = _read(head)
             threading.Thread(target=_alone, daemon=True).start()
             answer = _answer(head, groups)
-    except Said as problem:
-        answer = {"error": problem.said}
     except Exception as problem:
-        answer = {"error": _error(problem)}
+        error = problem.said if isinstance(problem, Said) else _error(problem)
+        hint = models.in_sql(error["hint"] or "", head["method"])
+        answer = {"error": {**error, "hint": hint or None}}
     os.write(1, json.dumps(answer).encode() + b"\n")
 
 
