@@ -12,6 +12,7 @@ from ...models.pim import rate
 from ...models.pim.config import COLUMNS, PimConfig
 from ...models.pim.device import REGISTERS
 from ...models.pim.program import MODES
+from ...models.pim.timing import ITERATION, LAST
 from ..arith.pipeline import Pipeline
 from .float16 import Float16Lane, Float16Results, normalised
 from .mx import MX8, MxLane, MxResults, floored
@@ -51,11 +52,11 @@ class Pair(wiring.Component):
         self.config = config
         self.results: Any = MxResults if config.format == "mx8" else Float16Results
         interval = config.interval
-        if interval < (3 if config.format == "mx8" else 4):
+        if interval < ITERATION[config.format]:
             raise ValueError(f"{config.format} units need more than {interval} cycles an iteration")
-        if max(config.timing.tRTP, config.timing.tWR) < 15:
+        if max(config.timing.tRTP, config.timing.tWR) < LAST:
             raise ValueError(
-                f"{config.timing.name}: results are there 16 cycles after the last COMP"
+                f"{config.timing.name}: results are there {LAST + 1} cycles after the last COMP"
             )
         super().__init__(
             {

@@ -7,7 +7,14 @@ from typing import Any
 
 from ..memory.dram import PRESETS, Timing, preset
 
-__all__ = ["PIMBA", "PimTiming", "timing_named"]
+__all__ = ["ITERATION", "LAST", "NAMES", "ON_CHIP", "PIMBA", "PimTiming", "timing_named"]
+
+#: the name of no DRAM, but of an FPGA's own block RAM
+ON_CHIP = "on-chip"
+NAMES = (*PRESETS, ON_CHIP)
+#: cycles of an iteration that units of a format need, and from the last one to its result
+ITERATION = {"mx8": 3, "float16": 4}
+LAST = 15
 
 
 @dataclass(frozen=True)
@@ -82,12 +89,22 @@ class PimTiming:
 PIMBA = PimTiming.of(PRESETS["pimba"])
 
 
-def timing_named(name: str) -> PimTiming:
+def timing_named(name: str, format: str = "mx8") -> PimTiming:
     """Return the figures that a device keeps with a preset of `models.memory.dram`. The data bus has to turn from read to
-    write: tRTW is CL + BL + 2 − CWL at least, whatever the preset has. Raises ValueError."""
+    write: tRTW is CL + BL + 2 − CWL at least, whatever the preset has.
+
+    Of block RAM (`ON_CHIP`) no row is opened, nothing is refreshed, and no bus turns: what is left is the time of units of the `format`.
+
+    Raises ValueError.
+    """
+    if name == ON_CHIP:
+        none = dict.fromkeys(("tREFI", "tRFCab", "tRFCpb", "tRREFD"), 0)
+        one = dict.fromkeys(("burst", "tCCD_S", "tRCD", "tRP", "tRAS", "tRRD", "tFAW", "tRTW"), 1)
+        own = {"tCCD_L": ITERATION[format], "tWR": LAST, "tRTP": LAST}
+        return PimTiming(name, **none, **one, **own, tWTR=1, inner_write_to_read=1)
     try:
         found = preset(name)
     except KeyError:
-        raise ValueError(f"no timing {name!r}; there are {', '.join(PRESETS)}") from None
+        raise ValueError(f"no timing {name!r}; there are {', '.join(NAMES)}") from None
     turned = found.nCL + found.nBL + 2 - found.nCWL
     return PimTiming.of(found).with_(tRTW=max(found.read_to_write, turned))

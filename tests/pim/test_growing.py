@@ -221,9 +221,11 @@ RETNET = """recurrence retnet(S: state[k, v], key: input[k], value: input[v], q:
 
 
 def mixed(format, backend):
-    """Three tokens in a layer of a state and in one of caches; cycles, snapshot and outputs."""
+    """Three tokens in a layer of a state and in one of caches, beside block RAM; cycles, snapshot and outputs."""
     kernels, dims = [parse_kernel(RETNET), parse_kernel(TEXT)], {"t": 70, "k": 40, "v": 33}
-    design = ps.compile(kernels, target="small", dims=dims, heads=2, kv_heads=1, format=format)
+    design = ps.compile(
+        kernels, target="small", dims=dims, heads=2, kv_heads=1, format=format, dram="on-chip"
+    )
     rng = np.random.default_rng(5)
     states, caches = (drawn(rng, 3, 1, 2, few, 40, 33) for few in (2, 1))
     with design.open(backend=backend) as session:
@@ -250,6 +252,23 @@ def test_layers_of_both_kinds(format):
 @pytest.mark.parametrize("format", FORMATS)
 def test_layers_of_both_kinds_in_a_session_on_hardware(format):
     assert mixed(format, "rtl") == mixed(format, "model")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format", FORMATS)
+def test_halves_beside_block_ram_session_on_hardware(format):
+    options = {"dram": "on-chip", "schedule": "halves", "banks": 4, "format": format}
+    dims = {"k": 40, "v": 70}
+    design = ps.compile(parse_kernel(RETNET), target="u55c", dims=dims, heads=2, **options)
+    runs = [design.run("random:rows=3,seed=1", backend=name) for name in ("golden", "model", "rtl")]
+    golden, model, rtl = runs
+    assert (golden.result["y"] == rtl.result["y"]).all() and model.cycles == rtl.cycles
+
+
+def test_block_ram_is_not_refreshed():
+    with pytest.raises(KernelError, match="block RAM is not refreshed") as caught:
+        ps.compile(decode, target="small", dram="on-chip", refresh="all-bank")
+    assert caught.value.diagnostic.code == "E464"
 
 
 def test_scores_far_below_nothing():

@@ -107,12 +107,16 @@ def _with_banks(given: Given, banks: int) -> Given:
 
 def _check_pace(config: PimConfig) -> None:
     """Raise E464 where units are too slow for the timing of the banks."""
-    from penstock.models.memory.dram import PRESETS
-    from penstock.models.pim.timing import timing_named
+    from penstock.models.pim.timing import NAMES, ON_CHIP, timing_named
 
+    if config.timing.name == ON_CHIP and config.refresh != "none":
+        what = "block RAM is not refreshed"
+        raise error("E464", what, Span.whole("--refresh"), hint="leave --refresh out")
     if found := _too_fast(config):
         fitting = [
-            name for name in PRESETS if not _too_fast(replace(config, timing=timing_named(name)))
+            name
+            for name in NAMES
+            if not _too_fast(replace(config, timing=timing_named(name, config.format)))
         ]
         raise error(
             "E464",
@@ -163,7 +167,9 @@ def _layers(given: int | Sequence[int] | None, recurrences: int) -> tuple[int, .
 
 def _too_fast(config: PimConfig) -> str:
     """Return in words which time of a DRAM is shorter than what units need, nothing where none is."""
-    timing, least, last = config.timing, 3 if config.format == "mx8" else 4, 15
+    from penstock.models.pim.timing import ITERATION, LAST
+
+    timing, least, last = config.timing, ITERATION[config.format], LAST
     if config.interval < least:
         return f"an iteration takes {least} cycles, column commands come every {config.interval} (tCCD)"
     if max(timing.tRTP, timing.tWR) < last:
@@ -358,7 +364,7 @@ class PimEngine(Engine):
         unit = _unit(recurrent, given)
         stochastic = _stochastic(given, chosen) and any(one.mode == "update" for one, _ in layers)
         sets, local = SCHEDULES[given.option("schedule", "together")]
-        timing = timing_named(given.option("dram", "pimba"))
+        timing = timing_named(given.option("dram", "pimba"), chosen)
 
         def device(banks: int) -> tuple[PimConfig, int]:
             groups = min(max(sets, banks // 4), 4 if banks <= 16 else 8)

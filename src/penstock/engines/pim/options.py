@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.models.memory.dram import PRESETS
 from penstock.models.pim.config import Design
+from penstock.models.pim.timing import NAMES
 from penstock.options import FILL, INPUTS, TABLE, Count, Option
 
 __all__ = ["FORMATS", "OPTIONS", "SCHEDULES"]
@@ -58,7 +58,12 @@ _DEVICE = tuple(
             None,
             "How refresh is placed and charged.  [default: none]",
         ),
-        ("dram", click.Choice(list(PRESETS)), None, "Timing of the banks.  [default: pimba]"),
+        (
+            "dram",
+            click.Choice(list(NAMES)),
+            None,
+            "Timing of the banks, or the FPGA's own block RAM.  [default: pimba]",
+        ),
         (
             "banks",
             Count(2, 64),
