@@ -15,14 +15,14 @@ from contextlib import suppress
 from itertools import groupby
 from secrets import randbits
 
-from ...models.link import FrameError, Space
+from ...models.link import FrameError, Space, Status
 from ...models.link.envelope import LONGEST
 from ...models.link.ethernet import PORT
 from ...models.link.pushes import PIECE, describe
 from .errors import DeviceError, LinkError
 from .session import Piece, Session
 from .transport import Piece as Pushed
-from .transport import Statistics, seconds
+from .transport import Refused, Statistics, seconds
 
 __all__ = ["PORT", "Udp"]
 
@@ -90,6 +90,8 @@ class Udp:
 
     def begin(self, port: int, at: int, slots: int, page: int) -> None:
         size = slots * page // PIECE
+        if size > LONGEST or page % PIECE:
+            raise Refused(Status.SLVERR)  # no request says so
         self._call([(Space.RING << 1 | port << 8, describe(at, page), size, b"")])
         self._pages[port] = 0
 

@@ -3,7 +3,7 @@
 Two kinds of requests (`envelope`) have a port, which counts from 0:
 
 * 6 begins a port's stream anew. `address`: where the ring lies (32 bits), above it the logarithm of a page's size in pieces of `PIECE` bytes
-  (3 bits; higher ones are passed over). `length`: pieces in the ring.
+  (3 bits; higher ones are passed over). `length`: pieces in the ring, 1,024 at most.
 * 7 pushes a piece. `address`: its position in the stream of all epochs, in bytes: page n begins at n × the page's size and lies in slot n mod the
   ring's pages. Pieces come in any order.
 

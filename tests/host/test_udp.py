@@ -14,6 +14,7 @@ import pytest
 import penstock as ps
 from penstock.devices import transports
 from penstock.host.device import Device, DeviceError, LinkError, Udp
+from penstock.host.device.transport import Refused
 from penstock.models.link.envelope import SILENCE, Envelope
 from testbench.link_cases import MAP, SIZE
 from testbench.networks import Logged
@@ -79,6 +80,17 @@ def test_memory_registers_and_a_run() -> None:
         device.write(0, b"more")  # the error was that transfer's
         assert device.statistics.again > 0
     assert it.envelope.session == 0  # closed: who comes next does not wait
+
+
+def test_rings_that_are_none() -> None:
+    """A device without one, and rings that no request describes: who feeds them writes registers."""
+    with peer() as it, opened(it) as device:
+        line = device.pushing
+        assert line is not None
+        for slots, page in ((4, 1024), (1025, 1024), (4, 512)):
+            with pytest.raises(Refused):
+                line.begin(0, 0, slots, page)
+        device.write(0, b"more")
 
 
 def test_hosts_that_come_and_go() -> None:
