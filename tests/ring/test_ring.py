@@ -22,7 +22,7 @@ from penstock.models.memory import FixedLatency
 from penstock.models.ring import NEVER, Line, Overrun, Recorded
 from penstock.models.target import Link
 from penstock.run import hardware
-from penstock.sim.board import generate
+from penstock.sim.board import Datagrams, generate
 from testbench.command_line import reported, told
 from testbench.rings import filled
 
@@ -182,11 +182,28 @@ def played(seeds: range) -> Counter[str]:
     return Counter(what for seed in seeds for what in filled(seed))
 
 
+class Bad(Datagrams):
+    """Of ten datagrams one is lost, one comes twice, one behind the next, one with a wrong bit."""
+
+    count, late = 0, b""
+
+    def send(self, datagram: bytes) -> None:
+        self.count += 1
+        way, behind = self.count % 10, self.late
+        self.late = datagram if way == 3 else b""
+        if way == 9:
+            datagram = datagram[:-1] + bytes([datagram[-1] ^ 1])
+        for one in (datagram,) * {1: 0, 3: 0, 6: 2}.get(way, 1) + (behind,):
+            if one:
+                super().send(one)
+
+
 @pytest.mark.parametrize("link", ["udp", pytest.param("uart", marks=pytest.mark.long)])
 def test_a_host_fills_the_ring_of_a_device(
     design: Any, link: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole device, Verilated: link, arbiter, memory and engine, and the driver that boards have. Over UDP it raises `pages_ready` itself."""
+    """The whole device, Verilated: link, arbiter, memory and engine, and the driver that boards have. Over UDP it raises `pages_ready` itself, on a line
+    that is not sound."""
     written: Counter[str] = Counter()
     known = Device.write_register
 
@@ -195,6 +212,7 @@ def test_a_host_fills_the_ring_of_a_device(
         known(device, name, value)
 
     monkeypatch.setattr(Device, "write_register", noted)
+    monkeypatch.setattr("penstock.host.device.emulation.Datagrams", Bad)
     work = workload(design, 300)
     assert work.pages > 3 * SLOTS and design.device_timing("block RAM") is None
     size, registers = work.memory_bytes(), design.registers
