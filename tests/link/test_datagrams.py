@@ -128,8 +128,8 @@ def spoilt(rng: np.random.Generator, datagram: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("bus_bytes", "address_width", "count", "rings"),
     [
-        (8, 40, 300, False),
         (8, 40, 600, True),
+        pytest.param(8, 40, 3000, False, marks=pytest.mark.long),
         pytest.param(4, 15, 3000, False, marks=pytest.mark.long),
         pytest.param(32, 26, 3000, True, marks=pytest.mark.long),
     ],
@@ -162,7 +162,7 @@ def test_writes_take_the_models_cycles(
 ) -> None:
     """A device that never waits for a datagram is as fast as `Link.into` says."""
     monkeypatch.setattr("penstock.sim.board._PIECE", 100_000)
-    source, _ = device(bus_bytes, address_width)
+    source, _ = device(bus_bytes, address_width, known=ringed())
 
     def took(count: int, size: int) -> int:
         with Datagrams(source) as board:
