@@ -81,6 +81,8 @@ def unheard() -> Iterator[tuple[str, GmiiFrame]]:
     yield "options", whole(ether() / ip(options=[(b"\x44\x04\x05\x00")]) / ping(9, 8))
     for k, part in enumerate(fragment(ip() / ping(9, 600), 400)):
         yield f"fragment {k}", whole(ether() / part)
+    yield "a fragment's offset", whole(ether() / ip(frag=50) / ping(9, 8))
+    yield "more fragments", whole(ether() / ip(flags="MF") / ping(9, 8))
     yield "the header's checksum", whole(ether() / ip(chksum=1) / ping(9, 8))
     yield "an echo's checksum", spoilt(echo, 50)
     yield "an echo's answer", whole(ether() / ip() / ICMP(type=0, id=9) / Raw(b"12"))

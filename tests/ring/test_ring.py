@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from penstock.models.target import Link
 from penstock.run import hardware
 from penstock.sim.board import Datagrams, generate
 from testbench.command_line import reported, told
+from testbench.line_time import OnLine, wire
 from testbench.rings import filled
 
 KERNEL = """import penstock as ps
@@ -229,3 +231,20 @@ def test_a_host_fills_the_ring_of_a_device(
     assert all(np.array_equal(run.codes[name], codes) for name, codes in golden.items())
     assert run.counters["pages_done0"] == 2 * work.pages
     assert (written["pages_ready0"] == 1) == (link == "udp")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", range(500, 1500, 100))
+def test_seconds_are_those_that_were_said(tmp_path: Path, rows: int) -> None:
+    """A device whose host fills the ring over gigabit Ethernet, in the time of the line and the device, within the 2 % that an estimate may be off."""
+    design = compiled(tmp_path, ring=16)
+    work, clock_hz = workload(design, rows), round(design.target.clock.mhz * 10**6)
+    source = generate(*design.hardware(), memory_bytes=work.memory_bytes(), baud=None)
+    with Datagrams(source) as board, patch("time.sleep", (line := OnLine(board, clock_hz)).wait):
+        with Device("it", lambda _: wire(line), register_map=design.registers) as device:
+            run = design.run(work.table, "board", device=device)
+    link = parse_link("udp").into(clock_hz, design.plan.bus_bytes)
+    with patch("penstock.rings.link_of", lambda *_: link):
+        said = work.model(FixedLatency(4, 8)).total
+    assert run.ok and run.counters["pages_done0"] == 2 * work.pages > 4 * 16
+    assert abs(run.cycles / said - 1) < 0.02
