@@ -145,7 +145,7 @@ def make(options: Options) -> str:
         + "\n\nWithin one ε an update: "
         + (f"all but {', '.join(found.outside)}." if found.outside else "all.")
         + "\n\n"
-        + markdown(f"example, table | | {' | '.join(FORMATS)} | scikit-learn", found.scores)
+        + markdown(f"example, table |  | {' | '.join(FORMATS)} | scikit-learn", found.scores)
         + "\n\nMore than one point below scikit-learn: "
         + (f"{', '.join(found.apart)}." if found.apart else "none.")
         + f"\n\nWith {versions('scikit-learn', 'numpy')}."
