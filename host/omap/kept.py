@@ -13,7 +13,8 @@ from .state import MapState, damaged
 
 __all__ = ["KeptMap"]
 
-#: of a snapshot's walk that is not waited for by clients
+#: steps of a snapshot's walk beside each request, and beside each call; in a call that no client waits for
+_BESIDE, _MORE = 2, 16
 _STEPS = 256
 
 
@@ -41,7 +42,7 @@ class KeptMap(Closing):
         """As `devices.DeviceCarrier`. Raises ServerFull before the device has seen the frames."""
         if self._lost:
             raise MapStopped(HardwareError(MapError.STOPPED))
-        walk = 2 * len(frames) + 16 if self._state.may_walk() else 0
+        walk = _BESIDE * len(frames) + _MORE if self._state.may_walk() else 0
         self._state.reserve(len(frames) + walk)
         made = self._device.step(frames, opening, walk)
         try:

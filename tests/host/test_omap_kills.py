@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from penstock.host.omap import kept
 from penstock.host.omap.client import ConnectionLost, connect
 from penstock.host.omap.devices import GoldenDevice
 from penstock.host.omap.kept import KeptMap
@@ -56,8 +57,8 @@ def _be_a_server(files, folder, durable, told):
     os.write(told, device.pid.to_bytes(4, "little"))
     state = MapState(folder, read_map(files[1]), _SHAPE, durable=durable)
 
-    async def serve(kept):
-        async with MapServer(kept) as server:
+    async def serve(carrier):
+        async with MapServer(carrier) as server:
             await server.listen()
             os.write(told, server.port.to_bytes(4, "little"))
             await server.serve()
@@ -160,7 +161,10 @@ def _kills(tmp_path, seed, times, durable="log"):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
+    """And snapshots are so slow that requests come between their steps."""
     by_another_library(monkeypatch)
+    monkeypatch.setattr(kept, "_BESIDE", 2)
+    monkeypatch.setattr(kept, "_MORE", 0)
 
 
 def test_a_map_that_is_killed_loses_nothing_acknowledged(tmp_path):
