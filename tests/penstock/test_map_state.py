@@ -105,12 +105,6 @@ def _killed_once(keys, folder, receipt):
             box[1] = bytes(8)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(10))
-def test_a_server_that_is_killed_a_hundred_times(keys, tmp_path, seed):
-    _killed(keys, tmp_path, seed, 10)
-
-
 def test_what_a_folder_of_state_is_refused_for(keys, tmp_path, capsys):
     serve = ["serve", str(keys[0]), "--keys", str(keys[1]), "--state", str(tmp_path / "state")]
     with _served(keys, tmp_path / "state"):
