@@ -27,7 +27,7 @@ from ...models.omap.errors import MapError, MapStopped, error_of
 from ...models.omap.kept_device import Carried
 from ...sim.machine import Closing
 from .devices import GoldenDevice, KeptCarrier, Powers
-from .keyfiles import KeyFileError, read_device, read_generation
+from .keyfiles import read_device, read_generation
 from .restore import Damaged
 
 __all__ = ["DeviceLost", "DeviceProcess", "run_device"]
@@ -181,7 +181,7 @@ def run_device(keys: str | Path, powers: Powers) -> int:
     config = OmapConfig.from_json(json.loads(requests.readline()))
     try:
         carrier = powers(config, read_device(keys, config), read_generation(keys))
-    except (KeyFileError, ValueError) as problem:
+    except (Error, ValueError) as problem:  # of the file, or of what the device is built with
         responses.write(f"{problem}\n".encode())
         return 1
     try:

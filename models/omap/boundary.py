@@ -180,6 +180,10 @@ class Boundary:
         """Return who a slot's session is with, None without one."""
         return self._sessions.role(slot)
 
+    def keys(self, slot: int) -> Keys | None:
+        """Return the keys of a slot's session, None without one."""
+        return self._sessions.keys(slot)
+
     def ask(self, frame: bytes) -> Ruling:
         """Return what becomes of a frame, whatever its bytes are."""
         slot, _, number = Header.unpack(frame)

@@ -10,7 +10,7 @@ from .config import BLOCK, OmapConfig
 from .messages import Operation, Request, Response, Status
 from .session_device import SessionDevice
 from .sessions import Asked
-from .state import HEAD, Kind, Past, Record, Told, What, Writer
+from .state import HEAD, Head, Kind, Past, Record, Told, What, Writer
 from .vault import Role
 
 __all__ = ["Carried", "KeptDevice", "receipt_value"]
@@ -54,6 +54,10 @@ class KeptDevice(SessionDevice):
         self._since = 0
         self._out: dict[Kind, list[bytes]] = {kind: [] for kind in (Kind.LOG, Kind.SNAPSHOT)}
 
+    def _writer(self, head: Head) -> Writer:
+        """Return what seals a file from its beginning."""
+        return Writer(self._keys, head, self.config.key_bytes)
+
     # restore
 
     def take(self, frames: Sequence[bytes], opening: bytes = b"") -> list[bytes]:
@@ -88,7 +92,7 @@ class KeptDevice(SessionDevice):
         head = None if self._closed else self._past.end()
         text = Header(0, Told.STRAY, 0).pack()
         if head is not None:
-            self._log = Writer(self._keys, head, self.config.key_bytes)
+            self._log = self._writer(head)
             self._boundary.incarnation = head.incarnation
             text = Header(0, 0, 0).pack() + head.pack()
         return text.ljust(self.frames.welcome_beats * self.frames.bus_bytes, b"\0")
@@ -112,7 +116,7 @@ class KeptDevice(SessionDevice):
             keys: list[int | None] = [key for key, _ in self.device.map.places()]
             self._walk = iter([*keys, *[None] * (self.config.capacity - len(keys))])
             head = log.head._replace(kind=Kind.SNAPSHOT, serial=self.serial)
-            self._snapshot = Writer(self._keys, head, self.config.key_bytes)
+            self._snapshot = self._writer(head)
             self._out[Kind.SNAPSHOT].append(head.pack())
         none = bytes(self.config.value_bytes)
         for _ in range(steps):
@@ -130,7 +134,7 @@ class KeptDevice(SessionDevice):
         end = Record(0, bytes(self.config.value_bytes), What.END, self._since)
         self._out[Kind.SNAPSHOT].append(snapshot.record(end))
         self._snapshot, self.snapshot_serial = None, self.serial
-        self._log = Writer(self._keys, log.head._replace(serial=self.serial), self.config.key_bytes)
+        self._log = self._writer(log.head._replace(serial=self.serial))
         return self._log.head.pack()
 
     def _carried_out(self, ruling: Ruling, response: Response) -> Response:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .boundary import Boundary, Frames, Ruling
 from .config import OmapConfig
 from .device import Device
-from .messages import Response
+from .messages import Keys, Response
 from .sessions import Sessions, digest_of_map
 from .vault import KeySchedule
 
@@ -39,7 +39,7 @@ class SessionDevice:
         digest = digest_of_map(config)
         keys = KeySchedule(root, entropy, digest, generation)
         self.config, self.frames, self._keys = config, Frames.of(config), keys
-        self.device = Device(config, keys.of_map)
+        self.device = self._powered(config, keys.of_map)
         sessions = Sessions(keys, digest, config.value_bytes, slots, key_bytes=config.key_bytes)
         self._boundary = Boundary(self.frames, sessions, keys.incarnation)
         #: of the last operation
@@ -53,8 +53,17 @@ class SessionDevice:
         if opening:
             told = self.serial, self.snapshot_serial, self.confirmed
             self._boundary.open(opening, *told)
-        answers = [self._answer(frame) for frame in frames]
+        answers = self._answered(frames)
         return answers + ([self._boundary.collect()] if opening else [])
+
+    @staticmethod
+    def _powered(config: OmapConfig, keys: Keys) -> Device:
+        """Return the map, without its boundary."""
+        return Device(config, keys)
+
+    def _answered(self, frames: Sequence[bytes]) -> list[bytes]:
+        """Return the answers' frames. Raises `device.Stopped`."""
+        return [self._answer(frame) for frame in frames]
 
     def _answer(self, frame: bytes) -> bytes:
         ruling = self._boundary.ask(frame)

@@ -229,6 +229,10 @@ class Sessions:
         """Return who a slot's session is with, None without one."""
         return self._table[slot].role if slot in self._table else None
 
+    def keys(self, slot: int) -> Keys | None:
+        """Return the keys of a slot's session, None without one."""
+        return self._table[slot].keys if slot in self._table else None
+
     def request(
         self, slot: int, number: int, sealed: bytes
     ) -> tuple[Request | None, Denied | None]:

@@ -34,7 +34,7 @@ from .config import OmapConfig
 from .sessions import Answer
 from .vault import KeySchedule
 
-__all__ = ["HEAD", "Head", "Kind", "Link", "Past", "Record", "Told", "What", "Writer"]
+__all__ = ["HEAD", "Head", "Kind", "Link", "Past", "Record", "Told", "What", "Writer", "file_key"]
 
 _HEAD = Struct("<4sB3xQ16s16s")
 _MAGIC = b"pmap"
@@ -120,7 +120,8 @@ class Record(NamedTuple):
         return config.key_bytes + config.value_bytes + 1 + 8 + gcm.TAG
 
 
-def _key(keys: KeySchedule, head: Head, back: int = 0) -> bytes:
+def file_key(keys: KeySchedule, head: Head, back: int = 0) -> bytes:
+    """Return the key of a file; `back`: as in `KeySchedule.state_key`."""
     return keys.state_key(head.incarnation, head.previous, head.kind & 1, head.serial, back)
 
 
@@ -128,7 +129,7 @@ class Writer:
     """Seals a file, record by record."""
 
     def __init__(self, keys: KeySchedule, head: Head, key_bytes: int = 8) -> None:
-        self.head, self._key, self._number = head, _key(keys, head), 0
+        self.head, self._key, self._number = head, file_key(keys, head), 0
         self._key_bytes = key_bytes
 
     def record(self, record: Record) -> bytes:
@@ -155,7 +156,7 @@ class Past:
     def open(self, text: bytes) -> None:
         """Go on with a file that has this head."""
         self._head = head = Head.said(text)
-        self._key = _key(self._keys, head)
+        self._key = file_key(self._keys, head)
         self._number, self._torn, self._known = 0, False, False
 
     def record(self, number: int, sealed: bytes) -> tuple[Told, Record | None]:
@@ -193,7 +194,7 @@ class Past:
     def _older(self, head: Head, sealed: bytes) -> bytes | None:
         """Return a file's first record if the file is of an older generation, whose key it has from now on."""
         for back in range(1, self._keys.generation + 1):
-            key = _key(self._keys, head, back)
+            key = file_key(self._keys, head, back)
             text = gcm.open_(key, nonce_bytes(1), sealed)
             if text is not None:
                 self._key = key

@@ -30,7 +30,7 @@ def keys(tmp_path_factory):
 
 
 @contextmanager
-def _served(keys, state):
+def _served(keys, state, *more):
     """A server's process and its port; killed at the end."""
     command = [
         sys.executable,
@@ -42,6 +42,7 @@ def _served(keys, state):
         keys[1],
         "--state",
         state,
+        *more,
     ]
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE) as process:
         try:
@@ -145,3 +146,14 @@ def test_renewed_keys(keys, tmp_path, capsys):
 def test_what_durable_is_refused_for(keys, words, problem, capsys):
     assert run(["serve", str(keys[0]), "--keys", str(keys[1]), *words]) == 1
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_device_in_another_language_goes_on_with_a_map(keys, tmp_path):
+    for turn, more in enumerate(((), ("--device", "native"), ("--device", "native"), ())):
+        with _served(keys, tmp_path / "state", *more) as (_, port):
+            with _connected(keys, port, receipt=tmp_path / "receipt") as box:
+                assert box.get_many(range(5)) == [
+                    bytes([k] * 8) if k < turn else None for k in range(5)
+                ]
+                box[turn] = bytes([turn] * 8)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS"]
 
-_DEVICES = ("device", "rtl", "netlist")
+_DEVICES = ("device", "native", "rtl", "netlist")
 
 
 def _refused(message: str, hint: str) -> Exception:
@@ -109,7 +109,7 @@ def _serve(state: State, /, **values: Any) -> None:
 def _check_durable(durable: str | None, folder: str | None, device: str) -> None:
     if durable is not None and folder is None:
         raise _refused("--durable is for maps that outlive the server", "add --state DIR")
-    if durable == "snapshot" and device != "device":
+    if durable == "snapshot" and device in ("rtl", "netlist"):
         raise _refused(f"--device {device} makes no snapshots", "leave --durable out: it has a log")
 
 
@@ -279,7 +279,7 @@ def _serving() -> list[click.Parameter]:
             ("--device",),
             type=click.Choice(_DEVICES),
             default="device",
-            help="What carries requests out: the golden model, or simulated hardware.",
+            help="What carries requests out: the golden model, the same in C++, or simulated hardware.",
         ),
         Once(
             ("--family",),
