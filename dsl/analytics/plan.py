@@ -118,6 +118,8 @@ def _in_memory(
     maker: Maker, asked: Mapping[str, int | None] | None, measure: Measure | None
 ) -> AnalyticsPlan:
     """Return the plan with models in memory. Raises KernelError (E605, E601)."""
+    indices = bound_indices(maker.graph, maker.indices)
+    exact = measure and (lambda plan: measure(replace(plan, indices=indices)))
     for share in SHARES:
         tables = placed_tables(maker, maker.indices, asked, share)
         if isinstance(tables, str):
@@ -125,8 +127,7 @@ def _in_memory(
             what = f"no plan has rows in memory: {tables}"
             raise error("E605", what, Span.whole("--place"), hint=hint)
         try:
-            found = _planned(replace(maker, tables=tables), measure)
-            return replace(found, indices=bound_indices(maker.graph, maker.indices))
+            return replace(_planned(replace(maker, tables=tables), exact), indices=indices)
         except KernelError as unfit:
             if unfit.diagnostic.code != "E601" or share == SHARES[-1]:
                 raise

@@ -31,6 +31,7 @@ from .storages import products
 __all__ = [
     "Bound",
     "bound",
+    "drawn_rows",
     "golden",
     "machine_bound",
     "model_cycles",
@@ -190,6 +191,14 @@ def rows_in_memory(plan: AnalyticsPlan, tuples: Codes) -> np.ndarray:
             found.append(tuples[:, at : at + index.places])
         at += index.places
     return np.concatenate(found, axis=1)
+
+
+def drawn_rows(plan: AnalyticsPlan, tuples: int) -> np.ndarray:
+    """Return rows that so many tuples may ask for (tuples, places of the row unit), drawn uniformly, with seed 1."""
+    assert plan.row_unit is not None
+    rng = np.random.default_rng(1)
+    most = [plan.tables[place.table].rows for place in plan.row_unit.places]
+    return np.stack([rng.integers(0, n, tuples) for n in most], axis=1)
 
 
 @dataclass(frozen=True)

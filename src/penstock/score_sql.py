@@ -265,5 +265,7 @@ _REDUCED: Mapping[str, Callable[[list[str]], str]] = {
     "sum": _summed,
     "prod": lambda texts: _folded(texts, "*"),
     "max": lambda texts: f"GREATEST({', '.join(texts)})" if len(texts) > 1 else texts[0],
-    "min": lambda texts: f"(-GREATEST({', '.join(f'(-{t})' for t in texts)}))" if len(texts) > 1 else texts[0],
+    "min": lambda texts: (
+        f"(-GREATEST({', '.join(f'(-{t})' for t in texts)}))" if len(texts) > 1 else texts[0]
+    ),
 }

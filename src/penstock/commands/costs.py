@@ -142,7 +142,9 @@ def _facts(found: Account, machine: Machine) -> Facts:
     rows = []
     for name, value in found.seconds.streams.items():
         clock = f"{machine.clock_mhz:g} MHz ({machine.clock_evidence})"
-        what = f", as pages come, estimated, at {clock}" if found.streamed else f", exact at {clock}"
+        what = (
+            f", as pages come, estimated, at {clock}" if found.streamed else f", exact at {clock}"
+        )
         rows.append(
             Row(name, seconds_text(float(value)) + (what if name == "engine" else ", estimated"))
         )

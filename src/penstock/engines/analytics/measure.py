@@ -12,8 +12,8 @@ from penstock.dsl.core.diagnostics import KernelError
 from penstock.engines.base import Design, Given
 from penstock.host.sources import SourceError, Table
 from penstock.models.analytics.config import AnalyticsPlan
-from penstock.models.analytics.cycles import run
-from penstock.models.analytics.job import model_cycles
+from penstock.models.analytics.cycles import RowsAsked, run
+from penstock.models.analytics.job import drawn_rows, model_cycles
 from penstock.models.errors import RunError
 from penstock.models.heap.schema import Schema
 from penstock.models.memory import FixedLatency, Memory
@@ -70,6 +70,11 @@ class Measure:
 
     def __call__(self, plan: AnalyticsPlan) -> float:
         plan, events = replace(plan, epochs=1, ring=0), self.events(plan)
+        if plan.tables:
+            table = assume(self.schema, min(self.rows, _SAMPLE))
+            asked = RowsAsked(drawn_rows(plan, table.rows), [0] * len(plan.tables))
+            costs = table.costs(plan.port, plan.walk)
+            return model_cycles(plan, costs, self.memory, 1, rows=asked).total / table.rows
         if self.known:
             costs = self.table.costs(plan.port, plan.walk)
             return model_cycles(plan, costs, self.memory, 1).total / self.rows

@@ -20,6 +20,7 @@ from penstock.models.analytics.cycles import RowsAsked
 from penstock.models.analytics.indices import Port, walk_port
 from penstock.models.analytics.job import (
     bound,
+    drawn_rows,
     golden,
     machine_bound,
     model_cycles,
@@ -186,11 +187,7 @@ class Assumption(Workload):
     def model(self, memory: Memory) -> Cycles:
         plan = self.design.plan
         costs, rows = self.table.costs(plan.port, plan.walk), self.table.rows
-        asked = None
-        if plan.row_unit is not None:
-            rng = np.random.default_rng(1)
-            most = [plan.tables[place.table].rows for place in plan.row_unit.places]
-            asked = np.stack([rng.integers(0, n, rows) for n in most], axis=1)
+        asked = None if plan.row_unit is None else drawn_rows(plan, rows)
         return _cycles(self.design, costs, self.table.pages, memory, plan.epochs, rows, asked)
 
     def memory_bytes(self) -> int:
