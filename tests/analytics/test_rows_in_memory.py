@@ -15,6 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.engines.base import Given
 from penstock.hdl.rows import unit
 from penstock.models.analytics.config import AnalyticsPlan
 from penstock.models.rows.unit import Directory, RowTable
@@ -328,6 +329,19 @@ def test_where_models_lie(rows: int, stride: int, where: bool, tmp_path: Path) -
         lies[key] = bool(design.compiled.plan.tables)
     assert lies == {"": where, "chip": False, "memory": True}
     assert found[""] == min(found.values()) < max(found.values())
+
+
+def test_lanes(tmp_path: Path) -> None:
+    """Plans are compared by what rows in memory take, not by the operations alone, which two lanes keep up with here."""
+    (tmp_path / "k.psk").write_text(LRMF + "  batch 64\n")
+    found, dims = [], {"m": 2629, "n": 2629, "k": 20}
+    for lanes in (None, 32):
+        choices = ps.Choices(lanes=lanes, place=dict.fromkeys("PQ", "memory"))
+        part = "ulx3s-85f-sdram"
+        design = ps.compile(tmp_path / "k.psk", part, None, "bfloat16", dims=dims, choices=choices)
+        rows = design.compiled.workload(Given(rows=1000))
+        found.append(rows.model(design.compiled.memory).total)
+    assert found[0] <= 1.03 * found[1]
 
 
 @pytest.mark.long
