@@ -22,9 +22,11 @@ class _Freeze(click.ParamType):
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, int]:
+    ) -> object:
+        if not isinstance(value, str):  # Python's: the training looks at it
+            return value
         try:
-            eps, epochs = str(value).split(",")
+            eps, epochs = value.split(",")
             return float(eps), int(epochs)
         except ValueError:
             self.fail(f"it must be EPS,EPOCHS, as 0.01,2, not {value!r}", param, ctx)
