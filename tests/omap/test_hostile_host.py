@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from harness import Defect, planted
 
 from penstock.models.omap.sessions import Denied
 from testbench.hostile_maps import Hostile
@@ -36,8 +37,18 @@ def _runs(library, seeds):
 
 
 def test_a_hostile_host_of_hardware_reads_changes_and_rolls_back_nothing(library):
-    counts = _runs(library, range(3))
-    needed = ("page", "cut", "rolled back", "restored", "accepted", "opened", "stolen", "again")
+    counts = _runs(library, range(1, 4))
+    needed = (
+        "page",
+        "cut",
+        "damaged",
+        "rolled back",
+        "restored",
+        "accepted",
+        "opened",
+        "stolen",
+        "again",
+    )
     assert min(counts[name] for name in needed) > 0, counts
 
 
@@ -48,3 +59,34 @@ def test_three_hundred_runs_of_a_hostile_host(library, first):
     needed = ("damaged", "rolled back", "restored", "cut", "page", Denied.TAG, Denied.NUMBER)
     handshakes = ("opened", "again", "unopened", "stolen")
     assert min(counts[name] for name in (*needed, *handshakes)) > 0, counts
+
+
+#: what the host must find
+_BROKEN = {
+    "tags of requests": Defect(
+        "hdl.omap.envelopes",
+        "o.p.fits.eq((core.tag == core.block) & ~text.number.all())",
+        "o.p.fits.eq(~text.number.all())",
+    ),
+    "numbers of requests": Defect(
+        "hdl.omap.requests", "m.Elif(head.number != self.received)", "m.Elif(0)"
+    ),
+    "roles": Defect(
+        "hdl.omap.requests", "Mux(own & allowed, head.operation, 0)", "Mux(own, head.operation, 0)"
+    ),
+    "a session's role": Defect("hdl.omap.door", "table.put_role.eq(asked)", "table.put_role.eq(1)"),
+    "a role's key": Defect(
+        "hdl.omap.door",
+        "{Role.WRITER: keys.writer, Role.KEEPER: keys.keeper}",
+        "{Role.WRITER: keys.writer, Role.KEEPER: keys.writer}",
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", _BROKEN)
+def test_the_host_finds_what_is_not_checked(what):
+    with planted(_BROKEN[what]):
+        broken = compiled(SHAPE, handshakes=True, note=f", but for {what}")
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        _runs(broken, range(30))

@@ -100,12 +100,14 @@ class Hostile:
         self.draw, self.powers = random.Random(seed), 0
         self.files = [[], []]  # that each device was given, or has written since
         self.written = [[], []]  # all that it has ever written
+        self.chains = [[], []]  # all that were taken, one behind another
+        self.spoilt = [False, False]  # our own server may refuse what the device took
         self.lives, self.receipts = {}, []
         self.used = set()  # (key, number) of what was sealed
         self.devices = [self._fresh(which) for which in range(2)]
         self.script = Host(seed, self.devices, self._run, digest_of_map(SHAPE))
         for which in range(2):
-            assert self._begin(which, [])
+            assert self._begin(which, [], 0)
 
     def _fresh(self, which):
         self.powers += 1
@@ -131,14 +133,18 @@ class Hostile:
         assert what not in self.used
         self.used.add(what)
 
-    def _begin(self, which, files):
+    def _begin(self, which, files, kind):
         """Restore; return whether the device goes on. Then its map is what it was behind that serial."""
         self.script.live[which], self.script.all[which] = {}, []
-        head = self.draw.choice((_restored, _given))(self.devices[which], files)
+        way = self.draw.choice((_restored, _given, _given, _given))
+        head = way(self.devices[which], files)
         if head is None:
+            assert kind or self.spoilt[which]
             return False
+        self.spoilt[which] |= bool(kind) and way is _given
         self.files[which] = [*files, _File(head)]
         self.written[which].append(self.files[which][-1])
+        self.chains[which].append(self.files[which])
         said = Head.said(head)
         items = self._map(said.previous, said.serial)
         self.lives[said.incarnation] = _Life(said.previous, said.serial, {said.serial: items})
@@ -149,7 +155,9 @@ class Hostile:
         if not any(name):
             return {}
         maps = self.lives[name].maps
-        return dict(maps[max(s for s in maps if s <= serial)])
+        known = [s for s in maps if s <= serial]
+        assert known
+        return dict(maps[max(known)])
 
     def _own(self, which):
         return self.files[which][-1].said.incarnation
@@ -196,29 +204,36 @@ class Hostile:
 
     def _any_files(self, which):
         """What the host says were the device's files: 0, they are, or how they are not."""
-        draw, own, kind = self.draw, list(self.files[which]), max(self.draw.randrange(-4, 7), 0)
+        draw, kind = self.draw, max(self.draw.randrange(-2, 7), 0)
+        own = list(max(self.chains[which], key=len) if kind else self.files[which])
         self.counts["files", kind] += 1
         at = draw.randrange(len(own))
         if kind == 1:  # of the other device
             own = list(self.files[1 - which])
-        elif kind == 2:  # an older end
-            own[-1] = own[-1].first(draw.randrange(len(own[-1].records)))
+        elif kind == 2:  # an older end, of any of them
+            own[at] = own[at].first(draw.randrange(len(own[at].records) or 1))
         elif kind == 3:
             own[at] = own[at].flipped(draw)
         elif kind == 4:  # some are missing
-            own = own[:at] + own[at + draw.choice((1, len(own))) :]
+            own = own[:at] + own[at + draw.choice((1, 1, len(own))) :]
         elif kind == 5:  # records in another order, or without one of them
             records = list(own[at].records)
             if draw.random() < 0.5:
                 draw.shuffle(records)
             else:
-                del records[draw.randrange(len(records))]
+                less = draw.randrange(len(records) or 1)
+                records = records[:less] + records[less + 1 :]
             own[at] = _File(own[at].head, records)
-        elif kind == 6:  # one of another life, which begins where the one before ends
-            other = draw.choice(self.written[which])
-            own[at] = other
-            if at and other.said.serial >= own[at - 1].said.serial:
-                own[at - 1] = own[at - 1].first(other.said.serial - own[at - 1].said.serial)
+        elif kind == 6:  # one of another life, behind one that it fits by its serial alone
+            fits = [
+                [*chain[:k], file.first(other.said.serial - file.said.serial), other]
+                for chain in self.chains[which]
+                for k, file in enumerate(chain)
+                for other in self.written[which]
+                if 0 <= other.said.serial - file.said.serial <= len(file.records)
+                and other.said.previous != file.said.incarnation
+            ]
+            own = draw.choice(fits or [own])
         return kind, own
 
     def _spoil(self, which):
@@ -264,11 +279,11 @@ class Hostile:
             self.devices[which].close()
             kind, files = self._any_files(which)
             self.devices[which] = self._fresh(which)
-            if self._begin(which, files):
+            if self._begin(which, files, kind):
                 break
-            assert kind
             self.counts["damaged"] += 1
-        for name, serial in self.draw.sample(self.receipts, 2):
+        later = self._own(which), self.devices[which].serial + self.draw.randrange(9, 99)
+        for name, serial in (*self.draw.sample(self.receipts, 2), later):
             client = self._opened(which, self.draw.choice(ROLES))
             fits = self._fits(which, name, serial)
             told = self._ask(which, client, Asked.RECEIPT, serial, receipt_value(SHAPE, name))
