@@ -235,6 +235,39 @@ def test_arguments(connection: Any) -> None:
     )
 
 
+def test_predictions_of_several_models(connection: Any) -> None:
+    """One session's models have tables of different types; a mistake has a hint."""
+    for name in "ab":
+        connection.execute(f"""
+            CREATE TABLE {name} AS SELECT '{{1}}'::float8[] AS coef, '{{{name},t}}'::text[] AS __dep_var_mapping;
+            CREATE TABLE {name}_summary AS SELECT 'ARRAY[z]'::text AS independent_varname, NULL::text AS grouping_col, 'text'::text AS dependent_vartype""")
+    connection.execute("CREATE TABLE t AS SELECT 1 AS i, -1::float8 AS z")
+    for name in "aba":
+        connection.execute(
+            f"DROP TABLE IF EXISTS p; SELECT penstock.svm_predict('{name}', 't', 'i', 'p')"
+        )
+        assert connection.execute("SELECT prediction FROM p").fetchone() == (name,)
+    for call in (
+        "'a', 't', 'nix', 'q'",
+        "'a', 't', 'i', 'p'",
+        "'a b', 't', 'i', 'q'",
+        "'a', 't', 'i', NULL",
+    ):
+        with pytest.raises(psycopg.Error) as raised:
+            connection.execute(f"SELECT penstock.svm_predict({call})")
+        assert "svm_predict" in (raised.value.diag.message_hint or ""), call
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_iter": 0}, {"max_iter": 2.5}, {"tolerance": "NaN"}, {"lambda": 10**400}]
+)
+def test_settings(wrong: dict[str, Any]) -> None:
+    options = {"max_iter": 100, "tolerance": 0.1, "lambda": 0.1, **wrong}
+    for method in (models.logregr, models.svm):
+        with pytest.raises(models.Said, match=next(iter(wrong))):
+            method(np.eye(2), np.array(["true", "false"]), 0, options)
+
+
 def test_scores_of_nan(connection: Any) -> None:
     """As NumPy has them, a class of none being unknown."""
     listed = ", ".join(

@@ -136,17 +136,26 @@ END $body$;
 CREATE OR REPLACE FUNCTION penstock.svm_predict(model_table text, new_data_table text, id_col_name text, output_table text)
 RETURNS void LANGUAGE plpgsql AS $body$
 DECLARE
-    parts text[] := pg_catalog.parse_ident(model_table);
-    last integer := pg_catalog.array_length(parts, 1);
+    parts text[];
+    last integer;
     model text;
     summary text;
     fields record;
     groups text := '';
+    state text;
+    message text;
+    detail text;
+    hint text;
 BEGIN
+    IF model_table IS NULL OR new_data_table IS NULL OR id_col_name IS NULL OR output_table IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'an argument is NULL', HINT = 'svm_predict(model_table, new_data_table, id_col_name, output_table)';
+    END IF;
+    parts := pg_catalog.parse_ident(model_table);
+    last := pg_catalog.array_length(parts, 1);
     SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p || CASE WHEN n = last THEN '_summary' ELSE '' END), '.' ORDER BY n), pg_catalog.string_agg(pg_catalog.quote_ident(p), '.' ORDER BY n)
         INTO summary, model FROM pg_catalog.unnest(parts) WITH ORDINALITY u(p, n);
     IF pg_catalog.to_regclass(new_data_table) IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', new_data_table);
+        RAISE invalid_parameter_value USING MESSAGE = pg_catalog.format('there is no table %s', new_data_table), HINT = 'qualify it with its schema, and quote it as in SQL';
     END IF;
     summary := penstock.own_table(summary);
     model := penstock.own_table(model);
@@ -160,9 +169,14 @@ BEGIN
     IF fields.g IS NOT NULL THEN
         groups := pg_catalog.format(' USING (%s)', fields.g);
     END IF;
+    DISCARD PLANS; -- of an earlier call: its rows were another model's type
     EXECUTE pg_catalog.format('CREATE TABLE %1$$s AS SELECT %2$$s, (of_classes[CASE WHEN d = ''NaN''::float8 THEN NULL WHEN d > 0::float8 THEN 2 WHEN d <= 0::float8 THEN 1 END])::%3$$s AS prediction, '
         'd AS decision_function FROM (SELECT %2$$s, of_classes, penstock.linregr_predict(of_model, (%4$$s)::float8[]) AS d FROM %5$$s '
         '%6$$s JOIN (SELECT %7$$s coef AS of_model, __dep_var_mapping AS of_classes FROM pg_catalog.unnest($$1)) m %8$$s) s',
         (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(p), '.') FROM pg_catalog.unnest(pg_catalog.parse_ident(output_table)) p), id_col_name, fields.t, fields.x,
         pg_catalog.to_regclass(new_data_table), CASE WHEN groups = '' THEN 'CROSS' END, fields.g || ',', groups) USING fields.m;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    PERFORM penstock.refuse(pg_catalog.jsonb_build_object('state', state, 'message', message, 'detail', nullif(detail, ''), 'hint', coalesce(nullif(hint, ''),
+        pg_catalog.format('svm_predict reads id_col_name, %s, and the variables of %s from %s, and makes the table %s', id_col_name, model_table, new_data_table, output_table))));
 END $body$;

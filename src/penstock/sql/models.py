@@ -176,21 +176,33 @@ def in_sql(hint: str, method: str) -> str:
     return hint if method == "train" else f"with options of penstock.train: {hint}"
 
 
+def _steps(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how `_run` descends. Raises Said for a number that is none."""
+    for name, value in options.items():
+        try:
+            number = float(value)
+        except OverflowError:
+            number = np.inf
+        whole = name == "max_iter"
+        if not (whole <= number < np.inf) or (whole and not number.is_integer()):
+            raise Said(
+                f"{name} is {value}",
+                f"give a {'whole number, 1' if whole else 'number, 0'} or more",
+            )
+    epochs = min(int(options["max_iter"]), 2**31 - 1)
+    return {"epochs": epochs, "metas": {"tolerance": options["tolerance"]}}
+
+
 def logregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Found:
     """Logistic regression, over variables that are made orthogonal first."""
     from scipy.special import expit
     from scipy.stats import norm
 
+    steps = _steps(options)
     x, label = _finite(x), (y == "true").astype(np.float64)
     triangle = _triangle(x)
     columns = {"x": np.linalg.solve(triangle.T, x.T).T, "y": label}
-    run = _run(
-        _LOGISTIC,
-        columns,
-        {},
-        epochs=options["max_iter"],
-        metas={"tolerance": options["tolerance"]},
-    )
+    run = _run(_LOGISTIC, columns, {}, **steps)
     assert run.result is not None
     coef = np.linalg.solve(triangle, run.result["w"])
     score = x @ coef
@@ -214,6 +226,7 @@ def logregr(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _
 
 def svm(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Found:
     """The linear support vector machine: least of λ/2 |w|² and the mean hinge loss, over variables that are made orthogonal first."""
+    steps = _steps(options)
     x, classes = _finite(x), sorted(set(y.tolist()))
     if len(classes) != 2:
         raise Said(
@@ -225,9 +238,8 @@ def svm(x: _Array, y: _Array, skipped: int, options: Mapping[str, Any]) -> _Foun
     inverse = np.linalg.inv(np.linalg.qr(np.vstack([x, ridge]) / np.sqrt(len(x)), mode="r"))
     matrix = penalty * inverse.T @ inverse
     listed = ", ".join(f"[{', '.join(repr(v) for v in row)}]" for row in matrix.tolist())
-    metas = {"tolerance": options["tolerance"]}
     kernel = _SVM.replace("PENALTY", f"[{listed}]")
-    run = _run(kernel, {"x": x @ inverse, "y": label}, {}, epochs=options["max_iter"], metas=metas)
+    run = _run(kernel, {"x": x @ inverse, "y": label}, {}, **steps)
     assert run.result is not None
     coef = inverse @ run.result["w"]
     margin = label * (x @ coef)

@@ -49,7 +49,7 @@ def main() -> None:
             threading.Thread(target=_alone, daemon=True).start()
             answer = _answer(head, groups)
     except Exception as problem:
-        error = problem.said if isinstance(problem, Said) else _error(problem)
+        error: dict[str, Any] = problem.said if isinstance(problem, Said) else _error(problem)
         hint = models.in_sql(error["hint"] or "", head["method"])
         answer = {"error": {**error, "hint": hint or None}}
     os.write(1, json.dumps(answer).encode() + b"\n")
