@@ -55,13 +55,10 @@ class Frozen(Workload):
         part: Callable[[int, Values, np.ndarray], Workload],
         freeze: object,
     ) -> None:
-        self.full, self.plan, self.start, self.heap, self.part = full, plan, start, pages, part
-        self.name, self.rows, self.pages, self.watchdog = (
-            full.name,
-            full.rows,
-            full.pages,
-            full.watchdog,
-        )
+        self.full, self.plan, self.part = full, plan, part
+        self.start, self.heap = start, pages
+        self.name, self.rows = full.name, full.rows
+        self.pages, self.watchdog = full.pages, full.watchdog
         self.streamed, self.value_bytes = full.streamed, full.value_bytes
         self.eps, self.window = _checked(freeze)
         learned = (op.dest for op in plan.ops if not op.changes_rows and op.dest in plan.models)
