@@ -243,9 +243,8 @@ def _of_columns(engine: TableFitPlan, target: Target) -> Resources:
         copies * cost(op, float32, target.multiplier).dsp
         for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div"))
     )
-    constant = columns.slots == 1  # one lane counts rows, a product of constants
-    dsp = (columns.gram_lanes - constant) * multiplier_blocks(
-        [(OPERAND, OPERAND, False)], family
-    ) + floats
+    # in a lane of its own, a product with the column of ones takes no multiplier
+    lanes = columns.gram_lanes - (columns.factors if columns.slots == 1 else 0)
+    dsp = floats + multiplier_blocks([(OPERAND, OPERAND, False)] * lanes, family)
     found = round(lut), round(_flops(engine, target)), dsp if target.dsp else 0
     return Resources(*found, *memory_blocks(held, target))
