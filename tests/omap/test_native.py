@@ -74,15 +74,19 @@ class Both:
     def asked(self):
         """The next request of some client."""
         draw, (slot, session) = self.draw, self.draw.choice(self.clients)
-        kind = draw.choice((1, 2, 2, 2, 3, 4, 5, 0, 9))
+        kind = draw.choice((1, 2, 2, 2, 3, 4, 4, 4, 5, 0, 9))
         number = draw.randrange(60)
         key = number % 3 << 64 | number // 3 if self.shape.key_bytes > 8 else number
         value = bytes(self.shape.value_bytes)
         if kind == Asked.RECEIPT:
-            past = self.devices[0]._past
-            names = [past.current, bytes(16), *(link.incarnation for link in past.links.values())]
-            key = draw.choice((0, 5, self.devices[0].serial + draw.choice((0, 9))))
-            value = receipt_value(self.shape, draw.choice(names))
+            golden = self.devices[0]
+            seen = [
+                (golden._past.current, golden.serial),
+                (bytes(16), 0),
+                *golden._past.links.values(),
+            ]
+            name, serial = draw.choice(seen)
+            key, value = serial + draw.randrange(2), receipt_value(self.shape, name)
         elif kind == 2:
             value = draw.randbytes(self.shape.value_bytes)
         return self.frames.request(slot, *session.seal(Request(kind, key, value)))
@@ -109,9 +113,11 @@ class Both:
         for slot, role in enumerate((*ROLES, Role.WRITER)):
             self.open(slot, role)
         for turn in range(turns):
-            if turn % 9 == 8:
-                self.open(self.draw.randrange(3), self.draw.choice(ROLES))
-            frames = [self.given() for _ in range(self.draw.randrange(7))]
+            if turn % 5 == 4:
+                self.open(self.draw.randrange(5), self.draw.choice(ROLES))
+            frames = [self.given() for _ in range(self.draw.randrange(9))]
+            if self.draw.random() < 0.4:
+                frames.reverse()
             made, code = self.carry(frames, walk=self.draw.choice((0, 0, 11)))
             if code is not None:
                 assert self.carry([])[1] is None and self.carry([frames[0]])[1] is not None
