@@ -247,7 +247,7 @@ class AnalyticsDesign(Design):
         Raises SourceError as `run` does, RunError for a row that would end a run.
         """
         training = self.workload(self.opened(Given(table, table)))
-        if isinstance(training, Assumption):
+        if not isinstance(training, Training | Scored):
             raise TypeError("rows that are assumed have no order")
         found = order(self.plan, training.table.pages)
         if isinstance(found, HardwareError):

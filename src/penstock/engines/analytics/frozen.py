@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 
@@ -154,16 +155,12 @@ class Frozen(Workload):
 
 def _checked(freeze: object) -> tuple[float, int]:
     """Return EPS and EPOCHS. Raises OptionError."""
-    try:
-        eps, epochs = freeze  # type: ignore[misc]
-        found = float(eps), int(epochs)
-    except (TypeError, ValueError):
-        found = 0.0, 0
-    if not 0 < found[0] < np.inf or found[1] < 1 or found[1] != epochs:
-        raise bad_value(
-            "freeze", f"it is a number above 0 and a whole number from 1, not {freeze!r}"
-        )
-    return found
+    pair = freeze if isinstance(freeze, tuple | list) and len(freeze) == 2 else (0, 0)
+    if all(isinstance(value, Real) for value in pair):
+        eps, epochs = map(float, pair)
+        if 0 < eps < np.inf and epochs >= 1 and epochs == epochs // 1:
+            return eps, int(epochs)
+    raise bad_value("freeze", f"it is a number above 0 and a whole number from 1, not {freeze!r}")
 
 
 def _all(still: np.ndarray, rows: np.ndarray) -> np.ndarray:
