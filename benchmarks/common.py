@@ -198,9 +198,11 @@ def busy(seconds: float = 2.0) -> float:
 # writing
 
 
-def markdown(header: str, rows: Iterable[str | Sequence[object]]) -> str:
+def markdown(header: str | Sequence[str], rows: Iterable[str | Sequence[object]]) -> str:
     """Return a table; header and rows have bars between their cells, or are their cells."""
-    shown = [row if isinstance(row, str) else " | ".join(map(str, row)) for row in rows]
+    header, *shown = (
+        row if isinstance(row, str) else " | ".join(map(str, row)) for row in (header, *rows)
+    )
     rule = "|" + " --- |" * (header.count("|") + 1)
     return "\n".join([f"| {header} |", rule, *(f"| {row} |" for row in shown)])
 
