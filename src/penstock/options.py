@@ -123,7 +123,8 @@ class Option:
         elif self.repeated:
             if not (value is None or isinstance(value, Mapping)):
                 raise bad_value(self.name, f"it must give values by name, not {value!r}")
-        elif not (value is None or kind is None):
+        elif value is not None and (isinstance(kind, click.ParamType) or isinstance(value, str)):
+            # what is made of a text is given as it is made, as a tuple of names
             converted = self._converted(kind, value)
             return converted if isinstance(kind, (Count, Number)) else value
         return value

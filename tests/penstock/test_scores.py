@@ -89,7 +89,7 @@ def test_folders_that_hold_no_run(run: Any, tmp_path: Path) -> None:
     with pytest.raises(KernelError, match="describes a design, and no run of one"):
         ps.Run.load(tmp_path / "design")
     with pytest.raises(KernelError, match=r"run\.save those of runs"):
-        ps.Run.load(tmp_path)
+        ps.load(tmp_path)
     run.save(tmp_path / "run")
     with pytest.raises(KernelError, match=r"error\[E806\].*describes no design"):
         ps.load(tmp_path / "run")
