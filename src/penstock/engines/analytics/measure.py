@@ -124,11 +124,11 @@ def quicker(design: Made, plan: AnalyticsPlan, given: Given, in_memory: Callable
     """Return the design of a plan whose models lie on the chip, or the one that `in_memory` makes where that takes fewer cycles.
 
     On the chip all of a model is loaded before a run and written behind it, in memory only the rows that are asked for; so it is tried where this
-    may be more than a cycle for each tuple of the run.
+    may be more than a cycle for each tuple of the run. Where nothing says how many tuples that has, they may be many.
     """
     table = given.data
     codes = sum(plan.buffers[n].rows * plan.buffers[n].cols for n in plan.models)
-    rows = given.rows or (table.rows if isinstance(table, Table) else ROWS)
+    rows = given.rows or (table.rows if isinstance(table, Table) else 0)
     if 3 * codes <= rows * plan.epochs or not rows:
         return design
     some = Given(rows=min(rows, _SAMPLE))
