@@ -331,15 +331,6 @@ def test_where_models_lie(rows: int, stride: int, where: bool, tmp_path: Path) -
     assert found[""] == min(found.values()) < max(found.values())
 
 
-def test_models_lie_on_the_chip_where_rows_are_not_counted() -> None:
-    """Without a table there may be many of them."""
-    lrmf = Path(__file__).parents[2] / "examples" / "lrmf.psk"
-    part = replace(target_named("vu9p"), name="two", ports=2)
-    design = ps.compile(lrmf, part, dims={"m": 28_002, "n": 45_064, "k": 10})
-    assert not design.compiled.plan.tables
-
-
-
 def test_lanes(tmp_path: Path) -> None:
     """Plans are compared by what rows in memory take, not by the operations alone, which two lanes keep up with here."""
     (tmp_path / "k.psk").write_text(LRMF + "  batch 64\n")
