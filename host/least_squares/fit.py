@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dependence import made_of, spread
-from .rows import WIDE, Rows, corrected, triangle
+from .rows import WIDE, Rows, corrected, sized, triangle
 from .sums import (
     EPS,
     Dependent,
@@ -62,7 +62,7 @@ class Fit:
     `rows`; `preconditioner`: "none" where the sums were solved exactly, "sums", or "host": a QR factorisation of the rows in float64;
     `steps`: passes of refinement; `rss`, `tss`: sums of squares of the residuals, and of the label (less its mean where there is a bias).
 
-    `triangle`: R of the kept columns, each of length 1, penalties in it; `lengths`, `means`: of all features.
+    `triangle`: R of the kept columns, each of length 1, penalties in it; `lengths` (with penalties), `means`: of all features.
     """
 
     weights: NDArray[np.float64]
@@ -242,7 +242,7 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
             )
     weights = np.array([nearest(w) for w in found.weights])
     error, bias_error = EPS / 2 * np.abs(weights), EPS / 2 * abs(nearest(bias))
-    lengths = np.array([root(s) for s in squares])
+    lengths = np.array([root(s + p) for s, p in zip(squares, penalties, strict=True)])
     floats = np.array([nearest(m) for m in means])
     if not exact:
         far = rounding(sums, gram) * math.sqrt(features + 1)
@@ -288,6 +288,7 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     factor, kept, others = near.factor, near.kept, near.others
     omega, last, steps = _iterated(rows, factor, kept, penalties)
     _, squares = rows.step(omega)
+    sizes = sized(penalties)
     scale = np.where(lengths > 0, label / some, 0)
     weights, means = omega * scale, rows.means
     if options.ridge:  # which gives constant columns the weight 0
@@ -299,10 +300,11 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
         made = made_of(rows, factor, kept, others, noise)
     dependent = _dependent(made, kept, lengths, means)
     rss, tss = float(squares * label**2), float(label**2)
-    real = lengths.astype(np.float64)
+    real = (lengths * sizes).astype(np.float64)
     near_float = weights.astype(np.float64)
-    error = _stated(factor, kept, near_float, real, math.sqrt(rss), float(label), off)
-    error[kept] += (last * scale[kept]).astype(np.float64)
+    left = float(np.sqrt(squares + penalties @ omega**2) * label)
+    error = _stated(factor, kept, near_float, real, left, float(label), off)
+    error[kept] += (last * scale / sizes)[kept].astype(np.float64)
     if dependent and options.minimum_norm and kept and np.isfinite(near_float).all():
         weights, error = spread(weights, error, kept, made, lengths, noise)
     bias = means[-1] - weights @ means[:-1]
@@ -322,20 +324,21 @@ def _iterated(
     kept: Sequence[int],
     penalties: NDArray[np.longdouble],
 ) -> tuple[NDArray[np.longdouble], float, int]:
-    """Return weights of the rows' scaled columns, what a further step would change about, and the steps."""
-    inverse, picked = np.linalg.inv(factor), list(kept)
+    """Return weights of the rows' scaled columns, what a further step would change about (of columns with penalties), and the steps."""
+    picked = list(kept)
+    inverse, sizes = np.linalg.inv(factor), sized(penalties)[picked]
     omega, last = np.zeros(len(penalties), WIDE), math.inf
     for number in range(1, _STEPS + 1):
         gradient, _ = rows.step(omega)
-        left = (gradient - penalties * omega)[picked].astype(np.float64)
+        left = ((gradient - penalties * omega)[picked] / sizes).astype(np.float64)
         step = inverse @ (inverse.T @ left)
         size = float(np.abs(step).max(initial=0.0))
         if size >= last / 2:
             return omega, last, number
-        omega[picked] += step
+        omega[picked] += step / sizes
         # the next step is shorter by as much as this one was, or by half
         last = size * min(size / last, 0.5) if last < math.inf else size / 2
-        if size <= 2 * _WIDE_EPS * float(np.abs(omega).max(initial=0.0)):
+        if size <= 2 * _WIDE_EPS * float(np.abs(omega[picked] * sizes).max(initial=0.0)):
             return omega, last, number
         last = size
     return omega, last, _STEPS
@@ -369,7 +372,7 @@ def _preconditioner(
                     factor = corrected(rows, factor, kept, penalties)
                     return _Preconditioner(factor, kept, {}, "sums")
     tolerance = (features + 1) * EPS
-    found = triangle(rows, np.sqrt(penalties).astype(np.float64), tolerance)
+    found = triangle(rows, penalties, tolerance)
     return _Preconditioner(*found, "host")
 
 

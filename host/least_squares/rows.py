@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WIDE", "Rows", "corrected", "rooted", "triangle"]
+__all__ = ["WIDE", "Rows", "corrected", "rooted", "sized", "triangle"]
 
 #: 64 bits of a significand on x86: a 64-bit integer is exact
 WIDE = np.longdouble
@@ -42,11 +42,14 @@ class Rows:
         for column in self.columns:
             least, greatest = column.min().item(), column.max().item()
             centre: int | float = 0
-            if self.centred:
+            if self.centred and least == greatest:
+                centre = least
+            elif self.centred:
                 whole = isinstance(least, int)
                 centre = (least + greatest) // 2 if whole else least / 2 + greatest / 2
-                if least == greatest:
-                    centre = least
+                if self.weights is not None and self.total:  # what is far may weigh little
+                    mean = (self.weights.astype(WIDE) @ column.astype(WIDE)) / self.total
+                    centre = int(mean) if whole else float(mean)
             reach = max(abs(WIDE(least) - WIDE(centre)), abs(WIDE(greatest) - WIDE(centre)))
             found.append((centre, int(np.frexp(reach)[1])))
         return found
@@ -107,7 +110,9 @@ class Rows:
 
     @property
     def reaches(self) -> _Wide:
-        """A power of two above how far each column's values are from what its mean is counted from, 0 for constant ones."""
+        """At least how far a column's values are, in the (weighted) mean, from what its mean is counted from; 0 for constant ones."""
+        if self.weights is not None:
+            return self.lengths / np.sqrt(self.total)
         powers = np.ldexp(WIDE(1), np.array([e for _, e in self._near]))
         return np.where(self._moments[1] > 0, powers, 0)
 
@@ -142,8 +147,13 @@ def rooted(rows: Rows) -> tuple[list[float], list[NDArray[np.float64]]]:
     return centres, [roots.astype(np.float64), *beyond]
 
 
+def sized(penalties: _Wide) -> _Wide:
+    """Return the lengths of columns of length 1 with penalties: what is added to their sums of squares."""
+    return np.sqrt(1 + penalties)
+
+
 def triangle(
-    rows: Rows, penalties: NDArray[np.float64], tolerance: float
+    rows: Rows, penalties: _Wide, tolerance: float
 ) -> tuple[NDArray[np.float64], list[int], dict[int, NDArray[np.float64]]]:
     """Return R of a QR factorisation of the features as `Rows.blocks` has them, in float64, the columns that are independent of those
     before them, and of each other one what those before it (that are kept) make of it.
@@ -159,7 +169,9 @@ def triangle(
         part = block[:, :-1] if weight is None else block[:, :-1] * np.sqrt(weight)[:, None]
         whole[at : at + len(part)] = part.astype(np.float64)
         at += len(part)
-    whole[at + np.arange(size), np.arange(size)] = penalties
+    sizes = sized(penalties)
+    whole /= sizes.astype(np.float64)
+    whole[at + np.arange(size), np.arange(size)] = np.sqrt(penalties) / sizes
     basis = np.zeros((len(whole), size))
     found, kept, others = np.zeros((size, size)), list[int](), dict[int, NDArray[np.float64]]()
     most = size if penalties.any() else rows.count - rows.centred
@@ -180,7 +192,7 @@ def triangle(
         if length <= tolerance or count >= most or np.linalg.cond(trial) > 1 / tolerance:
             factor = found[: len(kept), : len(kept)]
             alike = np.linalg.solve(factor, along) if kept else along
-            others[k] = np.asarray(alike, dtype=np.float64)
+            others[k] = np.asarray(alike * sizes[k] / sizes[kept], dtype=np.float64)
             continue
         found[: count + 1, count] = trial[:, -1]
         basis[:, len(kept)] = left / length
@@ -196,8 +208,11 @@ def corrected(
 ) -> NDArray[np.float64]:
     """Return the triangle of the rows themselves, given one that is near it: that of Z R⁻¹, whose columns are nearly orthogonal, times R
     (Fukaya et al. 2014: CholeskyQR2's second step)."""
-    inverse, picked = np.linalg.inv(factor), list(kept)
-    gram = inverse.T @ (penalties[picked].astype(np.float64)[:, None] * inverse)
+    picked, sizes = list(kept), sized(penalties)
+    whole, shares = np.linalg.inv(factor), np.sqrt(penalties) / sizes
+    inverse = (whole / sizes[picked, None]).astype(np.float64)
+    below = shares[picked, None].astype(np.float64) * whole
+    gram = below.T @ below
     for block, weight in rows.blocks():
         near = block[:, picked].astype(np.float64) @ inverse
         gram += near.T @ (near if weight is None else near * weight[:, None].astype(np.float64))

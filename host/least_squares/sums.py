@@ -243,11 +243,11 @@ def factored(
     gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction]
 ) -> NDArray[np.float64] | None:
     """Return R, upper triangular, with RᵀR the sums over products of the kept features, penalties added, each column divided by its
-    own length without; None where a pivot vanishes. Fixed point of some hundred bits, so that R has float64's digits.
+    length; None where a pivot vanishes. Fixed point of some hundred bits, so that R has float64's digits.
     """
-    products, common = _penalised(gram, penalties)
+    products, _ = _penalised(gram, penalties)
     size = len(kept)
-    lengths = [int(gram.products[k, k]) * common for k in kept]
+    lengths = [int(products[k, k]) for k in kept]
     halves = [length.bit_length() // 2 for length in lengths]
     left = np.zeros((size, size), dtype=object)
     for i in range(size):

@@ -18,13 +18,17 @@ Columns = Sequence[np.ndarray]
 
 
 def check(
-    found: Fit, columns: Columns, minimum_norm: bool = False, each: np.ndarray | None = None
+    found: Fit,
+    columns: Columns,
+    minimum_norm: bool = False,
+    each: np.ndarray | None = None,
+    ridge: float = 0.0,
 ) -> float:
-    """The weights are as near to the exact ones as the fit says; return the largest difference, times spreads.
+    """The weights are as near to the exact ones as the fit says; return the largest difference, times spreads (with penalties).
     `each`: weights of the rows."""
     rows = [[Fraction(v) for v in row] for row in zip(*(c.tolist() for c in columns), strict=True)]
     observations = None if each is None else [Fraction(w) for w in each.tolist()]
-    bias, weights = least_squares(rows, minimum_norm, observations)
+    bias, weights = least_squares(rows, minimum_norm, observations, Fraction(ridge))
     off = [
         abs(Fraction(w) - exact) for w, exact in zip(found.weights.tolist(), weights, strict=True)
     ]
@@ -213,6 +217,41 @@ def test_weights_of_rows(limbs: int | None) -> None:
         assert alone.preconditioner == "none"
         check(alone, columns, each=each)
     assert how <= {"host", "sums"} if limbs == 1 else how == {"sums"}
+
+
+@pytest.mark.parametrize("far", [1e3, 1e12, 1e18, 1e30])
+@pytest.mark.parametrize("weight", [0.0, 1e-40, 1e-24])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_far_and_weighs_little(far: float, weight: float, whole: bool) -> None:
+    """It is in no other row's way: neither in the weights nor in the error that is stated."""
+    source = np.random.default_rng(11)
+    x, noise, each = source.standard_normal(30), source.standard_normal(30), np.ones(30)
+    x[3], each[3] = far, weight
+    if whole:
+        x = np.rint(np.minimum(x * 64, 2.0**62)).astype(np.int64)
+    columns = [x, 2 * np.where(each < 1, 0, x) + noise]
+    found = fitted(columns, weights=each)
+    least = weight * float(x[3]) ** 2 < 1
+    assert (
+        check(found, columns, each=each) < (1e-13 if least else 1e-9)
+        and found.condition_scaled < 10
+    )
+    assert found.error.max() < (1e-13 if least else 1e-6) and found.bias_error < 1e-13
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-16, 1e-10, 1e-8, 1e-3, 1e10])
+@pytest.mark.parametrize("limbs", [None, 1])
+def test_ridge_where_scales_differ(scale: float, limbs: int | None) -> None:
+    """Penalties make every column one of its own, however small it is."""
+    for seed in range(3):
+        source = np.random.default_rng(seed)
+        a, b, noise = source.standard_normal((3, 40))
+        columns = [a, b * scale, a + 1e-3 * noise, a + b + noise]
+        each = source.random(40) + 0.5 if seed else None
+        found = fitted(columns, limbs, each, ridge=10.0)
+        assert not found.dependent and found.condition_scaled < 100
+        assert check(found, columns, each=each, ridge=10.0) < 1e-13
+        assert found.error @ found.lengths < 1e-12 and found.bias_error < 1e-13
 
 
 @pytest.mark.parametrize("intercept", [True, False])

@@ -50,16 +50,19 @@ def least_squares(
     rows: Sequence[Sequence[Fraction]],
     minimum_norm: bool = False,
     observations: Sequence[Fraction] | None = None,
+    ridge: Fraction = Fraction(0),
 ) -> tuple[Fraction, list[Fraction]]:
     """Return bias and weights for rows of features and, last, the label.
 
     A column that those before it determine has the weight 0; or, with `minimum_norm`, the weights' squares have the least sum.
-    `observations`: the rows' weights, 1 each unless given.
+    `observations`: the rows' weights, 1 each unless given; `ridge`: what a weight's square costs.
     """
     each = observations or [Fraction(1)] * len(rows)
     means, (*features, label) = _centred(rows, each)
     weighted = [[v * w for v, w in zip(column, each, strict=True)] for column in features]
     gram = [[_dot(a, b) for b in features] for a in weighted]
+    for k, row in enumerate(gram):
+        row[k] += ridge
     side = [_dot(a, label) for a in weighted]
     if minimum_norm:  # weights that are combinations of the rows are unique
         square = [[_dot(a, b) for b in gram] for a in gram]
