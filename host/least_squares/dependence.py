@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import WIDE, Rows
+from .rows import WIDE, Rows, inverted
 
 if TYPE_CHECKING:
     from flint import fmpq_mat
@@ -31,7 +31,7 @@ def made_of(
 
     `others`: the same, to float64's digits; `noise`: what rounding alone may leave of a factor, for a column of length 1, which is 0.
     """
-    inverse = np.linalg.inv(factor)
+    inverse = inverted(factor)
     found = {k: along.astype(WIDE) for k, along in others.items()}
     for _ in range(_STEPS):
         gradients = {k: np.zeros(len(along), WIDE) for k, along in found.items()}
@@ -43,7 +43,7 @@ def made_of(
                 gradients[k] += (left if weight is None else left * weight) @ before
         for k, gradient in gradients.items():
             part = inverse[: len(gradient), : len(gradient)]
-            found[k] += part @ (part.T @ gradient.astype(np.float64))
+            found[k] += part @ (part.T @ gradient)
     return {k: np.where(np.abs(a) > noise * (1 + _size(a)), a, 0) for k, a in found.items()}
 
 

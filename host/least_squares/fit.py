@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dependence import made_of, spread
-from .rows import WIDE, Rows, corrected, sized, triangle
+from .rows import WIDE, Rows, corrected, inverted, sized, triangle
 from .sums import (
     EPS,
     Dependent,
@@ -326,15 +326,16 @@ def _iterated(
 ) -> tuple[NDArray[np.longdouble], float, int]:
     """Return weights of the rows' scaled columns, what a further step would change about (of columns with penalties), and the steps."""
     picked = list(kept)
-    inverse, sizes = np.linalg.inv(factor), sized(penalties)[picked]
+    inverse, sizes = inverted(factor), sized(penalties)[picked]
     omega, last = np.zeros(len(penalties), WIDE), math.inf
     for number in range(1, _STEPS + 1):
         gradient, _ = rows.step(omega)
-        left = ((gradient - penalties * omega)[picked] / sizes).astype(np.float64)
+        left = (gradient - penalties * omega)[picked] / sizes
         step = inverse @ (inverse.T @ left)
         size = float(np.abs(step).max(initial=0.0))
-        if size >= last / 2:
-            return omega, last, number
+        # the first step is off by what rounding makes of the condition's square; the second mends that, and may be as long
+        if number > 2 and size >= last / 2:
+            return omega, 2 * max(size, last), number
         omega[picked] += step / sizes
         # the next step is shorter by as much as this one was, or by half
         last = size * min(size / last, 0.5) if last < math.inf else size / 2

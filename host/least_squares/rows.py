@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WIDE", "Rows", "corrected", "rooted", "sized", "triangle"]
+__all__ = ["WIDE", "Rows", "corrected", "inverted", "rooted", "sized", "triangle"]
 
 #: 64 bits of a significand on x86: a 64-bit integer is exact
 WIDE = np.longdouble
@@ -198,6 +198,15 @@ def triangle(
         basis[:, len(kept)] = left / length
         kept.append(k)
     return found[: len(kept), : len(kept)], kept, others
+
+
+def inverted(factor: NDArray[np.float64]) -> _Wide:
+    """Return the inverse of an upper triangle, in the widest floating point."""
+    found = np.zeros(factor.shape, WIDE)
+    for k in range(len(factor)):
+        found[k, k] = 1 / WIDE(factor[k, k])
+        found[:k, k] = -found[:k, :k] @ factor[:k, k] * found[k, k]
+    return found
 
 
 def corrected(
