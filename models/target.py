@@ -1,6 +1,6 @@
 """Targets: what a machine is. A board is a target that also says how it is built for (`Board`).
 
-Block RAM is counted in blocks of 18 Kb on Lattice ECP5 (sysMEM EBR) and of 36 Kb on AMD parts, UltraRAM in blocks of 4,096 × 72 bits.
+What each field of these records is, in which unit and within which limits, stands in target.toml: checks and `help` read it there.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -21,7 +23,6 @@ from .memory.sdram import CHIP, CHIPS, Chip
 
 __all__ = [
     "ASSUMED",
-    "PRICE",
     "RESOURCES",
     "Board",
     "Capacity",
@@ -38,28 +39,11 @@ __all__ = [
 ASSUMED = "assumed"
 #: what a part has, by the names of `Capacity`
 RESOURCES = ("lut", "ff", "dsp", "bram", "uram")
-#: what these fields may say
-_CHOICES = {
-    "family": ("ecp5", "ice40", "gowin", "nexus", "amd"),
-    "evidence": ("placed", "vendor", ASSUMED),
-    "chip": ("", *CHIPS),
-}
-#: what `Target.price` looks like: a number, and the currency by the hour
-PRICE = r"(\d{1,15}(?:\.\d{1,15})?) [A-Z]{3}/h"
-#: fields that are not 0
-_POSITIVE = (
-    "bram_bits",
-    "bus_bytes",
-    "die_mm2",
-    "mhz",
-    "node_nm",
-    "oscillator_mhz",
-    "page_size",
-    "ports",
-    "slr",
-)
-_MOST = 1 << 53
 _TYPES = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
+#: by record and field
+_FIELDS: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text("utf-8")
+)
 
 _hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
@@ -79,31 +63,61 @@ def _is(value: Any, hint: Any) -> bool:
     )
 
 
+def _limit(value: Any, what: Mapping[str, Any], others: Mapping[str, Any]) -> str:
+    """Return what a field may hold, "" where the value is that. `others`: of the same record."""
+    if "among" in what:
+        return "" if value in what["among"] else f"one of {', '.join(filter(None, what['among']))}"
+    if "like" in what:
+        return "" if re.fullmatch(what["like"], value, re.ASCII) else what["may"]
+    numbers = [n for n in (value if isinstance(value, tuple) else (value,)) if _is(n, float)]
+    least, most = what.get("least", 0), what.get("most", 1 << 53)
+    if isinstance(most, str):
+        return f"at most the {others[most]} of `{most}`" if value > others[most] else ""
+    if "above" in what:
+        return "" if all(what["above"] < n <= most for n in numbers) else "a number above 0"
+    powers = "powers" in what
+    if all(least <= n <= most and not (powers and n.bit_count() != 1) for n in numbers):
+        return ""
+    kind = "a power of two" if powers else "a number"
+    return f"{kind} from {least} to {'2^53' if most == 1 << 53 else most}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Record:
     """Plain data, checked. Raises ValueError, which names the field and what it may be."""
 
+    def __init_subclass__(cls) -> None:
+        lines = [cls.__doc__ or "", ""]
+        for name, what in cls._described().items():
+            unit = f" ({what['unit']})" if "unit" in what else ""
+            lines.append(f"    {name}{unit}: {what['is']}")
+        cls.__doc__ = "\n".join(lines)
+
+    @classmethod
+    def _described(cls) -> dict[str, dict[str, Any]]:
+        """Return what each field is, those of the records that this one extends first."""
+        kinds = reversed(cls.__mro__)
+        return {n: what for kind in kinds for n, what in _FIELDS.get(kind.__name__, {}).items()}
+
     def __post_init__(self) -> None:
-        for name, hint in _hints(type(self)).items():
-            value, least = getattr(self, name), 1 if name in _POSITIVE else 0
-            numbers = value if isinstance(value, tuple) else (value,)
-            if not _is(value, hint):
-                what = _TYPES.get(hint) or getattr(hint, "__name__", str(hint))
-            elif name in _CHOICES and value not in _CHOICES[name]:
-                what = f"one of {', '.join(_CHOICES[name])}"
-            elif not all(least <= n <= _MOST for n in numbers if isinstance(n, int | float)):
-                what = f"a number from {least} to 2^53"
-            else:
-                continue
-            raise ValueError(f"`{name}` is {what}, not {value!r:.99}")
+        hints, described = _hints(type(self)), self._described()
+        values = {name: getattr(self, name) for name in hints}
+        for name, hint in hints.items():
+            if not _is(values[name], hint):
+                self._refuse(name, _TYPES.get(hint) or getattr(hint, "__name__", str(hint)))
+        for name, value in values.items():
+            if may := _limit(value, described[name], values):
+                self._refuse(name, may)
+            if isinstance(value, int) and float in (hints[name], *get_args(hints[name])):
+                object.__setattr__(self, name, float(value))  # one number has one digest
+
+    def _refuse(self, name: str, may: str) -> None:
+        raise ValueError(f"`{name}` is {may}, not {getattr(self, name)!r:.99}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity(_Record):
-    """What a part has. `family`: whose synthesis rules hold ("ecp5", "ice40", "gowin", "nexus", or "amd").
-
-    `multiplier` is the DSP block's multiplier (bits × bits); `bram_bits` one block RAM's size; `uram`: blocks of UltraRAM.
-    """
+    """What a part has."""
 
     family: str
     lut: int
@@ -114,15 +128,10 @@ class Capacity(_Record):
     multiplier: tuple[int, int]
     uram: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if min(self.multiplier) < 2:
-            raise ValueError(f"`multiplier` is two widths from 2 bits on, not {self.multiplier}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Capacity):
-    """One device, whole. `tool`: what its placer takes for it; `slr`: dies beside each other; `node_nm`, `die_mm2`: where published."""
+    """One device, whole."""
 
     name: str = ""
     tool: str = ""
@@ -146,7 +155,7 @@ class Reserve(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Clock(_Record):
-    """The clock that plans are made for. `evidence`: "placed", "vendor" or "assumed"."""
+    """The clock that plans are made for."""
 
     mhz: float
     evidence: str = ASSUMED
@@ -155,11 +164,7 @@ class Clock(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Storage(_Record):
-    """The memory that holds pages and results, behind the engine's ports. `kind`: "block RAM", "SPRAM", "SDRAM", "DDR4" or "HBM2".
-
-    `bytes`: 0 where that is not known; `timing`: of a port, as `--memory` takes it ("" for memory of the part itself, which has that of its
-    hardware); `mhz`: the DRAM's clock, where it is not that of `timing`'s name; `chip`: of SDRAM, "" for the ULX3S's.
-    """
+    """The memory that holds pages and results, behind the engine's ports."""
 
     kind: str = ""
     bytes: int = 0
@@ -171,8 +176,7 @@ class Storage(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Link(_Record):
-    """How a host talks to the device. `kind`: a transport ("uart", "udp", "xdma"), or any other name with its `gbps`, "" for none; `baud` of a
-    UART; `gbps` and `latency_us` of the others: where they are not the transport's own."""
+    """How a host talks to the device."""
 
     kind: str = ""
     baud: int = 0
@@ -185,39 +189,22 @@ class Link(_Record):
         odd = ("gbps", "latency_us") if self.kind == "uart" else ("baud",)
         if wrong := next((name for name in odd if getattr(self, name)), None):
             raise ValueError(f"`{wrong}` is of no link of the kind {self.kind!r}")
-        if self.gbps == 0:
-            raise ValueError("`gbps` is a number above 0, not 0")
         if self.kind and self.kind not in KINDS and self.gbps is None:
-            known = ", ".join(KINDS)
-            raise ValueError(
-                f"`kind` is one of {known}, or another with its `gbps`, not {self.kind!r:.99}"
-            )
+            self._refuse("kind", f"one of {', '.join(KINDS)}, or another with its `gbps`")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Power(_Record):
-    """Watts of the whole device: idle, and at most."""
+    """Watts of the whole device."""
 
     idle_w: float
     max_w: float
     source: str = ASSUMED
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.idle_w > self.max_w:
-            raise ValueError(f"`idle_w` is at most the {self.max_w} of `max_w`, not {self.idle_w}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Board(_Record):
-    """What `penstock build` and `penstock program` need beside the rest of the target.
-
-    `package`, `speed`: the part's package and grade as its placer calls them; `oscillator_mhz`: the clock that the board supplies; `platform`:
-    "module:Class" of an Amaranth platform, None where there is only a vendor's project; `clock`, `uart`: names of the platform's resources;
-    `uart_pins`: (rx, tx) where it has no UART of its own, header pins that a serial adapter is put on; `rgmii`: the platform's name of a gigabit
-    PHY's pins, "" without one; `rgmii_delay_ps`: by which what that gives is late against its clock on the device's side; `loader`: what openFPGALoader calls
-    the board; `options`: of the platform, by name; `status`: what has been shown, see `docs/howto/boards.md`.
-    """
+    """What `penstock build` and `penstock program` need beside the rest of the target."""
 
     package: str
     oscillator_mhz: float
@@ -235,12 +222,7 @@ class Board(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Target(Capacity):
-    """One machine. Its capacities are what a plan may use: those of `part` less `reserve`.
-
-    `ports`: AXI memory ports, each `bus_bytes` wide; `bytes_per_cycle` and `latency` (cycles) are the default timing of a port: where they are 0,
-    that of `memory`. `lean`: plans get what is for small parts, see `models.analytics.config.AnalyticsPlan`. `page_size`: bytes of the pages
-    that suit it, where Penstock packs them itself. `price`: such as "1.65 USD/h", "" where it is not known.
-    """
+    """One machine. Its capacities are what a plan may use: those of `part` less `reserve`."""
 
     name: str
     clock: Clock
@@ -261,17 +243,6 @@ class Target(Capacity):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,63}", self.name, re.ASCII):
-            raise ValueError(f"`name` is letters, digits and -_.+, at most 64, not {self.name!r}")
-        for name, least, most in (("bus_bytes", 4, 64), ("page_size", 1024, 32768)):
-            value = getattr(self, name)
-            if value.bit_count() != 1 or not least <= value <= most:
-                raise ValueError(f"`{name}` is a power of two from {least} to {most}, not {value}")
-        for name, most in (("ports", 64), ("bytes_per_cycle", self.bus_bytes)):
-            if (value := getattr(self, name)) > most:
-                raise ValueError(f"`{name}` is at most {most}, not {value}")
-        if self.price and not re.fullmatch(PRICE, self.price, re.ASCII):
-            raise ValueError(f'`price` is a text such as "1.65 USD/h", not {self.price!r:.99}')
         part, held = self.part, self.memory.bytes
         if part is not None and self.memory.kind == "block RAM":
             if held > (most := part.bram * part.bram_bits // 8):

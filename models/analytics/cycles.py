@@ -5,6 +5,7 @@ Cycle 0 is the one in which the engine's `start` is high; the run's cycles are t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -299,18 +300,21 @@ class _Conductor:
             loader.delay(late)
 
 
-def _writes(plan: AnalyticsPlan) -> list[list[int]]:
-    """Return for each model in memory how many cycles behind a batch's close its first tuple's changes are written."""
+def _writes(plan: AnalyticsPlan) -> list[dict[int, list[int]]]:
+    """Return for each model in memory how many cycles behind a batch's close its first tuple's changes are written, in order, by what is
+    left of them where the further tuples' come in multiples."""
     numbers = {b.name: n for n, b in enumerate(plan.buffers) if b.kind == "model"}
-    found = []
+    found: list[dict[int, list[int]]] = []
     for number in (numbers[name] for table in plan.tables for name in table.models):
-        late = []
+        late: set[int] = set()
         for op in plan.ops:
             if op.changes_rows and op.dest == number:
                 done = np.flatnonzero(steps(op)[2] == op.extents[2] - 1)
                 begin = 1 + op.start + result_delay(op, plan.format, plan.lanes, plan.threads)
-                late += (done + begin).tolist()
-        found.append(late)
+                late.update((done + begin).tolist())
+        found.append({})
+        for cycles in sorted(late):
+            found[-1].setdefault(cycles % (plan.schedule.change or 1), []).append(cycles)
     return found
 
 
@@ -341,11 +345,9 @@ class _RowConductor(_Conductor):
 
     def writes(self, model: int, cycle: int) -> bool:
         change, behind = self.plan.schedule.change, cycle - self.closed
-        return any(
-            0 <= behind - late <= (self.size - 1) * change
-            and not (change and (behind - late) % change)
-            for late in self.written[model]
-        )
+        late = self.written[model].get(behind % (change or 1), [])
+        at = bisect_right(late, behind)
+        return at > 0 and behind - late[at - 1] <= (self.size - 1) * change
 
     def _close(self, cycle: int, groups: int) -> None:
         self.settled = self.batch + self.plan.schedule.settle

@@ -159,10 +159,17 @@ class DramReads:
     def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
         """Read a command for a consumer that is always ready; return its first and last beat."""
         self.address(ar, beats, address)
-        first = last = self.accept(0)
-        for _ in range(beats - 1):
-            last = self.accept(0)
-        return first, last
+        first, left = self.accept(0), beats - 1
+        free = first + 1
+        while left:
+            held = self._shared.beats()
+            count = min(left, len(held))
+            for _ in range(count):
+                there = held.popleft()
+                free = (there if there > free else free) + 1
+            left -= count
+        self._free = free
+        return first, free - 1
 
 
 class DramWrites:

@@ -26,7 +26,7 @@ from penstock.engines.base import Design, Given, Workload
 from penstock.failures import USER, failure
 from penstock.feasible import feasible
 from penstock.host.sources import Table
-from penstock.models.target import PRICE, RESOURCES, Target
+from penstock.models.target import RESOURCES, Target
 
 if TYPE_CHECKING:
     from penstock.run import Run
@@ -85,8 +85,7 @@ def figures(
 
 def _cost(price: str, seconds: float | None) -> float | None:
     """Return what a run costs, in the currency of a price by the hour; None where there is none."""
-    found = re.fullmatch(PRICE, price)
-    return None if found is None or seconds is None else float(found[1]) * seconds / 3600
+    return None if not price or seconds is None else float(price.split()[0]) * seconds / 3600
 
 
 @dataclass(frozen=True)
