@@ -8,8 +8,8 @@ from common import main
 from page import names
 
 MODULES = (
-    *("reproduce", "formats", "accuracy", "simulation", "model_speed", "explore", "verilog_time"),
-    *("postgres_read", "qr_refit", "fit_cpu", "fit_ratios", "index", "pim_accuracy", "pim_golden"),
+    *("reproduce", "accuracy", "simulation", "model_speed", "explore", "verilog_time"),
+    *("postgres_read", "qr_refit", "fit_ratios", "index", "pim_accuracy", "pim_golden"),
     *("omap", "omap_obliviousness"),
 )
 

@@ -15,14 +15,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from common import SEED, Options, Section, machine, main, markdown, random_table, repeated
-from fit_cpu import NEW, SHAPES, column_refit, table_seconds
-from qr_refit import BASE, SLOTS
+from qr_refit import BASE, NEW, SHAPES, SLOTS
 
-from penstock.api import compile
+from penstock.api import Table, compile
 from penstock.dsl.core.load import from_text
 from penstock.engines.base import Given
 from penstock.engines.qr import refit_c
-from penstock.engines.qr.refit_c import FLAGS, Group, address, agree, keys_seconds
+from penstock.engines.qr.refit_c import FLAGS, GROUPS, Group, address, agree, keys_seconds
 from penstock.host.least_squares import Rows
 from penstock.host.workloads.groups import Group as Keys
 from penstock.host.workloads.groups import keys
@@ -31,6 +30,10 @@ from penstock.models.qr.config import FitPlan
 from penstock.models.qr.cycles import Work, run
 from penstock.models.qr.golden import refit
 from penstock.models.qr.job import Fit
+from penstock.models.qr.table_config import Segment
+from penstock.models.qr.table_cycles import run as fit_cycles
+from penstock.models.strider.costs import analyse
+from penstock.models.strider.rows import RowPages
 from penstock.scoring import score_design
 from penstock.sim.native.toolchain import build_text
 from penstock.targets import target_named
@@ -211,6 +214,42 @@ def key_rows(options: Options) -> Iterator[tuple[str, ...]]:
         yield from _each(f"training, {shape}, the core by dgelss", "", svd, SLOTS, training)
 
 
+def table_seconds(rows: int, features: int, change: int, repeats: int) -> float:
+    """Return the least seconds of a refit of a table when `change` rows come and as many go."""
+    columns, source = features + 1, np.random.default_rng(1)
+    values = source.standard_normal((rows + change, columns)).astype(np.float32)
+    values[:, -1] = values[:, :-1] @ source.standard_normal(features)
+    scale = 2.0 ** (16 - np.ceil(np.log2(np.abs(values).max() + 1)))
+    units = np.rint(values.astype(np.float64) * scale)
+    offsets, nothing = np.rint(units.mean(axis=0)), np.zeros((0, columns), dtype=np.float32)
+    core = Group(columns, np.zeros(columns, dtype=np.int32))
+    ends = (address(offsets), ctypes.c_double(scale))
+    for at in range(0, rows, change):
+        first = values[at : min(at + change, rows)]
+        core.library.refit_table(
+            address(core.bytes), address(first), len(first), address(nothing), 0, *ends
+        )
+    come = values[rows:]
+    refit = (address(come), change, address(values), change, *ends)
+    core.library.refit_table(address(core.bytes), *refit)
+    a = units[change:] - offsets
+    a, b = np.column_stack([np.ones(len(a)), a[:, :-1]]), a[:, -1]
+    agree(a @ core.weights, a @ np.linalg.lstsq(a, b, rcond=None)[0])
+    groups = core.many()
+    return float(core.library.time_table(address(groups), GROUPS, *refit, repeats))
+
+
+def column_refit(design: Any, table: Table, rows: int) -> int:
+    """Return the cycles of a refit with the table's last `NEW` rows that come and the first that go."""
+    engine = design.plan
+    places, size = RowPages(analyse(engine.port, engine.walk, table.pages)), design.schema.page_size
+    segments = []
+    for first, last in ((rows, rows + NEW), (0, NEW)):
+        page, skip, costs = places.span(first, last)
+        segments.append((Segment(page * size, costs.pages, skip, last - first, page), costs))
+    return fit_cycles(engine, segments, design.memory)
+
+
 def column_rows(options: Options) -> Iterator[tuple[str, ...]]:
     rows = 1000 if options.quick else ROWS
     turns = 3 if options.quick else 50
@@ -220,7 +259,7 @@ def column_rows(options: Options) -> Iterator[tuple[str, ...]]:
     library, source = _built(FEATURES + 1), np.random.default_rng(SEED)
     for limbs in (1, 2):
         design = compile(kernel, PART, table, limbs=limbs)
-        cycles, _ = column_refit(design, table, rows)
+        cycles = column_refit(design, table, rows)
         q = source.integers(-(1 << 17 * limbs - 1), 1 << 17 * limbs - 1, (rows, FEATURES + 1))
         sums = np.zeros(((FEATURES + 1) ** 2, 2), dtype=np.int64)
         core = _least(lambda q=q, s=sums: library.time_limbs(address(q), rows, address(s), turns))

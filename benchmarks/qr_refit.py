@@ -1,13 +1,15 @@
-"""Refits of learned-index models: sustained refits on targets, traffic against rows, folding a block, ways to bounds."""
+"""Refits of learned-index models: sustained refits, traffic against rows, folding a block, ways to bounds, method against method."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
-from common import Options, Section, machine, main, markdown
+from common import Options, Section, main, markdown
 
-from penstock.engines.qr.refit_c import keys_seconds
+from penstock.dsl.core.load import from_text
+from penstock.dsl.qr.plan import Load, lower
 from penstock.host.workloads.groups import Group, keys
 from penstock.models.memory.timing import FixedLatency
 from penstock.models.qr.config import FitPlan
@@ -93,7 +95,7 @@ def sustained(
     return result.total / count, said, result.words_read / count, result.words_written / count
 
 
-REFITS = "rows × columns | target | cycles a refit | bound | KiB read | passes | rows moved | window ÷ true | µs | one core in C ÷ this"
+REFITS = "rows × columns | target | cycles a refit | bound | KiB read | passes | rows moved | window ÷ true | µs"
 
 
 def refits(options: Options) -> str:
@@ -102,11 +104,7 @@ def refits(options: Options) -> str:
     memory = FixedLatency(part.latency, part.bytes_per_cycle)
     steady = "slots; 50 rows out as well"
     growing = f"slots; trained afresh after each {GROWN - 1:.0%} of growth, which counts"
-    cores = {}
     for shape in SHAPES[:1] if options.quick else SHAPES:
-        # one core refits groups in slots, each as the first rows of "slots" do
-        moved = {9: 38, 33: 10}[shape[1]]
-        cores[shape] = keys_seconds(*shape, NEW, moved, 20 if options.quick else 2000) * 1e6
         for name in ("ranks", "slots", steady, growing):
             config = BASE if name == "ranks" else SLOTS
             counts = {steady: (60, 20), growing: (20, 60)}.get(name, (4, 20))
@@ -119,7 +117,7 @@ def refits(options: Options) -> str:
             us = cycles / part.clock_mhz
             rows.append(
                 f"{shape[0]:,} × {shape[1]} | {name} | {cycles:,.0f} | {least} | {read * part.bus_bytes / 1024:.1f} | "
-                f"{passes} of {count} | {moves:.0f} | {np.mean(ratios):.2f} | {us:.2f} | {cores[shape] / us:.2f} ×"
+                f"{passes} of {count} | {moves:.0f} | {np.mean(ratios):.2f} | {us:.2f}"
             )
     table = markdown(REFITS, rows)
     found = estimate(SLOTS, part)
@@ -127,13 +125,7 @@ def refits(options: Options) -> str:
         f"{getattr(found, what):,} of {getattr(part, what):,} {what.upper()}"
         for what in ("dsp", "lut", "bram")
     )
-    took = " and ".join(
-        f"{micros:.2f} µs at {shape[0]:,} × {shape[1]}" for shape, micros in cores.items()
-    )
-    return (
-        f"{table}\n\nOne core refits in slots with `engines/qr/refit.c`: {took}. {machine()}\n\n"
-        f"Estimated for slots: {said}."
-    )
+    return f"{table}\n\nEstimated for slots: {said}."
 
 
 def traffic(options: Options) -> str:
@@ -189,11 +181,36 @@ def whole(options: Options) -> str:
     return markdown("method | c and bounds | jobs | cycles | a job | bound | ratio", rows)
 
 
+def methods(options: Options) -> str:
+    """Jobs of one kind, many after one another, by either method: the fastest engine, and the smallest of its lanes."""
+    found = []
+    part = target("vu9p")
+    memory = FixedLatency(part.latency, part.bytes_per_cycle)
+    for (rows, columns), method in product(SHAPES[:1] if options.quick else SHAPES, Method):
+        text = f'fit f(key: key)\n  model <- least_squares(window(key, {columns - 1}), target=slot(key), method="{method.value}")\n'
+        fastest = lower(from_text(text).trace(), part, load=Load(rows, NEW))
+        lanes = fastest.gram_lanes
+        if method is Method.GRAM:
+            lanes = min(lanes, 12 * (columns // 4))
+        small = replace(fastest, gram_lanes=lanes, solvers=1, row_units=1)
+        for name, config in (("fastest", fastest), ("one solver", small)):
+            work = Load(rows, NEW).work(config)
+            cycles, least, _, _ = sustained(config, [work], memory, 16 if options.quick else 64)
+            need = estimate(config, part)
+            found.append(
+                f"{rows:,} × {columns} | {method.value} | {name} | {cycles:,.0f} | {least} | {need.dsp:,} | {need.lut:,} | "
+                f"{cycles * need.dsp / 1000:,.0f}"
+            )
+    head = "rows × columns | method | engine | cycles a refit | bound | DSP | LUT | kilo DSP cycles a refit"
+    return markdown(head, found)
+
+
 SECTIONS = [
-    Section("qr-refits", True, refits),
+    Section("qr-refits", False, refits),
     Section("qr-traffic", False, traffic),
     Section("qr-folding", False, folding),
     Section("qr-whole", False, whole),
+    Section("fit-methods", False, methods),
 ]
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ __all__ = [
     "Mapped",
     "Shape",
     "Storage",
+    "by_constant",
     "map_storage",
     "memory_blocks",
     "multiplier_blocks",
@@ -274,6 +275,11 @@ def multiplier_blocks(factors: Iterable[Factors], family: str) -> int:
     """Return the multiplier blocks that products take."""
     rule = _dsp48 if family == "amd" else _blocks
     return sum(rule(max(a, b), min(a, b), bare, family) for a, b, bare in factors)
+
+
+def by_constant(bits: int, constant: int) -> Factors:
+    """Return the factors of a product of so many bits and a constant, whose low zeros are a shift; the product of a power of two is one alone."""
+    return bits, (constant // (constant & -constant)).bit_length(), True
 
 
 @lru_cache(maxsize=4096)

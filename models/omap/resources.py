@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..crypto.x25519 import ACCUMULATOR_BITS, LIMB_BITS, LIMBS
-from ..mapping import map_storage, memory_blocks, multiplier_blocks, ultra_shapes
+from ..mapping import by_constant, map_storage, memory_blocks, multiplier_blocks, ultra_shapes
 from ..resources import SCALE, Resources
 from ..target import Target
 from .back import BackSchedule
@@ -75,9 +75,12 @@ def estimate(config: OmapConfig, part: Target, state: bool = False) -> Resources
         copies * (4 * found.cells + _CHOICE * (found.banks - 1) * memory.width)
         for copies, memory, found in mapped
     )
+    # where a bucket and a page lie, to read and to write
+    bucket = by_constant((config.buckets - 1).bit_length(), config.bucket_bytes)
+    places = [bucket, by_constant(config.bin_bits, config.page_bytes)] * 2
     return Resources(
         round(lut) + round(stored),
         round(ff),
-        multiplier_blocks(_PRODUCTS, part.family),
+        multiplier_blocks(_PRODUCTS + places, part.family),
         *memory_blocks(held, part),
     )

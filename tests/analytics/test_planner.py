@@ -48,6 +48,13 @@ def test_lanes_and_threads_between_powers_of_two(dims, merge, part, most) -> Non
     assert modelled(compile(linear(merge), part, dims={"d": dims}), 5000).cycles <= most
 
 
+def test_threads_where_one_waits_for_its_units() -> None:
+    """A batch of 256 tuples in one thread takes 537,044 cycles."""
+    text = (EXAMPLES / "logistic.psk").read_text().replace("x, 16", "x, 256")
+    design = compile(from_text(text), "vu9p", dims={"d": 100})
+    assert modelled(design, 50_000).cycles <= 380_000
+
+
 def test_a_small_table_decides_how_many_ports_there_are() -> None:
     """Else threads are idle on ports without pages: 16 ports take 7,164 cycles for these rows."""
     kernel, part = (

@@ -9,12 +9,14 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.engines.analytics.measure import quicker
 from penstock.engines.base import Given
 from penstock.hdl.rows import unit
 from penstock.models.analytics.config import AnalyticsPlan
@@ -329,6 +331,17 @@ def test_where_models_lie(rows: int, stride: int, where: bool, tmp_path: Path) -
         lies[key] = bool(design.compiled.plan.tables)
     assert lies == {"": where, "chip": False, "memory": True}
     assert found[""] == min(found.values()) < max(found.values())
+
+
+def test_where_models_lie_without_a_count(tmp_path: Path) -> None:
+    """There may be many rows: they lie on the chip, and no plan in memory is tried."""
+    text = "kernel k(a: index[n], x: input, E: model[n, 4])\n  E[a] += x * E[a]\n  batch 4\n"
+    (tmp_path / "k.psk").write_text(text)
+    found = ps.compile(tmp_path / "k.psk", "u55c", dims={"n": 1500}, format="fixed:8,8").compiled
+    tried = Mock(side_effect=AssertionError)
+    assert quicker(found, found.plan, Given(), tried) is found and not tried.called
+    with pytest.raises(AssertionError):
+        quicker(found, found.plan, Given(rows=10), tried)
 
 
 def test_lanes(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from penstock.hdl.apart import APART, with_styles, without_collisions
 from penstock.models.analytics.storages import products
 from penstock.models.mapping import (
     Storage,
+    by_constant,
     map_storage,
     memory_blocks,
     multiplier_blocks,
@@ -211,6 +212,30 @@ def test_products(family: str, tmp_path: Path) -> None:
     text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
     cells = _cells(text, tmp_path, SYNTH[family])
     assert cells["DSP48E2" if family == "amd" else "MULT18X18D"] == expected
+
+
+@pytest.mark.parametrize("family", PRODUCTS)
+def test_products_of_a_constant(family: str, tmp_path: Path) -> None:
+    """Its low zeros take nothing; a power of two is a shift."""
+    m, ports, expected = Module(), [], 0
+    constants = (
+        (3, 0x80),
+        (5, 0xE0),
+        (8, 0xE0),
+        (10, 0xA0),
+        (2, 0xA0),
+        (6, 5),
+        (24, 0x1800),
+        (30, 3),
+    )
+    for number, (bits, constant) in enumerate(constants):
+        factor, product = Signal(bits, name=f"f{number}"), Signal(40, name=f"product{number}")
+        m.d.comb += product.eq(factor * constant)
+        ports += [factor, product]
+        expected += multiplier_blocks([by_constant(bits, constant)], family)
+    text = rtlil.convert(m, name="top", ports=ports, emit_src=False)
+    cells = _cells(text, tmp_path, SYNTH[family])
+    assert cells["DSP48E2" if family == "amd" else "MULT18X18D"] == expected > 3
 
 
 @pytest.mark.parametrize(

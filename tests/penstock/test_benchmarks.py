@@ -31,7 +31,7 @@ def run(script: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     "script",
     [
-        *("pim_golden", "formats", "verilog_time", "fit_cpu", "postgres_read"),
+        *("pim_golden", "verilog_time", "postgres_read"),
         *(pytest.param(script, marks=pytest.mark.long) for script in ("reproduce", "omap")),
     ],
 )
@@ -68,7 +68,7 @@ def test_page_has_all_parts() -> None:
 def test_quick_numbers_are_not_written() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
     done = subprocess.run(
-        [sys.executable, FOLDER / "formats.py", "--quick", "--write"],
+        [sys.executable, FOLDER / "pim_golden.py", "--quick", "--write"],
         capture_output=True,
         text=True,
         env=environment,
