@@ -121,6 +121,23 @@ def test_channels(text, bus_bytes):
             assert quick.write(now, address, beats, bus_bytes) == done > now + memory.transit
 
 
+def test_a_command_at_once():
+    """A whole command for a consumer that always takes is its beats, one by one."""
+    rng, memory = np.random.default_rng(9), fast(parse_memory("ddr4-2400,ratio=1/8"))
+    one, other = memory.port(8), memory.port(8)
+    for start in np.cumsum(rng.integers(1, 2_000, 60)).tolist():
+        beats, address = int(rng.integers(1, 2_000)), int(rng.integers(0, 1 << 20)) * 8
+        if rng.random() < 0.3:  # words that nobody has taken yet are there
+            for port in (one, other):
+                port.address(start, 3, address)
+                port.accept(start)
+            beats += 2
+        one.address(start + 1, beats, address)
+        taken = [one.accept(0) for _ in range(beats)]
+        assert other.read(start + 1, beats, address) == (taken[0], taken[-1])
+        assert one.idle_from == other.idle_from
+
+
 def test_clock_ratio():
     """DRAM cycle n is engine cycle ⌈n·p/q⌉: worked out by hand for DDR4-2400 and 150 MHz."""
     memory = parse_memory("ddr4-2400", 150.0)
