@@ -65,11 +65,9 @@ class Reader:
 
     def drain(self, ready: int = 0) -> tuple[int, int]:
         """Take all beats of the oldest command in flight with a consumer ready from `ready` on; return its first and last."""
-        beats = self._left[0]
-        first = last = self.accept(ready)
-        for _ in range(beats - 1):
-            last = self.accept(last)
-        return first, last
+        found = self.port.drain(self._left.popleft(), ready)
+        self._ended.append(found[1])
+        return found
 
 
 class Writer:

@@ -51,6 +51,9 @@ class Reads(Protocol):
     def accept(self, ready: int) -> int:
         """Take the next beat with a consumer that is ready from cycle `ready` on; return the cycle of the transfer."""
 
+    def drain(self, beats: int, ready: int) -> tuple[int, int]:
+        """Take the next beats, of one `address` at most, with a consumer that is ready from cycle `ready` on; return the first's and the last's."""
+
 
 class Writes(Protocol):
     """A write port, from the reset on. Bursts are given in order; BREADY is always high."""
@@ -158,6 +161,17 @@ class ReadPort:
         if not burst[1]:
             self._bursts.popleft()
         return cycle
+
+    def drain(self, beats: int, ready: int) -> tuple[int, int]:
+        """Take the next beats, of one burst, with a consumer that is ready from cycle `ready` on; return the first's and the last's cycle."""
+        burst = self._bursts[0]
+        first = max(burst[0], self._free, ready)
+        last = first + (beats - 1) * self.interval
+        self._free = last + self.interval
+        burst[1] -= beats
+        if not burst[1]:
+            self._bursts.popleft()
+        return first, last
 
 
 class WritePort:

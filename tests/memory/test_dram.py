@@ -206,7 +206,9 @@ def test_figures_alone_and_plain_tuples():
 
 
 def test_refusals():
-    with pytest.raises(KeyError, match="there is no DRAM 'ddr9'; there are sdr-60, sdr-60x32, sdr-166"):
+    with pytest.raises(
+        KeyError, match="there is no DRAM 'ddr9'; there are sdr-60, sdr-60x32, sdr-166"
+    ):
         preset("ddr9")
     with pytest.raises(ValueError, match=r"^hbm2-2000: nRCDRD must be a whole number, not -1$"):
         preset("hbm2").with_(nRCDRD=-1)

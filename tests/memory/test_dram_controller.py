@@ -133,8 +133,13 @@ def test_a_command_at_once():
                 port.accept(start)
             beats += 2
         one.address(start + 1, beats, address)
-        taken = [one.accept(0) for _ in range(beats)]
-        assert other.read(start + 1, beats, address) == (taken[0], taken[-1])
+        late = int(rng.choice([0, start + 100]))
+        taken = [one.accept(late) for _ in range(beats)]
+        if late:
+            other.address(start + 1, beats, address)
+            assert other.drain(beats, late) == (taken[0], taken[-1])
+        else:
+            assert other.read(start + 1, beats, address) == (taken[0], taken[-1])
         assert one.idle_from == other.idle_from
 
 

@@ -76,6 +76,15 @@ def test_reads(seed):
         assert offer <= cycle and not any(ready[k % len(ready)] for k in range(offer, cycle))
         assert port.accept(cycle) == cycle
 
+    one, other = memory.port(8), memory.port(8)
+    for burst in bursts:
+        one.address(*burst)
+        other.address(*burst)
+    for at, count in bursts:  # a burst at once, for a consumer that comes late
+        late = at + int(rng.integers(0, 60))
+        each = [one.accept(late) for _ in range(count)]
+        assert other.drain(count, late) == (each[0], each[-1])
+
 
 @pytest.mark.parametrize("bus_bytes", [4, 8, 16, 64, 128])
 def test_split(bus_bytes):

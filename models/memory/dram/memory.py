@@ -159,7 +159,11 @@ class DramReads:
     def read(self, ar: int, beats: int, address: int = 0) -> tuple[int, int]:
         """Read a command for a consumer that is always ready; return its first and last beat."""
         self.address(ar, beats, address)
-        first, left = self.accept(0), beats - 1
+        return self.drain(beats, 0)
+
+    def drain(self, beats: int, ready: int) -> tuple[int, int]:
+        """Take the next beats with a consumer that is ready from cycle `ready` on; return the first's and the last's cycle."""
+        first, left = self.accept(ready), beats - 1
         free = first + 1
         while left:
             held = self._shared.beats()
