@@ -72,9 +72,12 @@ def _clock(design: Design, part: Target) -> Clock:
     return Clock(mhz=derated(part.clock.mhz, share), evidence=ASSUMED, source=source)
 
 
-def _judged(engine: Engine, kernel: AnyKernel, part: Target, given: Given) -> Design:
-    """Return the design. Raises KernelError (E601) where the part has too little."""
-    design = engine.compile(kernel, part, given)
+def _judged(
+    engine: Engine, kernel: AnyKernel, part: Target, given: Given, *, whichever: bool = False
+) -> Design:
+    """Return the design, or `whichever` is found first. Raises KernelError (E601) where the part has too little."""
+    compiled = engine.compile_any if whichever else engine.compile
+    design = compiled(kernel, part, given)
     if design.refused is not None:  # nothing is built
         return design
     if (short := design.resources.fits(part)) is not None:
@@ -153,7 +156,7 @@ def _holds(
 
     try:
         # compiling leaves warnings on a kernel
-        design = _judged(engine, copy(kernel), part, given)
+        design = _judged(engine, copy(kernel), part, given, whichever=True)
         if run is None or design.refused is not None:
             return design.refused is None
         return design.workload(run).device_bytes() <= part.memory.bytes

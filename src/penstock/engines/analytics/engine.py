@@ -92,6 +92,9 @@ class AnalyticsEngine(Engine):
         kernel.warnings = warned
         return best
 
+    def compile_any(self, kernel: AnyKernel, part: Target, given: Given) -> AnalyticsDesign:
+        return self._compiled(kernel, part, given, quick=True)
+
     def _compiled(
         self, kernel: AnyKernel, part: Target, given: Given, quick: bool = False
     ) -> AnalyticsDesign:
