@@ -7,7 +7,6 @@ import hashlib
 import importlib
 import json
 import platform
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
