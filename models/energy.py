@@ -42,7 +42,7 @@ _YEAR = 365.25 * 86400
 @dataclass(frozen=True)
 class Energy:
     """Joules by what takes them; None where the target does not say its power, or nothing is known of
-    its DRAM's commands. `ceiling`: max_w·T; `sources`: of the figures, and why one is missing."""
+    its DRAM's commands. `ceiling`: max_w·T, which the sum never passes; `sources`: of the figures, and why one is missing."""
 
     dram: float | None
     link: float
@@ -54,10 +54,10 @@ class Energy:
     @property
     def joules(self) -> float | None:
         """All of it, None where a part is not known."""
-        parts = (self.idle, self.dram, self.link, self.activity)
-        return (
-            None if any(part is None for part in parts) else sum(p for p in parts if p is not None)
-        )
+        known = [p for p in (self.idle, self.dram, self.link, self.activity) if p is not None]
+        if len(known) < 4:
+            return None
+        return sum(known) if self.ceiling is None else min(sum(known), self.ceiling)
 
     def to_json(self, carbon: Carbon | None = None) -> dict[str, object]:
         """Return it as `energy` of `--json` has it."""

@@ -14,7 +14,7 @@ from ..core.diagnostics import Diagnostic, Span, error
 from ..core.graph import Graph, Uniform
 from .integers import MEANINGS
 
-__all__ = ["check_counts", "most_counted", "out_of_range", "too_many"]
+__all__ = ["check_counts", "check_learned", "most_counted", "out_of_range", "too_many"]
 
 
 #: warnings alone
@@ -71,6 +71,21 @@ def out_of_range(graph: Graph, fmt: Format, policy: InputPolicy = _GOES_ON) -> l
         for what, value, span in numbers
     )
     return [diagnostic for diagnostic in found if diagnostic is not None]
+
+
+def check_learned(graph: Graph, fmt: Format) -> None:
+    """Raise KernelError (E445) where a number that was learned is beyond the format, or becomes 0 in it: one of a fit, whose weights have
+    the range of float64."""
+    for model in graph.of_kind("model"):
+        values = np.asarray(model.init, dtype=np.float64)
+        held = fmt.decode(fmt.encode(values))
+        lost = np.isfinite(values) & (values != 0) & ((held == 0) | ~np.isfinite(held))
+        if lost.any():
+            value = float(values[lost].flat[0])
+            why = "is too small for" if abs(value) < 1 else "is beyond"
+            what = f"{int(lost.sum())} of {values.size} learned numbers of {model.name}: {value:g} {why} {fmt.name}"
+            hint = "the host scores in float64 (backend host); or learn from columns in other units"
+            raise error("E445", what, model.span, hint=hint)
 
 
 def _of_integers(graph: Graph) -> set[int]:

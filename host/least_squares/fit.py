@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -60,9 +60,10 @@ class Fit:
     `bias`, `weights`: float64, 0 for columns of no weight of their own; `error`, `bias_error`: how far they may be from those of exact
     arithmetic on the table's values; `kept`, `dependent`: columns that are independent of those before them, and the others;
     `rows`; `preconditioner`: "none" where the sums were solved exactly, "sums", or "host": a QR factorisation of the rows in float64;
-    `steps`: passes of refinement; `rss`, `tss`: sums of squares of the residuals, and of the label (less its mean where there is a bias).
+    `steps`: passes of refinement; `residual`, `label`: roots of the sums of squares of the residuals, and of the label (less its mean where
+    there is a bias).
 
-    `triangle`: R of the kept columns, each of length 1, penalties in it; `lengths` (with penalties), `means`: of all features.
+    `triangle`: R of the columns `independent`, each of length 1, without penalties; `lengths`, `means`: of all features.
     """
 
     weights: NDArray[np.float64]
@@ -74,9 +75,10 @@ class Fit:
     rows: int
     preconditioner: str
     steps: int
-    rss: float
-    tss: float
+    residual: float
+    label: float
     triangle: NDArray[np.float64]
+    independent: tuple[int, ...]
     lengths: NDArray[np.float64]
     means: NDArray[np.float64]
     options: Options
@@ -95,7 +97,7 @@ class Fit:
     @cached_property
     def condition(self) -> float:
         """The condition number of the independent columns as they are, the 1 of the bias among them."""
-        kept = list(self.kept)
+        kept = list(self.independent)
         scaled = self.triangle * self.lengths[kept]
         if not self.options.intercept:
             return _condition(scaled)
@@ -112,7 +114,13 @@ class Fit:
 
     @property
     def r2(self) -> float:
-        return 1 - self.rss / self.tss if self.tss else math.nan
+        return 1 - (self.residual / self.label) ** 2 if self.label else math.nan
+
+    @property
+    def rss(self) -> float:
+        """The sum of squares of the residuals, NaN beyond float64's range."""
+        found = self.residual * self.residual
+        return found if 0 < found < math.inf or not self.residual else math.nan
 
     @cached_property
     def std_err(self) -> tuple[float, NDArray[np.float64]]:
@@ -125,13 +133,15 @@ class Fit:
             or (self.dependent and self.options.minimum_norm)
         ):
             return math.nan, found
-        kept, variance = list(self.kept), self.rss / self.freedom
+        kept, deviation = list(self.kept), self.residual / math.sqrt(self.freedom)
         inverse = np.linalg.inv(self.triangle) / self.lengths[kept][:, None]
-        found[kept] = np.sqrt(variance) * np.linalg.norm(inverse, axis=1)
+        found[kept] = deviation * np.linalg.norm(inverse, axis=1)
         if not self.options.intercept:
             return math.nan, found
         along = self.means[kept] @ inverse
-        return math.sqrt(variance * (1 / self.total + float(along @ along))), found
+        return deviation * math.hypot(
+            1 / math.sqrt(self.total), float(np.linalg.norm(along))
+        ), found
 
     def statistics(self) -> Mapping[str, object]:
         """Return the fit's table: coefficients (the bias first, if there is one) with standard errors, t and p, and figures of the whole."""
@@ -199,6 +209,7 @@ def _nothing(features: int, options: Options) -> Fit:
         0.0,
         0.0,
         np.zeros((0, 0)),
+        (),
         zeros,
         zeros,
         options,
@@ -242,16 +253,25 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
             )
     weights = np.array([nearest(w) for w in found.weights])
     error, bias_error = EPS / 2 * np.abs(weights), EPS / 2 * abs(nearest(bias))
-    lengths = np.array([root(s + p) for s, p in zip(squares, penalties, strict=True)])
+    lengths = np.array([root(s) for s in squares])
     floats = np.array([nearest(m) for m in means])
     if not exact:
         far = rounding(sums, gram) * math.sqrt(features + 1)
-        spread = _stated(factor, kept, weights, lengths, root(rss), root(tss), far)
+        sizes = np.array([root(s + p) for s, p in zip(squares, penalties, strict=True)])
+        spread = _stated(factor, kept, weights, sizes, root(rss), root(tss), far)
         error = error + spread
         means_off = far * (root(tss) + float(np.abs(weights) @ lengths)) / math.sqrt(total)
         bias_error += float(np.abs(floats[:-1]) @ spread) + means_off
-    return Fit(weights, nearest(bias), error, bias_error, tuple(kept), dependent, sums.rows, "none", 0,
-               max(nearest(rss), 0.0), nearest(tss), factor, lengths, floats[:-1], options, total)  # fmt: skip
+    own = kept
+    if options.ridge:
+        own, penalties = (
+            list(solved(gram, [Fraction()] * features, False).kept),
+            [Fraction()] * features,
+        )
+        factor = factored(gram, own, penalties)
+        assert factor is not None
+    return Fit(weights, nearest(bias), error, bias_error, tuple(kept), dependent, sums.rows, "none", 0, root(rss),
+               root(tss), factor, tuple(own), lengths, floats[:-1], options, total)  # fmt: skip
 
 
 def _stated(
@@ -268,7 +288,7 @@ def _stated(
     if not len(kept) or not far:
         return found
     condition = _condition(factor)
-    size = float(np.linalg.norm(weights[list(kept)] * lengths[list(kept)]))
+    size = math.hypot(*(weights[list(kept)] * lengths[list(kept)]))
     away = far * (condition * (size + label) + condition**2 * residual)
     found[list(kept)] = away / lengths[list(kept)]
     return found
@@ -299,8 +319,7 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
     if made and not options.ridge:
         made = made_of(rows, factor, kept, others, noise)
     dependent = _dependent(made, kept, lengths, means)
-    rss, tss = float(squares * label**2), float(label**2)
-    real = (lengths * sizes).astype(np.float64)
+    residual, real = float(np.sqrt(squares) * label), (lengths * sizes).astype(np.float64)
     near_float = weights.astype(np.float64)
     left = float(np.sqrt(squares + penalties @ omega**2) * label)
     error = _stated(factor, kept, near_float, real, left, float(label), off)
@@ -314,8 +333,14 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
         sizes = np.abs(np.append(weights, 1)) * (np.abs(means) + rows.reaches)
         bias_error += float(off * sizes.sum())
     error = error + EPS / 2 * np.abs(shown)
-    return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, near.how,
-               steps, rss, tss, factor, real, shifts, options, float(rows.total))  # fmt: skip
+    own = near
+    if options.ridge:
+        own = _preconditioner(
+            sums, gram, rows, replace(options, ridge=0.0), np.zeros(features, WIDE)
+        )
+    real = lengths.astype(np.float64)
+    return Fit(shown, float(bias), error, bias_error, tuple(kept), dependent, rows.count, near.how, steps, residual,
+               float(label), own.factor, tuple(own.kept), real, shifts, options, float(rows.total))  # fmt: skip
 
 
 def _iterated(

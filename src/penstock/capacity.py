@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from penstock.boards.catalogue import targets
-from penstock.dsl.core.diagnostics import Span, error
+from penstock.dsl.core.diagnostics import KernelError, Span, error
 from penstock.engines.workload import Workload
 from penstock.models.target import Target
 
@@ -27,20 +27,31 @@ def check_memory(
     have, need = target.memory.bytes, workload.device_bytes()
     if not have or need <= have:
         return
-    low, high = 0, workload.rows or 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        if assumed(middle).device_bytes() <= have:
-            low = middle
-        else:
-            high = middle
+    rows = _fitting(workload.rows or 0, have, assumed)
     what = f"a run of {name} takes {need:,} bytes of memory; {target.name} has {have:,}"
     raise error(
         "E610",
         what,
         Span.whole("--target"),
-        hint=f"{low:,} rows like these fit" if low else _larger(target, holds),
+        hint=f"{rows:,} rows like these fit" if rows else _larger(target, holds),
     )
+
+
+def _fitting(rows: int, have: int, assumed: Callable[[int], Workload]) -> int:
+    """Return how many rows, of fewer than these, so many bytes hold; 0 where the kernel needs more."""
+    low, high, found = 0, rows, 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            need = assumed(middle).device_bytes()
+        except KernelError:  # too few for the kernel
+            low = middle
+            continue
+        if need <= have:
+            low = found = middle
+        else:
+            high = middle
+    return found
 
 
 def _larger(target: Target, holds: Callable[[Target], bool]) -> str:

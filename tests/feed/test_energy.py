@@ -52,6 +52,8 @@ def test_runs() -> None:
         "estimate; power: x; 224 g a kWh (california); "
         "embodied carbon: ACT at 22 nm, made in taiwan; a life of 3 years"
     )
+    full = energy(2, idle_w=0, max_w=0.001, link_bytes=10**9)
+    assert full.joules == full.ceiling == 0.002  # the board takes no more
     unknown = energy(2, commands={"RD": 3}, of_commands=None)
     assert unknown.joules is None and "joules" not in unknown.to_json()
     with pytest.raises(ValueError, match="watts"):

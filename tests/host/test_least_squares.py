@@ -280,8 +280,17 @@ def test_ridge_where_scales_differ(scale: float, limbs: int | None) -> None:
         columns = [a, b * scale, a + 1e-3 * noise, a + b + noise]
         each = source.random(40) + 0.5 if seed else None
         found = fitted(columns, limbs, each, ridge=10.0)
-        assert not found.dependent and found.condition_scaled < 100
+        assert not found.dependent
         assert check(found, columns, each=each, ridge=10.0) < 1e-13
+        x = np.array(columns[:-1]).T
+        roots = np.ones(40) if each is None else np.sqrt(each)
+        if scale > 1e-10:  # which a QR factorisation in float64 resolves
+            a = np.column_stack([np.ones(40), x]) * roots[:, None]
+            assert found.condition == pytest.approx(np.linalg.cond(a), rel=1e-6)
+        z = (x - np.average(x, axis=0, weights=each)) * roots[:, None]
+        scaled = z / np.abs(z).max(axis=0)
+        scaled /= np.linalg.norm(scaled, axis=0)
+        assert found.condition_scaled == pytest.approx(np.linalg.cond(scaled), rel=1e-9)
         assert found.error @ found.lengths < 1e-12 and found.bias_error < 1e-13
 
 
@@ -300,6 +309,18 @@ def test_weighted_fits_are_scikit_learns(intercept: bool, ridge: float, refine: 
     assert np.allclose(found.weights, best.coef_, rtol=1e-8)
     assert found.bias == pytest.approx(best.intercept_, rel=1e-7, abs=1e-12)
     assert found.preconditioner == ("sums" if refine else "none")
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e155, 1e-170, 1e-200])
+def test_statistics_of_labels_far_out(scale: float) -> None:
+    """Those that have no unit of the label's are the same."""
+    source = np.random.default_rng(12)
+    x = source.standard_normal((3, 30))
+    y = x[0] + source.standard_normal(30)
+    near, far = fitted([*x, y]), fitted([*x, y * scale])
+    assert far.r2 == pytest.approx(near.r2, rel=1e-12) and np.isnan(far.rss)
+    for name in ("t", "p"):
+        assert far.statistics()[name] == pytest.approx(near.statistics()[name], rel=1e-9)
 
 
 def test_statistics_of_weighted_rows() -> None:

@@ -123,6 +123,26 @@ def test_what_is_proposed(
     assert f"error[{code}]" in said and f"hint: {hint}" in said
 
 
+@pytest.mark.parametrize(
+    ("size", "hint"), [(20_000, "with more memory"), (110_000, "rows like these fit")]
+)
+def test_rows_that_a_memory_holds_and_a_kernel_takes(
+    size: int, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Fewer than a kernel has groups fit nowhere."""
+    (tmp_path / "k.psk").write_text(
+        "fit k(key: key)\n  w <- least_squares(window(key, 15), target=slot(key))\n"
+    )
+    memory = f'{{ kind = "block RAM", bytes = {size}, source = "own" }}'
+    (tmp_path / "tiny.toml").write_text(
+        f'[target]\nname = "tiny"\nbase = "ulx3s-85f"\nmemory = {memory}\n'
+    )
+    words = f"model {tmp_path}/k.psk --rows 1000 --target {tmp_path}/tiny.toml".split()
+    assert run(words) == 1
+    said = capsys.readouterr().err
+    assert "error[E610]" in said and hint in said
+
+
 #: sizes, target, format, what is forced of a factorization without hardware, and what there is instead
 ROWS = [
     ("m=2000 n=1000 k=1000", "icebreaker", "float32", "", "it fits on --target u55c"),

@@ -14,6 +14,7 @@ import pytest
 
 import penstock as ps
 from penstock.dsl.core.diagnostics import KernelError
+from penstock.dsl.core.load import from_text
 from penstock.dsl.core.scores import evaluate
 from penstock.engines.score import ScoreError
 from penstock.host.sources import SourceError
@@ -205,6 +206,26 @@ def test_fits(tmp_path: Path, postgres: str, server: Any) -> None:
         "SELECT name FROM fitted WHERE model = 'weights' ORDER BY place"
     ).fetchall()
     assert [name for (name,) in named] == list(LABELS)
+
+
+@pytest.mark.parametrize(
+    ("scale", "label", "why"),
+    [(1e-30, 1e10, "is beyond"), (1e30, 1e-20, "is too small for"), (1e-30, 1.0, None)],
+)
+def test_weights_beyond_float32(scale: float, label: float, why: str | None) -> None:
+    """Hardware scores in float32: weights that it does not hold are no infinities and zeros."""
+    source = np.random.default_rng(2)
+    a, b, noise = source.standard_normal((3, 40))
+    table = {"a": scale * a, "b": b, "y": label * (a + b + noise)}
+    fit = ps.compile(from_text(FIT), "vu9p", table, bind={"x": ["a", "b"], "y": "y"}).run(table)
+    new = {"a": table["a"], "b": b}
+    assert np.isfinite(fit.predict(new)).all()
+    if why is None:
+        scores = np.asarray(fit.predict(new, "golden"))
+        assert np.allclose(scores, fit.predict(new), rtol=1e-5, atol=1e-5)
+        return
+    with pytest.raises(KernelError, match=rf"error\[E445\].* {why} float32"):
+        fit.predict(new, "golden")
 
 
 # the command

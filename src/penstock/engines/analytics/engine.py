@@ -102,7 +102,7 @@ class AnalyticsEngine(Engine):
         from penstock.dsl.analytics.on_chip import golden_alone, no_hardware
         from penstock.dsl.analytics.overrides import initial_value
         from penstock.dsl.analytics.plan import plan
-        from penstock.dsl.analytics.ranges import check_counts, out_of_range
+        from penstock.dsl.analytics.ranges import check_counts, check_learned, out_of_range
         from penstock.targets import timing_of
 
         from .design import AnalyticsDesign
@@ -115,7 +115,9 @@ class AnalyticsEngine(Engine):
         choices = _choices(given, fmt, graph)
         policy = InputPolicy(choices.on_overflow, choices.on_nan)
         check_counts(graph, fmt)
-        if not graph.score:  # what was learned is in the format's range
+        if graph.score and not policy.saturates:
+            check_learned(graph, fmt)
+        elif not graph.score:
             kernel.warnings = [*kernel.warnings, *out_of_range(graph, fmt, policy)]
         rows = None if graph.score else few_rows(given, schema, part)
         decides = not quick and (timing.shift_invariant or not graph.score)

@@ -161,7 +161,8 @@ def _fit_rows(found: Mapping[str, Any]) -> Iterable[Row]:
     yield Row("solved", f"float64, {how}")
     yield from _coefficients(found)
     r2 = "" if found["r2"] is None else f"R² {found['r2']:.6g}; "
-    rss = f"residual sum of squares {found['rss']:.6g}"
+    squares = "beyond float64" if found["rss"] is None else f"{found['rss']:.6g}"
+    rss = f"residual sum of squares {squares}"
     yield Row("fit", f"{r2}{rss}; {plural(found['rows'], 'row')}")
     features = len(found["units"]) - 1 - ("sample_weight" in found)
     independent = f"{found['rank']} of {plural(features, 'column')} independent"
