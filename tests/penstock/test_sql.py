@@ -161,6 +161,10 @@ def test_groups_and_own_changes(connection: Any) -> None:
         assert np.allclose(coef, [n, 1 + int(k[1])], atol=1e-9)
 
 
+_MEAN = "kernel f(x: input[d], m: model[d], r: meta = 1)\n  m <- r * mean(x)"
+_FIT = "fit f(x: input[d], y: output)\n  m <- least_squares(x, target=y)"
+
+
 @pytest.mark.parametrize(
     ("call", "message", "hint"),
     [
@@ -176,10 +180,12 @@ def test_groups_and_own_changes(connection: Any) -> None:
         ("svm_classification('t', 'o', 'y', 'x')", "5 values, not two", "a condition"),
         ("train('kernel k', 't', 'o', 'y', 'x')", "E101: ", ""),
         ("train('kernel k', 't', 'o', 'y', 'x')", "kernel:1:", ""),
-        ("train('fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)', 't', 'o', 'y', 'x', '{\"init\": 1}')", "no option init", "epochs"),
-        ("train('fit f(x: input[d], y: output)\n  model <- least_squares(x, target=y)', 't', 'o', 'y', 'x', '{\"target\": \"nix\"}')", "nix", ""),
+        (f"train('{_FIT}', 't', 'o', 'y', 'x', '{{\"init\": 1}}')", "no option init", "epochs"),
+        (f"train('{_FIT}', 't', 'o', 'y', 'x', '{{\"target\": \"nix\"}}')", "nix", ""),
+        (f"train('{_FIT}', 't', 'o', 'y', 'ARRAY[CASE WHEN y = 2 THEN ''nan'' ELSE y END]')", "row 3, column x[1] cannot be learned from", "on_nan"),
         ("logregr_train('t', 'o', 'y > 1', 'ARRAY[1, CASE WHEN y = 2 THEN ''inf'' ELSE y END]')", "row 3, x[2] is not finite", "WHERE"),
         ("linregr_train('t', 'o', 'y', 'ARRAY[1, CASE WHEN y = 2 THEN ''nan'' ELSE y END]')", "row 3, x[2] is not finite", "a view without"),
+        ("linregr_train('t', 'o', 'y', 'ARRAY[x, x]')", "not of one dimension", "ARRAY[a, b]"),
         ("linregr_train('t', 'o', 'y', 'ARRAY[z]')", "the independent variable: ARRAY[z]", "ARRAY[1, age]"),
     ],
 )  # fmt: skip
@@ -281,10 +287,6 @@ def test_scores_of_nan(connection: Any) -> None:
         CREATE TABLE s_summary AS SELECT 'ARRAY[z]'::text AS independent_varname, NULL::text AS grouping_col, 'text'::text AS dependent_vartype;
         SELECT penstock.svm_predict('s', 't', 'i', 'p')""")
     assert connection.execute("SELECT prediction FROM p").fetchone() == (None,)
-
-
-_MEAN = "kernel f(x: input[d], m: model[d], r: meta = 1)\n  m <- r * mean(x)"
-_FIT = "fit f(x: input[d], y: output)\n  m <- least_squares(x, target=y)"
 
 
 @pytest.mark.parametrize(
