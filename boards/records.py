@@ -103,6 +103,9 @@ def _target(
     for key, there in ("name", "name" in given), ("part", base or named):
         if not there:
             raise Misread(f"target.{key}", "it is missing")
+    link = given.get("link")
+    if isinstance(link, dict) and link.get("baud", 1) == 0:  # which a record reads as none
+        raise Misread("target.link.baud", f"expected a number above 0, not {link['baud']!r}")
     record = {} if base is None else base.to_json()
     record |= {key: value for key, value in given.items() if key != "base"}
     if base is not None and {"memory", "clock", "bus_bytes"} & given.keys():

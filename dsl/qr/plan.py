@@ -9,7 +9,7 @@ The memory port has the target's width; where the memory is on the part itself (
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -29,9 +29,21 @@ from ...models.target import Target
 from ..core.diagnostics import KernelError, error
 from .kernel import FitGraph
 
-__all__ = ["Load", "checked_ports", "chosen", "cost", "longest_text", "lower", "ports_of", "unfit"]
+__all__ = [
+    "Load",
+    "Room",
+    "checked_ports",
+    "chosen",
+    "cost",
+    "longest_text",
+    "lower",
+    "ports_of",
+    "unfit",
+]
 
 Plan = TypeVar("Plan")
+#: whether a part's memory holds the run of a graph that its plan fits
+Room = Callable[[FitGraph], bool]
 
 #: candidates within this factor of the fastest are as good
 TOLERANCE = 1.03
@@ -77,18 +89,19 @@ def lower(
     memory: Memory | None = None,
     load: Load | None = None,
     fill: float = AIM,
+    room: Room | None = None,
 ) -> FitPlan:
     """Return the engine for a fit over keys on `part`.
 
     Parameters: `memory`: the port's timing where it is not the target's own; then the port is not wider than the target's; `load`: the refits that it is
-    made for; `fill`: the share of each resource that is aimed at, more is taken only where nothing else fits.
+    made for; `fill`: the share of each resource that is aimed at, more is taken only where nothing else fits; `room`: of a run that is known.
 
     Raises KernelError (E601) where nothing fits: it names the resource, and the longest window that would.
     """
     load, ports = load or Load(), checked_ports(graph, part, memory, "a refit's")
     if row_stride(graph.columns - 1) > max(ports):
         why = f"a window of {graph.columns - 1} bytes is wider than its memory port of {max(ports)} bytes"
-        hint = f"the longest window that fits is {longest_text(graph, part)}; or choose a target with wider ports (--target)"
+        hint = f"the longest window that fits is {longest_text(graph, part, room)}; or choose a target with wider ports (--target)"
         raise unfit(graph, part, why, hint)
     good: list[tuple[float, Resources, FitPlan]] = []
     for bus, timing in ports.items():
@@ -99,7 +112,7 @@ def lower(
             if need.fits(part) is None:
                 good.append((cost(config, load, timing), need, config))
     if not good:
-        raise _too_large(graph, part)
+        raise _too_large(graph, part, room)
     return chosen(good, part, fill)
 
 
@@ -197,18 +210,23 @@ def _smallest(graph: FitGraph, part: Target, columns: int) -> Resources | None:
     )
 
 
-def longest_text(graph: FitGraph, part: Target) -> str:
-    """Return the longest window shorter than the graph's that fits on a part, as it is written in a kernel."""
+def longest_text(graph: FitGraph, part: Target, room: Room | None = None) -> str:
+    """Return the longest window shorter than the graph's that fits on a part, its run too, as it is written in a kernel."""
 
     def too_long(window: int) -> bool:
         need = _smallest(graph, part, window + 1)
         return need is None or need.fits(part) is not None
 
+    def no_room(window: int) -> bool:
+        return room is not None and not room(replace(graph, columns=window + 1))
+
     longest = bisect_left(range(1, graph.columns - 1), True, key=too_long)
+    if longest and no_room(longest):  # which takes longer to say
+        longest = bisect_left(range(1, longest), True, key=no_room)
     return f"window(key, {longest})" if longest else "none: not even one byte fits"
 
 
-def _too_large(graph: FitGraph, part: Target) -> KernelError:
+def _too_large(graph: FitGraph, part: Target, room: Room | None) -> KernelError:
     need = _smallest(graph, part, graph.columns)
     assert need is not None  # a row is not wider than the port
     resource = need.fits(part) or "lut"
@@ -216,7 +234,7 @@ def _too_large(graph: FitGraph, part: Target) -> KernelError:
         f"the smallest engine for windows of {graph.columns - 1} bytes needs {getattr(need, resource):,} {resource.upper()}, "
         f"the part has {_usable(part, resource)}"
     )
-    hint = f"the longest window that fits is {longest_text(graph, part)}; or choose a larger target (--target, --board)"
+    hint = f"the longest window that fits is {longest_text(graph, part, room)}; or choose a larger target (--target, --board)"
     return unfit(graph, part, why, hint)
 
 

@@ -21,6 +21,7 @@ from .sums import (
     Sums,
     factored,
     gram_of,
+    gram_of_rows,
     nearest,
     power,
     root,
@@ -233,7 +234,7 @@ def _exactly(sums: Sums, gram: Gram, options: Options, exact: bool) -> Fit:
     )
     found = solved(gram, penalties, options.minimum_norm)
     kept = [k for k in found.kept if squares[k]]
-    factor = factored(gram, kept, penalties)
+    factor = factored(gram, kept, penalties, True)
     assert factor is not None
     # a penalty gives constant columns the weight 0
     dependent = tuple(d for d in found.dependent if not options.ridge or squares[d.column])
@@ -306,6 +307,9 @@ def _refined(sums: Sums, gram: Gram, rows: Rows, options: Options) -> Fit:
         penalties = np.where(lengths > 0, share, 0)
     near = _preconditioner(sums, gram, rows, options, penalties)
     factor, kept, others = near.factor, near.kept, near.others
+    if options.ridge and any(lengths[k] for k in others):  # a penalty that float64 does not see
+        whole_gram = gram_of_rows(rows.columns, rows.weights, options.intercept)
+        return _exactly(sums, whole_gram, options, True)
     omega, last, steps = _iterated(rows, factor, kept, penalties)
     _, squares = rows.step(omega)
     sizes = sized(penalties)

@@ -21,6 +21,7 @@ __all__ = [
     "Sums",
     "factored",
     "gram_of",
+    "gram_of_rows",
     "nearest",
     "power",
     "root",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 EPS = float(np.finfo(np.float64).eps)
+_BLOCK = 4096
 #: fraction bits of the elimination that gives a triangle: float64's digits of columns up to a condition of 2**100
 _BITS = 320
 
@@ -146,6 +148,45 @@ def _of_weighted(sums: Sums, centres: Sequence[float], centred: bool) -> Gram:
     return Gram(square * rest - np.outer(roots[1:], roots[1:]), square, means, shifts, total)
 
 
+def gram_of_rows(
+    columns: Sequence[NDArray[np.int64] | NDArray[np.float64]],
+    weights: NDArray[np.float64] | None,
+    centred: bool,
+) -> Gram:
+    """Return the same of columns as they are stored, the label last, with no rounding at all."""
+    from flint import fmpz_mat
+
+    held = [_integers(column) for column in columns]
+    taken, unit = _integers(np.ones(len(columns[0])) if weights is None else weights)
+    one = [1] * len(taken)
+    size = len(held) + 1
+    whole = fmpz_mat(size, size)
+    for at in range(0, len(taken), _BLOCK):
+        part = slice(at, at + _BLOCK)
+        rows = [one[part], *(values[part] for values, _ in held)]
+        times = [[v * w for v, w in zip(row, taken[part], strict=True)] for row in rows]
+        whole += fmpz_mat(rows) * fmpz_mat(times).transpose()
+    sums = np.array([int(v) for v in whole.entries()], dtype=object).reshape(size, size)
+    sums, unit = sums << max(unit, 0), min(unit, 0)
+    first, products, shifts = sums[0, 1:], sums[1:, 1:], [shift for _, shift in held]
+    total, scale = int(sums[0, 0]), 1 << -unit
+    if not centred:
+        return Gram(products, scale, (Fraction(),) * len(held), shifts, Fraction(total, scale))
+    means = tuple(Fraction(int(along), total) for along in first)
+    return Gram(total * products - np.outer(first, first), total * scale, means, shifts, Fraction(total, scale))  # fmt: skip
+
+
+def _integers(column: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int], int]:
+    """Return integers and a shift: values are integers times 2**shift."""
+    if column.dtype.kind != "f":
+        return column.tolist(), 0
+    parts, exponents = np.frexp(column.astype(np.float64))
+    digits = (parts * 2.0**53).astype(np.int64)
+    least = int(exponents.min(where=digits != 0, initial=2000))
+    ups = np.where(digits != 0, exponents - least, 0)
+    return [d << u for d, u in zip(digits.tolist(), ups.tolist(), strict=True)], least - 53
+
+
 def rounding(sums: Sums, gram: Gram) -> float:
     """Return how far the columns of the sums are from those of the table, as a share of their lengths, at most."""
     rows, found = math.sqrt(sums.rows), 0.0
@@ -240,11 +281,18 @@ def _reduced(products: NDArray[np.object_]) -> tuple[list[int], list[list[int]],
 
 
 def factored(
-    gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction]
+    gram: Gram, kept: Sequence[int], penalties: Sequence[Fraction], exactly: bool = False
 ) -> NDArray[np.float64] | None:
     """Return R, upper triangular, with RᵀR the sums over products of the kept features, penalties added, each column divided by its
     length; None where a pivot vanishes. Fixed point of some hundred bits, so that R has float64's digits.
+
+    `exactly`: of as many more bits as the penalties are small, so that none vanishes that is above 0.
     """
+    bits = _BITS
+    for k in kept if exactly else ():
+        if penalties[k]:
+            share = gram.value(k, k) / penalties[k]
+            bits = max(bits, _BITS + share.numerator.bit_length() - share.denominator.bit_length())
     products, _ = _penalised(gram, penalties)
     size = len(kept)
     lengths = [int(products[k, k]) for k in kept]
@@ -252,7 +300,7 @@ def factored(
     left = np.zeros((size, size), dtype=object)
     for i in range(size):
         for j in range(i, size):
-            shift = _BITS - halves[i] - halves[j]
+            shift = bits - halves[i] - halves[j]
             value = int(products[kept[i], kept[j]])
             left[i, j] = value << shift if shift >= 0 else value >> -shift
     found = np.zeros((size, size))
@@ -260,10 +308,10 @@ def factored(
         pivot = int(left[k, k])
         if pivot <= 0:
             return None
-        unit = (left[k, k:] << _BITS) // pivot
-        length = root(Fraction(pivot, 1 << _BITS))
-        found[k, k:] = [nearest(Fraction(int(u), 1 << _BITS)) * length for u in unit]
+        unit = (left[k, k:] << bits) // pivot
+        length = root(Fraction(pivot, 1 << bits))
+        found[k, k:] = [nearest(Fraction(int(u), 1 << bits)) * length for u in unit]
         for i in range(k + 1, size):
-            left[i, i:] -= (left[k, i] * unit[i - k :]) >> _BITS
+            left[i, i:] -= (left[k, i] * unit[i - k :]) >> bits
     scales = [root(Fraction(n, 1 << 2 * half)) for n, half in zip(lengths, halves, strict=True)]
     return found / np.array(scales)

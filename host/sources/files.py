@@ -6,6 +6,7 @@ import csv
 import difflib
 import glob
 import json
+import re
 import sys
 import zipfile
 from collections.abc import Callable
@@ -36,6 +37,8 @@ __all__ = [
 _SCHEMA_FORM = 'a schema is {"columns": [{"name": "x", "type": "float4"}, …]}'
 #: what an archive may unpack to, in any case and as a multiple of its own size
 _UNPACKED, _RATIO = 1 << 28, 100
+#: more than any number of float8 has before its point
+_DIGITS = 310
 _SEGMENT = 1 << 30  # a relation goes on in FILE.1, FILE.2, … after each gigabyte
 
 
@@ -274,7 +277,7 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
     """Open a CSV file: names in the first line (c1, c2, … where that line holds numbers only), empty cells NULL.
 
     Whole numbers become integers, other numbers float8, true/false bool; a column with anything else is text. A column of numbers but for a few cells
-    is refused: as text it would silently be no feature any more.
+    is refused: as text it would silently be no feature any more. So is one of whole numbers some of which neither int8 nor float8 holds.
     """
     from pyarrow import ArrowInvalid  # a second that only these files cost
     from pyarrow import csv as arrow
@@ -295,8 +298,9 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
     )
     _check_head(names, path)
     head = head if headed else 0
-    try:
-        table = arrow.read_csv(
+
+    def read(**more: Any) -> Any:
+        return arrow.read_csv(
             path,
             read_options=arrow.ReadOptions(column_names=names, skip_rows=head),
             parse_options=arrow.ParseOptions(newlines_in_values=True),
@@ -304,8 +308,12 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
                 null_values=["", "NULL", "null", "NA"],
                 strings_can_be_null=True,
                 timestamp_parsers=[],
+                **more,
             ),
         )
+
+    try:
+        table = read()
     except ArrowInvalid as error:
         reason = str(error).removeprefix("CSV parse error: ")
         if "Empty CSV" in reason:
@@ -317,6 +325,9 @@ def open_csv(path: Path, features: Features = NO_FEATURES) -> Table:
         ) from error
     for name, column in zip(names, table.columns, strict=True):
         _check_cells(name, column, path, head)
+        if _beyond(column):
+            cells = read(include_columns=[name], column_types={name: "string"})[name]
+            _check_whole(name, cells.to_pylist(), path, head)
     return pack_arrow(table, path, features, narrow=True)
 
 
@@ -376,6 +387,30 @@ def _check_cells(name: str, column: Any, path: Path, head: int) -> None:
             f"column {name!r} of {path} has numbers in {len(cells) - len(odd)} rows, but {cell[:40]!r} in line {row}",
             "mend the cell, or leave it empty for NULL; a column that is meant as text cannot be used, so take it out",
         )
+
+
+def _beyond(column: Any) -> bool:
+    """Return whether a column may be float8 because int8 does not hold its whole numbers."""
+    from pyarrow import compute, types
+
+    if not types.is_floating(column.type):
+        return False
+    most = compute.max(compute.abs(column)).as_py()
+    return most is not None and most >= 1 << 63
+
+
+def _check_whole(name: str, cells: list[str | None], path: Path, head: int) -> None:
+    """Raise SourceError where a column's cells are whole numbers, one of which float8 would change."""
+    numbers = [(row, cell.strip()) for row, cell in enumerate(cells, 1 + head) if cell is not None]
+    if not all(re.fullmatch(r"[+-]?\d+", cell, re.ASCII) for _, cell in numbers):
+        return
+    for row, cell in numbers:
+        if len(cell) > _DIGITS or float(cell) != int(cell):
+            raise table_error(
+                f"column {name!r} of {path} has {cell[:40]} in line {row}, and whole numbers beyond int8: "
+                "float8 would change some",
+                "write them as 1.8e19 if float8's digits are enough, or with a letter before them as text",
+            )
 
 
 def open_parquet(path: Path, features: Features = NO_FEATURES) -> Table:

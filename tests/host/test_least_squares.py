@@ -294,6 +294,24 @@ def test_ridge_where_scales_differ(scale: float, limbs: int | None) -> None:
         assert found.error @ found.lengths < 1e-12 and found.bias_error < 1e-13
 
 
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("ridge", [1e-30, 1e-300])
+def test_a_penalty_that_float64_does_not_see(whole: bool, weighted: bool, ridge: float) -> None:
+    """It determines the weights of columns that depend on each other, as exact arithmetic says."""
+    source = np.random.default_rng(30)
+    x = source.normal(size=(20, 2))
+    x = np.rint(100 * x) if whole else x
+    columns = [x[:, 0], x[:, 0], 3 * x[:, 1], x[:, 1], x @ [1, 2] + source.normal(size=20)]
+    each = source.uniform(0.5, 2, 20) if weighted else None
+    found = fitted(columns, None if whole else 2, each, ridge=ridge)
+    rows = [[Fraction(v) for v in row] for row in np.column_stack(columns).tolist()]
+    observed = None if each is None else [Fraction(w) for w in each.tolist()]
+    bias, weights = least_squares(rows, False, observed, Fraction(ridge))
+    assert found.dependent == () and [float(w) for w in weights] == found.weights.tolist()
+    assert found.bias == float(bias) and found.condition_scaled > 1e15
+
+
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(("ridge", "refine"), [(0, True), (2.5, True), (2.5, False)])
 def test_weighted_fits_are_scikit_learns(intercept: bool, ridge: float, refine: bool) -> None:

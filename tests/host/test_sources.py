@@ -168,6 +168,19 @@ def test_csv_that_is_read_wrong(tmp_path: Path, content: bytes, message: str) ->
     assert caught.value.message == f"{file}{message}" and caught.value.hint
 
 
+@pytest.mark.parametrize("cell", ["9007199254740993", "9223372036854775809", "1" * 5000])
+def test_csv_with_whole_numbers_beyond_int8(tmp_path: Path, cell: str) -> None:
+    """They are kept as float8 where that holds each; no digit is lost silently."""
+    file = tmp_path / "t.csv"
+    file.write_text(f"a\n{2**63}\n-2\n")
+    assert open_table(str(file)).columns()["a"].tolist() == [2.0**63, -2]
+    file.write_text(f"b,a\n1,{2**63}\n1,{cell}\n")
+    with pytest.raises(SourceError, match=f"column 'a' of {file} has {cell[:40]} in line 3"):
+        open_table(str(file))
+    file.write_text(f"a\n{2**63}\n{cell}\n0.5\n")  # a column of float8
+    assert open_table(str(file)).columns()["a"].tolist() == [2.0**63, float(cell), 0.5]
+
+
 def test_csv_without_names(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("1,2.5\n3,4.5\n")

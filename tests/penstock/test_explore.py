@@ -387,6 +387,11 @@ def test_nothing_fits(here: type[Here]) -> None:
     assert sum("not a number format" in row["status"] for row in rows) == 2
 
 
+def test_a_figure_that_is_not_known(here: type[Here]) -> None:
+    said = told(f"{SMALL} --target small,vu9p --pareto cost,lut")
+    assert "unknown" in said and "cost of 1 point, not compared" in said
+
+
 def test_what_the_part_has_too_little_of(here: type[Here]) -> None:
     file = Path(__file__).parents[2] / "examples" / "mamba2.py"
     rows = explored(f"explore {file} --tokens 2 --sweep banks=2,8")

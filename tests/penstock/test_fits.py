@@ -210,6 +210,21 @@ def test_too_large_names_the_longest_window(tmp_path: Path) -> None:
     )
 
 
+def test_the_longest_window_whose_run_fits(tmp_path: Path) -> None:
+    tight = tmp_path / "tight.toml"
+    tight.write_text(
+        '[target]\nname = "test-tight"\nbase = "kcu105"\nreserve = { lut = 170_000 }\n'
+        'memory = { kind = "DDR4", timing = "ddr4-2400", bytes = 12_000 }'
+    )
+    rest = ["--target", str(tight), "--rows", "400", "--groups", "1", "--refits", "1"]
+    said = told(["model", written(length=32), *rest], 1)
+    longest = int(
+        said.partition("the longest window that fits is window(key, ")[2].partition(")")[0]
+    )
+    assert run(["model", written(length=longest), *rest, "-q"]) == 0
+    assert "error[E610]" in told(["model", written(length=longest + 1), *rest], 1)
+
+
 def test_model_and_golden(capsys: pytest.CaptureFixture[str]) -> None:
     for line in (
         "model f.py --rows 400",

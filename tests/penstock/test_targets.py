@@ -103,6 +103,7 @@ def test_every_number_has_a_source() -> None:
         (("mhz = 250", "mhz = nan"), "target.clock: `mhz` is a number from 1 to 2^53, not nan"),
         (("mhz = 250, ", ""), "target.clock.mhz: it is missing"),
         (("gbps", "gpbs"), "target.link.gpbs: unknown; expected one of kind, baud, gbps"),
+        (("gbps = 96", "baud = 0"), "target.link.baud: expected a number above 0, not 0"),
         (('"64 GiB"', '"64 GB"'), 'target.memory.bytes: expected a number of bytes, or a text'),
         (("ddr4-2400", "ddr9"), "there is no memory 'ddr9'; known are sdr-60"),
         (("200_000", "2_000_000"), "target.reserve.lut: expected at most the 1,182,240 of XCVU9P"),

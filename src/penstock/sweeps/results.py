@@ -114,6 +114,13 @@ def _reasons(rows: Rows) -> list[tuple[str, int]]:
     return sorted(found.items(), key=lambda each: (-each[1], each[0]))
 
 
+def _unknown(rows: Rows, pareto: Sequence[str]) -> Iterable[str]:
+    """Yield which figures some points that fit do not have."""
+    for name in pareto:
+        if count := sum(row["status"] == FITS and row[name] is None for row in rows):
+            yield f"{name} of {plural(count, 'point')}, not compared"
+
+
 def parts(
     sweep: Sweep, rows: Rows, pareto: Sequence[str], confirmed: Iterable[Mapping[str, Any]]
 ) -> list[Part]:
@@ -126,6 +133,7 @@ def parts(
         *(Row(f"  {name}", ", ".join(map(str, asked[name]))) for name in asked),
         Row("points", f"{len(rows):,}: {able:,} fit, {len(rows) - able:,} do not"),
         *(Row("  not", f"{count:,} × {why}") for why, count in _reasons(rows)),
+        *(Row("  unknown", said) for said in _unknown(rows, pareto)),
     ]
     for each in confirmed:
         text = each["differs"] or f"{each['cycles']:,} cycles of {each['rows']:,} rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.dsl.qr.kernel import FitGraph, FitKernel
@@ -26,6 +26,25 @@ __all__ = ["FitEngine"]
 
 def _over_keys(kernel: AnyKernel) -> bool:
     return bool(kernel.of_kind("key"))
+
+
+def _room(
+    made: Callable[[FitGraph], Design], part: Target, given: Given
+) -> Callable[[FitGraph], bool] | None:
+    """Return what says whether the part's memory holds the run of a design that is made; None where no run is known."""
+    from penstock.dsl.core.diagnostics import KernelError
+    from penstock.host.sources import SourceError
+
+    if (given.rows is None and given.data is None) or not part.memory.bytes:
+        return None
+
+    def holds(graph: FitGraph) -> bool:
+        try:
+            return made(graph).workload(given).device_bytes() <= part.memory.bytes
+        except (KernelError, SourceError, Conflict):
+            return False
+
+    return holds
 
 
 class FitEngine(Engine):
@@ -102,7 +121,7 @@ class FitEngine(Engine):
         return "keys" if _over_keys(kernel) else "a table"
 
     def compile(self, kernel: AnyKernel, part: Target, given: Given) -> Design:
-        from penstock.dsl.qr.plan import lower
+        from penstock.dsl.qr.plan import Room, lower
         from penstock.host.sources import Table
         from penstock.models.memory import FixedLatency
         from penstock.models.resources import AIM
@@ -127,10 +146,14 @@ class FitEngine(Engine):
         # where the memory is on the part, the planner chooses the width of its port
         if given.memory is not None or not part.shared:
             memory = timing_of(given.memory, part)
-        fill = given.option("fill", AIM)
-        plan = lower(graph, part, memory=memory, load=given.option("load"), fill=fill)
-        timing = memory or FixedLatency(part.latency, plan.bus_bytes)
-        return FitDesign(part, timing, graph, plan, key.span)
+        options = {"load": given.option("load"), "fill": given.option("fill", AIM)}
+
+        def made(graph: FitGraph, room: Room | None = None) -> FitDesign:
+            plan = lower(graph, part, memory=memory, **options, room=room)
+            timing = memory or FixedLatency(part.latency, plan.bus_bytes)
+            return FitDesign(part, timing, graph, plan, key.span)
+
+        return made(graph, _room(made, part, given))
 
     @staticmethod
     def _keys_alone(kernel: FitKernel, given: Given) -> None:

@@ -39,7 +39,7 @@ from penstock.models.strider.judge import RowCounts
 from penstock.models.strider.rows import RowPages
 from penstock.models.strider.table import walk_table
 from penstock.sim.machine import Metered
-from penstock.tables import table_failure
+from penstock.tables import RowError, learning_error, table_failure
 
 from .changes import Asked
 from .designs import AnyFit
@@ -409,6 +409,9 @@ class TableFits(_Fits):
 
     def unreadable(self) -> HardwareError | None:
         return self._walked[2]
+
+    def row_error(self, error: HardwareError) -> RowError | None:
+        return learning_error(self.table, error, self.plan.walk) if error.line else None
 
     def failure(self, error: HardwareError) -> Failure:
         return table_failure(self.source, self.table, error, self.plan.walk)
