@@ -166,10 +166,10 @@ def gram_of_rows(
         rows = [one[part], *(values[part] for values, _ in held)]
         times = [[v * w for v, w in zip(row, taken[part], strict=True)] for row in rows]
         whole += fmpz_mat(rows) * fmpz_mat(times).transpose()
-    sums = np.array([int(v) for v in whole.entries()], dtype=object).reshape(size, size)
-    sums, unit = sums << max(unit, 0), min(unit, 0)
+    entries = [int(v) << max(unit, 0) for v in whole.entries()]
+    sums: NDArray[np.object_] = np.array(entries, dtype=object).reshape(size, size)
     first, products, shifts = sums[0, 1:], sums[1:, 1:], [shift for _, shift in held]
-    total, scale = int(sums[0, 0]), 1 << -unit
+    total, scale = int(sums[0, 0]), 1 << max(-unit, 0)
     if not centred:
         return Gram(products, scale, (Fraction(),) * len(held), shifts, Fraction(total, scale))
     means = tuple(Fraction(int(along), total) for along in first)
