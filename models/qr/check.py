@@ -11,16 +11,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import HardwareCode
 from .arith import LABEL_MAX
 from .config import FitPlan
-from .job import ROWS_MAX, Job
+from .job import ROWS_MAX, Integers, Job
 from .shell import FitError
 
-__all__ = ["check", "descending", "disorder"]
+__all__ = ["check", "descending"]
 
 
 def descending(rows: NDArray[np.uint8]) -> bool:
@@ -32,84 +34,59 @@ def descending(rows: NDArray[np.uint8]) -> bool:
     return bool((difference[np.arange(len(first)), first] < 0).any())
 
 
-def _indices(values: NDArray[np.int64], count: int) -> HardwareCode | None:
-    """A list of row numbers: in range, ascending."""
-    if values.ndim != 1 or (len(values) and not 0 <= values.min() <= values.max() < count):
-        return FitError.QR_DESCRIPTOR
-    return FitError.QR_ORDER if (np.diff(values) <= 0).any() else None
-
-
-def _slots(values: NDArray[np.int64]) -> HardwareCode | None:
-    if len(values) and not 0 <= values.min() <= values.max() <= LABEL_MAX:
-        return FitError.QR_ROWS
-    return None
-
-
 def check(job: Job, config: FitPlan) -> HardwareCode | None:
     """Return what is wrong with the job, None if nothing is. The first of these, in this order:
 
     sizes (QR_COLUMNS, QR_DESCRIPTOR, QR_ROWS), the target (QR_DESCRIPTOR), lists of changes (QR_DESCRIPTOR, QR_ORDER, QR_ROWS), the memo (QR_MEMO,
-    QR_WINDOW), the order of the rows that are read (QR_ORDER). A pass that widened bounds call for is checked when it is made (`disorder`).
+    QR_WINDOW), the order of the rows that are read (QR_ORDER). A pass that widened bounds call for is checked when it is made.
     """
-    length, m = job.window.length, len(job.rows)
-    if not 2 <= job.window.columns <= config.n_max:
-        return FitError.QR_COLUMNS
-    if (
-        job.rows.ndim != 2
-        or job.rows.shape[1] != length
-        or job.offsets.shape != (length,)
-        or job.window.prefix < 0
-    ):
-        return FitError.QR_DESCRIPTOR
-    if m > ROWS_MAX:
-        return FitError.QR_ROWS
-    if job.target is not config.target or (job.labels is not None and job.labels.shape != (m,)):
-        return FitError.QR_DESCRIPTOR
-    code = _labels(job) or (None if job.memo is None else _changes(job) or _memo(job, config))
-    if code is not None:
-        return code
-    if descending(job.rows[job.inserted]) and job.memo is not None:
-        return FitError.QR_ORDER
-    return disorder(job) if job.memo is None or not config.incremental else None
+    return next((code for holds, code in _faults(job, config) if holds), None)
 
 
-def disorder(job: Job) -> HardwareCode | None:
-    """What a pass over all rows finds: QR_ORDER where a row is less than the one before it."""
-    return FitError.QR_ORDER if descending(job.rows) else None
+def _faults(job: Job, config: FitPlan) -> Iterator[tuple[bool, HardwareCode]]:
+    """Yield conditions and their codes; each may be asked for where none before it holds."""
+    window, labels, m = job.window, job.labels, len(job.rows)
+    yield not 2 <= window.columns <= config.n_max, FitError.QR_COLUMNS
+    strange = job.rows.ndim != 2 or job.rows.shape[1] != window.length or window.prefix < 0
+    yield strange or job.offsets.shape != (window.length,), FitError.QR_DESCRIPTOR
+    yield m > ROWS_MAX, FitError.QR_ROWS
+    strange = job.target is not config.target
+    yield strange or (labels is not None and labels.shape != (m,)), FitError.QR_DESCRIPTOR
+    if labels is not None:
+        yield _beyond(labels, LABEL_MAX), FitError.QR_ROWS
+        yield _stands(labels), FitError.QR_ORDER
+    if job.memo is not None:
+        yield from _changed(job, config)
+    if job.memo is None or not config.incremental:
+        yield descending(job.rows), FitError.QR_ORDER
 
 
-def _labels(job: Job) -> HardwareCode | None:
-    if job.labels is None:
-        return None
-    return _slots(job.labels) or (FitError.QR_ORDER if (np.diff(job.labels) <= 0).any() else None)
-
-
-def _changes(job: Job) -> HardwareCode | None:
-    m, k = len(job.rows), len(job.gone)
-    if job.gone.ndim != 2 or job.gone.shape[1] != job.window.length:
-        return FitError.QR_DESCRIPTOR
-    for values in (job.inserted, job.moved):
-        code = _indices(values, m)
-        if code is not None:
-            return code
-    slots = job.labels is not None
-    if (
-        len(job.removed_labels) != (k if slots else 0)
-        or len(job.moved) != len(job.moved_from)
-        or (len(job.moved) and not slots)
-        or np.isin(job.moved, job.inserted).any()
-    ):
-        return FitError.QR_DESCRIPTOR
-    return _slots(job.removed_labels) or _slots(job.moved_from)
-
-
-def _memo(job: Job, config: FitPlan) -> HardwareCode | None:
-    memo = job.memo
+def _changed(job: Job, config: FitPlan) -> Iterator[tuple[bool, HardwareCode]]:
+    """Yield those of lists of changes and the memo."""
+    memo, m, gone = job.memo, len(job.rows), job.gone
     assert memo is not None
-    if memo.method is not config.method or memo.target is not config.target:
-        return FitError.QR_MEMO
-    if memo.window != job.window or not np.array_equal(memo.offsets, job.offsets):
-        return FitError.QR_WINDOW
-    fits = memo.epoch == job.epoch
-    fits &= memo.rows + len(job.inserted) - len(job.gone) == len(job.rows)
-    return None if fits else FitError.QR_MEMO
+    yield gone.ndim != 2 or gone.shape[1] != job.window.length, FitError.QR_DESCRIPTOR
+    for rows in (job.inserted, job.moved):
+        yield rows.ndim != 1 or _beyond(rows, m - 1), FitError.QR_DESCRIPTOR
+        yield _stands(rows), FitError.QR_ORDER
+    slots = job.labels is not None
+    strange = len(job.removed_labels) != len(gone) * slots or len(job.moved) != len(job.moved_from)
+    strange |= len(job.moved) > 0 and not slots
+    yield strange or bool(np.isin(job.moved, job.inserted).any()), FitError.QR_DESCRIPTOR
+    beyond = (_beyond(labels, LABEL_MAX) for labels in (job.removed_labels, job.moved_from))
+    yield any(beyond), FitError.QR_ROWS
+    yield memo.method is not config.method or memo.target is not config.target, FitError.QR_MEMO
+    other = memo.window != job.window or not np.array_equal(memo.offsets, job.offsets)
+    yield other, FitError.QR_WINDOW
+    rows_then = memo.rows + len(job.inserted) - len(gone)
+    yield memo.epoch != job.epoch or rows_then != m, FitError.QR_MEMO
+    yield descending(job.rows[job.inserted]), FitError.QR_ORDER
+
+
+def _beyond(values: Integers, most: int) -> bool:
+    return len(values) > 0 and not 0 <= values.min() <= values.max() <= most
+
+
+def _stands(values: Integers) -> bool:
+    """Whether any is no greater than the one before it."""
+    return bool((np.diff(values) <= 0).any())

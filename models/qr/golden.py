@@ -26,7 +26,7 @@ from ..errors import HardwareError
 from ..numerics.formats import Codes
 from . import bounds, factor
 from .arith import Numbers, add, codes, div, from_integer, numbers, to_label
-from .check import check, disorder
+from .check import check, descending
 from .config import FitPlan
 from .job import Exact, Fit, Integers, Job, Memo, Method, Rows
 from .shell import FitError
@@ -189,9 +189,8 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     anchor, found = _widened(job, config, weights)
     rescanned = found is None
     if found is None:
-        code = disorder(job) if memo is not None else None
-        if code is not None:
-            return HardwareError(code, index)
+        if memo is not None and descending(job.rows):
+            return HardwareError(FitError.QR_ORDER, index)
         low, high, anchor = bounds.pass_over(job, weights)
     else:
         low, high = found
