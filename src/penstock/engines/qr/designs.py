@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 from penstock.dsl.qr.kernel import FitGraph
-from penstock.engines.base import Design
+from penstock.engines.base import Cycles, Design
 from penstock.models.mapping import Storage
 from penstock.models.numerics.formats import Format, float32
 from penstock.models.qr.resources import estimate, memories
 from penstock.models.resources import Resources
 from penstock.models.target import Target
 
-__all__ = ["AnyFit"]
+__all__ = ["AnyFit", "in_all"]
 
 if TYPE_CHECKING:
     from penstock.sim.native import PortSpec
@@ -53,3 +55,14 @@ class AnyFit(Design):
 
     def to_json(self) -> dict[str, Any]:
         return {"config": self.plan.to_json(), "fit": self.graph.to_json()}
+
+
+def in_all(runs: Sequence[Cycles], counters: Mapping[str, int]) -> Cycles:
+    """Return what runs of the engine take, one after the other."""
+
+    def total(name: str) -> Any:
+        return reduce(add, (getattr(run, name) for run in runs))
+
+    cycles, bound, machine = map(total, ("total", "bound", "bound_machine"))
+    moved = total("bytes_read"), total("bytes_written")
+    return Cycles(cycles, bound, counters, {}, *moved, bound_machine=machine)

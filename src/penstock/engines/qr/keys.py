@@ -14,12 +14,11 @@ from penstock.dsl.qr.kernel import FitGraph
 from penstock.engines.base import Cycles, Given, Result, Workload
 from penstock.engines.score import Scoring, no_score
 from penstock.host.workloads import Changes, Refits, Round
-from penstock.models.bound import Machine
 from penstock.models.errors import HardwareCode, HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes, float32
 from penstock.models.qr.config import FitPlan
-from penstock.models.qr.cycles import Bound, bound, machine_bound, run
+from penstock.models.qr.cycles import bound, machine_bound, run
 from penstock.models.qr.image import pack_memo, place_jobs, unpack_result
 from penstock.models.qr.job import Fit
 from penstock.models.qr.shell import register_map
@@ -28,7 +27,7 @@ from penstock.sim.machine import Metered, round_up
 from penstock.tables import open_source
 
 from .changes import refits_of
-from .designs import AnyFit
+from .designs import AnyFit, in_all
 
 if TYPE_CHECKING:
     from penstock.hdl.modules import Parts
@@ -165,20 +164,14 @@ class Refitting(Workload):
         return Result(self._codes(fits), counters=self._counters())
 
     def model(self, memory: Memory) -> Cycles:
-        total = read = 0
-        written = training = 0
-        least, machine = Bound(0, 0, 0, 0, 0), Machine(0, 0, 0)
+        plan, part, runs = self.plan, self.part, []
         for step in self.rounds:
-            taken = run(self.plan, step.works, memory, ring=0)
-            least += bound(self.plan, step.works, memory)
-            machine += machine_bound(self.plan, self.part, step.works, memory)
-            total += taken.total
-            read += taken.words_read
-            written += taken.words_written
-            training = training or taken.total
-        bus, counters = self.plan.bus_bytes, self._counters() | {"training_cycles": training}
-        moved = read * bus, written * bus
-        return Cycles(total, least, counters, {}, *moved, bound_machine=machine)
+            taken = run(plan, step.works, memory, ring=0)
+            moved = taken.words_read * plan.bus_bytes, taken.words_written * plan.bus_bytes
+            least = bound(plan, step.works, memory)
+            machine = machine_bound(plan, part, step.works, memory)
+            runs.append(Cycles(taken.total, least, {}, {}, *moved, bound_machine=machine))
+        return in_all(runs, self._counters() | {"training_cycles": runs[0].total or 0})
 
     def memory_bytes(self) -> int:
         return max(

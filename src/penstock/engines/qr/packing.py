@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +30,7 @@ from penstock.models.strider.layout import TupleLayout
 from penstock.models.strider.table import walk_table
 from penstock.tables import table_failure
 
+from .designs import in_all
 from .solution import Values, column_names, values_of
 from .table_fits import TableFits
 
@@ -324,21 +323,10 @@ class PackedFits(Workload):
             return Cycles(None, error=wrong)
         runs = [part.model(memory) for part in self._parts]
 
-        def total(name: str) -> Any:
-            return reduce(add, (getattr(run, name) for run in runs))
-
         counters = Counter[str]()
         for run in runs:
             counters.update(run.counters)
-        return Cycles(
-            total("total"),
-            total("bound"),
-            {**counters, **self._inputs},
-            {},
-            total("bytes_read"),
-            total("bytes_written"),
-            bound_machine=total("bound_machine"),
-        )
+        return in_all(runs, {**counters, **self._inputs})
 
     def drive(self, machine: Metered) -> Result:
         if (wrong := self._packed.error) is not None:

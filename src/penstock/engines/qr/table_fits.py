@@ -16,12 +16,10 @@ from penstock.engines.base import Cycles, Result, Workload
 from penstock.failures import Failure
 from penstock.host.sources import Table
 from penstock.host.workloads import Changes
-from penstock.models.bound import Machine
 from penstock.models.errors import HardwareError
 from penstock.models.memory import Memory
 from penstock.models.numerics.formats import Codes
 from penstock.models.qr import columns as c
-from penstock.models.qr.cycles import Bound
 from penstock.models.qr.job import Integers
 from penstock.models.qr.table_config import (
     Segment,
@@ -42,7 +40,7 @@ from penstock.sim.machine import Metered
 from penstock.tables import RowError, learning_error, table_failure
 
 from .changes import Asked
-from .designs import AnyFit
+from .designs import AnyFit, in_all
 from .options import Solving
 from .solution import Solution, Values, solved, values_of
 
@@ -161,28 +159,26 @@ class _Fits(Workload):
         counters: Mapping[str, int],
         memory: Memory,
     ) -> Cycles:
-        plan, where, cycles = self.plan, RowPages(costs), []
-        at, latest = places(plan), 0
-        words, least, machine = 0, Bound(0, 0, 0, 0, 0), Machine(0, 0, 0)
+        plan, where, runs = self.plan, RowPages(costs), list[Cycles]()
+        answers, pages = places(plan).answers, places(plan).pages
+        written = plan.answer_words * plan.bus_bytes
 
         def fit(before: c.Totals, _: bool, step: _Step) -> c.Totals:
-            nonlocal words, least, machine, latest
-            segments = [self._segment(where, span, at.pages) for span in (step.come, step.go)]
-            totals, answer = at.answers[latest], at.answers[1 - latest]
-            cycles.append(run(plan, segments, memory, totals=totals, answer=answer))
-            latest = 1 - latest
+            segments = [self._segment(where, span, pages) for span in (step.come, step.go)]
+            totals, answer = answers[len(runs) % 2], answers[(len(runs) + 1) % 2]
+            taken = run(plan, segments, memory, totals=totals, answer=answer)
             alone = [segment for segment, _ in segments]
-            least += bound(plan, alone, memory)
-            machine += machine_bound(plan, self.part, alone, memory)
-            words += words_read(plan, alone)
+            least, machine = (
+                bound(plan, alone, memory),
+                machine_bound(plan, self.part, alone, memory),
+            )
+            read = words_read(plan, alone) * plan.bus_bytes
+            runs.append(Cycles(taken, least, {}, {}, read, written, bound_machine=machine))
             return before if rows is None else self._summed(before, rows, step)
 
         self._play(rows, steps, fit)
-        more = {"training_cycles": cycles[0], "recentred": len(cycles) - counters["jobs"]}
-        written = plan.answer_words * plan.bus_bytes * len(cycles)
-        read = words * plan.bus_bytes
-        counters = {**counters, **more}
-        return Cycles(sum(cycles), least, counters, {}, read, written, bound_machine=machine)
+        first, recentred = runs[0].total or 0, len(runs) - counters["jobs"]
+        return in_all(runs, {**counters, "training_cycles": first, "recentred": recentred})
 
 
 class AssumedFits(_Fits):
