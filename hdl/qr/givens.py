@@ -2,9 +2,8 @@
 
 from types import SimpleNamespace
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
-from amaranth.lib.memory import Memory
 
 from ...models.numerics.formats import float32
 from ...models.qr.config import FitPlan
@@ -15,6 +14,7 @@ from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked, leading_zeros
 from ..index import index
 from ..modules import Parts
+from ..ram import ram
 from ..stream.passing import fields
 from .control import Control, Thread
 from .numbers import lane, operation
@@ -200,30 +200,19 @@ class Givens:
 
     def _memories(self, m):
         """Of each lane: row k of the factor, and the row that it meets, in the half that `parity` names; data come a cycle after the issue."""
-        turns = self.thread.step == Kind.TURN
+        turns, column, out = self.thread.step == Kind.TURN, self.thread.column, self.factor_out
         self.u, self.x, self.writes = [], [], []
         for k in range(self.n):
-            m.submodules[f"u{k}"] = u = Memory(
-                shape=unsigned(32), depth=1 << len(self.thread.column), init=[], attrs=APART
-            )
-            m.submodules[f"x{k}"] = x = Memory(
-                shape=unsigned(32), depth=2 << len(self.thread.column), init=[], attrs=APART
-            )
-            u_read, x_read = u.read_port(), x.read_port()
+            u_write, u_read = ram(m, f"u{k}", 32, 1 << len(column), attrs=APART)
+            x_write, x_read = ram(m, f"x{k}", 32, 2 << len(column), attrs=APART)
             half = self.wave.parity ^ (self.wave.waited & (self.wave.first == k))
             m.d.comb += [
-                u_read.addr.eq(
-                    Mux(self.factor_out.some, self.factor_out.column, self.thread.column)
-                ),
-                u_read.en.eq(1),
-                x_read.addr.eq(
-                    Cat(Mux(turns, k, self.thread.column)[: len(self.thread.column)], half)
-                ),
-                x_read.en.eq(1),
+                u_read.addr.eq(Mux(out.some, out.column, column)),
+                x_read.addr.eq(Cat(Mux(turns, k, column)[: len(column)], half)),
             ]
             self.u.append(u_read.data)
             self.x.append(x_read.data)
-            self.writes.append((u.write_port(), x.write_port()))
+            self.writes.append((u_write, x_write))
         # lane 0 meets the row that comes
         entry, value = Signal(signed(9), reset_less=True), Signal(32, reset_less=True)
         m.d.sync += entry.eq(Array(self.row.a)[self.thread.column])

@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...models.numerics.formats import float32
@@ -13,6 +12,7 @@ from ..apart import APART
 from ..arith.pipeline import Pipeline, Unpacked
 from ..index import index, index_range
 from ..modules import Parts, Submodules
+from ..ram import ram
 from ..stream.passing import fields
 from .control import Thread
 from .numbers import lane, operation
@@ -122,16 +122,12 @@ class Solver(wiring.Component):
         found = {}
         for name, (depth, address) in places.items():
             # STEP cycles lie between the task that writes a word and the one that wants it
-            memories = [Memory(shape=32, depth=depth, init=[], attrs=APART) for _ in range(n)]
-            for i, memory in enumerate(memories):
-                m.submodules[f"{name}{i}"] = memory
-            reads = [memory.read_port() for memory in memories]
-            for read in reads:
-                m.d.comb += [read.addr.eq(address), read.en.eq(1)]
-            writes = [memory.write_port() for memory in memories]
-            found[name] = [read.data for read in reads], writes
-        (self.rows, rows), (self.vectors, vectors), (self.pivots, pivots) = found.values()
-        self.writes = list(zip(rows, vectors, pivots, strict=True))
+            found[name] = [ram(m, f"{name}{i}", 32, depth, attrs=APART) for i in range(n)]
+            m.d.comb += [read.addr.eq(address) for _, read in found[name]]
+        self.rows, self.vectors, self.pivots = (
+            [read.data for _, read in ports] for ports in found.values()
+        )
+        self.writes = [[write for write, _ in ports] for ports in zip(*found.values(), strict=True)]
         back = self.kind1 == Kind.BACK
         which = Mux(back | (self.kind1 == Kind.FINAL), self.task.row, self.task.column)
         both = zip(self.vectors, self.rows, strict=True)
@@ -218,15 +214,13 @@ class Solver(wiring.Component):
             m.d.comb += pivot_write.en.eq(self.s.some & (self.s.row == i))
             m.d.comb += fields(pivot_write, addr=self.s.context, data=self.s.value)
         depth = self.config.contexts << len(self.next.row)
-        m.submodules.limits = limits = Memory(shape=32, depth=depth, init=[], attrs=APART)
-        limit_write, limit = limits.write_port(), limits.read_port()
+        limit_write, limit = ram(m, "limits", 32, depth, attrs=APART)
         m.d.comb += [
             limit_write.en.eq(self.task.issue & (self.kind1 == Kind.LOAD) & ~self.task.side),
             limit_write.addr.eq(Cat(self.task.row, self.task.context)),
             limit_write.data.eq(
                 scaled(self.task.load.bit_select(Cat(Const(0, 5), self.task.row), 32))
             ),
-            limit.en.eq(1),
             limit.addr.eq(Cat(self.end["row"], self.end["context"])),
         ]
         self.passes = self.pipe.wire(above(self.s.value, limit.data), name="passes")

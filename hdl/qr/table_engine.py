@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
-from amaranth.lib.memory import Memory
 
 from ...models.errors import ErrorCode
 from ...models.numerics.limbs import LIMB
@@ -16,6 +15,7 @@ from ..memory.axi import AXI4, shared_by
 from ..memory.reader import BurstReader
 from ..memory.writer import BurstWriter
 from ..modules import Parts
+from ..ram import ram
 from ..shell.engine import engine_members, restarted
 from ..stream.monitor import observe
 from ..stream.passing import fields, passed_on
@@ -71,7 +71,7 @@ class TableFitEngine(wiring.Component):
         m.submodules.solver = self.solver = Solver(config.solver, self.library)
         self.segment = Signal(2)
         # what stands before the sums: it goes to the Striders, and into the answer as it came
-        m.submodules.head = self.head = Memory(shape=_BITS, depth=config.head, init=[])
+        self.head = ram(m, "head", _BITS, config.head)
         shared_by(m, self.m0, self.reader.bus, self.writer.bus)
         self._control()
         self._load()
@@ -119,7 +119,7 @@ class TableFitEngine(wiring.Component):
         n, products, units = config.columns.n, config.columns.products, config.units
         head = config.head
         count = head + config.columns.slots * config.columns.gram_lanes
-        told, write = self.access.units, self.head.write_port()
+        told, (write, _) = self.access.units, self.head
         have, held = Signal(), Signal(8 * config.bus_bytes, reset_less=True)
         place, number = index(units, name="place"), index(count, name="number")
         gives = Signal()
@@ -252,7 +252,7 @@ class TableFitEngine(wiring.Component):
         pipe = Pipeline(m)
         n, products, head = config.columns.n, config.columns.products, config.head
         behind = config.totals_words * config.units
-        of_sums, of_solver, read = Signal(), Signal(), self.head.read_port()
+        of_sums, of_solver, (_, read) = Signal(), Signal(), self.head
         m.d.comb += [
             of_sums.eq(going & (number >= head) & (number < head + products)),
             of_solver.eq(of_sums & (number < head + config.columns.solved)),

@@ -2,13 +2,13 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
-from amaranth.lib.memory import Memory
 
 from ...models.qr.columns import OPERAND as _WIDTH
 from ...models.qr.columns import Columns
 from ...models.qr.table_config import UNIT_BYTES
 from ..arith.pipeline import Pipeline
 from ..index import index
+from ..ram import ram
 from ..stream.passing import fields
 
 __all__ = ["TableSums", "values_shape"]
@@ -130,10 +130,9 @@ class TableSums:
             with m.Elif(t.busy):
                 m.d.sync += held.eq(held + change + t.minus)
             return held
-        m.submodules[f"lane{p}"] = memory = Memory(shape=signed(_BITS), depth=slots, init=[])
-        write, read = memory.write_port(), memory.read_port()
+        write, read = ram(m, f"lane{p}", signed(_BITS), slots)
         m.d.comb += [
-            *fields(read, addr=at, en=1),
+            read.addr.eq(at),
             *fields(write, addr=Mux(self.full, self.into, t.slot), en=self.full | t.busy),
             write.data.eq(Mux(self.full, given, read.data + change + t.minus)),
         ]

@@ -2,12 +2,12 @@
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
-from amaranth.lib.memory import Memory
 
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import HEAD, head_fields
 from ...models.qr.layout import HEAD_BYTES, Size, memo_parts, result_words, words
 from ..index import index
+from ..ram import ram
 from ..stream.passing import fields
 from .bounds import outcome_shape
 from .gearbox import shifted_left
@@ -81,9 +81,8 @@ class WriteBack:
         """Keep words until their job is known to be good; return the one that was asked for in the cycle before."""
         depth = self.words[-1][name]
         number = index(depth, name=f"{name}_number")
-        memory = Memory(shape=8 * self.config.bus_bytes, depth=depth * self.config.jobs, init=[])
-        m.submodules[f"kept_{name}"] = memory
-        put, get = memory.write_port(), memory.read_port()
+        bits, places = 8 * self.config.bus_bytes, depth * self.config.jobs
+        put, get = ram(m, f"kept_{name}", bits, places)
         m.d.comb += [
             words.ready.eq(1),
             *fields(put, en=words.valid, addr=job * depth + number, data=words.p.data),
