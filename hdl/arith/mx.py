@@ -14,7 +14,7 @@ from amaranth.hdl import Cat, Const, Mux, Value, signed
 from ...models.numerics.mx import GROUP, LARGEST, RANDOM_BITS, SharedMicroexponents
 from .pipeline import Pipeline
 
-__all__ = ["Group", "pack", "product", "renormalise", "shifted_right", "unpack"]
+__all__ = ["Group", "pack", "product", "renormalise", "unpack"]
 
 
 @dataclass
@@ -59,17 +59,6 @@ def product(a: Group, b: Group) -> tuple[list[Value], list[Value]]:
         magnitude.append(folded[: len(whole) + 1])
         sign.append(a.sign[lane] ^ b.sign[lane])
     return magnitude, sign
-
-
-def shifted_right(pipe: Pipeline, value: Value, amount: Value) -> Value:
-    """value >> amount, 0 where the amount is beyond the width; as wide as `value`."""
-    levels = max(1, (len(value) - 1).bit_length())
-    out, amount = pipe.wire(value, name="shifted"), pipe.wire(amount, name="by")
-    for level in range(min(levels, len(amount))):
-        out = pipe.wire(Mux(amount[level], out >> (1 << level), out)[: len(value)], name="shifted")
-    if len(amount) > levels:
-        out = pipe.wire(Mux(amount[levels:].any(), 0, out)[: len(value)], name="shifted")
-    return out
 
 
 def _any(values: list[Value]) -> Value:

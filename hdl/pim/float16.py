@@ -9,7 +9,6 @@ from amaranth.lib import wiring
 
 from ...models.numerics.floating import float16
 from ...models.pim.unit import GUARD, INNER
-from ..arith.mx import shifted_right
 from ..arith.pipeline import (
     Pipeline,
     Unpacked,
@@ -17,6 +16,7 @@ from ..arith.pipeline import (
     leading_zeros,
     round_pack,
 )
+from ..arith.shift import shifted_right
 from ..arith.unit import unit
 from .members import lane_members, result_members
 
@@ -169,7 +169,7 @@ class Float16Lane(wiring.Component):
             distance = pipe.wire(s.top - getattr(s, f"e{lane}"), name="distance")[:_EXPONENT]
             wide = Cat(Const(0, GUARD), getattr(s, f"p{lane}"))
             sign = getattr(s, f"s{lane}")
-            p = shifted_right(pipe, wide, distance)
+            p = shifted_right(pipe.m, wide, distance)
             # a complement is one too small
             aligned[f"p{lane}"] = Cat(p ^ sign.replicate(len(p)), sign)
         minus = sum(getattr(s, f"s{lane}") for lane in range(_LANES))[:5]

@@ -12,6 +12,7 @@ from ...models.numerics.mx import BIAS, FAMILY, GROUP, LARGEST
 from ...models.pim.unit import FRACTION, GUARD, WIDTH
 from ..arith import mx
 from ..arith.pipeline import Pipeline
+from ..arith.shift import shifted_right
 from .members import lane_members, result_members
 
 __all__ = ["MxLane", "MxResults"]
@@ -141,9 +142,9 @@ class MxLane(wiring.Component):
         exponent = self._exponent(c)
         # 15 + 4 · extra − exponent; extra has no part in the lowest two bits
         amount = pipe.wire(Cat(~exponent[:2], (extra + 3 - exponent[2:])[:3]), name="amount")
-        cut = mx.shifted_right(pipe, Cat(Const(0, FRACTION - 15), product), amount)
+        cut = shifted_right(pipe.m, Cat(Const(0, FRACTION - 15), product), amount)
         place = Cat(Const(0, FRACTION - MX8.magnitude_bits + 1), magnitude)
-        whole = mx.shifted_right(pipe, place, Cat(Const(0, 2), extra))
+        whole = shifted_right(pipe.m, place, Cat(Const(0, 2), extra))
         minus = ~c[15]
         addend = Cat(cut, Const(0, _KEPT + 1 - len(cut))) ^ minus.replicate(_KEPT + 1)
         total = pipe.wire((whole + addend + minus)[: _KEPT + 1], name="kept")
@@ -197,7 +198,7 @@ class MxLane(wiring.Component):
         for n in range(GROUP):
             added = (getattr(s, f"b{n}") << (FRACTION - _PRODUCT + 2))[:WIDTH]
             near.append(Mux(big, old[n], added)[:WIDTH])
-            aligned = mx.shifted_right(pipe, Mux(big, added, old[n])[:WIDTH], distance)
+            aligned = shifted_right(pipe.m, Mux(big, added, old[n])[:WIDTH], distance)
             far.append(aligned ^ differ[n].replicate(WIDTH))  # for a difference
         return pipe.rank(
             **{f"a{n}": v for n, v in enumerate(near)},
@@ -363,7 +364,7 @@ class MxResults(wiring.Component):
                 held = _fields(entry)
                 # one bit below the last place, which rounds
                 below = pipe.wire((level - held.power)[:12], name="below")
-                doubled = pipe.wire(mx.shifted_right(pipe, held.cut, below), name="doubled")
+                doubled = pipe.wire(shifted_right(pipe.m, held.cut, below), name="doubled")
                 rounded = (doubled[1:] + doubled[0])[:6]
                 value = pipe.wire(Mux(held.some & ~gone, rounded, 0)[:6], name="m")
                 magnitudes.append(value)

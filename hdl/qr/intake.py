@@ -8,12 +8,12 @@ from ...models.qr.descriptor import head_faults
 from ...models.qr.layout import DESCRIPTOR_BYTES, HEAD_BYTES, SEGMENT_BYTES, words
 from ...models.qr.requests import Route
 from ...models.qr.stages import INTAKE
+from ..arith.shift import shifted_right
 from ..index import index
 from .control import Control
 from .descriptor import checked, descriptor_shape, head_shape
 from .dot import segment_shape
 from .fetch import body_shape
-from .gearbox import shifted_right
 
 __all__ = ["Intake", "anchor_shape", "head_kept_shape"]
 

@@ -7,12 +7,12 @@ from amaranth.lib import data, stream
 
 from ...models.qr.config import FitPlan
 from ...models.qr.shell import ADDRESS_BITS, FitError
+from ..arith.shift import shifted_right
 from ..index import index
 from ..stream.passing import fields
 from ..stream.queue import Buffer
 from .descriptor import first_code
 from .dot import row_shape
-from .gearbox import shifted_right
 from .records import record_shape
 
 __all__ = ["FullScan", "RowRequests", "Rows"]
@@ -107,7 +107,7 @@ class Rows:
             ]
             with m.If(self.last):
                 m.d.sync += self.active.eq(0)
-        bits_rest = shifted_right(m, self.bits_held.word, self.each, 1)
+        bits_rest = shifted_right(m, self.bits_held.word, self.each)
         for held, behind, full, ends_at_once in (
             (self.words_held, rest, self.holds, self.holds <= self.each),
             (self.bits_held, bits_rest, 8 * bus, 0),

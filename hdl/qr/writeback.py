@@ -6,11 +6,11 @@ from amaranth.lib import data, stream
 from ...models.qr.config import FitPlan
 from ...models.qr.descriptor import HEAD, head_fields
 from ...models.qr.layout import HEAD_BYTES, Size, memo_parts, result_words, words
+from ..arith.shift import shifted_left
 from ..index import index
 from ..ram import ram
 from ..stream.passing import fields
 from .bounds import outcome_shape
-from .gearbox import shifted_left
 from .givens import factor_shape
 
 __all__ = ["WriteBack"]

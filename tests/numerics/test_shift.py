@@ -1,4 +1,4 @@
-"""hdl/qr/gearbox: shifts and rotations of units, against Python's lists."""
+"""hdl/arith/shift: shifts and rotations of units, against Python's lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import Const, Module, Signal
 from amaranth.sim import Simulator
 
-from penstock.hdl.qr.gearbox import rotated, shifted_left, shifted_right
+from penstock.hdl.arith.shift import rotated, shifted_left, shifted_right
 
 UNITS, BITS = [3, 9, 1, 14, 7, 5, 12, 2, 11, 6, 8, 4], 4
 
