@@ -34,7 +34,6 @@ BASE = FitPlan(
     gram_lanes=561,
     row_units=2,
     solvers=4,
-    lanes=33,
     contexts=4,
     jobs=32,
 )
@@ -145,7 +144,7 @@ def traffic(options: Options) -> str:
 def folding(options: Options) -> str:
     """A dense 64 × 32 block on `givens`, 33 multipliers: the solver alone, from the start to the weights, and in the whole engine."""
     rows = []
-    config = FitPlan(n_max=32, method=Method.GIVENS, lanes=33, gram_lanes=64, row_units=2)
+    config = FitPlan(n_max=32, method=Method.GIVENS, gram_lanes=64, row_units=2)
     for name, size in (
         ("fresh factor", Size(32, 64, full=True)),
         ("64 new rows of 500", Size(32, 500, inserted=64)),
@@ -153,7 +152,7 @@ def folding(options: Options) -> str:
     ):
         work = Work.plain(size, True)
         alone_, whole_ = alone(work), run(config, [work] * 8, MEMORY).total / 8
-        busy = work.multiplications(config) / alone_ / config.lanes
+        busy = work.multiplications(config) / alone_ / config.n_max
         rows.append((name, f"{alone_:,}", f"{busy:.0%}", f"{whole_:,.0f}"))
     head = "64 × 32 | cycles of the solver | multipliers busy | a job of 8 in the engine"
     return markdown(head, rows)
@@ -163,8 +162,8 @@ def whole(options: Options) -> str:
     """A whole retrain of 500 keys, 50 new, 9 columns: everything by passes over all rows, and with slots and widened bounds."""
     rows = []
     by_method = {
-        Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-        Method.GIVENS: FitPlan(n_max=9, method=Method.GIVENS, row_units=8, lanes=9, gram_lanes=18),
+        Method.GRAM: FitPlan(n_max=9, gram_lanes=45, row_units=8, contexts=8),
+        Method.GIVENS: FitPlan(n_max=9, method=Method.GIVENS, row_units=8, gram_lanes=18),
     }
     every = Work.plain(Size(9, 500, inserted=NEW), True)
     moved = Work.plain(Size(9, 500, inserted=NEW, moved=NEW, span=1000), False)

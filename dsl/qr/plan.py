@@ -180,14 +180,14 @@ def _candidates(
 ) -> Iterator[FitPlan]:
     assert graph.target is not None
     n, entries = max(4, columns or graph.columns), bus_bytes // ENTRY_BYTES
-    base = FitPlan(n_max=n, lanes=n, method=graph.method, target=graph.target, bus_bytes=bus_bytes)
+    base = FitPlan(n_max=n, method=graph.method, target=graph.target, bus_bytes=bus_bytes)
     givens, triangle = graph.method is Method.GIVENS, n * (n + 1) // 2
     contexts, ahead = 1 if givens else _contexts(n), -(-3 * part.latency // 32) + 2
     # a lane for every entry, or as many as come in whole bus words
     words = (-(-triangle // d // entries) * entries for d in (*_DIVISORS, triangle))
     sums = sorted({triangle, *(whole for whole in words if whole < triangle)})
     units = [(2 * n, 1)] if givens else list(product(sums, _SOLVERS))
-    for row_units in (1, 2) if base.incremental else (1, 2, 4, 8):
+    for row_units in (1,) if base.incremental else (1, 2, 4, 8):
         for lanes, solvers in units:
             unit = replace(base, gram_lanes=lanes, solvers=solvers, row_units=row_units)
             yield replace(unit, contexts=contexts, jobs=contexts * solvers + ahead)

@@ -52,7 +52,7 @@ class FitEngine(wiring.Component):
     def __init__(self, config: FitPlan, library: Parts, *, design: int = 0):
         if not config.built:
             raise ValueError(
-                "there is hardware for method gram with at least n_max lanes and sums of whole bus words, and for a row in a bus word"
+                "there is hardware for method gram with sums of whole bus words, and for a row in a bus word"
             )
         self.config, self.library, self.settling = config, library, settling(config.n_max)
         self.register_map = register_map(design)

@@ -10,19 +10,9 @@ from ..index import index
 from ..stream.passing import fields
 from .records import record_shape
 
-__all__ = ["Merge", "NormalEquationAccumulator", "lanes_of"]
+__all__ = ["Merge", "NormalEquationAccumulator"]
 
 _GRAM = 8 * ENTRY_BYTES
-
-
-def lanes_of(config: FitPlan) -> int:
-    """Return how many lanes there are. Raises ValueError where they are neither whole bus words nor all entries."""
-    count, each = len(entries(config.method, config.n_max)), config.bus_bytes // ENTRY_BYTES
-    if config.gram_lanes < count and config.gram_lanes % each:
-        raise ValueError(
-            f"gram_lanes must be a multiple of {each}, the entries of a bus word, or all {count} entries"
-        )
-    return min(config.gram_lanes, count)
 
 
 class NormalEquationAccumulator:
@@ -38,7 +28,7 @@ class NormalEquationAccumulator:
     Parameters
     ----------
     config
-        `models.qr.config.FitPlan`; `gram_lanes` is a multiple of the entries of a bus word, or all.
+        `models.qr.config.FitPlan` that is `built`.
     columns
         Of the model whose records come: constant while they do.
 
@@ -51,18 +41,14 @@ class NormalEquationAccumulator:
         Which bus word's sums are wanted.
     right_hand_side : ArrayLayout(signed(64)), entries : ArrayLayout(signed(8 * ENTRY_BYTES))
         What is to be added to this word of c and of AᵀA, one cycle later; entries beyond n_max columns are anything.
-
-    Raises
-    ------
-    ValueError
-        `gram_lanes` is neither.
     """
 
     def __init__(self, m: Module, config: FitPlan, columns):
         self.config, self.columns = config, columns
         n, bus = config.n_max, config.bus_bytes
         self.places, self.each = entries(config.method, n), bus // ENTRY_BYTES
-        count, self.lanes = len(self.places), lanes_of(config)
+        count = len(self.places)
+        self.lanes = min(config.gram_lanes, count)
         self.slots = -(-count // self.lanes)
         self.chunks = -(-count // self.each)
         self.i = stream.Signature(record_shape(n)).create(path=("added",))

@@ -59,7 +59,7 @@ class Solver(wiring.Component):
     Parameters
     ----------
     config
-        `models.qr.config.FitPlan` of method `gram` with at least n_max `lanes`.
+        `models.qr.config.FitPlan` of method `gram`.
 
     Members
     -------
@@ -67,18 +67,9 @@ class Solver(wiring.Component):
         Jobs one after the other.
     o : Out(solution_shape(n_max, jobs)), o_valid : Out(1)
         A solution, for one cycle, STEP - 1 cycles after its last task's issue.
-
-    Raises
-    ------
-    ValueError
-        Fewer lanes than columns.
     """
 
     def __init__(self, config: FitPlan, parts: Parts | None = None):
-        if config.lanes < config.n_max:
-            raise ValueError(
-                f"the solver takes a row a cycle: {config.lanes} lanes are less than {config.n_max} columns"
-            )
         self.config, self.parts = config, parts or Submodules()
         n, jobs = config.n_max, config.jobs
         i, o = stream.Signature(load_shape(n, jobs)), solution_shape(n, jobs)

@@ -28,9 +28,7 @@ class FitPlan:
     row_units
         Rows a cycle in passes over all rows for the error bounds; those for c take a row a cycle.
     solvers
-        Solver units, each with one divider and `lanes` lanes (a multiplier and a subtracter each); of `givens` there is one.
-    lanes
-        Of a solver, at least n_max.
+        Solver units, each with one divider and `n_max` lanes (a multiplier and a subtracter each); of `givens` there is one.
     contexts
         Groups interleaved in one solver (method `gram`).
     jobs
@@ -44,7 +42,6 @@ class FitPlan:
     gram_lanes: int = 561
     row_units: int = 1
     solvers: int = 1
-    lanes: int = 33
     contexts: int = 4
     jobs: int = 16
 
@@ -55,7 +52,6 @@ class FitPlan:
             ("gram_lanes", 1, 2080),
             ("row_units", 1, 16),
             ("solvers", 1, 64),
-            ("lanes", 1, 64),
             ("contexts", 1, 64),
             ("jobs", 1, 4096),
         ):
@@ -80,8 +76,6 @@ class FitPlan:
     def built(self) -> bool:
         """Whether there is hardware for it, `hdl.qr.engine`, whose cycles are then exact."""
         if self.bus_bytes < row_stride(self.n_max - 1):
-            return False
-        if self.lanes < self.n_max:
             return False
         if self.method is Method.GIVENS:
             return self.gram_lanes >= 2 * self.n_max

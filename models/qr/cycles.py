@@ -192,7 +192,7 @@ def bound(config: FitPlan, works: Sequence[Work], memory: Memory) -> Bound:
     solves.
     """
     interval = memory.interval(config.bus_bytes)
-    lanes = config.solvers * config.lanes
+    lanes = config.solvers * config.n_max
     read = sum(sum(work.read(config)) for work in works)
     written = sum(work.written(config) for work in works)
     chains = [_chain(config, work, memory) + interval * sum(work.read(config)) for work in works]

@@ -93,7 +93,7 @@ def _of_keys(config: FitPlan, target: Target) -> Resources:
     total += n * Cost(160, 160, 2)  # labels times rows
     lane = Cost(60, 20, 1) if shared_lanes else Cost(68, 74, 1)
     total += min(config.gram_lanes, count) * lane
-    total += config.solvers * (config.lanes * (mul + add) + div)
+    total += config.solvers * (config.n_max * (mul + add) + div)
     converters = config.bus_bytes // ENTRY_BYTES + 2
     total += converters * convert_cost(["int8"], float32) + div  # the loader's
     if config.method is Method.GIVENS:
@@ -194,7 +194,7 @@ def _behind_striders(engine: TableFitPlan) -> list[tuple[int, Storage]]:
         *sums,
         (1, Storage(_BITS, engine.head)),
         (1, Storage(8 * engine.bus_bytes, ANSWERS_AHEAD)),
-        (engine.solver.lanes + 1, Storage(32, places, apart=True)),
+        (engine.solver.n_max + 1, Storage(32, places, apart=True)),
     ]
 
 
@@ -215,7 +215,7 @@ def features(engine: TableFitPlan, target: Target) -> dict[str, float]:
         "lane": columns.gram_lanes,
         "operands": columns.gram_lanes * 2 * OPERAND * (columns.slots - 1),
         "cells": cells,
-        "units": engine.solver.lanes * (mul + add) + div + convert_cost(["int8"], float32).lut,
+        "units": engine.solver.n_max * (mul + add) + div + convert_cost(["int8"], float32).lut,
     }
 
 
@@ -223,7 +223,7 @@ def _flops(engine: TableFitPlan, target: Target) -> float:
     """Return the flip-flops: those of the Striders, of shell and device, of words and numbers on their way, and of the solver's units with their delays."""
     columns, shape = engine.columns, target.multiplier
     mul, add, div = (cost(op, float32, shape).ff for op in ("mul", "add", "div"))
-    units = engine.solver.lanes * (mul + add) + div
+    units = engine.solver.n_max * (mul + add) + div
     around = 880 + 600 * (target.shared is not None)
     found = strider.flops(engine.port) + around + 94 * engine.bus_bytes
     return found + 432 * (columns.factors - 1) + 150 * columns.gram_lanes + 1.66 * units
@@ -241,7 +241,7 @@ def _of_columns(engine: TableFitPlan, target: Target) -> Resources:
         held += device_memories(engine.bus_bytes, target.shared)
     floats = sum(
         copies * cost(op, float32, target.multiplier).dsp
-        for copies, op in ((engine.solver.lanes, "mul"), (engine.solver.lanes, "add"), (1, "div"))
+        for copies, op in ((engine.solver.n_max, "mul"), (engine.solver.n_max, "add"), (1, "div"))
     )
     # in a lane of its own, a product with the column of ones takes no multiplier
     lanes = columns.gram_lanes - (columns.factors if columns.slots == 1 else 0)

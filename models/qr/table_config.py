@@ -82,7 +82,7 @@ class TableFitPlan:
     @cached_property
     def solver(self) -> FitPlan:
         n = max(4, self.columns.n)
-        return FitPlan(n_max=n, lanes=n, contexts=1, jobs=1, bus_bytes=self.bus_bytes)
+        return FitPlan(n_max=n, contexts=1, jobs=1, bus_bytes=self.bus_bytes)
 
     def to_json(self) -> dict[str, Any]:
         return {

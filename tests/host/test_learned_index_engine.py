@@ -28,9 +28,7 @@ from testbench.qr_cases import slot_plan
 from testbench.workloads import amazon_keys
 
 #: as tests/qr/test_engine.py has it, so that it is compiled once
-CONFIG = slot_plan(
-    n_max=6, gram_lanes=12, bus_bytes=32, row_units=2, lanes=6, solvers=2, contexts=2, jobs=5
-)
+CONFIG = slot_plan(n_max=6, gram_lanes=12, bus_bytes=32, row_units=2, solvers=2, contexts=2, jobs=5)
 
 
 def test_slots_after_changes() -> None:
@@ -92,9 +90,7 @@ def same(a: LearnedIndex, b: LearnedIndex) -> None:
         assert np.array_equal(x.model.labels(len(x.keys)), y.model.labels(len(y.keys)))
 
 
-@pytest.mark.parametrize(
-    "config", [CONFIG, FitPlan(n_max=6, gram_lanes=21, lanes=6)], ids=["slot", "rank"]
-)
+@pytest.mark.parametrize("config", [CONFIG, FitPlan(n_max=6, gram_lanes=21)], ids=["slot", "rank"])
 def test_timed(config: FitPlan) -> None:
     slow, fast = Timed(config, FixedLatency(200, 8)), Timed(config, FixedLatency(10, 16))
     indexes = [

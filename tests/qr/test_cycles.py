@@ -27,7 +27,6 @@ REFIT = slot_plan(
     gram_lanes=561,
     row_units=2,
     solvers=4,
-    lanes=33,
     contexts=4,
     jobs=32,
 )
@@ -58,8 +57,8 @@ def test_sustained_refits(size, most):
 @pytest.mark.parametrize(
     "config",
     [
-        FitPlan(n_max=9, gram_lanes=45, row_units=8, lanes=9, contexts=8),
-        slot_plan(n_max=9, gram_lanes=45, lanes=9, contexts=8),
+        FitPlan(n_max=9, gram_lanes=45, row_units=8, contexts=8),
+        slot_plan(n_max=9, gram_lanes=45, contexts=8),
     ],
 )
 def test_whole_retrain_near_its_bound(config):
@@ -84,7 +83,6 @@ def test_never_below_the_bound():
             target=list(Label)[source.integers(2)],
             gram_lanes=136 if method is Method.GIVENS else int(source.choice([12, 24, 60, 120])),
             row_units=int(source.choice([1, 2, 4])),
-            lanes=16,
             solvers=several if method is Method.GRAM else 1,
             contexts=int(source.integers(1, 5)),
             jobs=int(source.integers(1, 9)),
@@ -119,7 +117,7 @@ def test_work_of_random_jobs():
     """Sequences of real jobs go through the cycle model, dropped columns included."""
     source = np.random.default_rng(3)
     for method in Method:
-        config = slot_plan(n_max=8, method=method, gram_lanes=36, lanes=8)
+        config = slot_plan(n_max=8, method=method, gram_lanes=36)
         rows = keys(source, 80, 5, 20)
         rows[:, 2] = rows[:, 1]
         group = Group(config, rows)
@@ -159,4 +157,4 @@ def test_configurations_that_cannot_be():
     with pytest.raises(TypeError, match="blocks"):
         FitPlan.from_json({**REFIT.to_json(), "blocks": 4, "vectors": 1})
     with pytest.raises(ValueError, match="no hardware"):
-        run(slot_plan(n_max=33, lanes=5), [], MEMORY)
+        run(slot_plan(n_max=33, gram_lanes=5), [], MEMORY)

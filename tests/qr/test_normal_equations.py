@@ -105,8 +105,3 @@ def test_sums(lanes, bus, pace):
         # the first two jobs find both banks free
         for (begin, end), job, wait in zip(starts[:2], jobs, (0, 2), strict=False):
             assert end - begin == Work.plain(Size.of(job), False).sums_cycles(config) + wait
-
-
-def test_lanes_that_cannot_be():
-    with pytest.raises(ValueError, match="multiple of 6"):
-        NormalEquationAccumulator(Module(), replace(CONFIG, gram_lanes=13), Const(0))

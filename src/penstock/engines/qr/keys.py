@@ -70,7 +70,7 @@ class FitDesign(AnyFit):
         from penstock.report.words import plural
 
         plan = self.plan
-        solvers = f"{plural(plan.solvers, 'solver')} × {plural(plan.lanes, 'lane')}"
+        solvers = f"{plural(plan.solvers, 'solver')} × {plural(plan.n_max, 'lane')}"
         sums = f"{plural(plan.gram_lanes, 'sum')} a cycle"
         held = f"{plural(plan.contexts, 'group')} interleaved, {plural(plan.jobs, 'job')} in flight"
         return f"{plural(plan.n_max, 'column')}, {solvers}, {sums}, {held}"

@@ -211,7 +211,7 @@ def _roofline(outcome: Outcome) -> Iterable[Chart]:
         return
     if isinstance(design, FitDesign):
         plan = design.plan
-        sums, solver = plan.gram_lanes, plan.solvers * plan.lanes
+        sums, solver = plan.gram_lanes, plan.solvers * plan.n_max
     elif isinstance(design, ColumnsDesign):
         sums, solver = design.plan.columns.gram_lanes, 0
     else:
