@@ -189,6 +189,15 @@ class Traced(AnyKernel):
             raise builder.error("E214", message, span, hint=hint)
         return value._ref
 
+    def returned(self, builder: GraphBuilder) -> list[tuple[Any, Span]]:
+        """Call the function as `run` does; return what the builder takes for each value that it returned, with its place. Raises KernelError."""
+        result = self.run(builder)
+        if result is None:
+            return []
+        values = list(result) if isinstance(result, (tuple, list)) and result else [result]
+        spans = self.return_spans(len(values)) or [self.name_span] * len(values)
+        return [(self.plain(builder, v, s), s) for v, s in zip(values, spans, strict=True)]
+
     def return_spans(self, count: int) -> list[Span]:
         """The places of the returned values, where the function has one return statement."""
         node = (

@@ -22,21 +22,19 @@ class PythonRecurrence(Traced, Recurrence):
     """A recurrence whose body is a Python function."""
 
     def body(self, builder: GraphBuilder) -> Returned:
-        result = self.run(builder)
-        values = list(result) if isinstance(result, (tuple, list)) else [result]
-        if result is None:
+        returned = self.returned(builder)
+        if not returned:
             return Returned({}, None, self.name_span)
-        spans = self.return_spans(len(values)) or [self.name_span] * len(values)
+        plain, spans = zip(*returned, strict=True)
         names = [p.name for kind in ("state", "cache") for p in self.of_kind(kind)]
-        if len(values) not in (1, len(names) + 1):
+        if len(plain) not in (1, len(names) + 1):
             several = "the new states in their order" if len(names) > 1 else "the new state"
             raise self.error(
                 "E461",
-                f"the recurrence {self.name} returns {len(values)} values",
-                spans[min(len(values) - 1, len(names) + 1)],
+                f"the recurrence {self.name} returns {len(plain)} values",
+                spans[min(len(plain) - 1, len(names) + 1)],
                 hint=f"return {several} and the output, or the output alone",
             )
-        plain = [self.plain(builder, v, s) for v, s in zip(values, spans, strict=True)]
         own = next(
             builder.shape(builder.variables[p.name])
             for p in (*self.of_kind("state"), *self.of_kind("cache"))

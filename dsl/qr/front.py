@@ -22,15 +22,7 @@ class PythonFit(Traced, FitKernel):
     """A fit kernel whose body is a Python function."""
 
     def body(self, builder: FitBuilder) -> list[tuple[Operand, Span]]:
-        result = self.run(builder)
-        if result is None:
-            return []
-        values = list(result) if isinstance(result, (tuple, list)) and result else [result]
-        spans = self.return_spans(len(values)) or [self.name_span] * len(values)
-        return [
-            (self.plain(builder, value, span), span)
-            for value, span in zip(values, spans, strict=True)
-        ]
+        return self.returned(builder)
 
 
 @dataclass
