@@ -67,9 +67,11 @@ def asked_of(given: Given) -> Asked:
     return Asked(changes_of(given, 1), any(given.option(name) is not None for name in named))
 
 
-def _too_many(what: str, most: int, where: str, hint: str) -> KernelError:
-    message = f"{what} are too many to be played through: the most is {most:,}"
-    return error("E701", message, Span.whole(where), hint=hint)
+def _limit(count: int, what: str, most: int, where: str, hint: str) -> None:
+    """Raise KernelError (E701) where there are more than can be played through."""
+    if count > most:
+        message = f"{count:,} {what} are too many to be played through: the most is {most:,}"
+        raise error("E701", message, Span.whole(where), hint=hint)
 
 
 def check_random(source: Any, keys: bool) -> RandomOptions | None:
@@ -78,35 +80,29 @@ def check_random(source: Any, keys: bool) -> RandomOptions | None:
     if not isinstance(source, str) or not source.startswith("random:"):
         return None
     options = RandomOptions.parse(source.removeprefix("random:"))
-    if options.rows > MOST_ROWS:
-        hint = _FEWER if keys else "penstock model --rows N needs no table at all"
-        raise _too_many(f"{options.rows:,} rows", MOST_ROWS, source, hint)
+    hint = _FEWER if keys else "penstock model --rows N needs no table at all"
+    _limit(options.rows, "rows", MOST_ROWS, source, hint)
     return options
 
 
 def limited_fits(changes: Changes) -> None:
     """Raise KernelError (E701) where so many fits would take hours."""
     fits = changes.groups * (1 + changes.refits)
-    if fits > MOST_FITS:
-        hint = "fewer will do: fewer --groups, or fewer --refits of each"
-        raise _too_many(f"{fits:,} fits", MOST_FITS, "--refits", hint)
+    hint = "fewer will do: fewer --groups, or fewer --refits of each"
+    _limit(fits, "fits", MOST_FITS, "--refits", hint)
 
 
 def _limited_rows(rows: int, changes: Changes, plan: FitPlan, where: str) -> None:
     """Raise KernelError (E701) where what is asked for would take hours."""
-    if rows > MOST_ROWS:
-        raise _too_many(f"{rows:,} rows", MOST_ROWS, where, _FEWER)
+    _limit(rows, "rows", MOST_ROWS, where, _FEWER)
     limited_fits(changes)
     for name in ("new", "gone"):
-        if getattr(changes, name) > MOST_CHANGES:
-            what = f"{getattr(changes, name):,} keys at once"
-            hint = "fewer will do: a group has some 1,000 keys"
-            raise _too_many(what, MOST_CHANGES, f"--{name}", hint)
+        count, hint = getattr(changes, name), "fewer will do: a group has some 1,000 keys"
+        _limit(count, "keys at once", MOST_CHANGES, f"--{name}", hint)
     changed = changes.groups * changes.refits * (changes.new + changes.gone)
     read = rows * (1 + changes.refits * (not plan.incremental)) + changed
-    if read > MOST_ROWS:
-        hint = "fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each"
-        raise _too_many(f"{read:,} rows in all fits", MOST_ROWS, "--refits", hint)
+    hint = "fewer will do: fewer --rows, --groups or --refits, or fewer --new or --gone of each"
+    _limit(read, "rows in all fits", MOST_ROWS, "--refits", hint)
 
 
 def refits_of(graph: FitGraph, plan: FitPlan, span: Span, given: Given) -> tuple[Refits, str]:

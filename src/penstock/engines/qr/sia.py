@@ -52,17 +52,8 @@ def _data() -> Mapping[str, Any]:
 
 def _part() -> Target:
     """Return the machine: HARP's Arria 10 GX 1150, by the synthesis rules of the nearest family."""
-    return replace(
-        target_named("vu9p"),
-        name="arria-10-gx-1150",
-        lut=427_200,
-        ff=1_708_800,
-        dsp=1518,
-        bram=2713,
-        bram_bits=20_480,
-        uram=0,
-        clock=Clock(mhz=200, source="no placement"),
-    )
+    told = _data()["machine"]
+    return replace(target_named("vu9p"), **told["part"], clock=Clock(**told["clock"]))
 
 
 @cache
