@@ -63,7 +63,7 @@ def _faults(job: Job, config: FitPlan) -> Iterator[tuple[bool, HardwareCode]]:
 
 def _changed(job: Job, config: FitPlan) -> Iterator[tuple[bool, HardwareCode]]:
     """Yield those of lists of changes and the memo."""
-    memo, m, gone = job.memo, len(job.rows), job.gone
+    memo, m, gone = job.memo, len(job.rows), job.removed
     assert memo is not None
     yield gone.ndim != 2 or gone.shape[1] != job.window.length, FitError.QR_DESCRIPTOR
     for rows in (job.inserted, job.moved):

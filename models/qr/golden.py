@@ -56,7 +56,7 @@ def sum_all_rows(job: Job, gram: bool) -> Exact:
 
 def update_sums(job: Job, memo: Memo, scan: bool) -> Exact:
     """The memo's sums brought up to date with the job's changes; c from a pass over all rows if `scan`, else target `slot`."""
-    new, gone = design(job.rows[job.inserted], job.offsets), design(job.gone, job.offsets)
+    new, gone = design(job.rows[job.inserted], job.offsets), design(job.removed, job.offsets)
     gram = None if memo.gram is None else memo.gram + _gram(new) - _gram(gone)
     if scan:
         right_hand_side = job.target_labels() @ design(job.rows, job.offsets)
@@ -123,7 +123,7 @@ def _folded(job: Job) -> tuple[Numbers, Numbers, bool]:
         assert job.memo.d is not None and job.memo.u is not None
         d, u, rows = numbers(job.memo.d), numbers(job.memo.u), job.rows[job.inserted]
     factor.fold(d, u, design(rows, job.offsets).astype(np.float32))
-    gone = design(job.gone if job.memo is not None else job.rows[:0], job.offsets)
+    gone = design(job.rows[:0] if job.memo is None else job.removed, job.offsets)
     return d, u, factor.fold(d, u, gone.astype(np.float32), weight=np.float32(-1))
 
 
@@ -136,7 +136,7 @@ def kept(job: Job) -> NDArray[np.bool_]:
     rows = design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets)
     squares = (rows**2).sum(axis=0)
     if job.memo is not None:
-        squares = squares + job.memo.squares - (design(job.gone, job.offsets) ** 2).sum(axis=0)
+        squares = squares + job.memo.squares - (design(job.removed, job.offsets) ** 2).sum(axis=0)
     return factor.full_rank(d, u, squares)[2]
 
 

@@ -157,9 +157,9 @@ def pack_changes(job: Job, config: FitPlan) -> bytes:
     """Records of inserted, removed and moved rows: new label, old label (4 bytes each; 0 where there is none, as of ranks), the row, padded to 4."""
     labels, gone = job.target_labels(), job.removed_labels
     if job.labels is None:
-        gone = np.zeros(len(job.gone), dtype=np.int64)
+        gone = np.zeros(len(job.removed), dtype=np.int64)
     rows = [(labels[i], 0, job.rows[i]) for i in job.inserted]
-    rows += [(0, old, row) for old, row in zip(gone, job.gone, strict=True)]
+    rows += [(0, old, row) for old, row in zip(gone, job.removed, strict=True)]
     rows += [
         (labels[i], old, job.rows[i]) for i, old in zip(job.moved, job.moved_from, strict=True)
     ]

@@ -170,7 +170,7 @@ class Job:
     inserted
         int64: indices into `rows` of rows that the memo has not, ascending.
     removed
-        uint8 (k, length): rows of the memo that are no longer there (method `gram`, or none).
+        uint8 (k, length): rows of the memo that are no longer there.
     removed_labels
         int64 (k,): the slots that they had (target `slot`).
     moved, moved_from
@@ -187,7 +187,7 @@ class Job:
     rows: Rows
     labels: Integers | None = None
     inserted: Integers = field(default_factory=_indices)
-    removed: Rows | None = None
+    removed: Rows = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
     removed_labels: Integers = field(default_factory=_indices)
     moved: Integers = field(default_factory=_indices)
     moved_from: Integers = field(default_factory=_indices)
@@ -198,13 +198,6 @@ class Job:
     @property
     def target(self) -> Label:
         return Label.RANK if self.labels is None else Label.SLOT
-
-    @property
-    def gone(self) -> Rows:
-        """`removed` with its default filled in."""
-        if self.removed is not None:
-            return self.removed
-        return np.zeros((0, self.window.length), dtype=np.uint8)
 
     def target_labels(self) -> Integers:
         """Labels of `rows`, int64 (m,): the slots, or how many rows lie before each."""

@@ -65,7 +65,7 @@ class Size:
     def of(cls, job: Job) -> Size:
         span = 0 if job.labels is None or not len(job.labels) else int(job.labels.max()) + 1
         full = job.memo is None
-        changes = (0, 0, 0) if full else (len(job.inserted), len(job.gone), len(job.moved))
+        changes = (0, 0, 0) if full else (len(job.inserted), len(job.removed), len(job.moved))
         return cls(job.window.columns, len(job.rows), *changes, full, span)
 
     @property
