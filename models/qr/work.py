@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import HardwareError, NamedCode
-from .check import descending
+from .check import check
 from .config import FitPlan
 from .golden import kept
 from .job import Fit, Job, Method
@@ -144,18 +144,10 @@ class Work:
 
 
 def _where(job: Job, code: NamedCode, config: FitPlan) -> Fails:
-    """Where the hardware finds an error that the golden model's check has found."""
+    """Where the hardware finds an error that the golden model has found."""
     if code in (FitError.QR_COLUMNS, FitError.QR_ROWS):
         return Fails.DESCRIPTOR
     if code in (FitError.QR_MEMO, FitError.QR_WINDOW):
         return Fails.HEAD
-    if (
-        job.memo is None
-        or code != FitError.QR_ORDER
-        or not config.incremental
-        or descending(job.rows[job.inserted])
-    ):
-        return Fails.RECORDS
-    return (
-        Fails.RECORDS if job.labels is not None and (np.diff(job.labels) <= 0).any() else Fails.PASS
-    )
+    found_late = code == FitError.QR_ORDER and check(job, config) is None
+    return Fails.PASS if found_late else Fails.RECORDS
