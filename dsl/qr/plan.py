@@ -23,7 +23,7 @@ from ...models.qr.layout import ENTRY_BYTES, Size, change_words, row_stride, row
 from ...models.qr.programs import tasks
 from ...models.qr.resources import estimate
 from ...models.qr.schedule import WIDEN_TURNS
-from ...models.qr.solver import solved
+from ...models.qr.solver import alone, solved
 from ...models.resources import AIM, FILL, MOST, Resources
 from ...models.target import Target
 from ..core.diagnostics import KernelError, error
@@ -172,7 +172,8 @@ def cost(config: FitPlan, load: Load, memory: Memory) -> float:
 
 @lru_cache(maxsize=1024)
 def _slots(method: Method, work: Work) -> int:
-    return work.slots(method)
+    """Cycles of a solver's lanes."""
+    return alone(work) if method is Method.GIVENS else len(tasks(work.size.columns))
 
 
 def _candidates(

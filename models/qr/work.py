@@ -26,9 +26,7 @@ from .layout import (
     row_words,
     words,
 )
-from .programs import tasks
 from .shell import FitError
-from .solver import alone
 
 __all__ = ["Fails", "Work"]
 
@@ -45,7 +43,7 @@ class Fails(StrEnum):
 
 @dataclass(frozen=True)
 class Work:
-    """One job as the cycle model sees it: its size, the columns kept, whether bounds come from a pass over all rows (and whether after a try to widen).
+    """One job as the cycle model sees it: its size, the columns kept, whether bounds come from a pass over all rows.
 
     `live`: bool (places,), the places of a full job that hold a row; None: spread evenly. `fails`: where the job's error is found.
     """
@@ -53,7 +51,6 @@ class Work:
     size: Size
     keep: tuple[bool, ...]
     rescanned: bool
-    tried: bool = False
     live: NDArray[np.bool_] | None = field(default=None, compare=False)
     fails: Fails = Fails.NOT
 
@@ -68,14 +65,13 @@ class Work:
             fails, keep = _where(job, fit.code, config), (True,) * size.columns
             if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS):
                 keep = tuple(bool(k) for k in kept(job))
-            return cls(size, keep, fails is Fails.PASS, False, live, fails)
-        tried = config.incremental and job.memo is not None and job.memo.anchor is not None
-        return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, tried, live)
+            return cls(size, keep, fails is Fails.PASS, live, fails)
+        return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, live)
 
     @classmethod
     def plain(cls, size: Size, rescanned: bool) -> Work:
         """A job that keeps all columns."""
-        return cls(size, (True,) * size.columns, rescanned, not rescanned)
+        return cls(size, (True,) * size.columns, rescanned)
 
     @property
     def folded(self) -> int:
@@ -120,12 +116,9 @@ class Work:
     def dot_cycles(self, config: FitPlan) -> int:
         """Cycles of the dot unit: widening, that is three for the segment, and new and moved rows one by one as their records come; places of a pass."""
         size = self.size
-        widened = 3 + size.inserted + size.moved if self.tried else 0
+        tries = config.incremental and not size.full and self.fails is Fails.NOT
+        widened = 3 + size.inserted + size.moved if tries else 0
         return widened + (-(-size.places // config.row_units) if self.rescanned else 0)
-
-    def slots(self, method: Method) -> int:
-        """Cycles of a solver's lanes."""
-        return alone(self) if method is Method.GIVENS else len(tasks(self.size.columns))
 
     def multiplications(self, config: FitPlan) -> int:
         """Float32 products of the solver; of `givens` those of columns that are independent."""
