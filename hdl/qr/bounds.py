@@ -72,8 +72,7 @@ class Bounds:
         self.reader = Rows(m, config, "pass_rows", config.row_units, job.head.offsets, *words)
         self.fresh, rows = Signal(), self.reader.o  # the pass's first rows
         self.sweep = Pass(m, config, parts, self.fresh, rows.valid, list(rows.p.rows), job.weights)
-        self.disorder, self.rescanned = Signal(), Signal()
-        self.none, self.enough = Signal(), Signal()
+        self.disorder, self.rescanned, self.enough = Signal(), Signal(), Signal()
         self.tries = Const(0) if update is None else ~job.kept.full
         self.begin, self.uses = Signal(), Signal()
         self._passes(m)
@@ -106,7 +105,7 @@ class Bounds:
             self.o.p.weights.eq(self.i.weights),
             found.eq(self.sweep.o),
         ]
-        with m.If(self.none):
+        with m.If(self.i.kept.span == 0):
             m.d.comb += found.eq(self.sweep.nothing)
         empty = found.err_min == NOTHING["err_min"]
         m.d.comb += [
@@ -157,7 +156,7 @@ class Bounds:
             self.o.valid.eq(control.now["OFFER"]),
         ]
         with m.If(self.begin):
-            m.d.sync += [self.rescanned.eq(~self.tries), self.none.eq(self.i.kept.span == 0)]
+            m.d.sync += self.rescanned.eq(~self.tries)
         with m.If(control.now["JUDGE"]):
             m.d.sync += self.rescanned.eq(~self.enough)
         with m.If(control.now["ASK"]):
