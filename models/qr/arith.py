@@ -51,31 +51,26 @@ def codes(a: ArrayLike) -> Codes:
     return float32.canonical(bits.reshape(np.shape(a)).astype(np.int64))
 
 
-def _settle(name: str, result: Numbers, a: ArrayLike, b: ArrayLike) -> Numbers:
-    """Replace results that are near the smallest normal number, or no number, by those of `models.numerics`."""
-    size = np.abs(result)
-    if isinstance(size, np.float32):
-        if size > _TINY or size == 0:
-            return result
-    elif ((size > _TINY) | (size == 0)).all():
-        return result
-    exact = numbers(float32.op(name, codes(a), codes(b)))
-    return exact.reshape(np.shape(result))
+def _plain(results: Numbers) -> bool:
+    """Whether results are NumPy's as they stand: none is near the smallest normal number, or no number."""
+    size = np.abs(results)
+    return bool(np.all((size > _TINY) | (size == 0)))
 
 
 def _operation(name: str, ufunc: np.ufunc) -> Callable[[ArrayLike, ArrayLike], Numbers]:
     def operation(a: ArrayLike, b: ArrayLike) -> Numbers:
         with np.errstate(all="ignore"):
-            return _settle(name, ufunc(a, b, dtype=np.float32), a, b)
+            result: Numbers = ufunc(a, b, dtype=np.float32)
+        if _plain(result):
+            return result
+        return numbers(float32.op(name, codes(a), codes(b))).reshape(np.shape(result))
 
     return operation
 
 
-add, sub = _operation("add", np.add), _operation("sub", np.subtract)
-mul, div = _operation("mul", np.multiply), _operation("div", np.divide)
-
-
-_OPERATIONS = SimpleNamespace(add=add, sub=sub, mul=mul, div=div)
+_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+_OPERATIONS = SimpleNamespace(**{name: _operation(name, of) for name, of in _UFUNCS.items()})
+add, sub, mul, div = vars(_OPERATIONS).values()
 
 
 def at_once(formula: Callable[..., Any], *operands: Numbers) -> Any:
@@ -89,12 +84,10 @@ def at_once(formula: Callable[..., Any], *operands: Numbers) -> Any:
 
         return operation
 
-    ufuncs = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
     with np.errstate(all="ignore"):
-        own = SimpleNamespace(**{name: noted(ufunc) for name, ufunc in ufuncs.items()})
+        own = SimpleNamespace(**{name: noted(ufunc) for name, ufunc in _UFUNCS.items()})
         found = formula(own, *operands)
-        size = np.abs(np.concatenate([result.ravel() for result in seen]))
-    plain = ((size > _TINY) | (size == 0)).all()
+    plain = _plain(np.concatenate([result.ravel() for result in seen]))
     return found if plain else formula(_OPERATIONS, *operands)
 
 
