@@ -127,17 +127,19 @@ def _folded(job: Job) -> tuple[Numbers, Numbers, bool]:
     return d, u, factor.fold(d, u, gone.astype(np.float32), weight=np.float32(-1))
 
 
-def kept(job: Job) -> NDArray[np.bool_]:
+def _sums(job: Job, config: FitPlan) -> Exact:
+    """Return the sums over a job's rows."""
+    if job.memo is None:
+        return sum_all_rows(job, config.method is Method.GRAM)
+    return update_sums(job, job.memo, scan=not config.incremental)
+
+
+def kept(job: Job, config: FitPlan) -> NDArray[np.bool_]:
     """Return the columns that method `givens` keeps: the data on which its times depend.
 
     Of jobs in error too, as long as there is a memo that fits: hardware finds an order that is wrong on its way.
     """
-    d, u, _ = _folded(job)
-    rows = design(job.rows if job.memo is None else job.rows[job.inserted], job.offsets)
-    squares = (rows**2).sum(axis=0)
-    if job.memo is not None:
-        squares = squares + job.memo.squares - (design(job.removed, job.offsets) ** 2).sum(axis=0)
-    return factor.full_rank(d, u, squares)[2]
+    return factors(job, config, _sums(job, config)).keep
 
 
 def _widened(
@@ -172,11 +174,7 @@ def refit(job: Job, config: FitPlan, index: int = 0) -> Fit | HardwareError:
     code = check(job, config)
     if code is not None:
         return HardwareError(code, index)
-    memo = job.memo
-    if memo is None:
-        exact = sum_all_rows(job, config.method is Method.GRAM)
-    else:
-        exact = update_sums(job, memo, scan=not config.incremental)
+    memo, exact = job.memo, _sums(job, config)
     c, middle = right_side(exact)
     made = factors(job, config, exact)
     if not made.done:

@@ -64,7 +64,7 @@ class Work:
         if isinstance(fit, HardwareError):
             fails, keep = _where(job, fit.code, config), (True,) * size.columns
             if config.method is Method.GIVENS and fails in (Fails.RECORDS, Fails.PASS):
-                keep = tuple(bool(k) for k in kept(job))
+                keep = tuple(bool(k) for k in kept(job, config))
             return cls(size, keep, fails is Fails.PASS, live, fails)
         return cls(size, tuple(bool(k) for k in fit.mask), fit.rescanned, live)
 
