@@ -34,18 +34,18 @@ class Reader:
         self.bus_bytes = bus_bytes
         self.commands = commands
         self.port: Reads = memory.port(bus_bytes)
-        self._issue = 0  # the first cycle that can accept the next command
+        self.free = 0  # the first cycle that can accept the next command
         self._left: deque[int] = deque()  # beats left of each command in flight
         self._ended: deque[int] = deque()  # cycles of the last beats of commands, latest `commands`
         self._given = 0
 
     def command(self, valid: int, address: int, beats: int) -> int:
         """Give a command, valid from cycle `valid` on; return the cycle in which it is accepted."""
-        cycle = max(valid, self._issue)
+        cycle = max(valid, self.free)
         if self._given >= self.commands:
             cycle = max(cycle, self._ended.popleft() + 1)
         self._given += 1
-        self._issue = cycle + burst_count(address, beats, self.bus_bytes)
+        self.free = cycle + burst_count(address, beats, self.bus_bytes)
         self.port.address(cycle + 1, beats, address)
         self._left.append(beats)
         return cycle

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..bound import Machine, Terms
-from ..memory.bursts import COMMANDS, Writer, burst_count
+from ..memory.bursts import Reader, Writer
 from ..memory.timing import FixedLatency, Memory, Ports
 from ..target import Target
 from .config import FitPlan
@@ -25,40 +25,31 @@ __all__ = ["Bound", "Cycles", "Run", "Work", "bound", "machine_bound", "run", "w
 _OF_BODY = (Route.CHANGES, Route.SUMS, Route.FACTOR, Route.BITS, Route.ROWS)
 
 
-class Port:
-    """`BurstReader` and the memory behind it."""
+class Port(Reader):
+    """`BurstReader` and the memory behind it, asked cycle by cycle."""
 
     def __init__(self, memory: Ports, bus_bytes: int) -> None:
-        self.bus_bytes, self.port = bus_bytes, memory.port(bus_bytes)
+        super().__init__(memory, bus_bytes)
         self.flight: deque[Request] = deque()
-        self.left = 0  # words of the oldest one that have not come
-        self.free = 0  # the first cycle that can take the next request
 
     def ready(self, now: int) -> bool:
-        return now >= self.free and len(self.flight) < COMMANDS
+        return now >= self.free and len(self.flight) < self.commands
 
     def ask(self, now: int, request: Request) -> int:
         """Take a request; return when its first word can come at the earliest."""
-        self.free = now + burst_count(request.address, request.beats, self.bus_bytes)
-        self.port.address(now + 1, request.beats, request.address)
-        self.left = self.left or request.beats
+        self.command(now, request.address, request.beats)
         self.flight.append(request)
-        return self.port.offer()
+        return self.offer()
 
     def word(self, now: int) -> Request | None:
         """What the word is of that is offered."""
-        return self.flight[0] if self.flight and self.port.offer() <= now else None
+        return self.flight[0] if self.flight and self.offer() <= now else None
 
     def take(self, now: int) -> bool:
         """Take that word; return whether it is the last one of its request."""
-        self.port.accept(now)
-        self.left -= 1
-        return not self.left
-
-    def pop(self) -> None:
-        """The oldest request's words have come."""
-        self.flight.popleft()
-        self.left = self.flight[0].beats if self.flight else 0
+        left = len(self._left)
+        self.accept(now)
+        return len(self._left) < left
 
 
 @dataclass
@@ -148,9 +139,9 @@ class Run:
         moved |= bounds.step(now, fed)
         moved |= core.step(now, fed, job if given else None)
         if last:
-            port.pop()
+            port.flight.popleft()
         if port.flight:
-            self.wake(port.port.offer())
+            self.wake(port.offer())
         return moved
 
 
